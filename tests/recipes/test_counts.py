@@ -21,6 +21,8 @@ from support.recipes import (
     stopped_clock,
     tasks_living,
 )
+from support.virtual_time import connect as connect_virtually
+from support.virtual_time import virtually
 
 from aiolead import Client, Election, Lock
 from aiolead._client.core import KEPT
@@ -38,9 +40,9 @@ PATH = "/lock"
 
 
 @asynccontextmanager
-async def quiet_server() -> AsyncIterator[EmbeddedServer]:
+async def quiet_server(port: int | None = 0) -> AsyncIterator[EmbeddedServer]:
     """A server whose sessions last so long that no ping is due while a test runs."""
-    async with EmbeddedServer(tick_time=3) as server:
+    async with EmbeddedServer(tick_time=3, port=port) as server:
         yield server
 
 
@@ -130,15 +132,19 @@ async def test_a_lock_that_is_held_for_a_while_is_watched_and_renewed() -> None:
         await eventually(lambda: server.watches() == {}, "no watch is left")
 
 
+@virtually
 async def test_leading_costs_three_more_requests() -> None:
     """Leadership lasts: its znode is watched, and its lease renewed, at once.
 
     Nothing waits for these. A renewal is a transaction, and the `sync` that makes it count. The
     second leadership is renewed with the next beat, a quarter of the timeout after the first one.
     """
-    async with quiet_server() as server, in_memory(server, session_timeout=60) as other:
+    async with (
+        quiet_server(port=None) as server,
+        connect_virtually(server, session_timeout=60) as other,
+    ):
         await other.create(PATH)
-        async with in_memory(server, session_timeout=8) as client:
+        async with connect_virtually(server, session_timeout=8) as client:
             async with Election(client, PATH).leadership():
                 # It has looked whether it fits on the path.
                 await eventually(lambda: server.requests["SYNC"] == 1, "it is renewed")

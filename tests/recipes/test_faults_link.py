@@ -10,24 +10,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import anyio
-import anyio.to_thread
 import pytest
 from support.faults import (
     Arena,
     Contender,
+    MemoryArena,
     a_lock,
     an_election,
     eventually,
     only_on,
     together,
 )
-from support.raw_client import RawClient
+from support.virtual_time import on_virtual_time
 
 import aiolead
 from aiolead._recipes.contention.layouts import Role
 from aiolead.errors import LossReason
 from aiolead.model import SessionState
-from aiolead.testing import FaultProxy, OpCode
+from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
+from aiolead.testing.simulation import Backend
 from aiolead.types import Layout
 
 if TYPE_CHECKING:
@@ -271,19 +272,23 @@ async def test_links_to_an_ensemble_that_break(server: ServerUnderTest) -> None:
     await play_breaks_and_losses(server)
 
 
-@pytest.mark.parametrize("server", ["embedded"], indirect=True)
-async def test_renewals_that_are_lost_and_frames_that_are_cut(server: ServerUnderTest) -> None:
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_renewals_that_are_lost_and_frames_that_are_cut(backend: Backend) -> None:
     """These have to wait for something to pass."""
-    async with Arena(server.hosts, server.chroot, session_timeout=6.0) as arena:
-        await together(
-            arena,
-            partial(lost_renewal, "reply"),
-            partial(lost_renewal, "request"),
-            partial(cut_frame, 3, "to_server"),
-            partial(cut_frame, 3, "to_client"),
-            partial(cut_frame, 17, "to_server"),
-            partial(cut_frame, 19, "to_client"),
-        )
+
+    async def play(server: EmbeddedServer) -> None:
+        async with MemoryArena(server, session_timeout=6.0) as arena:
+            await together(
+                arena,
+                partial(lost_renewal, "reply"),
+                partial(lost_renewal, "request"),
+                partial(cut_frame, 3, "to_server"),
+                partial(cut_frame, 3, "to_client"),
+                partial(cut_frame, 17, "to_server"),
+                partial(cut_frame, 19, "to_client"),
+            )
+
+    on_virtual_time(backend, play)
 
 
 # --- links that fall silent --------------------------------------------------------------------
@@ -400,20 +405,12 @@ async def create_that_is_applied_after_it_was_looked_for(arena: Arena, line: str
     a, b = await arena.line(line, "a", "b")
     c = arena.contender(line, "c", prepare=lambda p: p.drop_request(OpCode.CREATE2))
     await c.waiting()
-    machine = c.machine
-
-    def create_ghost() -> None:
-        # No server would take a create from an old connection. A server that was slow, or frozen,
-        # with the create already read, would; what it leaves is made here by other means.
-        session = (machine.session_id, machine._password)
-        first = Layout.CURATOR._prefix(Role.LOCK, machine.session_id, 1)
-        with RawClient(arena.hosts + arena.chroot, session=session) as raw:
-            raw.create(f"{line}/{first}", b"c", flags=3)
-            raw.drop()
-
+    first = Layout.CURATOR._prefix(Role.LOCK, c.machine.session_id, 1)
     c.proxy.refuse()  # two connections would take the session from each other
     c.proxy.reset()
-    await anyio.to_thread.run_sync(create_ghost)
+    # No server would take a create from an old connection. A server that was slow, or frozen, with
+    # the create already read, would; what it leaves is made here by other means.
+    await arena.create_in_session(c.client, f"{line}/{first}", b"c")
     c.proxy.heal()
     assert len(await znodes_of(arena, c)) == 2
     d = arena.contender(line, "d")
@@ -423,35 +420,39 @@ async def create_that_is_applied_after_it_was_looked_for(arena: Arena, line: str
     await d.holding()
 
 
-async def play_silence(server: ServerUnderTest) -> None:
-    # Some dozens of clients on one event loop, and a busy machine: all are to have time to renew.
-    async with Arena(server.hosts, server.chroot, session_timeout=3.0) as arena:
-        await together(
-            arena,
-            partial(silent_holder, "both"),
-            partial(silent_holder, "to_server"),
-            partial(silent_holder, "to_client"),
-            stalled_holder,
-            partial(silent_waiter, "both"),
-            partial(silent_waiter, "to_server"),
-            partial(silent_waiter, "to_client"),
-            partial(short_silence, "both"),
-            partial(short_silence, "to_server"),
-            partial(short_silence, "to_client"),
-            surrendering_holder,
-            release_into_silence,
-            partial(joining_into_silence, "reply"),
-            partial(joining_into_silence, "request"),
-            create_that_is_applied_after_it_was_looked_for,
-        )
+async def play_silence(arena: Arena) -> None:
+    await together(
+        arena,
+        partial(silent_holder, "both"),
+        partial(silent_holder, "to_server"),
+        partial(silent_holder, "to_client"),
+        stalled_holder,
+        partial(silent_waiter, "both"),
+        partial(silent_waiter, "to_server"),
+        partial(silent_waiter, "to_client"),
+        partial(short_silence, "both"),
+        partial(short_silence, "to_server"),
+        partial(short_silence, "to_client"),
+        surrendering_holder,
+        release_into_silence,
+        partial(joining_into_silence, "reply"),
+        partial(joining_into_silence, "request"),
+        create_that_is_applied_after_it_was_looked_for,
+    )
 
 
-@pytest.mark.parametrize("server", ["embedded"], indirect=True)
-async def test_links_that_fall_silent(server: ServerUnderTest) -> None:
-    await play_silence(server)
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_links_that_fall_silent(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        async with MemoryArena(server, session_timeout=3.0) as arena:
+            await play_silence(arena)
+
+    on_virtual_time(backend, play)
 
 
 @only_on("trio")
 @pytest.mark.parametrize("server", ["standalone"], indirect=True)
 async def test_links_to_a_real_server_that_fall_silent(server: ServerUnderTest) -> None:
-    await play_silence(server)
+    # Some dozens of clients on one event loop, and a busy machine: all are to have time to renew.
+    async with Arena(server.hosts, server.chroot, session_timeout=3.0) as arena:
+        await play_silence(arena)

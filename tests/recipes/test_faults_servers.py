@@ -12,8 +12,9 @@ from functools import partial
 import anyio
 import anyio.to_thread
 from anyio.abc import ByteStream
-from support.faults import Arena, Contender, an_election, eventually, only_on
+from support.faults import Arena, Contender, MemoryArena, an_election, eventually, only_on
 from support.raw_client import RawClient
+from support.virtual_time import embedded, virtually
 
 from aiolead.errors import LossReason
 from aiolead.model import SessionState
@@ -47,26 +48,25 @@ async def dies_and_comes_back(
 
 
 async def freezes(
-    hosts: str, chroot: str, pause: Callable[[], object], resume: Callable[[], object]
+    arena: Arena,
+    pause: Callable[[], Awaitable[object]],
+    resume: Callable[[], Awaitable[object]],
 ) -> None:
-    with RawClient(hosts) as raw:
-        raw.create(chroot)
-    async with Arena(hosts, chroot, session_timeout=1.5) as arena:
-        a, b, c = await arena.line("/short", "a", "b", "c")
-        d, e = await arena.line("/long", "d", "e", make=an_election, session_timeout=9.0)
-        await anyio.to_thread.run_sync(pause)
-        await a.beaten()
-        assert a.losses == [LossReason.UNCONFIRMED]
-        # The sessions of the short line run out, those of the long one do not.
-        await anyio.sleep(1.0)
-        await anyio.to_thread.run_sync(resume)
-        await eventually(
-            lambda: any(contender.is_holding for contender in (a, b, c)), "somebody holds again"
-        )
-        assert not d.losses
-        assert d.tenure.is_held
-        d.leave()
-        await e.holding()
+    a, b, c = await arena.line("/short", "a", "b", "c")
+    d, e = await arena.line("/long", "d", "e", make=an_election, session_timeout=9.0)
+    await pause()
+    await a.beaten()
+    assert a.losses == [LossReason.UNCONFIRMED]
+    # The sessions of the short line run out, those of the long one do not.
+    await anyio.sleep(1.0)
+    await resume()
+    await eventually(
+        lambda: any(contender.is_holding for contender in (a, b, c)), "somebody holds again"
+    )
+    assert not d.losses
+    assert d.tenure.is_held
+    d.leave()
+    await e.holding()
 
 
 async def test_embedded_server_that_stops(chroot: str) -> None:
@@ -74,9 +74,17 @@ async def test_embedded_server_that_stops(chroot: str) -> None:
         await dies_and_comes_back(server.connect_string, chroot, server.stop, server.start)
 
 
-async def test_embedded_server_that_freezes(chroot: str) -> None:
-    with EmbeddedServer.in_thread() as server:
-        await freezes(server.connect_string, chroot, server.pause, server.resume)
+@virtually
+async def test_embedded_server_that_freezes() -> None:
+    async with embedded() as server, MemoryArena(server, session_timeout=1.5) as arena:
+
+        async def pause() -> None:
+            server.pause()
+
+        async def resume() -> None:
+            server.resume()
+
+        await freezes(arena, pause, resume)
 
 
 @only_on("asyncio")
@@ -87,8 +95,10 @@ async def test_server_that_dies(zookeeper: ZooKeeperServer, chroot: str) -> None
 
 @only_on("trio")
 async def test_server_that_freezes(zookeeper: ZooKeeperServer, chroot: str) -> None:
-    server = zookeeper.blocking
-    await freezes(server.connect_string, chroot, server.pause, server.resume)
+    with RawClient(zookeeper.connect_string) as raw:
+        raw.create(chroot)
+    async with Arena(zookeeper.connect_string, chroot, session_timeout=1.5) as arena:
+        await freezes(arena, zookeeper.pause, zookeeper.resume)
 
 
 # --- an ensemble -------------------------------------------------------------------------------

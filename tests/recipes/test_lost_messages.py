@@ -16,14 +16,18 @@ from typing import Any, Literal
 
 import anyio
 import pytest
+from anyio.abc import TaskGroup
 from conftest import ServerUnderTest
 from support.every_recipe import DONE, FOLLOWED, HELD, KEPT, Done, Followed, Held
 from support.faults import only_on
+from support.memory_proxy import MemoryProxy
 from support.recipes import PATIENCE, connect, eventually
+from support.virtual_time import Link, on_virtual_time
+from support.virtual_time import connect as connect_virtually
 
 from aiolead import Client, ConnectionLossError
 from aiolead.paths import parse_connect_string
-from aiolead.testing import FaultProxy, OpCode
+from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -56,18 +60,57 @@ class Aim:
     def __str__(self) -> str:
         return "nothing" if self.lost is None else f"{self.lost}-{self.number}"
 
-    def arm(self, proxy: FaultProxy) -> None:
+    def arm(self, proxy: FaultProxy | MemoryProxy) -> None:
         if self.lost == "request":
             proxy.drop_request(REQUESTS, how="skip", after=self.number)
         elif self.lost == "reply":
             proxy.drop_reply(REQUESTS, how="skip", after=self.number)
 
 
+class OverTCP:
+    """Clients of a real server, those whose messages get lost behind a proxy each."""
+
+    def __init__(self, server: ServerUnderTest) -> None:
+        self._server = server
+
+    @asynccontextmanager
+    async def helper(self) -> AsyncIterator[Client]:
+        async with connect(self._server) as client:
+            yield client
+
+    @asynccontextmanager
+    async def behind_a_proxy(self) -> AsyncIterator[tuple[FaultProxy, Client]]:
+        with FaultProxy(*parse_connect_string(self._server.hosts).hosts[0]) as proxy:
+            hosts = Address(proxy.connect_string + self._server.chroot)
+            async with connect(hosts, session_timeout=SESSION) as client:
+                yield proxy, client
+
+
+class InMemory:
+    """Clients of the embedded server, in memory: on virtual time nothing has to be waited for."""
+
+    def __init__(self, server: EmbeddedServer, tasks: TaskGroup) -> None:
+        self._server = server
+        self._tasks = tasks
+
+    @asynccontextmanager
+    async def helper(self) -> AsyncIterator[Client]:
+        async with connect_virtually(self._server) as client:
+            yield client
+
+    @asynccontextmanager
+    async def behind_a_proxy(self) -> AsyncIterator[tuple[MemoryProxy, Client]]:
+        proxy = MemoryProxy(self._server, self._tasks)
+        link = Link(self._server)
+        async with link.connect(session_timeout=SESSION, dial=proxy.dial) as client:
+            yield proxy, client
+
+
 class Range:
     """Where recipes are shot at: behind a proxy each, beside a client that is left alone."""
 
-    def __init__(self, server: ServerUnderTest, helper: Client) -> None:
-        self._server = server
+    def __init__(self, ground: OverTCP | InMemory, helper: Client) -> None:
+        self._ground = ground
         self._helper = helper
         self._limit = anyio.CapacityLimiter(AT_ONCE)
 
@@ -83,23 +126,19 @@ class Range:
     async def _use(self, name: str, use: Use, aim: Aim) -> int:
         """Returns how many requests there were."""
         path = f"/{name}-{aim}"
-        host, port = parse_connect_string(self._server.hosts).hosts[0]
-        async with self._limit:
-            with FaultProxy(host, port) as proxy:
-                hosts = Address(proxy.connect_string + self._server.chroot)
-                async with connect(hosts, session_timeout=SESSION) as client:
-                    await client.ready()
-                    session_id = client.session_id
-                    aim.arm(proxy)
-                    try:
-                        with anyio.fail_after(4 * PATIENCE):
-                            await use(client, self._helper, path)
-                    except Exception as error:
-                        error.add_note(f"{name}: lost {aim}; passed: {dict(proxy.requests)}")
-                        raise
-                    counted = sum(proxy.requests[op.name] for op in REQUESTS)
-                    assert client.session_id == session_id, f"{path}: the session has ended"
-                return counted
+        async with self._limit, self._ground.behind_a_proxy() as (proxy, client):
+            await client.ready()
+            session_id = client.session_id
+            aim.arm(proxy)
+            try:
+                with anyio.fail_after(4 * PATIENCE):
+                    await use(client, self._helper, path)
+            except Exception as error:
+                error.add_note(f"{name}: lost {aim}; passed: {dict(proxy.requests)}")
+                raise
+            counted = sum(proxy.requests[op.name] for op in REQUESTS)
+            assert client.session_id == session_id, f"{path}: the session has ended"
+        return counted
 
 
 class Address:
@@ -114,12 +153,6 @@ def no_job_fails(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         yield
     failed = [record.getMessage() for record in caplog.records if "background" in record.msg]
     assert failed == []
-
-
-@asynccontextmanager
-async def a_range(server: ServerUnderTest) -> AsyncIterator[Range]:
-    async with connect(server) as helper:
-        yield Range(server, helper)
 
 
 async def over_connection_losses(act: Callable[[], Awaitable[Any]]) -> Any:
@@ -196,20 +229,21 @@ USES: dict[str, dict[str, Use]] = {
 }
 
 
-async def ride_on(server: ServerUnderTest, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+async def ride_on(ground: OverTCP | InMemory, kind: str, caplog: pytest.LogCaptureFixture) -> None:
     with no_job_fails(caplog):
-        async with a_range(server) as shooting, anyio.create_task_group() as tasks:
+        async with ground.helper() as helper, anyio.create_task_group() as tasks:
+            shooting = Range(ground, helper)
             for name, use in USES[kind].items():
                 tasks.start_soon(shooting.shoot_at, name, use)
 
 
-@only_on("asyncio")
 @pytest.mark.parametrize("kind", USES)
-@pytest.mark.parametrize("server", ["embedded"], indirect=True)
-async def test_recipes_ride_on(
-    server: ServerUnderTest, kind: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    await ride_on(server, kind, caplog)
+def test_recipes_ride_on(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        async with anyio.create_task_group() as tasks:
+            await ride_on(InMemory(server, tasks), kind, caplog)
+
+    on_virtual_time("asyncio", play)
 
 
 @only_on("trio")
@@ -218,4 +252,4 @@ async def test_recipes_ride_on(
 async def test_recipes_ride_on_at_a_real_server(
     server: ServerUnderTest, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await ride_on(server, kind, caplog)
+    await ride_on(OverTCP(server), kind, caplog)

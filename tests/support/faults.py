@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import inspect
 import os
+import random
 import socket
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -30,15 +30,21 @@ from anyio.abc import ByteStream, TaskGroup
 
 import aiolead
 from aiolead._client.clock import lease_clock
+from aiolead._wire.requests import Create
 from aiolead.errors import LossReason, NoNodeError, TenureLost
-from aiolead.model import SessionState
+from aiolead.model import OPEN_ACL_UNSAFE, SessionState
 from aiolead.paths import parse_connect_string
-from aiolead.testing import FaultProxy, Hooks
+from aiolead.testing import EmbeddedServer, FaultProxy, Hooks
 from aiolead.testing._proxy.thread import LoopThread
 from aiolead.testing.history import History
 from aiolead.testing.invariants import Bounds
 
+from .memory_proxy import MemoryProxy
 from .raw_client import RawClient
+from .stream_client import StreamClient
+from .virtual_time import Link, VirtualClock
+
+T = TypeVar("T")
 
 PATIENCE = 15.0
 """How long anything may take before it counts as stuck, in seconds. Never waited for in vain."""
@@ -61,6 +67,8 @@ def only_on(loop: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("anyio_backend", loops.values(), ids=loops.keys())
 
 
+AnyProxy = FaultProxy | MemoryProxy
+
 Recipe = aiolead.Lock | aiolead.Election
 Make = Callable[[aiolead.Client, str, str], Recipe]
 
@@ -81,14 +89,14 @@ async def eventually(condition: Callable[[], object], what: str, within: float =
         what: the condition in words.
         within: in seconds.
     """
-    deadline = time.monotonic() + within
+    deadline = anyio.current_time() + within
     while True:
         holds = condition()
         if inspect.isawaitable(holds):
             holds = await holds
         if holds:
             return
-        assert time.monotonic() < deadline, f"not within {within} s: {what}"
+        assert anyio.current_time() < deadline, f"not within {within} s: {what}"
         await anyio.sleep(GLANCE)
 
 
@@ -154,7 +162,7 @@ class Contender:
         line: str,
         name: str,
         hosts: str,
-        proxy: FaultProxy | None,
+        proxy: AnyProxy | None,
         make: Make,
         options: dict[str, Any],
     ) -> None:
@@ -178,7 +186,7 @@ class Contender:
         return f"<{self.name} in {self.line}>"
 
     @property
-    def proxy(self) -> FaultProxy:
+    def proxy(self) -> AnyProxy:
         assert self._proxy is not None, "it has no proxy"
         return self._proxy
 
@@ -241,8 +249,9 @@ class Contender:
             "connect_timeout": PATIENCE,
             **self._options,
         }
-        dial = options.pop("dial", anyio.connect_tcp)
-        options["hooks"] = Hooks(dial=partial(_Stream.open, dial, self._arena.streams))
+        hooks = self._arena.hooks(self._proxy)
+        dial = options.pop("dial", hooks.dial)
+        options["hooks"] = replace(hooks, dial=partial(_Stream.open, dial, self._arena.streams))
         async with aiolead.connect(self._hosts, **options) as client:
             self.client = client
             client.backend.subscribe(self._on_session)
@@ -282,7 +291,7 @@ class Contender:
                     was_lost = tenure.loss is not None
                     history.looked(self.line, self.who, tenure.token, held=tenure.is_held)
                     history.left(self.line, self.who, tenure.token, was_lost=was_lost)
-                    self.ended = Ended(lease_clock(), self.machine._lease_proof.proven_until)
+                    self.ended = Ended(self._arena.clock(), self.machine._lease_proof.proven_until)
                     self._entered = anyio.Event()
         except TenureLost as lost:
             self.losses.append(lost.reason)
@@ -331,25 +340,27 @@ class Arena:
         session_timeout: of every contender, in seconds.
     """
 
+    clock: Callable[[], float] = staticmethod(lease_clock)
+    """What leases are measured by."""
+
     def __init__(self, hosts: str, chroot: str, *, session_timeout: float = 2.0) -> None:
         self.hosts = hosts
         self.chroot = chroot
         self.session_timeout = session_timeout
-        self.history = History()
+        self.history = History(self.clock)
         self.history.fault_began("what the test does", severe=True)
         self.contenders: list[Contender] = []
         self.sessions: set[int] = set()
         self.streams: set[ByteStream] = set()
         self.closing = anyio.Event()
-        self._proxies: list[FaultProxy] = []
+        self._proxies: list[AnyProxy] = []
         self._lines: set[str] = set()
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         self._tasks_before = len(anyio.get_running_tasks())
-        self._watches_before = await anyio.to_thread.run_sync(self._watches)
-        thread = self._thread = LoopThread("arena")
-        self._stack.callback(thread.close)
+        self._watches_before = await self._look(self._watches)
+        self._open()
         self._group: TaskGroup = await self._stack.enter_async_context(anyio.create_task_group())
         return self
 
@@ -396,7 +407,7 @@ class Arena:
         *,
         hosts: str | None = None,
         make: Make = a_lock,
-        prepare: Callable[[FaultProxy], object] | None = None,
+        prepare: Callable[[Any], object] | None = None,
         **options: Any,
     ) -> Contender:
         """One more contender.
@@ -414,19 +425,42 @@ class Arena:
             proxy = self.proxy()
             if prepare is not None:
                 prepare(proxy)
-            hosts = proxy.connect_string
+            hosts = self._hosts_behind(proxy)
         self._lines.add(line)
         contender = Contender(self, line, name, hosts + self.chroot, proxy, make, options)
         self.contenders.append(contender)
         self._group.start_soon(contender.run)
         return contender
 
-    def proxy(self) -> FaultProxy:
+    def proxy(self) -> AnyProxy:
         """A proxy before the first server; the arena heals it and closes it."""
-        proxy = FaultProxy(*parse_connect_string(self.hosts).hosts[0], thread=self._thread)
-        proxy.start()
+        proxy = self._make_proxy()
         self._proxies.append(proxy)
         return proxy
+
+    async def end_session(self, contender: Contender) -> None:
+        """Has the servers end a contender's session, as an operator can who knows its password."""
+        self.history.revoked(contender.line, contender.who)
+        await self._end_session(contender.client)
+
+    # --- where it is ---------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        thread = self._thread = LoopThread("arena")
+        self._stack.callback(thread.close)
+
+    def _make_proxy(self) -> AnyProxy:
+        proxy = FaultProxy(*parse_connect_string(self.hosts).hosts[0], thread=self._thread)
+        proxy.start()
+        return proxy
+
+    def _hosts_behind(self, proxy: AnyProxy) -> str:
+        assert isinstance(proxy, FaultProxy)
+        return proxy.connect_string
+
+    def hooks(self, _proxy: AnyProxy | None) -> Hooks:
+        """What a contender behind a proxy lives by."""
+        return Hooks(dial=anyio.connect_tcp)
 
     @asynccontextmanager
     async def witness(self, hosts: str | None = None) -> AsyncIterator[aiolead.Client]:
@@ -436,10 +470,23 @@ class Arena:
         ) as client:
             yield client
 
-    async def end_session(self, contender: Contender) -> None:
-        """Has the servers end a contender's session, as an operator can who knows its password."""
-        self.history.revoked(contender.line, contender.who)
-        await end_session(self.hosts, contender.client)
+    async def _end_session(self, client: aiolead.Client) -> None:
+        await end_session(self.hosts, client)
+
+    async def create_in_session(self, client: aiolead.Client, path: str, data: bytes) -> None:
+        """Creates an ephemeral, sequential znode in a client's session that it does not know of."""
+        machine = client._core.machine
+        session = (machine.session_id, machine._password)
+
+        def create() -> None:
+            with RawClient(self.hosts + self.chroot, session=session) as raw:
+                raw.create(path, data, flags=3)
+                raw.drop()
+
+        await anyio.to_thread.run_sync(create)
+
+    async def _look(self, look: Callable[[], T]) -> T:
+        return await anyio.to_thread.run_sync(look)
 
     # --- the end -------------------------------------------------------------------------------
 
@@ -482,16 +529,14 @@ class Arena:
                 lines.append(f"    {contender.client!r}, {machine.requests.inflight} in flight")
                 lines.append(f"    watches {watched}, live: {machine.watches.is_live}")
         lines.append("The znodes:")
-        with suppress(OSError, EOFError), RawClient(self.hosts + self.chroot) as raw:
-            for line in sorted(self._lines):
-                with suppress(NoNodeError):
-                    lines += [f"  {line}/{name}" for name in raw.children(line)]
+        with suppress(OSError, EOFError):
+            lines += [f"  {path}" for path in sorted(self._znodes())]
         return "\n".join(lines)
 
     async def _nothing_left(self, look: Callable[[], object], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while left := await anyio.to_thread.run_sync(look):
-            assert time.monotonic() < deadline, f"{what} are left behind: {left}"
+        deadline = anyio.current_time() + PATIENCE
+        while left := await self._look(look):
+            assert anyio.current_time() < deadline, f"{what} are left behind: {left}"
             await anyio.sleep(5 * GLANCE)
 
     def _znodes(self) -> list[str]:
@@ -527,6 +572,65 @@ def _ask(address: tuple[str, int], word: str) -> str:
         while chunk := link.recv(65536):
             answer += chunk
     return answer.decode()
+
+
+class MemoryArena(Arena):
+    """The same, in memory: on virtual time, its sessions end as soon as nobody has more to do.
+
+    Args:
+        server: the only server.
+        session_timeout: of every contender, in seconds.
+    """
+
+    clock = staticmethod(anyio.current_time)
+
+    def __init__(self, server: EmbeddedServer, *, session_timeout: float = 2.0) -> None:
+        super().__init__("10.0.0.1:2181", "", session_timeout=session_timeout)
+        self.server = server
+
+    def _open(self) -> None:
+        pass
+
+    def _make_proxy(self) -> AnyProxy:
+        return MemoryProxy(self.server, self._group)
+
+    def _hosts_behind(self, _proxy: AnyProxy) -> str:
+        return self.hosts
+
+    def hooks(self, proxy: AnyProxy | None) -> Hooks:
+        assert isinstance(proxy, MemoryProxy)
+        # Each has numbers of its own, as clients have that are not tested.
+        rng = random.Random(len(self.contenders))
+        return Hooks(dial=proxy.dial, clock=VirtualClock(), rng=rng)
+
+    @asynccontextmanager
+    async def witness(self, hosts: str | None = None) -> AsyncIterator[aiolead.Client]:
+        async with Link(self.server).connect() as client:
+            yield client
+
+    async def _end_session(self, client: aiolead.Client) -> None:
+        self.server.expire_session(client.session_id)
+
+    async def create_in_session(self, client: aiolead.Client, path: str, data: bytes) -> None:
+        machine = client._core.machine
+        raw = StreamClient(await self.server.connect_stream())
+        await raw.greet(self.session_timeout, (machine.session_id, machine._password))
+        await raw.ask(Create(path, data, OPEN_ACL_UNSAFE, 3))
+        await raw.stream.aclose()
+
+    async def _look(self, look: Callable[[], T]) -> T:
+        return look()
+
+    def _znodes(self) -> list[str]:
+        lines = tuple(f"{line}/" for line in self._lines)
+        return [path for path in self.server.znodes() if path.startswith(lines)]
+
+    def _watches(self) -> int:
+        return sum(len(sessions) for sessions in self.server.watches().values())
+
+    def _connections(self) -> list[str]:
+        found = self.server.sessions()
+        return [f"{each:#x}" for each in self.sessions if each in found]
 
 
 Scene = Callable[[Arena, str], Awaitable[None]]

@@ -131,13 +131,18 @@ def tasks_living() -> int:
 
 
 class JumpingClock:
-    """The lease's clock, which a test can move on: as if the process had been blocked so long."""
+    """The lease's clock, which a test can move on: as if the process had been blocked so long.
 
-    def __init__(self) -> None:
+    Args:
+        clock: what it goes by otherwise.
+    """
+
+    def __init__(self, clock: Callable[[], float] = lease_clock) -> None:
+        self._clock = clock
         self._ahead = 0.0
 
     def __call__(self) -> float:
-        return lease_clock() + self._ahead
+        return self._clock() + self._ahead
 
     def jump(self, seconds: float) -> None:
         self._ahead += seconds

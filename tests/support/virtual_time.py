@@ -3,11 +3,14 @@ something happens is exact."""
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial, wraps
 from typing import Any
 
 import anyio
+import pytest
 from anyio.abc import ByteStream
 
 import aiolead
@@ -126,11 +129,34 @@ def connect(server: EmbeddedServer, **options: Any) -> aiolead.types.Connection:
     return Link(server).connect(**options)
 
 
+def embedded() -> EmbeddedServer:
+    """A server that listens nowhere, for coroutine tests that run `virtually`."""
+    return EmbeddedServer(port=None, rng=random.Random(1))
+
+
+def virtually(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Runs a coroutine test on virtual time: once on asyncio, and once on trio.
+
+    Its servers are `embedded`, its clients come from `connect` or a `Link`, as real clocks and
+    sockets do not go with virtual time.
+    """
+
+    def play(backend: Backend, **arguments: Any) -> None:
+        run_virtual(partial(test, **arguments), backend=backend, limit=SPAN)
+
+    wraps(test)(play)
+    signature = inspect.signature(test)
+    first = inspect.Parameter("backend", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = [first, *signature.parameters.values()]
+    play.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return pytest.mark.parametrize("backend", ["asyncio", "trio"])(play)
+
+
 def on_virtual_time(backend: Backend, play: Callable[[EmbeddedServer], Awaitable[object]]) -> None:
     """Plays a scene around a server."""
 
     async def main() -> None:
-        async with EmbeddedServer(port=None, rng=random.Random(1)) as server:
+        async with embedded() as server:
             await play(server)
 
     run_virtual(main, backend=backend, limit=SPAN)

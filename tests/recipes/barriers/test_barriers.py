@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import anyio
 import pytest
 from conftest import ServerUnderTest
+from support.memory_proxy import MemoryProxy
 from support.recipes import PATIENCE, Served, connect, contenders_left, eventually, names
-from support.virtual_time import Link, on_virtual_time, passes, settled
+from support.virtual_time import Link, embedded, on_virtual_time, passes, settled, virtually
 from support.virtual_time import connect as connect_virtually
 
 from aiolead import AcquireTimeout, Barrier, Client, CreateMode, DoubleBarrier
@@ -457,7 +458,9 @@ class Behind:
     connect_string: str
 
 
-async def test_ready_stays_until_the_znode_of_who_leaves_is_gone(server: ServerUnderTest) -> None:
+async def play_a_link_lost_while_leaving(
+    a: Client, b: Client, proxy: FaultProxy | MemoryProxy
+) -> None:
     """The link is lost at the moment of leaving, for longer than the release waits.
 
     A newcomer that sees `ready` and the znode of an old member joins that round, so nobody of the
@@ -483,37 +486,45 @@ async def test_ready_stays_until_the_znode_of_who_leaves_is_gone(server: ServerU
                 await has_left.wait()
             del rounds["new"]
 
-    with FaultProxy(*parse_connect_string(server.hosts).hosts[0]) as proxy:
-        behind: Served = Behind(proxy.connect_string + server.chroot)
-        async with (
-            connect(behind) as a,
-            connect(server) as b,
-            anyio.create_task_group() as tasks,
-        ):
-            tasks.start_soon(leave, a)
-            await eventually(lambda: "old" in rounds, "it is inside")
-            proxy.drop_request(OpCode.DELETE)
-            proxy.refuse()
-            may_leave.set()
-            await proxy.wait_for_request(OpCode.DELETE)
-            await anyio.sleep(a.session_timeout / 3 + 0.1)  # the outage
-            proxy.heal()
-            held = proxy.hold_reply(OpCode.GET_CHILDREN)
-            await held.wait(PATIENCE)
-            tasks.start_soon(join, b)
-            with anyio.fail_after(PATIENCE):
-                await newcomer_is_in.wait()
-            held.release()
-        await eventually(_nothing_at(server), "nothing is left")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(leave, a)
+        await eventually(lambda: "old" in rounds, "it is inside")
+        proxy.drop_request(OpCode.DELETE)
+        proxy.refuse()
+        may_leave.set()
+        await proxy.wait_for_request(OpCode.DELETE)
+        await anyio.sleep(a.session_timeout / 3 + 0.1)  # the outage
+        proxy.heal()
+        held = proxy.hold_reply(OpCode.GET_CHILDREN)
+        await held.wait(PATIENCE)
+        tasks.start_soon(join, b)
+        with anyio.fail_after(PATIENCE):
+            await newcomer_is_in.wait()
+        held.release()
+
+    async def nothing_is_left() -> bool:
+        return await names(b, PATH) == []
+
+    await eventually(nothing_is_left, "nothing is left")
     assert overlap == []
 
 
-def _nothing_at(server: ServerUnderTest):
-    async def is_there() -> bool:
-        async with connect(server) as client:
-            return await names(client, PATH) == []
+@pytest.mark.parametrize("server", ["standalone", "ensemble"], indirect=True)
+async def test_ready_stays_until_the_znode_of_who_leaves_is_gone(server: ServerUnderTest) -> None:
+    with FaultProxy(*parse_connect_string(server.hosts).hosts[0]) as proxy:
+        behind: Served = Behind(proxy.connect_string + server.chroot)
+        async with connect(behind) as a, connect(server) as b:
+            await play_a_link_lost_while_leaving(a, b, proxy)
 
-    return is_there
+
+@virtually
+async def test_ready_stays_until_the_znode_is_gone_in_memory() -> None:
+    async with embedded() as server, anyio.create_task_group() as links:
+        proxy = MemoryProxy(server, links)
+        link = Link(server)
+        async with link.connect(dial=proxy.dial) as a, link.connect() as b:
+            await play_a_link_lost_while_leaving(a, b, proxy)
+        links.cancel_scope.cancel()
 
 
 @backends

@@ -20,8 +20,8 @@ from support.recipes import (
     names,
     raw,
 )
+from support.virtual_time import VirtualClock, embedded, on_virtual_time, passes, virtually
 from support.virtual_time import connect as connect_virtually
-from support.virtual_time import on_virtual_time, passes
 
 from aiolead import ACL, AcquireTimeout, Election, Fenced, LeadershipLost, Lock, Term
 from aiolead.errors import (
@@ -343,11 +343,9 @@ async def test_a_lost_term_is_followed_by_another(server: ServerUnderTest) -> No
         await joined(a, PATH, 0)
 
 
-@on_embedded
 @pytest.mark.parametrize("nested", [1, 2])
-async def test_a_loss_noticed_by_tasks_of_the_worker_is_a_loss(
-    server: ServerUnderTest, nested: int
-) -> None:
+@virtually
+async def test_a_loss_noticed_by_tasks_of_the_worker_is_a_loss(nested: int) -> None:
     """`term.check()` raises in a task group of the worker, which wraps what it raises."""
     terms: list[Term] = []
 
@@ -368,8 +366,8 @@ async def test_a_loss_noticed_by_tasks_of_the_worker_is_a_loss(
         terms.append(term)
         await in_groups(term, nested)
 
-    clock = JumpingClock()
-    async with connect(server, clock=clock) as a:
+    clock = JumpingClock(VirtualClock())
+    async with embedded() as server, connect_virtually(server, clock=clock) as a:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(Election(a, PATH).run, work)
             await eventually(lambda: len(terms) == 3, "three terms")

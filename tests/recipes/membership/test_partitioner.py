@@ -17,6 +17,8 @@ from support.recipes import (
     eventually,
     in_memory,
 )
+from support.virtual_time import connect as connect_virtually
+from support.virtual_time import embedded, virtually
 
 from aiolead import ACL, Client, CreateMode, Held, Lock, Partitioner
 from aiolead.errors import ConfigurationError, NoAuthError, UsageError
@@ -281,9 +283,10 @@ async def test_a_worker_whose_clean_up_fails() -> None:
             raise raised
 
 
+@virtually
 async def test_a_member_whose_session_expires() -> None:
     owners = Owners(may_overlap=True)
-    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+    async with embedded() as server, connect_virtually(server) as a, connect_virtually(server) as b:
         async with (
             running(partitioner(a, "a"), owners.worker("a")),
             running(partitioner(b, "b"), owners.worker("b")),
@@ -298,9 +301,10 @@ async def test_a_member_whose_session_expires() -> None:
         await nobody_left(server)
 
 
+@virtually
 async def test_a_member_whose_znode_is_deleted_keeps_its_work() -> None:
     owners = Owners()
-    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+    async with embedded() as server, connect_virtually(server) as a, connect_virtually(server) as b:
         async with (
             running(partitioner(a, "a"), owners.worker("a")),
             running(partitioner(b, "b", quiet=0.5), owners.worker("b")),

@@ -13,12 +13,13 @@ from support.recipes import (
     PATIENCE,
     SESSION,
     Served,
-    Wire,
     connect,
     eventually,
     in_memory,
     nothing_left,
 )
+from support.virtual_time import Link, embedded, passes, virtually
+from support.virtual_time import connect as connect_virtually
 
 import aiolead
 from aiolead import ACL, AcquireTimeout, Client, CreateMode, NoNodeError, PersistentNode
@@ -195,8 +196,9 @@ async def test_the_states(server: Served) -> None:
 # --- what goes wrong ---------------------------------------------------------------------------
 
 
+@virtually
 async def test_a_session_that_expires() -> None:
-    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+    async with embedded() as server, connect_virtually(server) as a, connect_virtually(server) as b:
         for mode in (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL):
             async with PersistentNode(a, PATH, b"one", mode=mode) as node:
                 path, before = node.path, a.session_id
@@ -352,16 +354,17 @@ async def test_a_create_that_is_applied_long_after_it_was_given_up() -> None:
         await nothing_left(server, FOLDER)
 
 
+@virtually
 async def test_left_while_there_is_no_link() -> None:
     """The block ends in time, and the client deletes the znode as soon as it can."""
-    async with EmbeddedServer() as server, in_memory(server) as b:
-        wire = Wire(server)
-        async with wire.connect(session_timeout=3) as a:
+    async with embedded() as server, connect_virtually(server) as b:
+        link = Link(server)
+        async with link.connect(session_timeout=3) as a:
             async with PersistentNode(a, PATH, b"x"):
-                wire.hold()
+                link.hold()
                 server.disconnect(a.session_id)
             assert await data_at(b) in (b"x", None)
-            wire.release()
+            link.release()
             await nothing_left(server, FOLDER)
 
 
@@ -396,16 +399,17 @@ async def test_somebody_else_is_quicker() -> None:
         await nothing_left(server, FOLDER)
 
 
+@virtually
 async def test_others_that_fight_for_it_are_not_fought_as_fast_as_possible() -> None:
-    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+    async with embedded() as server, connect_virtually(server) as a, connect_virtually(server) as b:
         async with PersistentNode(a, PATH, b"ours") as node:
             for number in range(50):
                 await b.set(PATH, str(number).encode())
                 await anyio.lowlevel.checkpoint()
-            with anyio.move_on_after(0.3):
-                while True:
-                    await b.set(PATH, b"theirs")
-            assert server.requests["SET_DATA"] > 60
+            for _ in range(300):
+                await b.set(PATH, b"theirs")
+                await passes(0.001)
+            assert server.requests["SET_DATA"] > 350
             # Ours are some few of them.
             assert server.requests["EXISTS"] < server.requests["SET_DATA"]
             await eventually(holds(b, b"ours"), "it has the last word")

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 from support.recipes import Served, Wire, connect, eventually, in_memory
+from support.virtual_time import connect as connect_virtually
+from support.virtual_time import embedded, virtually
 
 from aiolead import ACL, Auth, Client, NoNodeError, TreeCache
 from aiolead._wire.codes import OpCode
@@ -450,9 +452,10 @@ async def test_nothing_is_left(version: str) -> None:
         await client.set(TOP, b"new")
 
 
+@virtually
 async def test_a_server_that_has_too_much_to_do() -> None:
     """It is asked again, after a while: for the watch, and for what is to be read."""
-    async with EmbeddedServer() as server, in_memory(server) as client:
+    async with embedded() as server, connect_virtually(server) as client:
         await client.create(TOP)
         server.throttle(OpCode.ADD_WATCH)
         server.throttle(OpCode.GET_DATA)

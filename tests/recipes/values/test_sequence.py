@@ -7,6 +7,8 @@ import random
 import anyio
 import pytest
 from support.recipes import Served, connect, eventually, in_memory
+from support.virtual_time import connect as connect_virtually
+from support.virtual_time import embedded, virtually
 
 from aiolead import SequenceAllocator
 from aiolead._wire.codes import OpCode
@@ -89,8 +91,9 @@ async def test_tasks_of_one_process_share_a_block() -> None:
 
 
 @pytest.mark.parametrize("is_applied", [True, False], ids=["applied", "not applied"])
+@virtually
 async def test_the_answer_is_lost(is_applied: bool) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
+    async with embedded() as server, connect_virtually(server) as client:
         numbers = SequenceAllocator(client, PATH)
         given = [await numbers.next(), await numbers.stamp()]
         for _ in range(3):

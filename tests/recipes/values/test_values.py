@@ -9,6 +9,8 @@ from contextlib import AsyncExitStack
 import anyio
 import pytest
 from support.recipes import PATIENCE, Served, connect, eventually, in_memory, names
+from support.virtual_time import connect as connect_virtually
+from support.virtual_time import embedded, virtually
 
 from aiolead import Client, Counter, Lock, SharedValue
 from aiolead.errors import (
@@ -235,10 +237,11 @@ async def test_a_counter_is_no_container() -> None:
         assert server.requests["CREATE_CONTAINER"] == 1
 
 
+@virtually
 async def test_the_lock_delays_nobody_for_ever() -> None:
     """Somebody who takes it and keeps it is passed by: it is for order, not for safety."""
-    async with EmbeddedServer() as server, in_memory(server, session_timeout=1) as client:
-        async with in_memory(server) as other, Lock(other, PATH + "/lock"):
+    async with embedded() as server, connect_virtually(server, session_timeout=1) as client:
+        async with connect_virtually(server) as other, Lock(other, PATH + "/lock"):
             assert await Counter(client, PATH, promote_after=0).add(1) == 1
 
 

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 from support.recipes import PATIENCE, Wire, eventually, in_memory
+from support.virtual_time import connect as connect_virtually
+from support.virtual_time import embedded, virtually
 
 from aiolead import ACL, Client, ConnectionLossError, Counter, Lock, LockLost, SharedValue
 from aiolead._recipes.values.optimistic import compare_and_set
@@ -110,9 +112,10 @@ async def test_the_answer_to_the_first_write_is_lost(is_applied: bool) -> None:
         assert await Counter(client, PATH).get() == 3
 
 
+@virtually
 async def test_a_counter_never_counts_twice() -> None:
     """Every other answer is lost, or every other request: it says which, or that nobody knows."""
-    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+    async with embedded() as server, connect_virtually(server) as a, connect_virtually(server) as b:
         counters = Counter(a, PATH), Counter(b, PATH)
         await counters[0].set(0)
         confirmed = unknown = 0
@@ -130,9 +133,10 @@ async def test_a_counter_never_counts_twice() -> None:
         assert await counters[0].get() == 8
 
 
+@virtually
 async def test_the_session_expires_in_the_middle() -> None:
     """What only reads is asked again in the next session; what was not sent is sent in that."""
-    async with EmbeddedServer() as server, in_memory(server) as client:
+    async with embedded() as server, connect_virtually(server) as client:
         counter = Counter(client, PATH)
         for number in range(1, 4):
             assert await counter.add(1) == number
@@ -142,8 +146,9 @@ async def test_the_session_expires_in_the_middle() -> None:
                 server.expire_session(client.session_id)
 
 
+@virtually
 async def test_a_view_survives_what_happens() -> None:
-    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+    async with embedded() as server, connect_virtually(server) as a, connect_virtually(server) as b:
         mine = SharedValue(a, PATH, 0, codec=Codec.int32())
         theirs = SharedValue(b, PATH, 0, codec=Codec.int32())
         async with mine.observe() as view:
