@@ -14,13 +14,15 @@ from typing import Any, final
 import anyio
 import anyio.lowlevel
 
+_modules = sys.modules
+
 
 def current_task_id() -> int:
     """Equal to `anyio.get_current_task().id`."""
-    trio = trio_here()
-    if trio is not None:
+    trio = _modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_task():
         return id(trio.lowlevel.current_task())
-    task = sys.modules["asyncio"].current_task()
+    task = _modules["asyncio"].current_task()
     return id(task) if task is not None else anyio.get_current_task().id
 
 
@@ -44,7 +46,7 @@ class Wakeup:
         future, task = self._future, self._task
         self._future = self._task = None
         if task is not None:
-            sys.modules["trio"].lowlevel.reschedule(task)
+            _modules["trio"].lowlevel.reschedule(task)
         elif future is not None and not future.done():  # done: cancelled, and has not run yet
             future.set_result(None)
 
@@ -57,23 +59,23 @@ class Wakeup:
             return anyio.lowlevel.checkpoint()
         if self._task is not None or (self._future is not None and not self._future.done()):
             raise RuntimeError("another task waits for this: use anyio.Event")
-        trio = trio_here()
-        if trio is not None:
+        trio = _modules.get("trio")
+        if trio is not None and trio.lowlevel.in_trio_task():
             self._task = trio.lowlevel.current_task()
             rescheduled: Awaitable[None] = trio.lowlevel.wait_task_rescheduled(self._aborted)
             return rescheduled
         # The future itself: a coroutine around it takes twice as much memory.
-        future: Awaitable[None] = sys.modules["asyncio"].get_running_loop().create_future()
+        future: Awaitable[None] = _modules["asyncio"].get_running_loop().create_future()
         self._future = future
         return future
 
     def _aborted(self, _raise_cancel: object) -> Any:
         """Called by trio as it cancels the wait."""
         self._task = None
-        return sys.modules["trio"].lowlevel.Abort.SUCCEEDED
+        return _modules["trio"].lowlevel.Abort.SUCCEEDED
 
 
 def trio_here() -> Any:
     """Trio if the current task is trio's, also in a guest loop of asyncio; else None."""
-    trio = sys.modules.get("trio")
+    trio = _modules.get("trio")
     return trio if trio is not None and trio.lowlevel.in_trio_task() else None

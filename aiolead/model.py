@@ -7,6 +7,7 @@ import enum
 import ipaddress
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ._escaping import described
 from .errors import ConfigurationError
@@ -85,15 +86,15 @@ class CreateMode(enum.IntEnum):
     """Deleted by the server when it has no child and was not changed for its time to live."""
     PERSISTENT_SEQUENTIAL_WITH_TTL = 6
 
-    @property
+    @cached_property
     def is_ephemeral(self) -> bool:
         return "EPHEMERAL" in self.name
 
-    @property
+    @cached_property
     def is_sequential(self) -> bool:
         return "SEQUENTIAL" in self.name
 
-    @property
+    @cached_property
     def has_ttl(self) -> bool:
         return "TTL" in self.name
 
@@ -352,7 +353,7 @@ class SessionState(enum.Enum):
     CLOSED = "closed"
     """The client was closed. Final."""
 
-    @property
+    @cached_property
     def is_final(self) -> bool:
         return self in (SessionState.AUTH_FAILED, SessionState.CLOSED)
 

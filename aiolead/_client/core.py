@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
+from math import inf
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -69,7 +70,7 @@ class Core:
         self.on_output: Callable[[], None] = _ignore
         """Set by the supervisor: there is something to send."""
         self.pipelined: Pipelined = Pipelined(self)
-        self.on_due: Callable[[], None] = _ignore
+        self.on_due: Callable[[float], None] = _ignore
         """Set by the supervisor: something became due earlier."""
         self.on_hosts: Callable[[Sequence[tuple[str, int]]], None] = _ignore
         """Set by the supervisor: replaces the list of servers."""
@@ -83,7 +84,7 @@ class Core:
         self._shared: WeakValueDictionary[tuple[str, object], Any] = WeakValueDictionary()
         self._shared_lately: deque[object] = deque(maxlen=KEPT)
         self._serials = count(first_serial)
-        self._holders_gone = anyio.Event()
+        self._holders_gone: anyio.Event | None = None
         self._jobs: set[anyio.CancelScope] = set()
         self.spawned: int = 0
         self._affinity: LoopAffinity | None = None
@@ -169,7 +170,6 @@ class Core:
         return value
 
     def serial(self) -> int:
-        self.check_home()
         return next(self._serials)
 
     async def holders_gone(self) -> None:
@@ -178,10 +178,10 @@ class Core:
             self._holders_gone = anyio.Event()
             await self._holders_gone.wait()
 
-    def due(self) -> None:
-        """Wakes the timekeeper: something may be due earlier."""
-        self.on_due()
-        if not self.machine.leases.is_in_grace:
+    def due(self, at: float = -inf) -> None:
+        """Wakes the timekeeper: something may be due earlier, but not before `at`."""
+        self.on_due(at)
+        if self._holders_gone is not None and not self.machine.leases.is_in_grace:
             self._holders_gone.set()
 
     # --- jobs ----------------------------------------------------------------------------------

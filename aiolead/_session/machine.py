@@ -68,9 +68,10 @@ class SessionMachine(SessionLife):
     """One client's sessions, one after another, each over any number of connections.
 
     Settings are those of `aiolead.connect` and `aiolead.Limits`. `on_state` is called with each new
-    state and its session's id, `on_output` when there is something to send, `on_due` when something
-    may be due earlier than `next_deadline` said. `on_challenge` is called with each token of a SASL
-    server, first with an empty one; `login.answer` answers. None: no SASL.
+    state and its session's id, `on_output` when there is something to send. `on_due` is called with
+    a time, or `-inf`: something may be due then, earlier than `next_deadline` said. `on_challenge`
+    is called with each token of a SASL server, first with an empty one; `login.answer` answers.
+    None: no SASL.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class SessionMachine(SessionLife):
         first_xid: int = 1,
         on_state: Callable[[SessionState, int], object],
         on_output: Callable[[], object],
-        on_due: Callable[[], object],
+        on_due: Callable[[float], object],
         on_challenge: Callable[[bytes], object] | None = None,
     ) -> None:
         super().__init__(resume, on_state)
@@ -142,7 +143,8 @@ class SessionMachine(SessionLife):
         it is `limited` and too many wait already.
         """
         self.watches.sweep()
-        self.check_size(call)
+        if len(call.body) > self.max_body:
+            self.check_size(call)
         if self.state.is_final:
             call._fail(self.ended())
         elif self.state is SessionState.READ_ONLY and call.op in REFUSED_READ_ONLY:
@@ -154,7 +156,7 @@ class SessionMachine(SessionLife):
             if self._established:
                 self._on_output()
             else:
-                self._on_due()
+                self._on_due(-inf)
         return call
 
     def check_size(self, call: Call[T]) -> None:
@@ -224,7 +226,7 @@ class SessionMachine(SessionLife):
         elif was_read_only and not self.state.is_final:
             self._expired(keep_queue=True)  # no other server knows the session
         self.leases.connection_lost()
-        self._on_due()
+        self._on_due(-inf)
 
     def receive(self, data: bytes, now: float) -> None:
         """Process bytes from the server. After any error the connection must be closed.
@@ -263,7 +265,7 @@ class SessionMachine(SessionLife):
 
     @property
     def has_output(self) -> bool:
-        return bool(self._out) or self.requests.has_queued
+        return bool(self._out or self.requests.has_queued)
 
     def data_to_send(self, now: float) -> bytes:
         """Return what to send next; empty if there is nothing, or no connection."""
@@ -323,7 +325,7 @@ class SessionMachine(SessionLife):
             self._out.append(encode_request(XID_SET_WATCHES, request.op, body))
         self._serve_if_accepted()
         self._on_output()
-        self._on_due()
+        self._on_due(-inf)
 
     def _serve_if_accepted(self) -> None:
         """Let requests leave, once the server has accepted the credentials."""

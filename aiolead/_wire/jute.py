@@ -15,6 +15,7 @@ T = TypeVar("T")
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 _STAT = struct.Struct(">qqqqiiiqiiq")
+_STAT_SIZE = _STAT.size
 _stat_fields = attrgetter(*Stat.__match_args__)
 _NULL = _INT.pack(-1)
 _int_at = _INT.unpack_from
@@ -54,9 +55,11 @@ class Writer:
 
     def text(self, value: str) -> None:
         try:
-            self.blob(value.encode())
+            data = value.encode()
         except UnicodeEncodeError:
             raise LocalWireError(f"{value!r} cannot be encoded as UTF-8") from None
+        self.buffer += _INT.pack(len(data))
+        self.buffer += data
 
     def texts(self, values: Iterable[str]) -> None:
         items = list(values)
@@ -141,6 +144,13 @@ class Reader:
 
     def blob(self) -> bytes:
         """A byte string; Java's null comes as empty."""
+        pos, end = self._pos, self._end
+        start = pos + 4
+        if start <= end:
+            stop: int = start + _int_at(self._data, pos)[0]
+            if start <= stop <= end:  # nearly always; the rest is null, or has an error
+                self._pos = stop
+                return self._data[start:stop]
         pos = self._take(self._length())
         return self._data[pos : self._pos]
 
@@ -217,7 +227,11 @@ class Reader:
             found.append((op, readers[op](self)))
 
     def stat(self) -> Stat:
-        return Stat(*_stat_at(self._data, self._take(_STAT.size)))
+        pos = self._pos
+        end = self._pos = pos + _STAT_SIZE
+        if end > self._end:
+            self._too_short(pos, _STAT_SIZE)
+        return Stat(*_stat_at(self._data, pos))
 
     def _length(self) -> int:
         pos = self._pos

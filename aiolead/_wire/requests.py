@@ -26,6 +26,9 @@ _OPEN_BYTES = bytes(_OPEN.buffer)
 """The ACL of nearly every create: encoding it takes longer than the rest."""
 
 
+_SEQUENTIAL = frozenset(mode for mode in CreateMode if mode.is_sequential)
+
+
 def path_and_flag(path: str, flag: bool) -> bytes:
     """The body of the reads that may set a watch: the most frequent requests."""
     try:
@@ -187,9 +190,9 @@ class Create(Record):
 
         Raises `RemoteWireError` if it is not the requested one, plus a number if sequential.
         """
-        begin, rest = created[: len(self.path)], created[len(self.path) :]
-        is_sequential = CreateMode(self.flags).is_sequential
-        if begin != self.path or not (_is_number(rest) if is_sequential else rest == ""):
+        rest = created[len(self.path) :]
+        is_right = _is_number(rest) if self.flags in _SEQUENTIAL else not rest
+        if not (is_right and created.startswith(self.path)):
             from .._parsing import shown
 
             raise RemoteWireError(f"created was {shown(created)}, asked for {shown(self.path)}")

@@ -221,7 +221,7 @@ def test_server_that_serves_a_session_which_is_over(operation: str) -> None:
         grace_period=None,
         on_state=lambda state, _: states.append(state),
         on_output=lambda: None,
-        on_due=lambda: None,
+        on_due=lambda _: None,
     )
     machine.connection_made(0.0)
     machine.data_to_send(0.0)

@@ -108,7 +108,7 @@ class Script:
             **(settings | options),
             on_state=lambda state, session_id: self.states.append((state, session_id)),
             on_output=lambda: setattr(self, "outputs", self.outputs + 1),
-            on_due=lambda: setattr(self, "dues", self.dues + 1),
+            on_due=lambda _: setattr(self, "dues", self.dues + 1),
         )
 
     # --- the link ------------------------------------------------------------------------------

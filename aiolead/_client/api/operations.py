@@ -132,7 +132,8 @@ class Scope:
 
         def parse(r: Reader) -> Created:
             full, stat = r.text(), r.stat()
-            return Created(self.strip(request.checked(full)), stat)
+            # What begins with our path is as valid as that.
+            return Created(request.checked(full)[len(self.prefix) :] or "/", stat)
 
         def on_error(error: AioleadError) -> AioleadError:
             if not isinstance(error, NoNodeError):
@@ -284,7 +285,7 @@ def _data(r: Reader) -> tuple[bytes, Stat]:
 
 
 def _names(r: Reader) -> list[str]:
-    return as_listed(NamesReply.read(r).names)
+    return as_listed(r.texts())
 
 
 def _children(r: Reader) -> tuple[list[str], Stat]:
@@ -325,6 +326,8 @@ def _checked_version(version: object) -> int:
 
 
 def _checked_acl(acl: Sequence[ACL]) -> tuple[ACL, ...]:
+    if acl is OPEN_ACL_UNSAFE:
+        return OPEN_ACL_UNSAFE
     entries = tuple(acl) if isinstance(acl, Iterable) else ()
     if not entries or not all(isinstance(entry, ACL) for entry in entries):
         # It may be, or hold, the hash of a password: it is not shown.

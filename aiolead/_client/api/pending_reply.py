@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
@@ -62,14 +62,17 @@ class PendingReply(Call[T]):
             await checkpoint_if_cancelled()
         if self._error is not None:
             raise self._error
-        return cast(T, self._value)
+        value: Any = self._value
+        return value  # type: ignore[no-any-return]
 
     def result(self) -> T:
-        self._see()
+        if self._error is not None:
+            self._see()
         return super().result()
 
     def error(self) -> AioleadError | None:
-        self._see()
+        if self._error is not None:
+            self._see()
         return self._error
 
     def _fail(self, error: AioleadError) -> None:

@@ -49,13 +49,14 @@ REFUSALS = 3
 
 
 class ServerConnection:
-    __slots__ = ("carrier", "ended", "is_leaving", "opened", "peer", "scope")
+    __slots__ = ("carrier", "ended", "is_leaving", "is_open", "opened", "peer", "scope")
 
     def __init__(self, carrier: Carrier, peer: Peer) -> None:
         self.carrier = carrier
         self.peer = peer
         self.scope = anyio.CancelScope()
         self.opened = anyio.Event()
+        self.is_open = False
         self.ended: Exception | None = None
         self.is_leaving = False
 
@@ -111,19 +112,18 @@ class Supervisor:
 
     def _on_output(self) -> None:
         connection = self._connection
-        if connection is None:
+        if connection is None or self._core.pipelined.is_entered:
             return
         # A lone request leaves at once. While others are in flight, those of one turn of the event
         # loop leave together.
-        is_alone = not (self._machine.requests.inflight or self._core.pipelined.is_entered)
-        if is_alone and connection.opened.is_set():
+        if connection.is_open and not self._machine.requests.inflight:
             connection.carrier.push()
         else:
             connection.carrier.wake()
 
-    def _on_due(self) -> None:
+    def _on_due(self, at: float = -inf) -> None:
         # Whatever is due after the next look can wait, as for a lock held for a millisecond.
-        if self._wakes_at > self._machine.next_deadline():
+        if self._wakes_at > at and self._wakes_at > self._machine.next_deadline():
             self._due.set()
 
     def end(self, error: InternalError) -> None:
@@ -154,7 +154,7 @@ class Supervisor:
             connection is None
             or connection.is_leaving
             or connection.ended is not None
-            or not connection.opened.is_set()
+            or not connection.is_open
         ):
             return
         connection.is_leaving = True
@@ -334,7 +334,7 @@ class Supervisor:
                             self.move("the server is not in the list any more")
                         if self._machine.is_read_only:
                             tasks.start_soon(self._guard, connection, self._search)
-                    if not connection.opened.is_set():
+                    if not connection.is_open:
                         self._cut(ConnectionEnded("no answer to the handshake in time"))
         finally:
             self._core.peer = None
@@ -344,7 +344,7 @@ class Supervisor:
             if self._answered is not None:
                 self._answered.set()
         why = connection.ended or ConnectionEnded("the connection ended")
-        if not connection.opened.is_set():
+        if not connection.is_open:
             self._failed(name, why)
             return "refused" if isinstance(why, ServerHungUp) else "failed"
         self._core.reporting.connection_lost(name, why)
@@ -378,20 +378,22 @@ class Supervisor:
             # once, before anybody sees a failed request and finds the client still connected.
             self._cut(error)
             return
-        self._look_whether_opened(connection)
+        if not connection.is_open:
+            self._look_whether_opened(connection)
         if machine.has_output:
             connection.carrier.wake()
         if self._answered is not None and not machine.requests.inflight:
             self._answered.set()
 
     def _take(self, connection: ServerConnection) -> bytes:
-        if connection.ended is not None or not self._machine.has_output:
+        if connection.ended is not None:
             return b""
         return self._machine.data_to_send(self._core.clock())
 
     def _look_whether_opened(self, connection: ServerConnection) -> None:
-        if not connection.opened.is_set() and self._machine.state in SERVED:
+        if self._machine.state in SERVED:
             self._core.peer = connection.peer
+            connection.is_open = True
             connection.opened.set()
             self._on_due()
 
@@ -401,7 +403,8 @@ class Supervisor:
         def answer(token: bytes | None, is_last: bool) -> None:
             if connection.ended is None:
                 machine.login.answer(token, clock(), is_last=is_last)
-                self._look_whether_opened(connection)
+                if not connection.is_open:
+                    self._look_whether_opened(connection)
 
         try:
             await login.run(answer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import sys
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,7 +42,8 @@ class Enterable(Generic[R]):
     async def __aenter__(self) -> R:
         context = self._context()
         held = await context.__aenter__()
-        self._entries.setdefault(current_task_id(), []).append(_TaskEntry(context, _statement()))
+        task = context._task or current_task_id()  # an inner level of a reentrant one has none
+        self._entries.setdefault(task, []).append(_TaskEntry(context, _statement()))
         return held
 
     async def __aexit__(
@@ -79,10 +80,7 @@ class Enterable(Generic[R]):
 
 def _statement() -> int:
     """The id of the frame that enters or leaves: the caller's caller."""
-    frame = inspect.currentframe()
-    for _ in range(2):
-        frame = frame.f_back if frame is not None else None
-    return id(frame)
+    return id(sys._getframe(2))
 
 
 class HeldRecipe(HoldingRecipe[H], Enterable[H]):

@@ -44,7 +44,7 @@ class SerialNode(EphemeralNode):
         return join(self._path, prefix), CreateMode.EPHEMERAL_SEQUENTIAL
 
     def _settle_name(self, path: str) -> None:
-        self._registry.settle(basename(path))
+        self._registry.settle(path[path.rindex("/") + 1 :])
 
     def _claim(self, created: Created, session_id: int) -> RegisteredNode:
         node = RegisteredNode.of(created, session_id)

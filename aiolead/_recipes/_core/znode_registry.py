@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...abc import CoordinationClient
 from ...model import Created, Stat
-from ...paths import basename, sequence_of
+from ...paths import sequence_of
 from .ownership import LostCreates, is_shared
 
 SEQUENCE_DIGITS = 10
@@ -40,7 +40,7 @@ class RegisteredNode:
 
     @property
     def name(self) -> str:
-        return basename(self.path)
+        return self.path[self.path.rindex("/") + 1 :]
 
     @classmethod
     def of(cls, created: Created, session_id: int) -> RegisteredNode:

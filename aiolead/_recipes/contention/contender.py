@@ -25,6 +25,7 @@ from .._core.pending_delete import Departure
 from .._core.znode_registry import RegisteredNode
 from .kernel import QueuePosition, sharing, standing
 from .layouts import Layout, Role
+from .local_contenders import LocalContenders
 from .neighbours import queue_order
 from .queue_node import QueueNode
 
@@ -61,9 +62,10 @@ class Contender(QueueNode, Acquirable):
         data: bytes,
         *,
         places: int = 1,
+        local: LocalContenders | None = None,
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        super().__init__(client, path, layout, role, data, acl=acl)
+        super().__init__(client, path, layout, role, data, local=local, acl=acl)
         self._places = places
         self._is_readable = acl is None or any(map(_lets_read, acl))
         """Whether the ACL surely lets us read our own znode."""

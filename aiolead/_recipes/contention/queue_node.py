@@ -40,9 +40,10 @@ class QueueNode(SerialNode):
         role: Role,
         data: bytes,
         *,
+        local: LocalContenders | None = None,
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        self._local = client.backend.shared(path, LocalContenders)
+        self._local = local or client.backend.shared(path, LocalContenders)
         super().__init__(client, self._local, path, data, acl=acl)
         self._layout = layout
         self._role = role

@@ -57,6 +57,7 @@ class QueuedRecipe(HoldingRecipe[T]):
             self._role,
             self._data,
             places=self._places,
+            local=self._local,
             acl=self._acl,
         )
 

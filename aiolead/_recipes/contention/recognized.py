@@ -30,7 +30,7 @@ class Role(enum.Enum):
     WAIT = "a condition"
     """Waiting for one: a queue in which nobody holds."""
 
-    @property
+    @functools.cached_property
     def shares(self) -> bool:
         """Whether it contends in a queue of readers and writers, where readers share."""
         return self in (Role.READ, Role.WRITE)

@@ -113,7 +113,13 @@ class WriteLock(QueuedLock[WriteHeld]):
 
     def _acquirable(self) -> WriteContender:
         return WriteContender(
-            self._client, self._path, self._layout, self._role, self._data, acl=self._acl
+            self._client,
+            self._path,
+            self._layout,
+            self._role,
+            self._data,
+            local=self._local,
+            acl=self._acl,
         )
 
     async def _contenders(self) -> list[Participant]:

@@ -75,13 +75,14 @@ class HeldZnode:
 class LeaseBook:
     """All holds of a session, under one lease.
 
-    `changed` is called when something became due earlier than it was. `observer` is notified of
+    `changed` is called when something became due earlier than it was, with the earliest time at
+    which that is, or `-inf` if it was not computed. `observer` is notified of
     every hold. `on_renewed` is called with the duration of each confirmed renewal and with what is
     left of the lease, in seconds.
     """
 
     def __init__(
-        self, lease_proof: LeaseProof, timing: Timing, changed: Callable[[], object]
+        self, lease_proof: LeaseProof, timing: Timing, changed: Callable[[float], object]
     ) -> None:
         self._lease_proof = lease_proof
         self._timing = timing
@@ -150,21 +151,22 @@ class LeaseBook:
         held = HeldZnode(self, path, lost, settled, resign_on_disconnect)
         if self.observer is not None:
             self.observer.began(held)
+        due = -inf
         if urgent or self.deadline - now < self._timing.short_lease:
             self._settled[held] = None
             held.settle()
         else:
-            self._fresh[held] = now + self._timing.settle
+            due = self._fresh[held] = now + self._timing.settle
         if self._closed:
             held.lose(LossReason.CLOSED)
-        self._changed()
+        self._changed(due)
         return held
 
     def forget(self, held: HeldZnode) -> None:
         self._fresh.pop(held, None)
         self._settled.pop(held, None)
         if self._in_grace.pop(held, None) is not None and not self._in_grace:
-            self._changed()
+            self._changed(-inf)
 
     def begin_grace(self, held: HeldZnode) -> None:
         self.forget(held)
@@ -234,7 +236,7 @@ class LeaseBook:
         if self.deadline - self._next_renewal < self._timing.enough_lease:
             # This one just missed a request that would have made the lease longer.
             self._next_renewal = min(self._next_renewal, max(now, self._lease_proof.provable_from))
-        self._changed()
+        self._changed(-inf)
         if self.on_renewed is not None:
             self.on_renewed(self._took, self.deadline - now)
 
@@ -242,7 +244,7 @@ class LeaseBook:
         """The renewal was refused: the next one leaves at once, or after a pause."""
         self._unanswered = False
         self._next_renewal = -inf if at_once else now + self._timing.refused_pause
-        self._changed()
+        self._changed(-inf)
 
     def short_at(self, *, can_move: bool) -> float:
         """When to abandon the connection over an unanswered renewal; `inf` for never.
@@ -261,7 +263,7 @@ class LeaseBook:
 
     def expire(self, now: float) -> None:
         """End every hold if the lease has run out."""
-        if self.is_held and now >= self.deadline:
+        if (self._settled or self._fresh) and now >= self.deadline:
             self.lose_all(LossReason.UNCONFIRMED)
 
     def lose_all(self, reason: LossReason) -> None:

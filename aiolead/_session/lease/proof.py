@@ -49,9 +49,9 @@ class LeaseProof:
         "_entries",
         "_grain",
         "_handshake",
-        "_proven",
         "_timing",
         "_unconfirmed",
+        "proven_until",
         "write_took",
     )
 
@@ -62,7 +62,8 @@ class LeaseProof:
         # The oldest and the newest committed write that no second request has confirmed yet.
         self._unconfirmed: list[tuple[float, float]] = []  # (sent, answered)
         self._collected = -inf  # when the newest confirmed write was sent
-        self._proven = -inf
+        self.proven_until: float = -inf
+        """Until when the session surely lives: no server ends it earlier."""
         self._timing = timing
         self._grain = timing.session_timeout * GRAIN
         self.write_took: float = 0.0
@@ -76,9 +77,9 @@ class LeaseProof:
         """
         self.closed()
         if created:
-            self._proven = -inf
+            self.proven_until = -inf
         elif timing.session_timeout < self._timing.session_timeout:
-            self._proven = min(self._proven, sent + timing.session_timeout)
+            self.proven_until = min(self.proven_until, sent + timing.session_timeout)
         self._timing = timing
         self._grain = timing.session_timeout * GRAIN
         self._handshake = sent
@@ -115,11 +116,6 @@ class LeaseProof:
                 self._entries.popleft()
 
     @property
-    def proven_until(self) -> float:
-        """Until when the session surely lives: no server ends it earlier."""
-        return self._proven
-
-    @property
     def provable_from(self) -> float:
         """From when on a write can be the first step to prove more; `inf` for never."""
         proven, timeout = self.proven_until, self._timing.session_timeout
@@ -140,10 +136,10 @@ class LeaseProof:
         entries, timeout = self._entries, self._timing.session_timeout
         half_tick = self._timing.half_tick
         if self._committed >= self._handshake > -inf:
-            self._proven = max(self._proven, self._handshake + timeout)
+            self.proven_until = max(self.proven_until, self._handshake + timeout)
         # The newest request answered half a tick before the write was sent. A sum, as in
         # `LeaseBook.renewed`: a renewal that leaves exactly when due must not miss it.
         while len(entries) > 1 and entries[1][1] + half_tick <= self._collected:
             entries.popleft()
         if entries and entries[0][1] + half_tick <= self._collected:
-            self._proven = max(self._proven, entries[0][0] + timeout)
+            self.proven_until = max(self.proven_until, entries[0][0] + timeout)

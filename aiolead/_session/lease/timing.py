@@ -13,6 +13,7 @@ timeout that was asked for had been granted.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..._wire.handshake import ConnectResponse
 from ...errors import RemoteWireError
@@ -56,7 +57,7 @@ def granted_timeout(response: ConnectResponse) -> float:
     return granted
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Timing:
     """The intervals of a session, in seconds.
 
@@ -102,72 +103,72 @@ class Timing:
             ),
         )
 
-    @property
+    @cached_property
     def patience(self) -> float:
         """The shorter one of the granted and the asked timeout: the measure of every wait."""
         return min(self.granted, self.asked)
 
-    @property
+    @cached_property
     def is_remarkable(self) -> bool:
         """Whether the granted timeout is far from the asked one."""
         return not 1 / REMARKABLE <= self.granted / self.asked <= REMARKABLE
 
-    @property
+    @cached_property
     def ping_after(self) -> float:
         """Silence of the client after which a ping is due."""
         return self.patience / 3
 
-    @property
+    @cached_property
     def silent_after(self) -> float:
         """Time without an answer after which the connection counts as lost; events do not count."""
         return self.patience * 2 / 3
 
-    @property
+    @cached_property
     def renew_every(self) -> float:
         """The least time between two renewals of a lease."""
         return self.session_timeout / 4
 
-    @property
+    @cached_property
     def refused_pause(self) -> float:
         """The pause after the servers refused a renewal as a whole."""
         return self.enough_lease / 4
 
-    @property
+    @cached_property
     def settle(self) -> float:
         """The age at which a hold that is not urgent is renewed for the first time."""
         return min(0.1, self.session_timeout / 16)
 
-    @property
+    @cached_property
     def short_lease(self) -> float:
         """The rest of a lease at which a client with an unanswered renewal changes servers."""
         return self.session_timeout / 4
 
-    @property
+    @cached_property
     def enough_lease(self) -> float:
         """The rest of a lease that a renewal needs to be answered in time."""
         return self.session_timeout / 8
 
-    @property
+    @cached_property
     def ample_lease(self) -> float:
         """The rest of a lease that is enough where answers are slow."""
         return self.session_timeout / 6
 
-    @property
+    @cached_property
     def prompt(self) -> float:
         """How long users' requests may take while renewals, of two requests, have to pass."""
         return self.enough_lease / 4
 
-    @property
+    @cached_property
     def holders_wait(self) -> float:
         """How long a closing client waits for holders to stop."""
         return min(self.grace_period, self.patience)
 
-    @property
+    @cached_property
     def close_wait(self) -> float:
         """How long a closing client waits for the confirmation that the session has ended."""
         return self.patience / 3
 
-    @property
+    @cached_property
     def margin(self) -> float:
         """How long before the proven end of the session a holder begins to stop."""
         return self.session_timeout * DRIFT + self.grace_period

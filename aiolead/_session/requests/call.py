@@ -185,7 +185,8 @@ class Call(Generic[T]):
             return
         if self.arming is not None:
             self.arming.armed(missing=missing)
-        self._succeed(answer)
+        self._value = answer
+        self._finish()
 
 
 def no_result(_: Reader) -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection
 from math import inf
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 from ..._wire.packets import encode_request
 from ...errors import AioleadError, ConnectionLossError, Outcome, TooManyRequestsError
@@ -44,10 +44,10 @@ class RequestQueue:
     def __init__(self, window: Window, max_queued: int, first_xid: int = 1) -> None:
         self._window = window
         self._max_queued = max_queued
-        self._express: deque[Call[object]] = deque()
-        self._queue: deque[Call[object]] = deque()
+        self._express: deque[Call[Any]] = deque()
+        self._queue: deque[Call[Any]] = deque()
         self._queued_bytes = 0
-        self._inflight: deque[Call[object]] = deque()
+        self._inflight: deque[Call[Any]] = deque()
         self._counted = 0  # of those in flight
         self._is_taking = False
         self._lost_at = -inf  # when the last connection was lost
@@ -68,7 +68,7 @@ class RequestQueue:
         return len(self._inflight)
 
     @property
-    def oldest(self) -> Call[object] | None:
+    def oldest(self) -> Call[Any] | None:
         return self._inflight[0] if self._inflight else None
 
     @property
@@ -111,13 +111,13 @@ class RequestQueue:
 
     def enqueue(self, call: Call[T], now: float) -> None:
         call.queued_at = now
-        self._queue.append(cast("Call[object]", call))
+        self._queue.append(call)
         self._queued_bytes += len(call.body)
 
     def enqueue_first(self, call: Call[T], now: float) -> None:
         """Queue a bound call ahead of the users' requests, and behind others like it."""
         call.queued_at = now
-        self._express.append(cast("Call[object]", call))
+        self._express.append(call)
 
     def take(self, now: float, *, careful: bool, early: bool = False) -> bytes:
         """Return the next segment of requests, which are in flight from now on.
@@ -163,7 +163,7 @@ class RequestQueue:
             self._inflight.append(call)
         return bytes(out)
 
-    def awaiting(self, xid: int) -> Call[object]:
+    def awaiting(self, xid: int) -> Call[Any]:
         """Return the call that an answer belongs to: always the oldest in flight. See `answered`.
 
         Raises `ConnectionLossError` if the answer is to another request: the server has skipped
@@ -195,7 +195,7 @@ class RequestQueue:
             self._counted -= call.kind.is_counted
             call._fail(error)
 
-    def withdraw(self, ops: Collection[int]) -> list[Call[object]]:
+    def withdraw(self, ops: Collection[int]) -> list[Call[Any]]:
         calls = [call for call in self._queue if call.op in ops]
         if calls:
             self._queue = deque(call for call in self._queue if call.op not in ops)

@@ -33,7 +33,8 @@ class Window:
     def answered(self, ahead: int, sent: float, now: float) -> None:
         """Record the answer to a request that was sent behind `ahead` others."""
         if now - sent <= self.patience:
-            self._tried = max(self._tried, 2 * (ahead + 1))
+            if self._tried <= 2 * ahead:
+                self._tried = 2 * (ahead + 1)
         elif sent >= self._shrunk_at:
             # Once for all that was in flight: a single pause must not shrink it repeatedly.
             self._tried = max(FEWEST, min(self._tried, self._most) // 2)

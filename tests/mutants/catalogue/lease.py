@@ -198,8 +198,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/lease/proof.py",
-                "self._proven = max(self._proven, entries[0][0] + timeout)",
-                "self._proven = max(self._proven, self._collected + timeout)",
+                "self.proven_until = max(self.proven_until, entries[0][0] + timeout)",
+                "self.proven_until = max(self.proven_until, self._collected + timeout)",
             ),
         ),
         tests=("tests/unit/session/test_session_lease.py",),

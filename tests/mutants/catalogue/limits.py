@@ -18,8 +18,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/requests/request_queue.py",
-                'self._express.append(cast("Call[object]", call))',
-                'self._queue.append(cast("Call[object]", call))',
+                "self._express.append(call)",
+                "self._queue.append(call)",
             ),
         ),
         tests=LIMITS,
