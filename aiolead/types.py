@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ._recipes.barriers.double_barrier import BarrierMember as BarrierMember
     from ._recipes.contention.layouts import Layout as Layout
     from ._recipes.contention.sequence_range import SequenceWarning as SequenceWarning
-    from ._recipes.contention.unrecognized import Stranger as Stranger
-    from ._recipes.contention.unrecognized import strangers as strangers
+    from ._recipes.contention.unrecognized import UnrecognizedChild as UnrecognizedChild
+    from ._recipes.contention.unrecognized import unrecognized_children as unrecognized_children
     from ._recipes.discovery.instance import ServiceType as ServiceType
     from ._recipes.discovery.picker import DownPolicy as DownPolicy
     from ._recipes.discovery.picker import InstanceSource as InstanceSource
@@ -103,7 +103,7 @@ else:
             "_recipes.barriers.double_barrier": "BarrierMember",
             "_recipes.contention.layouts": "Layout",
             "_recipes.contention.sequence_range": "SequenceWarning",
-            "_recipes.contention.unrecognized": "Stranger strangers",
+            "_recipes.contention.unrecognized": "UnrecognizedChild unrecognized_children",
             "_recipes.discovery.instance": "ServiceType",
             "_recipes.discovery.picker": "DownPolicy InstanceSource Picker",
             "_recipes.discovery.service_registry": "Registration ServiceView",

@@ -55,7 +55,7 @@ async def test_a_note_in_the_line_blocks_curator_and_not_us(
 ) -> None:
     async with connect() as client, curator() as java:
         await client.ensure_path(f"{PATH}/-note")
-        (note,) = aiolead.types.strangers(await client.get_children(PATH))
+        (note,) = aiolead.types.unrecognized_children(await client.get_children(PATH))
         assert note.blocks == ("Curator",)
         async with Lock(client, PATH).try_acquire() as held:
             assert held is not None

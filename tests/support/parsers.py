@@ -24,7 +24,7 @@ from aiolead._parsing import MalformedError
 from aiolead._recipes._core import participants
 from aiolead._recipes.contention import kernel as contention
 from aiolead._recipes.contention import recognized as kinds
-from aiolead._recipes.contention import unrecognized as strangers
+from aiolead._recipes.contention import unrecognized
 from aiolead._recipes.contention.layouts import LAYOUTS, Role
 from aiolead._recipes.locks.semaphore import parts
 from aiolead._recipes.queues import item_codec, item_names
@@ -379,16 +379,16 @@ PARSERS: tuple[Parser, ...] = (
         ),
     ),
     Parser(
-        "the line of contenders",
+        "the contender queue",
         Reads.NAME,
         _in_order,
         (MixedLayoutError,),
         ("_recipes.contention.kernel:in_order",),
     ),
     Parser(
-        "strangers",
+        "unrecognized children",
         Reads.NAME,
-        lambda name: strangers.strangers([name, "lock-0000000001"]),
+        lambda name: unrecognized.unrecognized_children([name, "lock-0000000001"]),
         (),
         ("_recipes.contention.unrecognized:_int",),
     ),

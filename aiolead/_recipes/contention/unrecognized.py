@@ -11,7 +11,7 @@ from .recognized import known_name
 
 
 @dataclass(frozen=True, slots=True)
-class Stranger:
+class UnrecognizedChild:
     """An unrecognized child of a queue: its name is no known library's.
 
     Attributes:
@@ -29,7 +29,7 @@ class Stranger:
         return not self.blocks and not self.breaks
 
 
-def strangers(names: Iterable[str]) -> tuple[Stranger, ...]:
+def unrecognized_children(names: Iterable[str]) -> tuple[UnrecognizedChild, ...]:
     """The unrecognized children of a queue, and the libraries that they disturb.
 
     aiolead ignores a child without a number; others do not: a note left in a queue may block
@@ -45,7 +45,7 @@ def strangers(names: Iterable[str]) -> tuple[Stranger, ...]:
     # The next contender gets a greater number than all that exist.
     behind = max(numbers, default=0) + 1
     return tuple(
-        Stranger(
+        UnrecognizedChild(
             name,
             tuple(library for library, waits in _WAITS.items() if waits(name, behind)),
             tuple(library for library, fails in _FAILS.items() if fails(name)),

@@ -11,7 +11,7 @@ from ... import Client
 from ...errors import NoAuthError, NoNodeError
 from ...model import Stat
 from ...paths import join
-from ...types import Stranger, strangers
+from ...types import UnrecognizedChild, unrecognized_children
 from .. import render
 from ..contender_queue import (
     LONGEST_NAME,
@@ -81,7 +81,7 @@ async def look_at(client: Client, path: str, *, is_top: bool = True) -> list[Que
         Level.OK.finding("path", text, path=path, contenders=len(queue)),
         *judge_sequence(path, stat),
         *judge_families(path, queue),
-        *(_foreign(path, one) for one in strangers(names) if one.name not in known),
+        *(_foreign(path, one) for one in unrecognized_children(names) if one.name not in known),
         *(_unreadable(one) for one in queue if one.stat is None),
     ]
     return [QueueLook(path, findings, [one for one in queue if one.stat is not None])]
@@ -148,7 +148,7 @@ def _unreadable(one: QueuedContender) -> Finding:
     return Level.UNKNOWN.finding("ghost", text, advice, path=one.path)
 
 
-def _foreign(path: str, one: Stranger) -> Finding:
+def _foreign(path: str, one: UnrecognizedChild) -> Finding:
     disturbed = []
     if one.blocks:
         disturbed.append(f"waiting for it: {', '.join(one.blocks)}")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiolead.types import Stranger, strangers
+from aiolead.types import UnrecognizedChild, unrecognized_children
 
 MUTEX = "_c_8f2a1c0e-5a0b-4b0e-9c55-0123456789ab-lock-0000000007"
 GO, C, JAVA = "go-zookeeper", "ZooKeeper's lock in C", "ZooKeeper's WriteLock"
@@ -36,18 +36,20 @@ GO, C, JAVA = "go-zookeeper", "ZooKeeper's lock in C", "ZooKeeper's WriteLock"
     ],
 )
 def test_whom_it_disturbs(name: str, blocks: tuple[str, ...], breaks: tuple[str, ...]) -> None:
-    (found,) = strangers([MUTEX, name])
-    assert found == Stranger(name, blocks, breaks)
+    (found,) = unrecognized_children([MUTEX, name])
+    assert found == UnrecognizedChild(name, blocks, breaks)
     assert not found.is_harmless
 
 
-def test_contenders_are_no_strangers() -> None:
-    assert strangers([MUTEX, "0123456789abcdef0123456789abcdef__lock__0000000002"]) == ()
-    assert strangers([]) == ()
+def test_contenders_are_recognized() -> None:
+    assert (
+        unrecognized_children([MUTEX, "0123456789abcdef0123456789abcdef__lock__0000000002"]) == ()
+    )
+    assert unrecognized_children([]) == ()
 
 
 def test_who_is_harmless() -> None:
-    found = strangers(["n-0000000009", "lock-99", MUTEX])
+    found = unrecognized_children(["n-0000000009", "lock-99", MUTEX])
     assert [(each.name, each.is_harmless) for each in found] == [
         ("lock-99", True),
         ("n-0000000009", False),
@@ -56,6 +58,6 @@ def test_who_is_harmless() -> None:
 
 @given(st.lists(st.text("0129-_ !lockxREAD.é", max_size=30), max_size=10))
 def test_any_name_may_be_there(names: list[str]) -> None:
-    found = strangers([*names, MUTEX])
+    found = unrecognized_children([*names, MUTEX])
     assert [each.name for each in found] == sorted(each.name for each in found)
     assert {each.name for each in found} <= set(names)

@@ -67,7 +67,7 @@ class Leading:
         )
         self._summary = server.current_epoch, server.replica.zxid
         self._learners: list[Learner] = []
-        self._strangers: dict[Link, None] = {}
+        self._unidentified: dict[Link, None] = {}
         """Connections that have not said whose they are."""
         # Who has joined, promised, and synchronised: bits, one for each voter.
         me = 1 << server.id
@@ -97,7 +97,7 @@ class Leading:
             self._timer.cancel()
         for learner in list(self._learners):
             self._drop(learner)
-        for link in list(self._strangers):
+        for link in list(self._unidentified):
             link.close()
         if self.broadcast is not None:
             self.broadcast.stop()
@@ -134,17 +134,17 @@ class Leading:
         link = Link(
             self._server.life,
             lambda message: self._join(link, message),
-            lambda: self._strangers.pop(link),
+            lambda: self._unidentified.pop(link),
         )
         link.accepted(wire)
-        self._strangers[link] = None
+        self._unidentified[link] = None
         return link
 
     def _join(self, link: Link, join: Message) -> None:
         """A server wants to follow."""
         if not isinstance(join, Join):
             raise AssertionError(f"{join!r} is no introduction")
-        del self._strangers[link]
+        del self._unidentified[link]
         server = self._server
         settings = server.settings
         silence = Silence(
