@@ -132,7 +132,7 @@ class Scope:
 
         def parse(r: Reader) -> Created:
             full, stat = r.text(), r.stat()
-            # What begins with our path is as valid as that.
+            # The server's path begins with the one that we sent, so it is valid, too.
             return Created(request.checked(full)[len(self.prefix) :] or "/", stat)
 
         def on_error(error: AioleadError) -> AioleadError:
