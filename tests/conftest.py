@@ -29,6 +29,7 @@ from support.over_aiozk import choose
 from support.raw_client import RawClient
 from support.recipes import OVER_AIOZK
 from support.selection import SERVERS, add_options, configure, reaches_real_server
+from support.stalls import StallGuard
 
 from aiolead.testing.ensemble import BlockingEnsemble, Ensemble
 from aiolead.testing.installation import ZooKeeperNotFoundError, find_installation
@@ -58,6 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(StallGuard())
     configure(config)
 
 

@@ -451,6 +451,7 @@ def test_links_that_fall_silent(backend: Backend) -> None:
 
 
 @only_on("trio")
+@pytest.mark.keeps_time(3.0)
 @pytest.mark.parametrize("server", ["standalone"], indirect=True)
 async def test_links_to_a_real_server_that_fall_silent(server: ServerUnderTest) -> None:
     # Some dozens of clients on one event loop, and a busy machine: all are to have time to renew.

@@ -11,6 +11,7 @@ from functools import partial
 
 import anyio
 import anyio.to_thread
+import pytest
 from anyio.abc import ByteStream
 from support.faults import Arena, Contender, MemoryArena, an_election, eventually, only_on
 from support.raw_client import RawClient
@@ -94,6 +95,7 @@ async def test_server_that_dies(zookeeper: ZooKeeperServer, chroot: str) -> None
 
 
 @only_on("trio")
+@pytest.mark.keeps_time(1.5)
 async def test_server_that_freezes(zookeeper: ZooKeeperServer, chroot: str) -> None:
     with RawClient(zookeeper.connect_string) as raw:
         raw.create(chroot)

@@ -32,7 +32,7 @@ from aiolead.testing import (
     Ensemble,
 )
 
-pytestmark = pytest.mark.timeout(60 * TRIALS)
+pytestmark = [pytest.mark.timeout(60 * TRIALS), pytest.mark.keeps_time(2.0)]
 
 Record = Callable[[str, object], None]
 
