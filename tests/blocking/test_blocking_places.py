@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
+from support.checks import check_each
 from support.cli import environment
 
 import aiolead
@@ -177,7 +178,7 @@ def test_connect_takes_the_options_of_aiolead() -> None:
     assert {name: ours.get(name) for name in theirs} == theirs
 
 
-@pytest.mark.parametrize("name", sorted(MADE))
+@check_each("name", sorted(MADE))
 def test_recipes_take_the_arguments_of_aioleads(name: str) -> None:
     def parameters(cls: object) -> dict[str, tuple[object, object]]:
         made = inspect.signature(cls).parameters.values()  # type: ignore[arg-type]

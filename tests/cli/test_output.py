@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.checks import check_each
 from support.cli import WITHIN, Lines, Run, environment
 from support.hostile_servers import ESCAPES
 
@@ -100,7 +101,7 @@ ALLOWED = {
 the demo, `signals` writes to a pipe of its own, and the screens are `Picture` and `LiveScreen`."""
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=lambda file: file.name)
+@check_each("file", SOURCES, ids=lambda file: file.name)
 def test_nobody_else_writes(file: Path) -> None:
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Attribute) and node.attr in ("stdout", "stderr"):

@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from support.checks import check_each
 from support.docs import (
     MIGRATING,
     PATIENCE,
@@ -135,20 +136,18 @@ def test_the_demo_says_what_the_readme_shows() -> None:
     assert len(told) > 8
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
+@check_each("page", PAGES, ids=_name)
 def test_every_fence_says_what_it_is(page: Path) -> None:
     # Python in another spelling would not be run.
     assert languages(page) & {"", "py", "py3", "python3", "pycon"} == set()
 
 
-@pytest.mark.parametrize(
-    "page", [*PAGES, *sorted((ROOT / "examples").rglob("*.md")), *OTHERS], ids=_name
-)
+@check_each("page", [*PAGES, *sorted((ROOT / "examples").rglob("*.md")), *OTHERS], ids=_name)
 def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in links(page) if not link.exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
+@check_each("page", PAGES, ids=_name)
 def test_names_are_public(page: Path) -> None:
     named = set(re.findall(r"\baiolead\.([A-Za-z]\w+(?:\.[A-Za-z]\w+)?)", page.read_text()))
     # Beside names of Python there are those of loggers and metrics, in code and with dots.

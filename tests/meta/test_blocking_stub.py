@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 
-import pytest
 from support.blocking_stub import STUB, stub
+from support.checks import check_each
 
 import aiolead
 import aiolead.types
@@ -47,7 +47,7 @@ def test_the_stub_is_up_to_date() -> None:
     assert is_ == should_be, "run `python -m tests.support.blocking_stub`"
 
 
-@pytest.mark.parametrize("name", sorted(name for name in PUBLIC if _is_async(PUBLIC[name])))
+@check_each("name", sorted(name for name in PUBLIC if _is_async(PUBLIC[name])))
 def test_each_async_class_is_there(name: str) -> None:
     if name in ELSEWHERE:
         assert name not in NAMES

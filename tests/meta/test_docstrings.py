@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from support.checks import check_each
 
 import aiolead
 import aiolead.blocking
@@ -106,7 +107,9 @@ def public() -> Iterator[tuple[str, type | None, str]]:
                     yield f"{module}.{name}.{member}[{number}]", owner, fragment
 
 
-FRAGMENTS = list(public())
+@cache
+def examples() -> list[tuple[str, type | None, str]]:
+    return list(public())
 
 
 def kind_of(name: str, owner: type | None) -> type | None:
@@ -177,18 +180,14 @@ def check(fragment: str, owner: type | None) -> int:
     return looked_up
 
 
-@pytest.mark.parametrize(
-    ("owner", "fragment"),
-    [(owner, fragment) for _, owner, fragment in FRAGMENTS],
-    ids=[where for where, _, _ in FRAGMENTS],
-)
-def test_an_example_names_what_there_is(owner: type | None, fragment: str) -> None:
+@check_each("where, owner, fragment", examples)
+def test_an_example_names_what_there_is(where: str, owner: type | None, fragment: str) -> None:
     check(fragment, owner)
 
 
 def test_there_is_something_to_look_up() -> None:
-    assert len(FRAGMENTS) > 30
-    assert sum(check(fragment, owner) for _, owner, fragment in FRAGMENTS) > 60
+    assert len(examples()) > 30
+    assert sum(check(fragment, owner) for _, owner, fragment in examples()) > 60
     for wrong in (
         "async with lock.acquire(wiat=5): ...",
         "await client.gett('/a')",

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from support.checks import check_each
 
 import aiolead
 import aiolead.abc
@@ -239,7 +240,7 @@ def test_public_modules_are_what_checkers_see() -> None:
     assert _imported_for_checkers(aiolead)[None] == _public_modules()
 
 
-@pytest.mark.parametrize("name", sorted(_public_modules()))
+@check_each("name", sorted(_public_modules()))
 def test_public_modules_need_no_import_of_their_own(name: str) -> None:
     """As with most packages: after `import aiolead`, `aiolead.blocking.connect` is there."""
     found = _run(
@@ -257,7 +258,7 @@ def test_public_modules_need_no_import_of_their_own(name: str) -> None:
     assert found == f"aiolead.{name}\n"
 
 
-@pytest.mark.parametrize("module", sorted(_exported_from()))
+@check_each("module", sorted(_exported_from()))
 def test_a_module_is_exported_as_a_whole(module: str) -> None:
     """A new public name is either exported, or listed above as not exported."""
     names = _public_names(importlib.import_module(f"aiolead.{module}"))
@@ -293,7 +294,7 @@ PUBLIC = {
 """Everything that users import but paths, by its name."""
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@check_each("name", PUBLIC)
 def test_every_name_is_documented(name: str) -> None:
     thing = PUBLIC[name]
     if not (inspect.isclass(thing) or inspect.isfunction(thing)):
@@ -325,7 +326,7 @@ def _public_methods(name: str) -> Iterator[tuple[str, typing.Any]]:
 CLASSES = [name for name, thing in PUBLIC.items() if isinstance(thing, type)]
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@check_each("name", CLASSES)
 def test_every_method_is_documented(name: str) -> None:
     where = [PUBLIC[name], PROTOCOLS.get(name)]
     # `is_final` and the like say all there is to say.
@@ -348,7 +349,7 @@ def _classes_in(annotation: object) -> Iterator[type]:
             yield from _classes_in(part)
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@check_each("name", CLASSES)
 def test_signatures_name_public_classes_only(name: str) -> None:
     cls = PUBLIC[name]
     public = set(PUBLIC.values())

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.checks import check_each
 
 import aiolead
 
@@ -18,7 +19,7 @@ ATTACHES_HANDLERS = (ROOT / "testing" / "simulation" / "run.py",)  # and logs no
 OUTLIVE_SCOPES = (ROOT / "_client" / "core.py", ROOT / "blocking" / "_thread_task.py")
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+@check_each("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_a_file_holds_one_idea(file: Path) -> None:
     assert len(file.read_text("utf-8").splitlines()) <= MOST_LINES
 
@@ -26,7 +27,7 @@ def test_a_file_holds_one_idea(file: Path) -> None:
 _SHIELD = re.compile(r"CancelScope\((?![^)]*deadline)[^)]*shield\s*=\s*True|\.shield\s*=\s*True")
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+@check_each("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_no_shield_is_without_a_bound(file: Path) -> None:
     found = _SHIELD.findall(file.read_text("utf-8"))
     # The client's own tasks have to outlive a cancelled scope around the client: what ends them is
@@ -53,7 +54,7 @@ _LOGGER = re.compile(r"\bgetLogger\b|\bLoggerAdapter\b|\blogging\.Logger\(|\blog
 _LOG_CALL = re.compile(r"\blogging\.(?:debug|info|warning|error|exception|critical|log)\(")
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+@check_each("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_loggers_are_those_that_escape(file: Path) -> None:
     text = file.read_text("utf-8")
     assert not _LOG_CALL.search(text), "use a logger of aiolead._logging.get_logger"
@@ -82,7 +83,7 @@ PACKAGES = [
 ]
 
 
-@pytest.mark.parametrize("file", PACKAGES, ids=lambda file: str(file.parent.relative_to(ROOT)))
+@check_each("file", PACKAGES, ids=lambda file: str(file.parent.relative_to(ROOT)))
 def test_a_package_says_what_is_where(file: Path) -> None:
     """The file that a stranger opens first names every module."""
     docstring = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""

@@ -9,12 +9,13 @@ from mutants.catch import Hunt, verdict
 from mutants.model import Change
 from mutants.plant import StaleMutantError, mutated, replaced
 from mutants.results import BEGIN, END, Results
+from support.checks import check_each
 
 FAILURES = 59
 """How many failures the catalogue answers for, those of the simulation itself aside."""
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@check_each("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_every_mutant_fits_and_compiles(mutant):
     files = mutated(mutant)
     assert files

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from interop.test_matrix import CELLS, CONTENDING
+from support.checks import check_each
 from support.docs import ROOT
 from support.every_recipe import DONE, FOLLOWED, HELD, KEPT
 
@@ -27,7 +28,7 @@ def tests() -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@check_each("page", PAGES, ids=lambda page: page.name)
 def test_the_tests_that_a_page_names_exist(page: Path, tests: dict[str, set[str]]) -> None:
     text = page.read_text()
     assert set(NAMED.findall(text)) - set(THE_READERS.findall(text)) <= tests.keys()

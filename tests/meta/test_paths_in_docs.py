@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from support.checks import check_each
 from support.docs import ROOT
 
 PAGES = [
@@ -79,7 +80,7 @@ def _is_module(dotted: str) -> bool:
     return file.exists() and re.search(rf"\b{name}\b", file.read_text("utf-8")) is not None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@check_each("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_names_exists(page: Path) -> None:
     text = _prose(page)
     assert _missing_files(text) == []
@@ -110,7 +111,7 @@ def _words() -> set[str]:
     return set(re.findall(r"\w+", "\n".join(found)))
 
 
-@pytest.mark.parametrize("page", FOR_CONTRIBUTORS, ids=lambda page: page.name)
+@check_each("page", FOR_CONTRIBUTORS, ids=lambda page: page.name)
 def test_what_a_page_calls_things_is_what_they_are_called(page: Path) -> None:
     """Names in code, with an underscore or capitals inside: they stand somewhere in the code."""
     spans = re.findall(r"`([^`]+)`", FILE.sub("", _prose(page)))

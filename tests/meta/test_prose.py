@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.checks import check_each
 from tools.check_prose import (
     ALLOWANCE,
     COLUMNS,
@@ -29,7 +30,7 @@ def _name(file: Path) -> str:
     return file.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("page", pages(), ids=_name)
+@check_each("page", pages(), ids=_name)
 def test_a_page_is_written_plainly(page: Path) -> None:
     _, findings = check(page)
     assert len(findings) <= MAY.get(_name(page), 0), "\n".join(map(str, findings))
@@ -41,7 +42,7 @@ def test_docstrings_and_comments_are_written_plainly() -> None:
     assert {name: list(map(str, found[name])) for name in more} == {}
 
 
-@pytest.mark.parametrize("rule", [*RULES, HEADING], ids=lambda rule: rule.advice)
+@check_each("rule", [*RULES, HEADING], ids=lambda rule: rule.advice)
 def test_a_rule_finds_its_examples(rule) -> None:
     assert rule.examples
     assert [example for example in rule.examples if not rule.found(example)] == []

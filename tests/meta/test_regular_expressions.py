@@ -6,9 +6,11 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
+from support.checks import check_each
 from support.parsing_calls import ROOT
 from support.regex_steps import worst_growth
 
@@ -92,18 +94,21 @@ def _used(source: str, name: str) -> set[str]:
     return {method[1]} if method else set(re.findall(rf"\b{name}\.(\w+)", source))
 
 
-ALL = dict(expressions())
+@cache
+def _all() -> dict[str, Case]:
+    return dict(expressions())
 
 
-@pytest.mark.parametrize("name", sorted(ALL.keys() - BOUNDED.keys()))
+@pytest.mark.timeout(180)
+@check_each("name", lambda: sorted(_all().keys() - BOUNDED.keys()))
 def test_its_steps_grow_as_the_text_does(name: str) -> None:
-    pattern, anchored, whole = ALL[name]
+    pattern, anchored, whole = _all()[name]
     growth, text = worst_growth(pattern, anchored=anchored, whole=whole)
     assert growth <= LINEAR, f"{pattern.pattern!r}: {text!r}"
 
 
 def test_none_is_excepted_that_is_gone() -> None:
-    assert BOUNDED.keys() <= ALL.keys()
+    assert BOUNDED.keys() <= _all().keys()
 
 
 @pytest.mark.parametrize(
@@ -124,4 +129,4 @@ def test_the_check_bites(text: str, anchored: bool) -> None:
 
 
 def test_the_number_of_expressions_that_were_found() -> None:
-    assert len(ALL) > 50
+    assert len(_all()) > 50

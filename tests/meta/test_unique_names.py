@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-import pytest
+from support.checks import check_each
 
 import aiolead
 
@@ -56,12 +57,14 @@ def _classes() -> dict[str, list[str]]:
     return found
 
 
-FOUND = {
-    name: places
-    for places_by_name in (_modules(), _classes())
-    for name, places in places_by_name.items()
-    if len(places) > 1
-}
+@cache
+def _twice() -> dict[str, list[str]]:
+    return {
+        name: places
+        for places_by_name in (_modules(), _classes())
+        for name, places in places_by_name.items()
+        if len(places) > 1
+    }
 
 
 def test_the_tree_is_read() -> None:
@@ -70,10 +73,10 @@ def test_the_tree_is_read() -> None:
 
 
 def test_no_name_stands_twice() -> None:
-    new = {name: FOUND[name] for name in FOUND.keys() - ACCEPTED.keys()}
+    new = {name: places for name, places in _twice().items() if name not in ACCEPTED}
     assert new == {}, "rename one of them"
 
 
-@pytest.mark.parametrize("name", ACCEPTED)
+@check_each("name", ACCEPTED)
 def test_what_is_accepted_is_needed(name: str) -> None:
-    assert name in FOUND, "take it out of ACCEPTED"
+    assert name in _twice(), "take it out of ACCEPTED"

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from support.checks import check_each
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -48,7 +49,7 @@ def test_there_is_something_to_look_at() -> None:
     assert {"demo", "test", "docs"} <= targets()
 
 
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+@check_each("workflow", WORKFLOWS, ids=lambda path: path.stem)
 def test_a_workflow_runs_what_there_is(workflow: Path) -> None:
     for command in commands(workflow):
         first, *words = shlex.split(command)
@@ -60,7 +61,7 @@ def test_a_workflow_runs_what_there_is(workflow: Path) -> None:
             assert (ROOT / words[0]).is_file(), command
 
 
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+@check_each("workflow", WORKFLOWS, ids=lambda path: path.stem)
 def test_a_job_is_bounded_and_may_not_do_more_than_it_must(workflow: Path) -> None:
     assert yaml.safe_load(workflow.read_text())["permissions"] == {"contents": "read"}
     for name, job in jobs(workflow).items():
@@ -76,7 +77,7 @@ def test_a_job_is_bounded_and_may_not_do_more_than_it_must(workflow: Path) -> No
 PINNED = re.compile(r"[\w-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 
 
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+@check_each("workflow", WORKFLOWS, ids=lambda path: path.stem)
 def test_an_action_is_pinned_by_its_commit(workflow: Path) -> None:
     # Whoever owns an action can move its tags and branches to any code.
     text = workflow.read_text()
@@ -97,7 +98,7 @@ def test_an_action_is_the_same_everywhere() -> None:
     assert sorted(names) == sorted(set(names))
 
 
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+@check_each("workflow", WORKFLOWS, ids=lambda path: path.stem)
 def test_nothing_runs_that_others_can_write(workflow: Path) -> None:
     text = workflow.read_text()
     assert "secrets." not in text

@@ -9,6 +9,7 @@ import pickle
 import re
 
 import pytest
+from support.checks import check_each
 from support.golden import FOLDER
 
 from aiolead import errors
@@ -90,7 +91,7 @@ def test_the_documented_tree_is_read() -> None:
     assert tree["ConnectFailed"] == ("TransportError", "OSError")
 
 
-@pytest.mark.parametrize(("name", "bases"), documented_tree().items())
+@check_each("name, bases", documented_tree().items())
 def test_the_documented_tree_is_the_real_one(
     name: str, bases: tuple[str | None, str | None]
 ) -> None:
@@ -199,8 +200,8 @@ def test_a_lost_connection_leaves_the_outcome_open_unless_told_better() -> None:
     assert ConnectionLossError("gone", outcome=NO).outcome is NO
 
 
-@pytest.mark.parametrize(
-    ("reason", "blame", "session_over"),
+@check_each(
+    "reason, blame, session_over",
     [
         (LossReason.EXPIRED, NETWORK, True),
         (LossReason.UNCONFIRMED, NETWORK, False),
@@ -211,7 +212,7 @@ def test_a_lost_connection_leaves_the_outcome_open_unless_told_better() -> None:
         (LossReason.INTERNAL, CALLER, False),
     ],
 )
-@pytest.mark.parametrize("cls", [TenureLost, LeadershipLost, LockLost, BarrierLost, ClaimLost])
+@check_each("cls", [TenureLost, LeadershipLost, LockLost, BarrierLost, ClaimLost])
 def test_a_loss_answers_by_its_reason(
     cls: type[TenureLost], reason: LossReason, blame: Blame, session_over: bool
 ) -> None:
@@ -276,7 +277,7 @@ def test_the_table_has_every_code_of_zookeeper() -> None:
     assert GOLDEN["codes"].keys() - {"OK"} == BY_CODE.keys()
 
 
-@pytest.mark.parametrize(("name", "class_name"), BY_CODE.items())
+@check_each("name, class_name", BY_CODE.items())
 def test_every_code_of_zookeeper_has_its_error(name: str, class_name: str) -> None:
     code = GOLDEN["codes"][name]
     error = server_error(code, "/a/b")
@@ -364,7 +365,7 @@ def test_the_samples_are_of_every_class() -> None:
     assert {type(error) for error in samples()} == set(CLASSES.values())
 
 
-@pytest.mark.parametrize("error", samples(), ids=lambda e: type(e).__name__)
+@check_each("error", samples(), ids=lambda e: type(e).__name__)
 def test_errors_survive_copying_and_pickling(error: AioleadError) -> None:
     error.add_note("seen by the worker")
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
@@ -373,7 +374,7 @@ def test_errors_survive_copying_and_pickling(error: AioleadError) -> None:
     assert state(copy.deepcopy(error)) == state(error)
 
 
-@pytest.mark.parametrize("error", samples(), ids=lambda e: type(e).__name__)
+@check_each("error", samples(), ids=lambda e: type(e).__name__)
 def test_errors_have_a_message_and_a_repr(error: AioleadError) -> None:
     assert str(error)
     assert "\n" not in str(error)

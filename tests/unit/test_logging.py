@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.checks import check_each
 
 import aiolead
 import aiolead.events
@@ -95,9 +96,6 @@ def sites() -> list[Site]:
     return found
 
 
-SITES = sites()
-
-
 def logger_of(site: Site) -> logging.Logger:
     module = importlib.import_module(
         "aiolead." + site.file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
@@ -113,8 +111,9 @@ def logger_of(site: Site) -> logging.Logger:
 
 
 def test_all_places_are_found() -> None:
-    files = {site.file for site in SITES}
-    assert len(SITES) >= 19
+    found = sites()
+    files = {site.file for site in found}
+    assert len(found) >= 19
     assert {
         "events.py",
         "_client/core.py",
@@ -123,7 +122,7 @@ def test_all_places_are_found() -> None:
     } <= files
 
 
-@pytest.mark.parametrize("site", SITES, ids=lambda site: f"{site.file}: {site.template}")
+@check_each("site", sites, ids=lambda site: f"{site.file}: {site.template}")
 @given(name=NAMES)
 @example(name=BAD)
 def test_a_place_that_logs_writes_one_printable_line(site: Site, name: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.checks import check_each
 from support.hostile_data import (
     DATA_CASES,
     NAME_CASES,
@@ -54,13 +55,13 @@ BY_NAME = [parser for parser in PARSERS if parser.reads is Reads.NAME]
 BY_DATA = [parser for parser in PARSERS if parser.reads is not Reads.NAME]
 
 
-@pytest.mark.parametrize("parser", BY_DATA, ids=str)
+@check_each("parser", BY_DATA, ids=str)
 def test_the_worst_data(parser: Parser) -> None:
     for _, data in data_for(parser):
         run(parser, data)
 
 
-@pytest.mark.parametrize("parser", BY_NAME, ids=str)
+@check_each("parser", BY_NAME, ids=str)
 def test_the_worst_names(parser: Parser) -> None:
     for name in NAME_CASES.values():
         run(parser, name)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.checks import check_each
 from support.hostile_data import DATA_CASES, JSON_VALUES, hostile_data
 
 from aiolead import ServiceInstance
@@ -79,7 +80,7 @@ def test_a_value_or_one_error(data: bytes | None) -> None:
     parsed(data or b"")
 
 
-@pytest.mark.parametrize("data", DATA_CASES.values(), ids=DATA_CASES)
+@check_each("data", DATA_CASES.values())
 def test_the_worst(data: bytes | None) -> None:
     parsed(data or b"")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.checks import check_each
 from support.client_script import Script
 
 from aiolead._session.states import TRANSITIONS, Trigger, after
@@ -35,8 +36,8 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("trigger", Trigger)
-@pytest.mark.parametrize("state", S)
+@check_each("trigger", Trigger)
+@check_each("state", S)
 def test_every_pair(state: S, trigger: Trigger) -> None:
     if (state, trigger) in TABLE:
         assert after(state, trigger) is TABLE[state, trigger]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.checks import check_each
 from support.history_builder import HistoryBuilder, L
 
 from aiolead.testing import history as vocabulary
@@ -161,7 +162,7 @@ def test_files_are_merged_by_time_and_in_their_order_at_the_same_time(tmp_path: 
     assert [type(e) for e in History.load([b, a]).events][:2] == [Joined, Entered]
 
 
-@pytest.mark.parametrize("length", range(len(to_line(Killed(at=1.0, contender="é")).encode())))
+@check_each("length", range(len(to_line(Killed(at=1.0, contender="é")).encode())))
 def test_the_last_line_of_a_killed_process_may_be_cut_anywhere(tmp_path: Path, length: int) -> None:
     event = Killed(at=1.0, contender="é")
     whole = to_line(Killed(at=2.0, contender="é")).encode()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
+from support.checks import check_each
 from support.history_builder import BOUNDS, HistoryBuilder, L, path_of, session_of
 
 import aiolead.testing.invariants as invariants
@@ -324,7 +325,7 @@ def test_a_reading_can_be_used_again(tale: HistoryBuilder) -> None:
     assert len(violations(reading)) == 1
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@check_each("kind", KINDS.values())
 def test_any_event_alone_can_be_read(kind: type[Event]) -> None:
     samples = {"str": "x", "int": 5, "float": 1.5, "float | None": 2.5, "bool": True, "Value": 3}
     fields = {n: samples[str(f.type)] for n, f in kind.__dataclass_fields__.items()}

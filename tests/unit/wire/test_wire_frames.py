@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.checks import check_each
 from support.golden import NAMES, REPLIES, REQUESTS, Frame, encoded, frames
 
 from aiolead._wire.codes import OpCode
@@ -22,12 +23,12 @@ NOT_SAID = {
 }
 
 
-@pytest.mark.parametrize("frame", FRAMES, ids=str)
+@check_each("frame", FRAMES, ids=str)
 def test_frames_are_read_and_written_byte_for_byte(frame: Frame) -> None:
     assert encoded(frame.decoded()).hex() == frame.data.hex()
 
 
-@pytest.mark.parametrize("frame", FRAMES, ids=str)
+@check_each("frame", FRAMES, ids=str)
 def test_headers_are_what_the_recording_says(frame: Frame) -> None:
     header = frame.decoded()[0]
     match header:

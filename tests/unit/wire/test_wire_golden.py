@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from support.checks import check_each
 from support.golden import FOLDER
 
 from aiolead._wire import codes
@@ -152,7 +153,7 @@ def test_every_golden_record_is_used() -> None:
     assert GOLDEN["records"].keys() == RECORDS.keys() | HANDSHAKE.keys() | NULLS.keys()
 
 
-@pytest.mark.parametrize(("name", "record"), RECORDS.items())
+@check_each("name, record", RECORDS.items())
 def test_records_are_byte_for_byte_those_of_zookeeper(name: str, record: Any) -> None:
     data = bytes.fromhex(GOLDEN["records"][name])
     assert encode(record).hex() == data.hex()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.checks import check_each
 
 from aiolead._wire import handshake, replies, requests
 from aiolead._wire.codes import XID_PING, OpCode
@@ -281,7 +282,7 @@ def test_requests_without_a_body(record: Ping | CloseSession) -> None:
 # --- what is wrong -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=named)
+@check_each("sample", SAMPLES, ids=named)
 def test_a_record_cut_after_any_byte_is_refused(sample: Any) -> None:
     data, read = encode(sample), reader_of(sample)
     # The flag that clients before 3.4 did not send ends the handshake.
@@ -328,7 +329,7 @@ def test_a_garbled_record_is_a_record_or_refused(sample: Any, data: st.DataObjec
     survives(reader_of(sample), bytes(garbled))
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=named)
+@check_each("sample", SAMPLES, ids=named)
 @pytest.mark.parametrize("number", [2**31 - 1, 2**24, -2, -(2**31)])
 def test_no_number_anywhere_makes_a_record_take_memory(sample: Any, number: int) -> None:
     """Put in the place of every four bytes, each length and count of the record among them."""
@@ -392,7 +393,7 @@ def unfit() -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("record", unfit(), ids=named)
+@check_each("record", unfit(), ids=named)
 def test_what_does_not_fit_is_refused(record: Any) -> None:
     with pytest.raises(LocalWireError):
         encode(record)
