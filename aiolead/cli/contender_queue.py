@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import Client, _parsing
+from .._contender_names import KnownName, known_name, leaders_in
 from ..model import Stat
 from ..paths import join, sequence_of
 from . import render
@@ -18,60 +20,45 @@ LONGEST_NAME = 60
 MOST_DATA = 4096
 """Most bytes of a contender's data that are kept: each may have a megabyte."""
 
-PERMITS, WAITING = "leases", "locks"
-"""The children of a semaphore with its permits, and with its queue."""
-MOST_PERMITS = 1 << 31
-
+PERMITS, WAITING, LIMIT = "leases", "locks", "limit"
+"""The children of a semaphore with its permits, its queue, and their published number."""
 REVOKED = b"__REVOKE__"
 """The beginning of a znode's data when its owner is asked to release."""
-
-
-@dataclass(frozen=True, slots=True)
-class _NameForm:
-    """The meaning of a form of names: election, lock, reader, writer, permit, unknown (`what`).
-
-    `layout` is curator, kazoo, or empty for one that aiolead cannot share a path with. Only
-    contenders of the same `family` exclude each other.
-    """
-
-    what: str
-    layout: str
-    family: str
-
-
-_FORMS: tuple[tuple[str, _NameForm], ...] = (
-    (r"__READ__", _NameForm("reader", "curator", "curator read/write lock")),
-    (r"__WRIT__", _NameForm("writer", "curator", "curator read/write lock")),
-    (r"__rlock__", _NameForm("reader", "kazoo", "kazoo lock")),
-    (r"__lock__", _NameForm("lock", "kazoo", "kazoo lock")),
-    (r"^lock-[0-9a-f]{32}-", _NameForm("lock", "", "aiozk lock")),
-    (r"^(?:read|write)-[0-9a-f]{32}-", _NameForm("lock", "", "aiozk read/write lock")),
-    (r"^candidate-[0-9a-f]{32}-", _NameForm("election", "", "aiozk election")),
-    (r"latch-", _NameForm("election", "curator", "curator election")),
-    (r"lock-", _NameForm("lock", "curator", "curator lock")),
-    (r"lease-", _NameForm("permit", "curator", "curator semaphore")),
-    (r"^x-(?:-?[0-9]+|[0-9a-f]{16})-", _NameForm("lock", "", "ZooKeeper WriteLock")),
-    (r"^n_", _NameForm("election", "", "ZooKeeper LeaderElectionSupport")),
-)
-_PATTERNS = tuple((re.compile(rf"{marker}-?[0-9]{{9,10}}\Z"), form) for marker, form in _FORMS)
-_UNKNOWN = _NameForm("unknown", "", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
     """A place in a contender queue, from 1 up; the servers gave it its `sequence`.
 
-    `what`, `layout` and `family` are as in `_NameForm`. `holds` presumes that all in the queue
+    `known` is the form of its name, if known; `what`, `layout` and `family` are those of the form,
+    or those of a permit of a semaphore, in `permit_of` its layout. `leaders` is how many may lead
+    at once by its name; None if that does not say it. `holds` presumes that all in the queue
     exclude each other.
     """
 
     number: int
     name: str
     sequence: int
-    what: str
-    layout: str
-    family: str
+    known: KnownName | None
+    leaders: int | None
     holds: bool
+    permit_of: str = ""
+
+    @property
+    def what(self) -> str:
+        if self.permit_of:
+            return "permit"
+        return self.known.kind if self.known else "unknown"
+
+    @property
+    def layout(self) -> str:
+        return self.permit_of or (self.known.layout if self.known else "")
+
+    @property
+    def family(self) -> str:
+        if self.permit_of:
+            return f"{self.permit_of} semaphore"
+        return self.known.family if self.known else "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,26 +101,78 @@ class QueuedContender:
         }
 
 
-def places_of(names: Iterable[str], holders: int = 1) -> list[QueuePlace]:
-    """The contenders among a path's children, first come first; so many `holders` at once.
+def is_contended(children: Iterable[tuple[str, Stat | None]], *, asked_for: bool = False) -> bool:
+    """Whether some children of a path are contenders, and so the path a contender queue.
 
-    All libraries on a path share one counter: every child with a number is a contender.
+    That takes an ephemeral child whose name a library gives to contenders, or aiolead by a layout
+    of the application's own. If the path was asked for, any ephemeral child with a number will do.
+    """
+    return any(_contends(name, stat, asked_for) for name, stat in children)
+
+
+def _contends(name: str, stat: Stat | None, asked_for: bool) -> bool:
+    if sequence_of(name) is None or (stat is not None and not stat.ephemeral_owner):
+        return False
+    if asked_for or _form(name)[0] is not None:
+        return True
+    # With `Layout(lock="{id}-job-")` a name has the session and a count, of 16 digits each.
+    _, is_there, rest = name.partition(f"{stat.ephemeral_owner & _UNSIGNED:016x}" if stat else "-")
+    return bool(is_there) and stat is not None and _is_count(rest[:16])
+
+
+_UNSIGNED = (1 << 64) - 1
+
+
+def _is_count(text: str) -> bool:
+    return len(text) == 16 and set(text) <= set("0123456789abcdef")
+
+
+def places_of(names: Iterable[str], leaders: int | None = None) -> list[QueuePlace]:
+    """The contenders among the children of a contended path, first come first.
+
+    All libraries on a path share one counter: every child with a number is waited for. As many
+    hold at once as `leaders`, or, if that is None, as each contender's own name says, else one.
     """
     found = sorted(
         (sequence, name) for name in names if (sequence := sequence_of(name)) is not None
     )
     forms = [_form(name) for _, name in found]
     # Readers hold together, up to the first contender that is none.
-    readers = next((n for n, form in enumerate(forms) if form.what != "reader"), len(forms))
-    holding = readers if readers > 1 else holders
+    readers = (n for n, (known, _) in enumerate(forms) if known is None or known.kind != "reader")
+    shared = next(readers, len(forms))
+    places: list[QueuePlace] = []
+    for n, ((sequence, name), (known, said)) in enumerate(zip(found, forms, strict=True)):
+        holding = shared if shared > 1 else (leaders or said or 1)
+        places.append(QueuePlace(n + 1, name, sequence, known, said, n < holding))
+    return places
+
+
+def permits_of(names: Iterable[str], layout: str = "curator") -> list[QueuePlace]:
+    """The permits among the children of a path of a semaphore of that layout, all of them held.
+
+    Those of kazoo's have no number.
+    """
+    is_permit = _KAZOOS_PERMIT.fullmatch if layout == KAZOO else sequence_of
+    found = sorted((sequence_of(name) or 0, name) for name in names if is_permit(name) is not None)
     return [
-        QueuePlace(n + 1, name, sequence, form.what, form.layout, form.family, n < holding)
-        for n, ((sequence, name), form) in enumerate(zip(found, forms, strict=True))
+        QueuePlace(n, name, sequence, None, None, holds=True, permit_of=layout)
+        for n, (sequence, name) in enumerate(found, 1)
     ]
 
 
-def _form(name: str) -> _NameForm:
-    return next((form for pattern, form in _PATTERNS if pattern.search(name)), _UNKNOWN)
+KAZOO = "kazoo"
+KAZOOS_QUEUE = "-__lock__"
+"""The queue of a semaphore of kazoo's is at the path with this behind it."""
+_KAZOOS_PERMIT = re.compile("(?:[0-9]{10}-)?[0-9a-f]{32}", re.ASCII)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _form(name: str) -> tuple[KnownName | None, int | None]:
+    """The form of a name, and how many may lead by it."""
+    known = known_name(name)
+    if known is KnownName.AIOZK_LOCK and not name.startswith("lock-"):
+        known = None  # with another label, it is a member of a party of aiozk's
+    return known, leaders_in(name)
 
 
 def semaphore_queue(
@@ -159,7 +198,12 @@ def semaphore_queue(
 def families_of(contenders: Iterable[QueuedContender], *, is_semaphore: bool) -> list[str]:
     """The families in a queue; contenders of different families do not exclude each other."""
     found = {one.place.family for one in contenders}
-    return sorted(found - {"curator semaphore"} if is_semaphore else found)
+    # A semaphore's queue, and its permits.
+    return (
+        sorted({one for one in found if not one.endswith(" semaphore")})
+        if is_semaphore
+        else (sorted(found))
+    )
 
 
 async def read_queue(

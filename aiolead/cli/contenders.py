@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from .. import Client
@@ -10,11 +11,12 @@ from ..paths import join, validate
 from . import render
 from .contender_queue import (
     LONGEST_NAME,
-    MOST_PERMITS,
     PERMITS,
     WAITING,
     QueuedContender,
     families_of,
+    is_contended,
+    permits_of,
     places_of,
     read_queue,
     semaphore_queue,
@@ -22,7 +24,7 @@ from .contender_queue import (
 from .options import COMMON, Common, check_range
 
 
-def contenders(path: str, /, *, leaders: int = 1, common: Common = COMMON) -> int:
+def contenders(path: str, /, *, leaders: int | None = None, common: Common = COMMON) -> int:
     """Print who contends at a path: for an election, a lock or a semaphore, of any library.
 
     Contenders that may not be read are shown without a name. With --json, one object per contender:
@@ -34,7 +36,8 @@ def contenders(path: str, /, *, leaders: int = 1, common: Common = COMMON) -> in
 
     Args:
         path: What is contended for.
-        leaders: How many may lead at once.
+        leaders: How many may lead at once. Default: what the contenders' names say, which those of
+            aiolead do where it is more than one; else 1.
         common: Where to connect.
     """
     validate(path)
@@ -45,17 +48,25 @@ def contenders(path: str, /, *, leaders: int = 1, common: Common = COMMON) -> in
         names = await client.get_children(path)
         is_semaphore = PERMITS in names and not places_of(names)
         if is_semaphore:
+            waiting, permits = join(path, WAITING), join(path, PERMITS)
+            places = places_of(await _names(client, waiting))
             found = semaphore_queue(
-                await _read_below(client, join(path, PERMITS), holders=MOST_PERMITS),
-                await _read_below(client, join(path, WAITING), holders=0),
+                await read_queue(client, permits, permits_of(await _names(client, permits))),
+                await read_queue(client, waiting, [replace(one, holds=False) for one in places]),
             )
         else:
             found = await read_queue(client, path, places_of(names, leaders))
+            stats = [(one.place.name, one.stat) for one in found]
+            found = found if is_contended(stats, asked_for=True) else []
         families = families_of(found, is_semaphore=is_semaphore)
         objects, rows = [_as_json(one) for one in found], [_row(one) for one in found]
         common.show_table(objects, _HEADINGS, rows, right=("place", "token"))
         if not found and not common.as_json:
             common.reporter.state(f"nobody contends for {path}")
+        said = sorted({one.place.leaders or 1 for one in found})
+        if not is_semaphore and leaders is None and said and said[-1] > 1:
+            numbers = " or ".join(map(str, said))
+            common.reporter.state(f"{numbers} may lead at once, by the contenders' names")
         if len(families) > 1:
             common.reporter.error(
                 f"not all of these exclude each other: {', '.join(families)} (see: aiolead doctor)"
@@ -64,12 +75,11 @@ def contenders(path: str, /, *, leaders: int = 1, common: Common = COMMON) -> in
     return common.with_client(work)
 
 
-async def _read_below(client: Client, path: str, *, holders: int) -> list[QueuedContender]:
+async def _names(client: Client, path: str) -> list[str]:
     try:
-        names = await client.get_children(path)
+        return await client.get_children(path)
     except NoNodeError:
         return []
-    return await read_queue(client, path, places_of(names, holders))
 
 
 _HEADINGS = ("place", "state", "identity", "session", "age", "token", "znode")

@@ -31,7 +31,8 @@ def ensemble(*, inquiry: InquiryOptions = INQUIRY, common: Common = COMMON) -> i
     their admin server. Transactions are not counted at one moment: a server that is a few behind
     is as good as up to date.
 
-    With --json, an object: servers (a list: server, problem, role, version, zxid, behind,
+    With --json, an object: servers (a list: server, problem, role,
+    state, version, zxid, behind,
     connections, latency_ms, synced_followers), voters, quorum, up (at least), tolerates (below 0:
     no quorum; null if not all were asked), has_quorum, source (of the number of voters: config,
     mntr, or hosts, which is a guess). What is not known is null.
@@ -114,8 +115,11 @@ def _summary(quorum: Quorum) -> str:
     whole = f"{quorum.up} of {render.plural(quorum.voters, 'voter')} up"
     if quorum.source == "hosts":
         whole += " (as far as --hosts lists them)"
+    looking = f"{quorum.looking} up, looking for a leader" if quorum.looking else ""
     if not quorum.is_met:
-        return styled(f"{whole}: there is no leader, nothing is served", "red")
+        details = f" ({looking}; the quorum is {quorum.quorum})" if looking else ""
+        return styled(f"{whole}{details}: there is no leader, nothing is served", "red")
+    whole += f", {looking}" if looking else ""
     if quorum.tolerates <= 0:
         return styled(f"{whole}, quorum {quorum.quorum}: no more may fail", "yellow")
     return f"{whole}, quorum {quorum.quorum}: {quorum.tolerates} more may fail"
@@ -140,6 +144,7 @@ def _as_json(answers: Sequence[ServerAnswers], quorum: Quorum) -> dict[str, Any]
                 "server": str(each.server),
                 "problem": each.problem or None,
                 "role": each.mode or None,
+                "state": each.state.value,
                 "version": each.version or None,
                 "zxid": each.zxid,
                 "behind": lag if isinstance(lag, int) else None,

@@ -1,8 +1,9 @@
-"""The elections, locks and semaphores under some paths, as `top` and the dashboard show them. Pure.
+"""The recipes in use under some paths, as `top` and the dashboard show them. Pure.
 
 Inputs are the znodes (`put`, `remove`), the sessions that servers know (`set_connected`), and our
-own session (`set_session`). `settle` updates the outputs: `queues`, their terms (`terms_of`), and
-events (`since`). Times are arguments: seconds since 1970, by a clock that never jumps.
+own session (`set_session`). `settle` updates the outputs: `queues` (elections, locks, semaphores),
+their terms (`terms_of`), events (`since`), and `others` (all other recipes). Times are arguments:
+seconds since 1970, by a clock that never jumps.
 """
 
 from __future__ import annotations
@@ -11,17 +12,31 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import final
+from typing import Any, final
 
 from ..model import SessionState, Stat
-from ..paths import basename, join, parent, sequence_of
+from ..paths import join, parent
 from .contender_queue import (
-    MOST_PERMITS,
+    KAZOO,
+    KAZOOS_QUEUE,
     PERMITS,
     WAITING,
     QueuedContender,
+    QueuePlace,
+    is_contended,
+    permits_of,
     places_of,
     semaphore_queue,
+)
+from .recipe_layouts import (
+    OtherRecipe,
+    ZnodeTree,
+    is_part,
+    may_use,
+    needs_data,
+    possible_parts,
+    recipe_at,
+    semaphore_layout,
 )
 from .scene_values import (
     ContenderQueue,
@@ -30,6 +45,7 @@ from .scene_values import (
     SceneEvent,
     SceneEventType,
 )
+from .server_inquiry import ClientConnection
 
 MOST_EVENTS = 1000
 MOST_TERMS = 200
@@ -43,7 +59,7 @@ class Scene:
     """What is going on under some paths.
 
     `paths` are shown even if nobody has ever contended there. So many `leaders` may lead at once,
-    at an election or a lock.
+    at an election or a lock; if that is None, as many as the names of its contenders say, or one.
 
     Attributes:
         revision: increases whenever anything changes that could be shown.
@@ -51,7 +67,7 @@ class Scene:
         knows_sessions: whether the servers say which sessions are connected.
     """
 
-    def __init__(self, paths: Iterable[str] = (), *, leaders: int = 1) -> None:
+    def __init__(self, paths: Iterable[str] = (), *, leaders: int | None = None) -> None:
         self.revision: int = 0
         self.session_state: SessionState = SessionState.CONNECTING
         self.session_id: int = 0
@@ -63,12 +79,13 @@ class Scene:
         self._terms: dict[str, deque[ObservedTerm]] = {}
         self._events: deque[SceneEvent] = deque(maxlen=MOST_EVENTS)
         self._count = 0
-        self._children: dict[str, dict[str, tuple[Stat, bytes | None]]] = {}
-        self._semaphores: set[str] = set()
+        self._tree = ZnodeTree()
+        self._others: dict[str, OtherRecipe] = {}
         self._touched: dict[str, None] = {}
         self._unreadable: set[str] = set()
         self._absent: dict[int, float] = {}
-        self._silent: set[int] = set()
+        self._heard: dict[int, tuple[int, float]] = {}
+        self._silent: dict[int, tuple[OwnerConnection, float]] = {}
         self._seen_at: float | None = None
         self._is_first = True
 
@@ -76,13 +93,19 @@ class Scene:
 
     @property
     def queues(self) -> list[ContenderQueue]:
-        """All queues by path; a path to look under is left out if there is a queue below it."""
-        paths = sorted(self._queues)
+        """All queues by path; a path to look under is left out if there is a recipe below it."""
+        paths = sorted({*self._queues, *self._others})
         return [
             self._queues[path]
             for path in paths
-            if self._queues[path].kind or not any(_is_below(other, path) for other in paths)
+            if path in self._queues
+            and (self._queues[path].kind or not any(_is_within(other, path) for other in paths))
         ]
+
+    @property
+    def others(self) -> list[OtherRecipe]:
+        """All recipes that are no contender queues, by path."""
+        return [self._others[path] for path in sorted(self._others)]
 
     @property
     def unreadable(self) -> list[str]:
@@ -103,63 +126,80 @@ class Scene:
         return list(islice(self._events, len(self._events) - new, None))
 
     def connection_of(self, contender: QueuedContender) -> OwnerConnection:
-        owner = contender.stat.ephemeral_owner if contender.stat else 0
+        return self.connection_of_session(contender.stat.ephemeral_owner if contender.stat else 0)
+
+    def connection_of_session(self, owner: int) -> OwnerConnection:
         if not owner:
             return OwnerConnection.NONE
         if not self.knows_sessions:
             return OwnerConnection.UNKNOWN
-        return OwnerConnection.SILENT if owner in self._silent else OwnerConnection.CONNECTED
+        return self._silent[owner][0] if owner in self._silent else OwnerConnection.CONNECTED
 
     # --- inputs --------------------------------------------------------------------------------
 
+    def needs_data(self, path: str, stat: Stat) -> bool:
+        """Whether a znode's data have to be read before `put`: else they may be empty there."""
+        queue = self._queues.get(parent(path))
+        return needs_data(path, stat) or (queue is not None and bool(queue.kind))
+
     def put(self, path: str, stat: Stat, data: bytes | None) -> None:
-        """A znode exists, or has changed; no data if they are unreadable, or do not matter."""
-        if path == "/":
-            return
-        above, name = parent(path), basename(path)
-        if name == PERMITS and above not in self._semaphores:
-            self._semaphores.add(above)
-            # What looked like a lock was the queue of a semaphore.
-            self._forget(join(above, WAITING))
-            self._touched[join(above, WAITING)] = None
-        if sequence_of(name) is not None:
-            self._children.setdefault(above, {})[name] = (stat, data)
-            self._touched[above] = None
+        """A znode exists, or has changed; no data if they are unreadable."""
+        if path != "/":
+            self._tree.put(path, stat, data)
+            self._touch(path)
 
     def remove(self, path: str) -> None:
         """A znode does not exist any more."""
-        if path == "/":
-            return
-        above, name = parent(path), basename(path)
-        if name == PERMITS:
-            self._semaphores.discard(above)
-            self._touched[join(above, WAITING)] = None
-        children = self._children.get(above)
-        if children is not None and children.pop(name, None) is not None:
-            self._touched[above] = None
-            if not children:
-                del self._children[above]
+        if path != "/":
+            self._tree.remove(path)
+            self._touch(path)
+
+    def _touch(self, path: str) -> None:
+        self._touched[path] = None
+        self._touched[parent(path)] = None
 
     def may_read(self, path: str, is_allowed: bool) -> None:
         """Whether we may read a znode, and list its children."""
         if (path in self._unreadable) is is_allowed:
             (self._unreadable.discard if is_allowed else self._unreadable.add)(path)
+            if (queue := self._queues.get(path)) is not None:
+                self._queues[path] = replace(queue, is_readable=is_allowed)
             self.revision += 1
 
-    def set_connected(self, connected: Mapping[int, str] | None, now: float) -> None:
-        """The connected sessions, with client addresses; None if not all servers say.
+    def set_connected(self, connected: Mapping[int, ClientConnection] | None, now: float) -> None:
+        """The connected sessions, with their connections; None if not all servers say.
 
-        A session that is missing once may just be moving from one server to another.
+        A session that is missing once may just be moving from one server to another. One over whose
+        connection nothing came for half of its timeout is not renewed: every client library sends
+        something, if only a ping, each third of it. The process may be stopped.
         """
-        before = self.knows_sessions, frozenset(self._silent)
+        before = self.knows_sessions, dict(self._silent)
         self.knows_sessions = connected is not None
         owners = {
-            stat.ephemeral_owner for each in self._children.values() for stat, _ in each.values()
+            one.stat.ephemeral_owner
+            for queue in self._queues.values()
+            for one in queue.contenders
+            if one.stat is not None
+        } | {one.stat.ephemeral_owner for other in self._others.values() for one in other.members}
+        owners.discard(0)
+        there = connected if connected is not None else {}
+        missing = owners.difference(there if connected is not None else owners)
+        silent = {
+            owner: (OwnerConnection.SILENT, self._absent[owner])
+            for owner in missing
+            if owner in self._absent
         }
-        missing = owners.difference(connected if connected is not None else owners)
-        self._silent = {owner for owner in missing if owner in self._absent}
         self._absent = {owner: self._absent.get(owner, now) for owner in missing}
-        if before == (self.knows_sessions, frozenset(self._silent)):
+        heard: dict[int, tuple[int, float]] = {}
+        for owner in owners.intersection(there):
+            count, at = self._heard.get(owner, (-1, now))
+            connection = there[owner]
+            at = at if count == connection.received else now
+            heard[owner] = connection.received, at
+            if connection.timeout and now - at > connection.timeout / 2:
+                silent[owner] = OwnerConnection.PAUSED, at
+        self._heard, self._silent = heard, silent
+        if before == (self.knows_sessions, silent):
             return
         for queue in list(self._queues.values()):
             self._update_silence(queue, now)
@@ -171,14 +211,16 @@ class Scene:
             return
         self._queues[queue.path] = replace(queue, terms=terms)
         for old, new in zip(queue.terms, terms, strict=True):
-            if new.silent_since is not None and old.silent_since is None:
+            if new.silent_since is not None and (
+                old.silent_since is None or old.is_paused is not new.is_paused
+            ):
                 self._add_of_term(SceneEventType.SILENT, now, new)
             elif new.silent_since is None and old.silent_since is not None and self.knows_sessions:
                 self._add_of_term(SceneEventType.BACK, now, new)
 
     def _with_silence(self, term: ObservedTerm) -> ObservedTerm:
-        since = self._absent[term.session_id] if term.session_id in self._silent else None
-        return term if term.silent_since == since else replace(term, silent_since=since)
+        state, since = self._silent.get(term.session_id, (None, None))
+        return replace(term, silent_since=since, is_paused=state is OwnerConnection.PAUSED)
 
     def set_session(self, state: SessionState, session_id: int, now: float) -> None:
         """The state of our own session. Once disconnected, nothing is current until `settle`."""
@@ -192,7 +234,7 @@ class Scene:
         """Update the outputs. `is_current`: whether the servers know no more than this `now`."""
         was_blind = not self.is_current and not self._is_first
         touched, self._touched = self._touched, {}
-        for path in dict.fromkeys(map(self._queue_path, touched)):
+        for path in dict.fromkeys(one for each in touched for one in may_use(each)):
             self._look_at(path, now, was_blind)
         if is_current:
             # Contenders of the first look are state, not events.
@@ -206,41 +248,63 @@ class Scene:
 
     # --- conclusions ---------------------------------------------------------------------------
 
-    def _queue_path(self, above: str) -> str:
-        """The path of the queue that the children of a path belong to."""
-        name = basename(above)
-        if name == PERMITS or (name == WAITING and parent(above) in self._semaphores):
-            return parent(above)
-        return above
-
     def _contenders(self, path: str) -> tuple[str, list[QueuedContender]]:
-        """The type of a queue, and its contenders."""
-        if path in self._semaphores:
-            permits = self._at(join(path, PERMITS), holders=MOST_PERMITS)
-            return "semaphore", semaphore_queue(permits, self._at(join(path, WAITING), holders=0))
-        found = self._at(path, holders=self._leaders)
+        """The type of the contender queue at a path, and its contenders; an empty type if none."""
+        children = self._tree.children(path)
+        match semaphore_layout(self._tree, path):
+            case "":
+                pass
+            case layout:
+                is_kazoos = layout == KAZOO
+                permits = path if is_kazoos else join(path, PERMITS)
+                waiting = f"{path}{KAZOOS_QUEUE}" if is_kazoos else join(path, WAITING)
+                held = self._at(permits, permits_of(self._tree.children(permits), layout))
+                places = places_of(self._tree.children(waiting), 1)
+                places = [replace(place, holds=False) for place in places]
+                return "semaphore", semaphore_queue(held, self._at(waiting, places))
+        asked_for = path in self._kept and path != "/"
+        stats = ((name, stat) for name, (stat, _) in children.items())
+        if is_part(self._tree, path) or not is_contended(stats, asked_for=asked_for):
+            return "", []
+        found = self._at(path, places_of(children, self._leaders))
         kinds = {one.place.what for one in found}
         if kinds & {"reader", "writer"}:
             return "read/write lock", found
         return next(iter(sorted(kinds - {"unknown"})), "unknown"), found
 
-    def _at(self, path: str, *, holders: int) -> list[QueuedContender]:
-        children = self._children.get(path, {})
+    def _at(self, path: str, places: Iterable[QueuePlace]) -> list[QueuedContender]:
+        children = self._tree.children(path)
         return [
             QueuedContender(place, join(path, place.name), *children[place.name])
-            for place in places_of(children, holders)
+            for place in places
         ]
 
     def _look_at(self, path: str, now: float, was_blind: bool) -> None:
-        """Compare a queue with its previous state."""
+        """Compare what is at a path with its previous state."""
+        if is_part(self._tree, path):
+            self._forget(path)
+            return
+        for part in possible_parts(path):
+            # It looked like a lock until the rest of a semaphore was there.
+            if (part in self._queues or part in self._others) and is_part(self._tree, part):
+                self._forget(part)
         kind, contenders = self._contenders(path)
+        other = None if kind else self._other_at(path)
+        if other is not None:
+            self._others[path] = other
+        else:
+            self._others.pop(path, None)
         old = self._queues.get(path)
         if old is None:
-            if not contenders or (kind == "unknown" and path not in self._kept):
-                return  # such as items of a queue
-            old = ContenderQueue(path, kind)
+            if not kind:
+                return
+            old = ContenderQueue(path, kind, is_readable=path not in self._unreadable)
+        if not kind and other is None and old.kind:
+            # What has been left behind is still waited for.
+            contenders = self._at(path, places_of(self._tree.children(path), self._leaders))
         if not contenders or (kind == "unknown" and old.kind):
             kind = old.kind
+        old = replace(old, **self._leaders_of(contenders))
         queue = replace(old, kind=kind, contenders=tuple(contenders))
         queue = self._with_terms(old, queue, now, was_blind)
         self._queues[path] = queue
@@ -260,6 +324,22 @@ class Scene:
                 found.append((SceneEventType.ASKED, one))
         for what, one in found:
             self._add(what, now, path, one.identity, _key(one)[1], is_exact=not was_blind)
+
+    def _other_at(self, path: str) -> OtherRecipe | None:
+        found, old = recipe_at(self._tree, path), self._others.get(path)
+        was_queue = old is not None and old.kind.endswith("queue")
+        if found is None and old is not None and was_queue and self._tree.get(path) is not None:
+            # All items are done: it is an empty queue.
+            return replace(old, counts=tuple((what, 0) for what, _ in old.counts))
+        return found
+
+    def _leaders_of(self, contenders: Sequence[QueuedContender]) -> dict[str, Any]:
+        said = sorted({one.place.leaders or 1 for one in contenders if one.place.what != "permit"})
+        if self._leaders is not None:
+            return {"leaders": self._leaders, "leaders_by": "option", "leaders_said": tuple(said)}
+        is_said = any(one.place.leaders for one in contenders)
+        by = "names" if is_said else ""
+        return {"leaders": max(said, default=1), "leaders_by": by, "leaders_said": tuple(said)}
 
     def _with_terms(
         self, old: ContenderQueue, queue: ContenderQueue, now: float, was_blind: bool
@@ -353,6 +433,7 @@ class Scene:
 
     def _forget(self, path: str) -> None:
         self._queues.pop(path, None)
+        self._others.pop(path, None)
         self._terms.pop(path, None)
 
     def _forget_some(self) -> None:
@@ -370,5 +451,5 @@ def _key(one: QueuedContender) -> tuple[str, int]:
     return one.path, one.stat.czxid if one.stat else 0
 
 
-def _is_below(path: str, above: str) -> bool:
+def _is_within(path: str, above: str) -> bool:
     return path.startswith(f"{above.rstrip('/')}/") and path != above

@@ -22,7 +22,7 @@ from ..errors import (
     SessionExpiredError,
 )
 from ..model import SessionState, Stat
-from ..paths import basename, sequence_of, validate
+from ..paths import validate
 from ..types import TreeEvent, TreeNode
 from .contender_queue import MOST_DATA
 from .first_of import first_of
@@ -48,8 +48,9 @@ RESERVED = "/zookeeper"
 class SceneOptions:
     """Options of commands that show a scene."""
 
-    leaders: int = 1
-    """How many may lead at once, or hold a lock."""
+    leaders: int | None = None
+    """How many may lead at once, or hold a lock. Default: what contenders' names say, which those
+    of aiolead do where it is more than one; else 1."""
 
     max_znodes: int = MAX_NODES
     """How many znodes there may be under each path."""
@@ -102,7 +103,7 @@ class Feed:
         client: Client,
         paths: Iterable[str],
         *,
-        leaders: int = 1,
+        leaders: int | None = None,
         max_nodes: int = MAX_NODES,
         inquirer: Inquirer | None = None,
         servers: Sequence[ServerAddress] = (),
@@ -210,8 +211,12 @@ class Feed:
             self.scene.remove(event.path)
         elif stat is None:
             self._unread.pop(event.path, None)  # not even its place in the queue is known
-        elif sequence_of(basename(event.path)) is None or not _can_be_asked_for(event.path):
+        elif not _can_be_asked_for(event.path):
+            self._unread.pop(event.path, None)
             self.scene.put(event.path, stat, None)
+        elif not node.is_readable or not self.scene.needs_data(event.path, stat):
+            self._unread.pop(event.path, None)
+            self.scene.put(event.path, stat, b"" if node.is_readable else None)
         else:
             self._unread[event.path] = node
 

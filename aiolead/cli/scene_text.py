@@ -7,6 +7,7 @@ from typing import Any
 
 from . import render
 from .contender_queue import LONGEST_NAME
+from .recipe_layouts import OtherRecipe
 from .render import rounded
 from .scene import Scene
 from .scene_values import ContenderQueue, ObservedTerm, SceneEvent, SceneEventType
@@ -64,7 +65,8 @@ def event_as_text(event: SceneEvent, kind: str) -> str:
                 text += f", after {name_of(before.identity)}"
                 if before.silent_since is not None:
                     silence = duration(term.began - before.silent_since)
-                    text += f", who had no connection for {silence}"
+                    what = "was silent" if before.is_paused else "had no connection"
+                    text += f", who {what} for {silence}"
                 elif term.gap:
                     text += f", {duration(term.gap)} with nobody between"
         case SceneEventType.VACANT:
@@ -78,9 +80,12 @@ def event_as_text(event: SceneEvent, kind: str) -> str:
         case SceneEventType.ASKED:
             text = f"{who} is asked to release"
         case SceneEventType.SILENT:
-            text = f"{who} has no connection, and still holds"
+            if term is not None and term.is_paused:
+                text = f"{who} is connected, but silent (stopped?), and still holds"
+            else:
+                text = f"{who} has no connection, and still holds"
         case _:
-            text = f"{who} has a connection again"
+            text = f"{who} is back, and still holds"
     return text if event.is_exact else f"{text} (seen late)"
 
 
@@ -112,6 +117,7 @@ def term_as_json(term: ObservedTerm) -> dict[str, Any]:
         "not_before": moment(term.not_before),
         "ended": moment(term.ended),
         "silent_since": moment(term.silent_since),
+        "is_paused": term.is_paused,
         "gap": rounded(term.gap),
     }
 
@@ -127,6 +133,47 @@ def scene_as_json(scene: Scene, now: float) -> dict[str, Any]:
         "knows_sessions": scene.knows_sessions,
         "unreadable": scene.unreadable,
         "lines": [_queue_as_json(scene, queue) for queue in scene.queues],
+        "others": [_other_as_json(scene, other) for other in scene.others],
+    }
+
+
+def counts_as_text(other: OtherRecipe) -> str:
+    """The counts of a recipe, such as `3 items, 1 claimed`."""
+    return ", ".join(_count(what, number) for what, number in other.counts)
+
+
+def _count(what: str, number: int) -> str:
+    if what == "version":
+        return f"version {number}"
+    is_plural = what.endswith("s")
+    return render.plural(number, what.removesuffix("s")) if is_plural else f"{number} {what}"
+
+
+def leaders_as_text(queue: ContenderQueue) -> str:
+    """How many may lead, and the source of that number; empty if nobody says it: then it is one."""
+    if len(queue.leaders_said) > 1 and queue.leaders_by != "option":
+        said = ", ".join(map(str, queue.leaders_said))
+        return f"contenders do not agree how many may lead: {said}"
+    if queue.leaders_by:
+        source = "--leaders" if queue.leaders_by == "option" else "the contenders' names"
+        return f"{queue.leaders} may lead, by {source}"
+    return ""
+
+
+def _other_as_json(scene: Scene, other: OtherRecipe) -> dict[str, Any]:
+    return {
+        "path": other.path,
+        "kind": other.kind,
+        **dict(other.counts),
+        "members": [
+            {
+                "identity": one.identity,
+                "znode": one.path,
+                "session": render.session(one.stat.ephemeral_owner),
+                "link": scene.connection_of_session(one.stat.ephemeral_owner).value,
+            }
+            for one in other.members
+        ],
     }
 
 
@@ -134,6 +181,9 @@ def _queue_as_json(scene: Scene, queue: ContenderQueue) -> dict[str, Any]:
     return {
         "path": queue.path,
         "kind": queue.kind or None,
+        "queue_state": queue.state.value,
+        "leaders": queue.leaders,
+        "leaders_by": queue.leaders_by or None,
         "vacant_since": moment(queue.vacant_since),
         "terms": [term_as_json(term) for term in queue.terms],
         "contenders": [

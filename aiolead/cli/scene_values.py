@@ -16,6 +16,8 @@ class OwnerConnection(enum.Enum):
     CONNECTED = "connected"
     SILENT = "silent"
     """It has no connection to any server: it returns, or ends with its timeout."""
+    PAUSED = "paused"
+    """Nothing comes over its connection: the process may be stopped. It ends with its timeout."""
     NONE = "none"
     """No session owns the znode: it never vanishes by itself."""
 
@@ -25,8 +27,12 @@ class QueueState(enum.Enum):
 
     MIXED = "mixed"
     """Its contenders do not all exclude each other."""
+    UNREADABLE = "unreadable"
+    """Its children may not be listed: this is the last known state."""
     SILENT = "silent"
     """The session of a holder has no connection to any server."""
+    PAUSED = "paused"
+    """Nothing comes over the connection of a holder: its process may be stopped."""
     UNOWNED = "unowned"
     """No session owns the znode of a holder: it never vanishes by itself."""
     VACANT = "vacant"
@@ -55,8 +61,9 @@ class ObservedTerm:
             znode, by the servers' clock, if it held at our first look; the loss of our connection,
             if it began while we had none.
         ended: when it was seen not to hold any more; None while it holds.
-        silent_since: since when its session had no connection when it ended, or has none now; None
-            if it had one, or that is unknown.
+        silent_since: since when nothing came from its session when it ended, or comes now; None if
+            it sent something, or that is unknown.
+        is_paused: whether it is silent although it has a connection.
         gap: seconds without a holder before it began; None if unknown, or if another contender held
             at the same time.
     """
@@ -70,6 +77,7 @@ class ObservedTerm:
     not_before: float
     ended: float | None = None
     silent_since: float | None = None
+    is_paused: bool = False
     gap: float | None = None
 
     @property
@@ -93,6 +101,11 @@ class ContenderQueue:
         terms: of the holders, in the same order.
         last: the term that ended last; None if we have seen none end.
         vacant_since: since when nobody holds; None if somebody does.
+        leaders: how many may lead or hold at once, the most that anybody says.
+        leaders_by: whether that is by the contenders' "names", or the "option" that was given;
+            empty if nobody says it, so that it is one.
+        leaders_said: the different numbers by the contenders' names, which must all be the same.
+        is_readable: whether its children may be listed; if not, this is the last known state.
     """
 
     path: str
@@ -101,6 +114,10 @@ class ContenderQueue:
     terms: tuple[ObservedTerm, ...] = ()
     last: ObservedTerm | None = None
     vacant_since: float | None = None
+    leaders: int = 1
+    leaders_by: str = ""
+    leaders_said: tuple[int, ...] = ()
+    is_readable: bool = True
 
     @property
     def waiting(self) -> tuple[QueuedContender, ...]:
@@ -112,8 +129,12 @@ class ContenderQueue:
         """The state that both views show."""
         if len(self.families) > 1:
             return QueueState.MIXED
-        if any(term.silent_since is not None for term in self.terms):
-            return QueueState.SILENT
+        if not self.is_readable:
+            return QueueState.UNREADABLE
+        silent = [term for term in self.terms if term.silent_since is not None]
+        if silent:
+            is_paused = all(term.is_paused for term in silent)
+            return QueueState.PAUSED if is_paused else QueueState.SILENT
         if any(not term.session_id for term in self.terms):
             return QueueState.UNOWNED
         if self.terms:
@@ -141,7 +162,7 @@ class SceneEventType(enum.Enum):
     ASKED = "asked"
     """A contender is asked to release."""
     SILENT = "silent"
-    """A holder's session has no connection."""
+    """A holder's session has no connection, or nothing comes over it."""
     BACK = "back"
     """It has one again."""
 

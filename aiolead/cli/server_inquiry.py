@@ -44,6 +44,10 @@ class NotToldError(Exception):
     """A server does not answer a question. The message says why."""
 
 
+class NotServingError(NotToldError):
+    """A server is up, and looks for a leader: it serves nothing until there is one."""
+
+
 @final
 @dataclass(frozen=True, slots=True, order=True)
 class ServerAddress:
@@ -54,6 +58,19 @@ class ServerAddress:
 
     def __str__(self) -> str:
         return format_host(self.host, self.port)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConnection:
+    """The connection of a session, as its server sees it.
+
+    `received` counts the packets that came over it; `timeout` is the session's, in seconds, and 0
+    if the server does not say it.
+    """
+
+    address: str = ""
+    received: int = 0
+    timeout: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +118,7 @@ class Inquirer:
         if _REFUSED in answer:
             raise NotToldError(f"{word} is not in 4lw.commands.whitelist")
         if answer.startswith(_NOT_SERVING):
-            raise NotToldError("is not serving: it has no leader")
+            raise NotServingError("up, looking for a leader")
         if not answer:
             raise NotToldError(f"says nothing to {word}")
         return answer
@@ -236,23 +253,33 @@ def sessions_in_dump(answer: str) -> set[int]:
     return sessions
 
 
-def sessions_in_cons(answer: str) -> dict[int, str]:
-    """The sessions that are connected, with the addresses of their clients, by `cons`.
+def sessions_in_cons(answer: str) -> dict[int, ClientConnection]:
+    """The sessions that are connected, with their connections, by `cons`.
 
-    A line is ` /ADDRESS:PORT[INTEREST](queued=0,...,sid=0x...,...)`. No address has a parenthesis.
+    A line is ` /ADDRESS:PORT[INTEREST](queued=0,recved=9,...,sid=0x...,...,to=10000,...)`. No
+    address has a parenthesis.
     """
-    sessions: dict[int, str] = {}
+    sessions: dict[int, ClientConnection] = {}
     for line in _lines(answer):
         head, parenthesis, rest = line.partition("](")
         address, bracket, _ = head.rpartition("[")
         if not (parenthesis and bracket and address.startswith(" /")):
             continue
-        for field in rest.split(",", MOST_FIELDS):
-            name, _, value = field.partition("=")
-            if name == "sid" and (number := _session(value)) is not None:
-                sessions[number] = address.removeprefix(" /")
-                break
+        pairs = (field.partition("=") for field in rest.removesuffix(")").split(",", MOST_FIELDS))
+        said = {name: value for name, is_there, value in pairs if is_there}
+        if (number := _session(said.get("sid", ""))) is not None:
+            sessions[number] = ClientConnection(
+                address.removeprefix(" /"), _count(said, "recved"), _count(said, "to") / 1000
+            )
     return sessions
+
+
+def _count(said: Mapping[str, str], name: str) -> int:
+    """A count of an answer; 0 if there is none."""
+    try:
+        return _parsing.whole(said.get(name, ""), least=0)
+    except MalformedError:
+        return 0
 
 
 def _pairs(answer: str, separator: str) -> dict[str, str]:

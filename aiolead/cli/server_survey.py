@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import re
 import socket
@@ -22,7 +23,9 @@ from ..model import EnsembleConfig
 from ..paths import parse_connect_string
 from .options import Common, Flag, Seconds, check_range
 from .server_inquiry import (
+    ClientConnection,
     Inquirer,
+    NotServingError,
     NotToldError,
     ServerAddress,
     by_colon,
@@ -134,6 +137,23 @@ async def _addresses_of(server: ServerAddress) -> list[tuple[str, int]]:
 # --- what they say of themselves -----------------------------------------------------------------
 
 
+class ServerState(enum.Enum):
+    """The state of a server, as far as its answers say it."""
+
+    SERVING = "serving"
+    """It leads, follows, observes, or stands alone."""
+    READ_ONLY = "read-only"
+    """It has no leader, and serves reads all the same."""
+    LOOKING = "looking"
+    """It is up, and looks for a leader."""
+    SILENT = "silent"
+    """It does not answer: it is stopped, overloaded, or isolated."""
+    UNREACHABLE = "unreachable"
+    """It cannot be connected to: the process is down, or the address is wrong."""
+    UNKNOWN = "unknown"
+    """It answers, but does not say what it is."""
+
+
 @final
 @dataclass(slots=True)
 class ServerAnswers:
@@ -141,6 +161,7 @@ class ServerAnswers:
 
     Attributes:
         problem: why it says nothing; empty if it does.
+        failed: its state, if it serves nothing.
         mode: leader, follower, observer, standalone, read-only.
         zxid: its last transaction.
         connections: how many clients are connected.
@@ -154,6 +175,7 @@ class ServerAnswers:
 
     server: ServerAddress
     problem: str = ""
+    failed: ServerState = ServerState.UNKNOWN
     mode: str = ""
     version: str = ""
     zxid: int | None = None
@@ -164,6 +186,12 @@ class ServerAnswers:
     properties: dict[str, str] = field(default_factory=dict)
     clock_ahead: float | None = None
     not_told: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def state(self) -> ServerState:
+        if self.is_serving:
+            return ServerState.SERVING
+        return ServerState.READ_ONLY if self.mode == "read-only" else self.failed
 
     @property
     def is_serving(self) -> bool:
@@ -206,11 +234,15 @@ async def _ask(
         _take_srvr(answers, await inquirer.word(server, "srvr"))
     except NotToldError as why:
         answers.problem = str(why)
+        if isinstance(why, NotServingError):
+            answers.failed = ServerState.LOOKING
     except TimeoutError:
         answers.problem = f"no answer within {inquirer.patience:g} s"
+        answers.failed = ServerState.SILENT
         return
     except OSError as error:
         answers.problem = why_not(error)
+        answers.failed = ServerState.UNREACHABLE
         return
     answers.monitor = await _ask_for(inquirer, answers, "mntr", "monitor", by_tab)
     if answers.monitor:
@@ -296,12 +328,12 @@ def count_in(said: Mapping[str, str], name: str) -> int | None:
 
 async def connected_sessions(
     inquirer: Inquirer, servers: Sequence[ServerAddress]
-) -> dict[int, str] | None:
-    """The sessions that have a connection to a server, with the addresses of their clients.
+) -> dict[int, ClientConnection] | None:
+    """The sessions that have a connection to a server, with that connection.
 
     A server that refuses connections has none. None if not all servers say.
     """
-    told: list[dict[int, str] | None] = []
+    told: list[dict[int, ClientConnection] | None] = []
 
     async def ask(server: ServerAddress) -> None:
         try:
@@ -314,7 +346,7 @@ async def connected_sessions(
     async with anyio.create_task_group() as tasks:
         for server in servers:
             tasks.start_soon(ask, server)
-    found: dict[int, str] = {}
+    found: dict[int, ClientConnection] = {}
     for each in told:
         if each is None:
             return None
@@ -359,10 +391,11 @@ class Quorum:
     Attributes:
         voters: how many servers vote.
         quorum: how many of them are needed.
-        up: how many of them take part, at least.
+        up: how many of them take part, at least; without a quorum, those that are up.
         is_met: whether there is a quorum: a server that serves belongs to one.
         source: of the number of voters: config, mntr, or hosts, which is a guess.
         is_exact: whether no more of them are up.
+        looking: how many servers are up, and look for a leader.
     """
 
     voters: int
@@ -371,6 +404,7 @@ class Quorum:
     is_met: bool
     source: str
     is_exact: bool = True
+    looking: int = 0
 
     @property
     def tolerates(self) -> int | None:
@@ -405,4 +439,6 @@ def quorum_of(answers: Sequence[ServerAnswers], config: EnsembleConfig | None) -
     is_met = any(each.is_serving for each in answers)
     # With a quorum, servers that were not asked make up for the rest.
     up = max(up, quorum) if is_met and not is_exact else up
-    return Quorum(voters, quorum, up, is_met, source, is_exact)
+    looking = sum(each.state is ServerState.LOOKING for each in answers)
+    up = up if is_met else min(voters, up + looking)
+    return Quorum(voters, quorum, up, is_met, source, is_exact, looking)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import time
 
+import anyio
+import anyio.abc
 import pytest
 from support.cli import WITHIN, Run, objects
 from support.raw_client import RawClient
 from support.versions import text_of_version
 from support.words_server import WordsServer
 
-from aiolead.cli.ensemble import behind
-from aiolead.cli.server_inquiry import ServerAddress, sessions_in_cons, sessions_in_dump
-from aiolead.cli.server_survey import Quorum, ServerAnswers, quorum_of
+from aiolead.cli.ensemble import _summary, behind
+from aiolead.cli.server_inquiry import Inquirer, ServerAddress, sessions_in_cons, sessions_in_dump
+from aiolead.cli.server_survey import Quorum, ServerAnswers, ServerState, ask_all, quorum_of
 from aiolead.model import EnsembleConfig, ServerSpec
 from aiolead.testing import Ensemble, ZooKeeperServer
 
@@ -120,6 +122,7 @@ def test_words_that_are_whitelisted_away(run: Run) -> None:
             assert said["servers"][0] | {"server": ""} == {
                 "server": "",
                 "problem": None,
+                "state": "serving",
                 "role": "leader",
                 "version": "3.9.2",
                 "zxid": 0x300000A17,
@@ -136,7 +139,7 @@ def test_words_that_are_whitelisted_away(run: Run) -> None:
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (NOT_SERVING, "is not serving: it has no leader"),
+        (NOT_SERVING, "up, looking for a leader"),
         ("", "says nothing to srvr"),
         ("\x1b[2J\nMode: \x1b[2Jleader\n", "\x1b[2Jleader"),
     ],
@@ -182,6 +185,44 @@ def test_how_many_may_fail() -> None:
     assert quorum_of([answers("leader", synced_followers="?")], members(5)).up == 3
 
 
+def test_a_server_that_is_up_and_looks_for_a_leader_is_counted_as_up() -> None:
+    """Without a quorum, "0 of 3 voters up" would hide the one that works."""
+    three = [answers(""), answers(""), answers("")]
+    three[0].failed = ServerState.LOOKING
+    quorum = quorum_of(three, members(3))
+    assert (quorum.up, quorum.looking, quorum.tolerates, quorum.is_met) == (1, 1, -1, False)
+    assert _summary(quorum) == (
+        "1 of 3 voters up (1 up, looking for a leader; the quorum is 2): there is no leader, "
+        "nothing is served"
+    )
+    # One that has not joined the others yet takes no part.
+    late = [answers("leader"), answers("follower"), three[0]]
+    quorum = quorum_of(late, members(3))
+    assert (quorum.up, quorum.looking, quorum.tolerates) == (2, 1, 0)
+    assert _summary(quorum) == (
+        "2 of 3 voters up, 1 up, looking for a leader, quorum 2: no more may fail"
+    )
+
+
+async def test_each_failure_of_a_server_is_a_state_of_its_own() -> None:
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as silent:
+        where = ServerAddress("127.0.0.1", silent.extra(anyio.abc.SocketAttribute.local_port))
+        with WordsServer({"srvr": NOT_SERVING}) as looking, WordsServer({"srvr": SRVR}) as serving:
+            asked = [where, ServerAddress("127.0.0.1", 1), ServerAddress("nowhere.invalid", 1)]
+            for one in (looking, serving):
+                host, _, port = one.hosts.partition(":")
+                asked.append(ServerAddress(host, int(port)))
+            found = await ask_all(Inquirer(None, 0.3, 0), asked)
+    assert [one.state for one in found] == [
+        ServerState.SILENT,
+        ServerState.UNREACHABLE,
+        ServerState.UNREACHABLE,
+        ServerState.LOOKING,
+        ServerState.SERVING,
+    ]
+    assert found[0].problem == "no answer within 0.3 s"
+
+
 def test_how_far_behind() -> None:
     newest = answers("leader", 0x300000005)
     old = answers("follower", 0x300000001)
@@ -194,7 +235,10 @@ def test_the_sessions_that_servers_tell_of(zookeeper: ZooKeeperServer) -> None:
     with RawClient(zookeeper.connect_string) as client:
         session = client.session.session_id
         assert session in sessions_in_dump(zookeeper.blocking.four_letter("dump"))
-        assert "127.0.0.1" in sessions_in_cons(zookeeper.blocking.four_letter("cons"))[session]
+        said = sessions_in_cons(zookeeper.blocking.four_letter("cons"))[session]
+        assert "127.0.0.1" in said.address
+        assert said.received > 0
+        assert said.timeout > 0
     assert session not in sessions_in_dump(zookeeper.blocking.four_letter("dump"))
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -13,7 +16,12 @@ from support.raw_client import RawClient
 import aiolead
 from aiolead import Election, Semaphore, Term
 from aiolead.cli.scene_feed import Feed
-from aiolead.cli.scene_values import ContenderQueue, OwnerConnection, SceneEventType
+from aiolead.cli.scene_values import (
+    ContenderQueue,
+    OwnerConnection,
+    QueueState,
+    SceneEventType,
+)
 from aiolead.cli.server_inquiry import Inquirer, ServerAddress
 from aiolead.errors import TreeTooLargeError
 from aiolead.testing import EmbeddedServer
@@ -120,6 +128,46 @@ def test_sessions_and_links_that_are_lost() -> None:
         anyio.run(story, server.connect_string, server.expire_session)
 
 
+HOLDER = """
+import sys, anyio, aiolead
+async def main():
+    async with aiolead.connect(sys.argv[1], session_timeout=4) as client:
+        async with aiolead.Lock(client, "/l", identity="holder").acquire():
+            await anyio.sleep_forever()
+anyio.run(main)
+"""
+
+
+def test_a_holder_whose_process_is_stopped(hosts: str) -> None:
+    """It keeps its connection, and its lock, until the servers end its session."""
+
+    async def story() -> None:
+        host, _, port = hosts.partition("/")[0].partition(":")
+        async with aiolead.connect(hosts) as client:
+            feed = Feed(
+                *(client, ["/l"]),
+                inquirer=Inquirer(None, WITHIN, 0),
+                servers=[ServerAddress(host, int(port))],
+                interval=0.1,
+            )
+            async with running(feed):
+                await until(feed, lambda: names(feed, "/l") == (["holder"], []))
+                await until(feed, lambda: feed.scene.knows_sessions)
+                assert line_of(feed, "/l").state is QueueState.HELD
+                process.send_signal(signal.SIGSTOP)
+                await until(feed, lambda: line_of(feed, "/l").state is QueueState.PAUSED)
+                await until(feed, lambda: line_of(feed, "/l").state is QueueState.FREE)
+        told = [one.what for one in feed.scene.since(0) if one.path == "/l"]
+        assert told[:2] == [SceneEventType.BEGAN, SceneEventType.SILENT]
+        assert told[-1] is SceneEventType.VACANT
+
+    with subprocess.Popen([sys.executable, "-c", HOLDER, hosts]) as process:
+        try:
+            anyio.run(story)
+        finally:
+            process.kill()
+
+
 def test_too_many_znodes(somewhere: str) -> None:
     """It leaves bare, as what else a client raises; and what may not be read has no name."""
 
@@ -128,12 +176,13 @@ def test_too_many_znodes(somewhere: str) -> None:
             await client.ensure_path("/l/below")
             closed = [aiolead.ACL(aiolead.model.Permission.ADMIN, "world", "anyone")]
             mode = aiolead.CreateMode.PERSISTENT_SEQUENTIAL
-            await client.create("/l/_c_x-lock-", b"secret", acl=closed, mode=mode)
+            ghost = await client.create("/l/_c_x-lock-", b"secret", acl=closed, mode=mode)
             feed = Feed(client, ["/l"])
             async with running(feed):
-                await until(feed, lambda: names(feed, "/l") == ([None], []))
                 # What may be below it is said to be unknown; below an ephemeral one is nothing.
-                assert feed.scene.unreadable == [line_of(feed, "/l").contenders[0].path]
+                await until(feed, lambda: feed.scene.unreadable == [ghost.path])
+                # A znode that never goes by itself makes no lock; in one, it is waited for.
+                assert line_of(feed, "/l").kind == ""
                 ephemeral = aiolead.CreateMode.EPHEMERAL_SEQUENTIAL
                 await client.create("/l/_c_y-lock-", acl=closed, mode=ephemeral)
                 await client.create("/l/below/closed", acl=closed)

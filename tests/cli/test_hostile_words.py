@@ -6,6 +6,7 @@ import resource
 import ssl
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from aiolead.cli.doctor.queue_checks import look_at
 from aiolead.cli.doctor.server_checks import judge_ensemble, judge_server, judge_settings
 from aiolead.cli.scene import Scene
 from aiolead.cli.server_inquiry import (
+    ClientConnection,
     Inquirer,
     NotToldError,
     ServerAddress,
@@ -80,8 +82,8 @@ def test_too_many_lines_are_refused(name: str) -> None:
 
 def test_sessions_that_are_told_well_and_badly() -> None:
     cons = (
-        " /127.0.0.1:1234[1](queued=0,recved=1,sent=1,sid=0x1000000000a,lop=SESS)\n"
-        " /[0:0:0:0:0:0:0:1]:5678[1](queued=0,recved=1,sent=1,sid=0xffffffffffffffff,lop=NA)\r\n"
+        " /127.0.0.1:1234[1](queued=0,recved=1,sent=1,sid=0x1000000000a,lop=SESS,to=4000)\n"
+        " /[0:0:0:0:0:0:0:1]:5678[1](recved=1,sent=1,sid=0xffffffffffffffff,lop=NA,to=9x)\r\n"
         " /0:0:0:0:0:0:0:1:9[0](queued=0,recved=1,sent=0)\n"
         " /1.2.3.4:1[1](sid=0x12345678901234567,)\n"
         " /1.2.3.4:2[1](sid=0x,)\n"
@@ -90,8 +92,8 @@ def test_sessions_that_are_told_well_and_badly() -> None:
         f" /1.2.3.4:5[1]({'x' * words.LONGEST_LINE},sid=0x13)\n"
     )
     assert sessions_in_cons(cons) == {
-        0x1000000000A: "127.0.0.1:1234",
-        -1: "[0:0:0:0:0:0:0:1]:5678",
+        0x1000000000A: ClientConnection("127.0.0.1:1234", 1, 4.0),
+        -1: ClientConnection("[0:0:0:0:0:0:0:1]:5678", 1, 0.0),
     }
     assert sessions_in_dump("0x1\n \t0x2\t4000ms\n0xx\n0x12345678901234567\n\n1\n") == {1, 2}
 
@@ -239,14 +241,15 @@ def test_of_what_a_contender_says_the_beginning_is_kept(run: Run, somewhere: str
     with RawClient(somewhere) as client:
         client.create("")
         client.create("/long")
-        client.create("/long/x-lock-", b"x" * 900_000, flags=2)
-    _, out, _ = run("contenders", "/long", "--json", hosts=somewhere)
+        client.create("/long/x-lock-", b"x" * 900_000, flags=3)
+        _, out, _ = run("contenders", "/long", "--json", hosts=somewhere)
     assert len(out[0]) < 5000
 
 
 def test_lines_below_each_other() -> None:
     scene = Scene(["/", "/a", "/b"])
     stat = aiolead.model.Stat(**dict.fromkeys(aiolead.model.Stat.__slots__, 0))
+    stat = replace(stat, ephemeral_owner=1)
     scene.put("/a/c/x-lock-0000000001", stat, b"")
     scene.put("/ab/x-lock-0000000001", stat, b"")
     scene.settle(1.0)

@@ -15,9 +15,11 @@ from aiolead.cli.scene_values import (
     SceneEvent,
     SceneEventType,
 )
+from aiolead.cli.server_inquiry import ClientConnection
 from aiolead.model import SessionState, Stat
 
 NOTHING = Stat(**dict.fromkeys(Stat.__slots__, 0))
+LINK = ClientConnection()
 MARKS = {"election": "latch-", "lock": "lock-", "reader": "__READ__", "writer": "__WRIT__"}
 
 
@@ -28,7 +30,7 @@ class Stage:
     of each is the transaction, too. They were created when the clock showed 1000.
     """
 
-    def __init__(self, *paths: str, leaders: int = 1) -> None:
+    def __init__(self, *paths: str, leaders: int | None = None) -> None:
         self.scene = Scene(paths, leaders=leaders)
         self.scene.set_session(SessionState.CONNECTED, 1, 0.0)
         self.told = 0
@@ -131,12 +133,12 @@ def test_a_crash_is_seen_by_the_silence_of_the_session() -> None:
     stage.news(10)
     holder, waits = stage.line("/a").contenders
     assert stage.scene.connection_of(holder) is OwnerConnection.UNKNOWN
-    stage.scene.set_connected({1: "", 2: ""}, 11)
+    stage.scene.set_connected({1: LINK, 2: LINK}, 11)
     assert stage.scene.connection_of(holder) is OwnerConnection.CONNECTED
     # Missing once it may just be moving from one server to another.
-    stage.scene.set_connected({2: ""}, 13)
+    stage.scene.set_connected({2: LINK}, 13)
     assert stage.news(13) == []
-    stage.scene.set_connected({2: ""}, 15)
+    stage.scene.set_connected({2: LINK}, 15)
     assert stage.texts(15) == ["host-1 has no connection, and still holds"]
     assert stage.scene.connection_of(holder) is OwnerConnection.SILENT
     assert stage.scene.connection_of(waits) is OwnerConnection.CONNECTED
@@ -147,13 +149,44 @@ def test_a_crash_is_seen_by_the_silence_of_the_session() -> None:
     assert [term.silent_since for term in stage.scene.terms_of("/a")] == [13, None]
 
 
+def test_a_paused_holder_keeps_its_connection_and_sends_nothing() -> None:
+    """Its process is stopped: its session is not renewed, and ends with its timeout."""
+    stage = Stage()
+    stage.enter("/a", 1)
+    stage.enter("/a", 2)
+    stage.news(10)
+
+    def heard(count: int, at: float) -> None:
+        link = ClientConnection("", count, 10.0)
+        stage.scene.set_connected({1: link, 2: replace(link, received=round(at))}, at)
+
+    for at in (11, 13, 15, 16):
+        heard(7, at)
+    assert stage.news(16) == []
+    assert stage.line("/a").state is QueueState.HELD
+    heard(7, 17)  # nothing for six of ten seconds
+    assert stage.texts(17) == ["host-1 is connected, but silent (stopped?), and still holds"]
+    (term,) = stage.line("/a").terms
+    assert (term.is_paused, term.silent_since) == (True, 11)
+    holder, waits = stage.line("/a").contenders
+    assert stage.scene.connection_of(holder) is OwnerConnection.PAUSED
+    assert stage.scene.connection_of(waits) is OwnerConnection.CONNECTED
+    assert stage.line("/a").state is QueueState.PAUSED
+    heard(8, 19)
+    assert stage.texts(19) == ["host-1 is back, and still holds"]
+    for at in (21, 25):
+        heard(8, at)
+    stage.leave("/a", 1)
+    assert stage.texts(26)[-1] == ("host-2 leads (token 2), after host-1, who was silent for 7.0 s")
+
+
 def test_silence_that_ends() -> None:
     stage = Stage()
     stage.enter("/a", 1)
     stage.news(10)
     for at in (11, 12):
         stage.scene.set_connected({}, at)
-    stage.scene.set_connected({1: ""}, 13)
+    stage.scene.set_connected({1: LINK}, 13)
     assert [one.what for one in stage.news(13)] == [SceneEventType.SILENT, SceneEventType.BACK]
     for at in (14, 15):
         stage.scene.set_connected({}, at)
@@ -330,7 +363,7 @@ def test_as_json() -> None:
     stage.leave("/a", 1)
     (began,) = stage.news(2001)
     everything = scene_text.scene_as_json(stage.scene, 2002)
-    assert {key: everything[key] for key in everything if key != "lines"} == {
+    assert {key: everything[key] for key in everything if key not in ("lines", "others")} == {
         "time": "1970-01-01T00:33:22.000Z",
         "revision": stage.scene.revision,
         "state": "connected",
@@ -349,11 +382,16 @@ def test_as_json() -> None:
         "not_before": "1970-01-01T00:33:21.000Z",
         "ended": None,
         "silent_since": None,
+        "is_paused": False,
         "gap": 0,
     }
+    assert everything["others"] == []
     assert line == {
         "path": "/a",
         "kind": "election",
+        "queue_state": "held",
+        "leaders": 1,
+        "leaders_by": None,
         "vacant_since": None,
         "terms": [term],
         "contenders": [
@@ -390,7 +428,9 @@ def test_the_state_of_a_queue_is_what_matters_most() -> None:
     stage = Stage("/nobody")
     stage.enter("/e", 1)
     stage.enter("/l", 2, mark="lock-")
+    # A znode that no session owns is a contender where there is another one.
     stage.scene.put("/p/_c_x-lock-0000000003", replace(NOTHING, czxid=3), b"")
+    stage.enter("/p", 6, mark="lock-")
     stage.enter("/m", 4)
     stage.enter("/m", 5, mark="lock-")
     stage.news(1)
@@ -406,13 +446,20 @@ def test_the_state_of_a_queue_is_what_matters_most() -> None:
         "/p": QueueState.UNOWNED,
     }
     for at in (2, 3):
-        stage.scene.set_connected({4: "", 5: ""}, at)
+        stage.scene.set_connected({4: LINK, 5: LINK, 6: LINK}, at)
     assert states()["/e"] is states()["/l"] is QueueState.SILENT
     assert states()["/m"] is QueueState.MIXED
     stage.leave("/e", 1)
     stage.leave("/l", 2, mark="lock-")
     stage.news(4)
     assert (states()["/e"], states()["/l"]) == (QueueState.VACANT, QueueState.FREE)
+    stage.scene.may_read("/m", False)
+    assert states()["/m"] is QueueState.MIXED
+    stage.scene.may_read("/e", False)
+    assert states()["/e"] is QueueState.UNREADABLE
+    stage.scene.may_read("/e", True)
+    assert states()["/e"] is QueueState.VACANT
     assert {each for each in QueueState if each.is_problem} == {
-        *(QueueState.MIXED, QueueState.SILENT, QueueState.UNOWNED, QueueState.VACANT)
+        *(QueueState.UNREADABLE, QueueState.PAUSED),
+        *(QueueState.MIXED, QueueState.SILENT, QueueState.UNOWNED, QueueState.VACANT),
     }

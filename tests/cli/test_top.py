@@ -21,6 +21,7 @@ from support.cli import WITHIN, Command, Run, environment, somebody
 from support.preforked import ReadyProcess
 
 from aiolead.cli.scene import Scene
+from aiolead.cli.server_inquiry import ClientConnection
 from aiolead.cli.top_picture import Picture
 from aiolead.model import SessionState, Stat
 
@@ -52,7 +53,7 @@ def scene() -> Scene:
     leave(scene, "/jobs/scheduler", 1)
     scene.settle(1098.0)
     for at in (1090.0, 1099.0):
-        scene.set_connected({2: ""}, at)
+        scene.set_connected({2: ClientConnection()}, at)
     return scene
 
 

@@ -14,9 +14,8 @@ from support.checks import check_each
 from support.parsing_calls import ROOT
 from support.regex_steps import worst_growth
 
-from aiolead._recipes.contention import recognized as kinds
+from aiolead import _contender_names as kinds
 from aiolead._recipes.contention.layouts import LAYOUTS
-from aiolead.cli import contender_queue as line
 
 LINEAR = 2.6
 """Twice the text takes twice the steps, and a few more; quadratic would be four times."""
@@ -50,7 +49,7 @@ def expressions() -> Iterator[tuple[str, Case]]:
             anchored = used <= {"match", "fullmatch"}
             yield f"{name}:{target}", (pattern, anchored, used == {"fullmatch"})
     for kind, pattern in kinds._matchers():
-        yield f"_recipes.contention.recognized:{kind.name}", (pattern, True, True)
+        yield f"_contender_names:{kind.name}", (pattern, True, True)
     for layout in LAYOUTS:
         for role, form in layout._forms.items():
             yield (
@@ -61,8 +60,6 @@ def expressions() -> Iterator[tuple[str, Case]]:
                 f"_recipes.contention.layouts:{layout!r} {role.name} theirs",
                 (form.theirs, True, True),
             )
-    for number, (pattern, _) in enumerate(line._PATTERNS):
-        yield f"cli.contender_queue:{number}", (pattern, False, False)
 
 
 def _is_inline(call: ast.Call) -> bool:

@@ -13,17 +13,17 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from aiolead import ACL, ServiceInstance
+from aiolead import _contender_names as kinds
 from aiolead._client.api import quotas
 from aiolead._client.net import host_discovery as discovery
 from aiolead._parsing import MalformedError
 from aiolead._recipes._core import participants
 from aiolead._recipes.contention import kernel as contention
-from aiolead._recipes.contention import recognized as kinds
 from aiolead._recipes.contention import unrecognized
 from aiolead._recipes.contention.layouts import LAYOUTS, Role
 from aiolead._recipes.locks.semaphore import parts
@@ -39,6 +39,7 @@ from aiolead._wire.jute import Reader, Writer
 from aiolead._wire.requests import Create
 from aiolead.cli import acl as entries
 from aiolead.cli import contender_queue as line
+from aiolead.cli import recipe_layouts as recipes
 from aiolead.cli import render
 from aiolead.cli import server_inquiry as words
 from aiolead.cli import server_survey as survey
@@ -112,6 +113,18 @@ def _layouts(name: str) -> list[object]:
             if role is Role.WRITE:
                 found.append(layout._downgraded(name))
     return found
+
+
+def _recipe_at(name: str) -> object:
+    """The recipes of a path that has children of that name, at and below it."""
+    tree = recipes.ZnodeTree()
+    tree.put("/p", STAT, name.encode(errors="replace"))
+    for child in (name, "tasks", "results", "keys", "history", "entries", "taken"):
+        tree.put(f"/p/{child}", STAT, b"{" + name.encode(errors="replace"))
+        tree.put(f"/p/{child}/{name}", STAT, None)
+    mine = replace(STAT, ephemeral_owner=1)
+    tree.put(f"/q/{name}", mine, b'{"id": "' + name.encode(errors="replace") + b'"}')
+    return [recipes.recipe_at(tree, path) for path in ("/p", "/q")]
 
 
 def _in_order(name: str) -> None:
@@ -363,7 +376,25 @@ PARSERS: tuple[Parser, ...] = (
         Reads.NAME,
         kinds.known_name,
         (),
-        ("_recipes.contention.recognized:known_name",),
+        ("_contender_names:known_name",),
+    ),
+    Parser("leaders_in", Reads.NAME, kinds.leaders_in, (), ("_contender_names:leaders_in",)),
+    Parser(
+        "recipes by their layouts",
+        Reads.NAME,
+        _recipe_at,
+        (),
+        (
+            "cli.recipe_layouts:_composite",
+            "cli.recipe_layouts:_items",
+            "cli.recipe_layouts:_items_in",
+            "cli.recipe_layouts:_is_member",
+            "cli.recipe_layouts:_identity",
+            "cli.recipe_layouts:_members",
+            "cli.recipe_layouts:_service_of",
+            "cli.recipe_layouts:semaphore_layout",
+            "cli.contender_queue:permits_of",
+        ),
     ),
     Parser(
         "layouts",
@@ -432,7 +463,7 @@ PARSERS: tuple[Parser, ...] = (
         Reads.NAME,
         lambda name: line.places_of([name, "lock-1"]),
         (),
-        ("cli.contender_queue:_form",),
+        (),
     ),
     Parser(
         "a GUID in a name",
@@ -461,7 +492,7 @@ PARSERS: tuple[Parser, ...] = (
         Reads.SERVER,
         words.sessions_in_cons,
         _WORDS,
-        ("cli.server_inquiry:_session",),
+        ("cli.server_inquiry:_session", "cli.server_inquiry:_count"),
         takes_text=True,
     ),
     Parser("sessions in dump", Reads.SERVER, words.sessions_in_dump, _WORDS, takes_text=True),

@@ -14,6 +14,9 @@ from .._core.error_policy import Step, before_next_try
 from .._core.parents import with_parent
 from .._core.recipe import Recipe
 
+_MARK = b"aiolead barrier"
+"""The data of the znode, by which people see what it is; no library reads them."""
+
 
 @final
 class Barrier(Recipe):
@@ -50,7 +53,7 @@ class Barrier(Recipe):
             await with_parent(
                 self._client,
                 parent(self._path),
-                lambda: self._client.create(self._path, acl=self._acl),
+                lambda: self._client.create(self._path, _MARK, acl=self._acl),
                 mode=CreateMode.CONTAINER,
                 acl=self._acl,
             )

@@ -7,7 +7,6 @@ local_contenders    what the contenders of one client on one path share
 queue_recipe        what every recipe with a contender queue has
 
 layouts             how znodes are named, and which neighbours do not fit
-recognized          names of the contenders of known libraries
 unrecognized        unrecognized children, and whom they block
 neighbours          refusing neighbours that do not fit
 sequence_range      the end of the sequence numbers

@@ -100,6 +100,9 @@ class Contender(QueueNode, Acquirable):
     def _znodes(self) -> Sequence[QueueNode]:
         return (self,)
 
+    def _prefix(self, session_id: int, serial: int) -> str:
+        return self._layout._prefix(self._role, session_id, serial, self._places)
+
     def _start_again(self) -> None:
         self.forget()
 
@@ -185,7 +188,7 @@ class Contender(QueueNode, Acquirable):
         """Refuse neighbours that do not fit, before anything is written.
 
         A name that another library does not understand can make its `lock()` fail (see
-        `recognized`), so it must not exist even for a moment. It takes a round trip, once per
+        `_contender_names`), so it must not exist even for a moment. It takes a round trip, once per
         client, path, layout and role. Later arrivals are refused when they are seen. Raises
         `MixedLayoutError`.
         """

@@ -1,7 +1,7 @@
 """How a contender's znode is named, and which neighbours do not fit.
 
 All libraries on a path share the parent's sequence counter: the number says who came first, and
-whatever has a number is waited for. They differ in whom they *see* (see `recognized`): two
+whatever has a number is waited for. They differ in whom they *see* (see `_contender_names`): two
 libraries that do not see each other both believe to be first. So names follow a layout, and a
 neighbour that does not fit it is refused.
 """
@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import ClassVar, final
 
+from ..._contender_names import LEADERS_PART, KnownName, known_name, leaders_part, matcher
+from ..._contender_names import Role as Role
 from ...errors import ConfigurationError
 from ...model import CreateMode
 from ...paths import sequence_of, validate
-from .recognized import KnownName, known_name, matcher
-from .recognized import Role as Role
 
 _PLACE = "{id}"
 
@@ -70,7 +70,8 @@ class _Form:
     def ours(self) -> re.Pattern[str]:
         """Names that we could have given: first group the identity, second the number."""
         head, tail = re.escape(self.head), re.escape(self.tail)
-        return re.compile(f"{head}({self.identity.value}){tail}([0-9]{{10}})", re.ASCII)
+        identity = f"({self.identity.value}){LEADERS_PART}"
+        return re.compile(f"{head}{identity}{tail}([0-9]{{10}})", re.ASCII)
 
     @functools.cached_property
     def theirs(self) -> re.Pattern[str]:
@@ -82,8 +83,9 @@ class _Form:
         head, _, tail = pattern.partition(_PLACE)
         return cls(head, tail, identity)
 
-    def prefix(self, session_id: int, count: int) -> str:
-        return f"{self.head}{self.identity.written(session_id, count)}{self.tail}"
+    def prefix(self, session_id: int, count: int, leaders: int = 1) -> str:
+        identity = f"{self.identity.written(session_id, count)}{leaders_part(leaders)}"
+        return f"{self.head}{identity}{self.tail}"
 
 
 @final
@@ -202,14 +204,16 @@ class Layout:
         careful = self == Layout.KAZOO or not self._name
         return CreateMode.PERSISTENT if careful else CreateMode.CONTAINER
 
-    def _prefix(self, role: Role, session_id: int, count: int) -> str:
-        """What the server appends the number to.
+    def _prefix(self, role: Role, session_id: int, count: int, leaders: int = 1) -> str:
+        """What the server appends the number to; it says how many may lead, if several.
 
         `count` is given once by the client (`Backend.serial`), so no two znodes ever have the same
         name. Numbers start again when a path is deleted and created again; a held-back request of
         ours (a fenced write, a delete) must not hit somebody else's znode then.
         """
-        return self._forms[role].prefix(session_id, count)
+        # To aiozk, only 32 digits between two dashes are an id.
+        leaders = 1 if self == Layout.AIOZK else leaders
+        return self._forms[role].prefix(session_id, count, leaders)
 
     def _ours(self, role: Role) -> Callable[[str], re.Match[str] | None]:
         """Matches a name that we could have given; the second group is the number."""

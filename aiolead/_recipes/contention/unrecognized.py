@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from ..._contender_names import known_name
 from ...paths import sequence_of
-from .recognized import known_name
 
 
 @dataclass(frozen=True, slots=True)

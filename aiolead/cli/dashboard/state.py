@@ -132,6 +132,7 @@ def _server(answers: ServerAnswers, everybody: Sequence[ServerAnswers]) -> dict[
     return {
         "server": _text(str(answers.server)),
         "role": _text(answers.mode) or None,
+        "state": answers.state.value,
         "problem": _text(answers.problem) or None,
         "version": _text(answers.version) or None,
         "behind": None if lag is None else str(lag),

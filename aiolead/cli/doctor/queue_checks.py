@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ... import Client
 from ...errors import NoAuthError, NoNodeError
 from ...model import Stat
-from ...paths import join
+from ...paths import basename, join
 from ...types import UnrecognizedChild, unrecognized_children
 from .. import render
 from ..contender_queue import (
@@ -18,9 +18,12 @@ from ..contender_queue import (
     PERMITS,
     WAITING,
     QueuedContender,
+    is_contended,
+    permits_of,
     places_of,
     read_queue,
 )
+from ..server_inquiry import ClientConnection
 from .findings import Finding, Level
 
 LAST_SEQUENCE = 0x7FFF_FFFF
@@ -38,7 +41,7 @@ class KnownSessions:
     """
 
     alive: AbstractSet[int] | None
-    connected: Mapping[int, str] | None
+    connected: Mapping[int, ClientConnection] | None
 
     def doubts(self, owner: int) -> bool:
         """Whether a session may be over, by this."""
@@ -70,12 +73,18 @@ async def look_at(client: Client, path: str, *, is_top: bool = True) -> list[Que
         text = f"{path}: may not be listed"
         advice = "contenders need READ and CREATE there: see `aiolead acl`"
         return [QueueLook(path, [Level.UNKNOWN.finding("path", text, advice, path=path)])]
-    places = places_of(names)
+    is_permits = not is_top and basename(path) == PERMITS
+    places = permits_of(names) if is_permits else places_of(names)
     below = [join(path, name) for name in (PERMITS, WAITING) if name in names]
     if is_top and below and not places:
         return [look for one in below for look in await look_at(client, one, is_top=False)]
-    known = {place.name for place in places if place.layout}
     queue = await read_queue(client, path, places)
+    stats = [(one.place.name, one.stat) for one in queue]
+    if queue and not is_permits and not is_contended(stats, asked_for=True):
+        # Items of a queue, for instance.
+        text = f"{path}: {render.plural(len(queue), 'znode')} with a number, and no contender"
+        return [QueueLook(path, [Level.NOTE.finding("path", text, path=path, contenders=0)])]
+    known = {place.name for place in places if place.layout}
     text = f"{path}: {render.plural(len(queue), 'contender')}"
     findings = [
         Level.OK.finding("path", text, path=path, contenders=len(queue)),

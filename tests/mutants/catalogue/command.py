@@ -22,13 +22,12 @@ MUTANTS = (
                 address, bracket, _ = head.rpartition("[")
                 if not (parenthesis and bracket and address.startswith(" /")):
                     continue
-                for field in rest.split(",", MOST_FIELDS):
                 """,
                 r"""
                 import re
                 match = re.match(r"( /\S+?)\[[0-9a-f]+\]\(.*?\b(sid=0x[0-9a-f]{1,16}),", line)
                 address = match[1] if match else ""
-                for field in [match[2]] if match else []:
+                rest = match[2] if match else ""
                 """,
             ),
         ),

@@ -48,8 +48,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contention/layouts.py",
-                'return f"{self.head}{self.identity.written(session_id, count)}{self.tail}"',
-                'return f"{self.head}{self.identity.written(0, 0)}{self.tail}"',
+                'identity = f"{self.identity.written(session_id, count)}{leaders_part(leaders)}"',
+                'identity = f"{self.identity.written(0, 0)}{leaders_part(leaders)}"',
             ),
         ),
         tests=RARE,

@@ -1,0 +1,134 @@
+"""Names of contenders' znodes: the recipe and the library of their creators. Pure.
+
+Each library has names of its own, and sees some of the others' or none. How each reads a name
+decides which of them can share a path:
+
+* Curator sorts all children of a path by the text after the last of its markers (`lock-`, `latch-`,
+  `__READ__`, `__WRIT__`), or by the whole name if there is none. So it ignores what it does not
+  understand, or waits for it forever.
+* go-zookeeper uses the number after the last `lock-`, else after the last `__`. A child that has
+  none makes its `Lock()` fail.
+* kazoo looks only at names that end in `__lock__` (`__rlock__`) and the number.
+* aiozk takes every child that ends in ten digits. Its readers wait for those whose label, before
+  the last two dashes, is `write`.
+* ZooKeeper's own `WriteLock` uses the number after the last dash. A name without one comes last.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import re
+from typing import final
+
+
+class Role(enum.Enum):
+    ELECTION = "a leader election"
+    LOCK = "a lock"
+    READ = "a read/write lock, to read"
+    WRITE = "a read/write lock, to write"
+    WAIT = "a condition"
+    """Waiting for one: a queue in which nobody holds."""
+
+    @functools.cached_property
+    def shares(self) -> bool:
+        """Whether it contends in a queue of readers and writers, where readers share."""
+        return self in (Role.READ, Role.WRITE)
+
+
+NUMBER = "-?[0-9]{9,10}"
+"""The number that servers append: ten digits, or, beyond the range, a sign and nine or ten."""
+
+GUID = "[0-9a-f]{32}"
+
+
+@final
+class KnownName(enum.Enum):
+    """The recipe and library of a name, by what comes before the number; the first match counts.
+
+    Attributes:
+        what: the recipe, for messages.
+        library: the libraries with such names, for messages.
+        kind: the contender in one word: reader, writer, election, lock or lease.
+        layout: the layout of aiolead's with such names, curator or kazoo; else empty.
+    """
+
+    CURATOR_READER = ".*__READ__", "a read/write lock", "Curator", "reader", "curator"
+    CURATOR_WRITER = ".*__WRIT__", "a read/write lock", "Curator", "writer", "curator"
+    LATCH = ".*latch-", "a leader election", "Curator", "election", "curator"
+    MUTEX = ".*lock-", "a lock", "Curator, or go-zookeeper", "lock", "curator"
+    KAZOO_READER = ".*__rlock__", "a read/write lock", "kazoo", "reader", "kazoo"
+    KAZOO = ".*__lock__", "a lock, or a leader election", "kazoo", "lock", "kazoo"
+    AIOZK_READER = f"read-{GUID}-", "a read/write lock", "aiozk", "reader"
+    AIOZK_WRITER = f"write-{GUID}-", "a read/write lock", "aiozk", "writer"
+    AIOZK_CANDIDATE = f"candidate-{GUID}-", "a leader election", "aiozk", "election"
+    AIOZK_LEASE = f"lease-{GUID}-", "a lease", "aiozk", "lease"
+    AIOZK_LOCK = f".+-{GUID}-", "a lock", "aiozk", "lock"
+    WRITE_LOCK = (
+        "x-(?:-?[0-9]+|[0-9a-f]{16})-(?:[0-9]+-)?",
+        "a lock",
+        "ZooKeeper's WriteLock",
+        "lock",
+    )
+    OFFER = "n_", "a leader election", "ZooKeeper's LeaderElectionSupport", "election"
+
+    pattern: str
+    what: str
+    library: str
+    kind: str
+    layout: str
+
+    def __init__(self, pattern: str, what: str, library: str, kind: str, layout: str = "") -> None:
+        self.pattern = pattern
+        self.what = what
+        self.library = library
+        self.kind = kind
+        self.layout = layout
+
+    @property
+    def family(self) -> str:
+        """Only contenders of one family exclude each other."""
+        named = self.layout or self.library.replace("'s", "")
+        if named.startswith("ZooKeeper"):
+            return named
+        recipe = self.kind
+        if recipe in ("reader", "writer"):
+            # kazoo's recipes all wait for each other.
+            recipe = "lock" if named == "kazoo" else "read/write lock"
+        return f"{named} {recipe}"
+
+
+def matcher(*patterns: str) -> re.Pattern[str]:
+    """A pattern for `fullmatch`: one of the given beginnings, then a number."""
+    return re.compile(f"(?:{'|'.join(patterns)}){NUMBER}", re.ASCII)
+
+
+@functools.cache
+def _matchers() -> tuple[tuple[KnownName, re.Pattern[str]], ...]:
+    # Compiled for the first name that is not ours: few programs ever see one.
+    return tuple((kind, matcher(kind.pattern)) for kind in KnownName)
+
+
+def known_name(name: str) -> KnownName | None:
+    return next((kind for kind, names in _matchers() if names.fullmatch(name)), None)
+
+
+_LEADERS = re.compile("-([1-9][0-9]{0,3})leaders", re.ASCII)
+
+
+def leaders_part(leaders: int) -> str:
+    """The part of a contender's name that says how many may lead, if several; it follows the id.
+
+    Other libraries ignore it, as they ignore the id.
+    """
+    return f"-{leaders}leaders" if leaders > 1 else ""
+
+
+LEADERS_PART = "(?:-[1-9][0-9]{0,3}leaders)?"
+"""A pattern for it."""
+
+
+def leaders_in(name: str) -> int | None:
+    """How many may lead at once, as far as a contender's name says it."""
+    match = _LEADERS.search(name)
+    return None if match is None else int(match[1])

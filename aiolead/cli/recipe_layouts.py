@@ -1,0 +1,283 @@
+"""Which recipe uses a path, by the znodes at and below it. Pure.
+
+A recipe is recognised by its layout: by the names of its znodes, by who owns them, and by what is
+beside and above them. A path without a recipe's layout is not a recipe.
+
+| kind | layout |
+|---|---|
+| semaphore | `leases` and `locks` below the path; kazoo's: its queue is beside the path |
+| queue, priority queue, delay queue | items by their names; kazoo's `LockingQueue`: in `entries` |
+| task board | `tasks`, `claims` and `results`, with `task-` and a number below them |
+| configuration | `keys`, and `history` with versions below it |
+| partitioner | a group at `party`, and `locks` |
+| double barrier | ephemeral children beside `ready`, or with nothing but unique ids as names |
+| barrier | a mark in its data, which only aiolead leaves |
+| group, service | ephemeral children, and no others; a service's have an instance as data |
+
+Elections and locks are `contender_queue`'s. An `ExclusiveLock` is any ephemeral znode, and so looks
+like the member of a group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import final
+
+from .. import _parsing
+from .._parsing import MalformedError
+from ..model import Stat
+from ..paths import basename, join, parent, sequence_of
+from .contender_queue import KAZOO, KAZOOS_QUEUE, MOST_DATA, PERMITS, WAITING, permits_of
+
+CURATOR = "curator"
+BARRIER_MARK = b"aiolead barrier"
+"""The data that aiolead writes to the znode of a `Barrier`."""
+READY = "ready"
+
+Znode = tuple[Stat, bytes | None]
+"""A znode's stat and data; None if they are unknown, unreadable, or do not matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeMember:
+    """A process in a group, a service, a double barrier or a partitioner.
+
+    `identity` is the member's name; for recipes that name their znodes by a unique id, the data.
+    """
+
+    path: str
+    identity: str
+    stat: Stat
+
+
+@dataclass(frozen=True, slots=True)
+class OtherRecipe:
+    """A recipe that is no contender queue.
+
+    Attributes:
+        kind: one of those in the table above.
+        counts: how many of what there are, such as items; in the order in which they are shown.
+        members: the processes that are in it, by their names.
+    """
+
+    path: str
+    kind: str
+    counts: tuple[tuple[str, int], ...] = ()
+    members: tuple[RecipeMember, ...] = ()
+
+
+@final
+class ZnodeTree:
+    """The znodes of a scene, by their parents."""
+
+    def __init__(self) -> None:
+        self._children: dict[str, dict[str, Znode]] = {}
+
+    def put(self, path: str, stat: Stat, data: bytes | None) -> None:
+        self._children.setdefault(parent(path), {})[basename(path)] = (stat, data)
+
+    def remove(self, path: str) -> None:
+        above = parent(path)
+        children = self._children.get(above)
+        if children is not None:
+            children.pop(basename(path), None)
+            if not children:
+                del self._children[above]
+
+    def get(self, path: str) -> Znode | None:
+        return self.children(parent(path)).get(basename(path))
+
+    def children(self, path: str) -> Mapping[str, Znode]:
+        return self._children.get(path, {})
+
+
+# --- paths that belong together ------------------------------------------------------------------
+
+_PARTS: dict[str, tuple[str, ...]] = {
+    "semaphore": (PERMITS, WAITING),
+    "task board": ("tasks", "claims", "results"),
+    "configuration": ("keys", "history"),
+    "queue": ("entries", "taken"),
+    "partitioner": ("party", "locks"),
+}
+_ALL_PARTS = frozenset(part for parts in _PARTS.values() for part in parts)
+_CLAIMS = "-claims"
+_BESIDE = (KAZOOS_QUEUE, _CLAIMS)
+
+
+def may_use(path: str) -> Iterable[str]:
+    """The paths whose recipe may depend on the children of a path, itself included."""
+    yield path
+    name = basename(path)
+    if name in _ALL_PARTS:
+        yield parent(path)
+    for suffix in _BESIDE:
+        if name.endswith(suffix) and name != suffix:
+            yield path.removesuffix(suffix)
+
+
+def possible_parts(path: str) -> list[str]:
+    """The paths that are parts of the recipe at a path, if that has some."""
+    return [f"{path}{KAZOOS_QUEUE}", *(join(path, part) for part in _ALL_PARTS)]
+
+
+def semaphore_layout(tree: ZnodeTree, path: str) -> str:
+    """The layout of the semaphore at a path, curator or kazoo; empty if there is none."""
+    children = tree.children(path)
+    if PERMITS in children:
+        permits = tree.children(join(path, PERMITS))
+        # A queue below it, or a permit, whose name ends in this.
+        waiting = tree.children(join(path, WAITING))
+        if WAITING in children or waiting or any(map(_PERMIT.search, permits)):
+            return CURATOR
+    is_beside = path != "/" and f"{basename(path)}{KAZOOS_QUEUE}" in tree.children(parent(path))
+    return KAZOO if is_beside and len(permits_of(children, KAZOO)) == len(children) else ""
+
+
+def is_part(tree: ZnodeTree, path: str) -> bool:
+    """Whether a path is a part of the recipe at another one."""
+    name, above = basename(path), parent(path)
+    is_kazoos = name.endswith(KAZOOS_QUEUE) and name != KAZOOS_QUEUE
+    if is_kazoos and semaphore_layout(tree, path.removesuffix(KAZOOS_QUEUE)) == KAZOO:
+        return True
+    if name not in _ALL_PARTS or path == above:
+        return False
+    if name in (PERMITS, WAITING) and semaphore_layout(tree, above) == CURATOR:
+        return True
+    recipe = _composite(tree, above)
+    return recipe is not None and name in _PARTS[recipe.kind]
+
+
+# --- recipes -------------------------------------------------------------------------------------
+
+_PERMIT = re.compile("lease-[0-9]{10}$", re.ASCII)
+_TASK = re.compile("task-[0-9]{10}", re.ASCII)
+_VERSION = re.compile("[0-9]{10,19}", re.ASCII)
+_UNIQUE = re.compile("[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.ASCII)
+_PARTY = re.compile("[0-9a-f]{32}__party__|.+-[0-9a-f]{32}-[0-9]{10}", re.ASCII)
+
+_ITEMS = (
+    ("priority queue", re.compile(r"queue-[01][0-9A-F]{8}-?[0-9]{9,10}", re.ASCII)),
+    ("delay queue", re.compile(r"queue-\|[0-9A-F]{8,13}\|-?[0-9]{9,10}", re.ASCII)),
+    ("queue", re.compile(r"(?:queue-(?:\|[^|]*\|)?|qn-)-?[0-9]{9,10}", re.ASCII)),
+    ("queue", re.compile("entry-[0-9]{3}-[0-9]{10}", re.ASCII)),
+)
+
+
+def recipe_at(tree: ZnodeTree, path: str) -> OtherRecipe | None:
+    """The recipe at a path, if it has the layout of one, and is no contender queue."""
+    if is_part(tree, path):
+        return None
+    found = _composite(tree, path) or _items(tree, path)
+    if found is None and path != "/":
+        found = _members(tree, path) or _barrier(tree, path)
+    return found
+
+
+def _composite(tree: ZnodeTree, path: str) -> OtherRecipe | None:
+    children = tree.children(path)
+    below = {part: tree.children(join(path, part)) for part in _ALL_PARTS if part in children}
+    if "tasks" in below or "results" in below:
+        open_, done = (
+            {name for name in below.get(part, ()) if _TASK.fullmatch(name)}
+            for part in ("tasks", "results")
+        )
+        claimed = open_.intersection(below.get("claims", ()))
+        if open_ or done:
+            tasks = ("open", len(open_ - done)), ("claimed", len(claimed)), ("done", len(done))
+            return OtherRecipe(path, "task board", tasks)
+    if "keys" in below and "history" in below:
+        versions = [int(name) for name in below["history"] if _VERSION.fullmatch(name)]
+        if versions:
+            counts = ("version", max(versions)), ("keys", len(below["keys"]))
+            return OtherRecipe(path, "configuration", counts)
+    if "entries" in below and "taken" in below and _items_in(below["entries"]) == "queue":
+        counts = ("items", len(below["entries"])), ("claimed", len(below["taken"]))
+        return OtherRecipe(path, "queue", counts)
+    if "party" in below and "locks" in below:
+        members = _members(tree, join(path, "party"))
+        if members is not None:
+            counts = (("members", len(members.members)), ("items", len(below["locks"])))
+            return OtherRecipe(path, "partitioner", counts, members.members)
+    return None
+
+
+def _items(tree: ZnodeTree, path: str) -> OtherRecipe | None:
+    children = tree.children(path)
+    kind = _items_in(children)
+    if not kind:
+        return None
+    claimed = tree.children(f"{path}{_CLAIMS}").keys() & children.keys()
+    items = sum(any(form.fullmatch(name) for _, form in _ITEMS) for name in children)
+    return OtherRecipe(path, kind, (("items", items), ("claimed", len(claimed))))
+
+
+def _items_in(children: Mapping[str, Znode]) -> str:
+    """The kind of queue that has the first item among these; empty if there is none."""
+    for name, (stat, _) in children.items():
+        if sequence_of(name) is not None and not stat.ephemeral_owner:
+            for kind, form in _ITEMS:
+                if form.fullmatch(name):
+                    return kind
+    return ""
+
+
+def _barrier(tree: ZnodeTree, path: str) -> OtherRecipe | None:
+    znode = tree.get(path)
+    if znode is None or znode[1] != BARRIER_MARK:
+        return None
+    return OtherRecipe(path, "barrier")
+
+
+def _members(tree: ZnodeTree, path: str) -> OtherRecipe | None:
+    children = tree.children(path)
+    others = [name for name in children if name != READY]
+    if not others or not all(_is_member(name, *children[name]) for name in others):
+        return None
+    if READY in children and children[READY][0].ephemeral_owner:
+        return None
+    members = tuple(
+        RecipeMember(join(path, name), _identity(name, children[name][1]), children[name][0])
+        for name in sorted(others)
+    )
+    services = {_service_of(name, children[name][1]) for name in others}
+    if services == {basename(path)}:
+        kind = "service"
+    elif READY in children or all(map(_UNIQUE.fullmatch, others)):
+        kind = "double barrier"
+    else:
+        kind = "group"
+    return OtherRecipe(path, kind, (("members", len(members)),), members)
+
+
+def _is_member(name: str, stat: Stat, data: bytes | None) -> bool:
+    """Whether a znode may be a member's: ephemeral, and without a number, but for aiozk's."""
+    is_numbered = sequence_of(name) is not None and not _UNIQUE.fullmatch(name)
+    return bool(stat.ephemeral_owner) and (not is_numbered or bool(_PARTY.fullmatch(name)))
+
+
+def _identity(name: str, data: bytes | None) -> str:
+    if data and (_UNIQUE.fullmatch(name) or _PARTY.fullmatch(name)) and len(data) <= 256:
+        return _parsing.lossy_text(data)
+    return name
+
+
+def _service_of(name: str, data: bytes | None) -> str:
+    """The service of the instance in a znode's data; empty if there is none."""
+    if not data or len(data) > MOST_DATA or not data.startswith(b"{"):
+        return ""
+    try:
+        instance = _parsing.json_object(data)
+    except MalformedError:
+        return ""
+    service = instance.get("name")
+    return service if instance.get("id") == name and isinstance(service, str) else ""
+
+
+def needs_data(path: str, stat: Stat) -> bool:
+    """Whether a recipe can only be shown with the data of a znode."""
+    if stat.ephemeral_owner:
+        return True
+    return stat.data_length == len(BARRIER_MARK) and not stat.num_children
