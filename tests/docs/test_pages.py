@@ -6,6 +6,7 @@ import html
 import importlib.util
 import re
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -73,29 +74,36 @@ def test_scripts_run_in_the_order_of_their_page(page: Path, embedded: str, chroo
                 block.at(address).run_script(names)
 
 
+def _starts_a_real_server(block: Block) -> bool:
+    names = ("ZooKeeperServer", "BlockingEnsemble", "zookeeper_ensemble")
+    return any(name in block.source for name in names)
+
+
+def _marked(blocks: list[Block]) -> list[Any]:
+    """Those that start a real server are skipped, or fail, where there is none."""
+    return [
+        pytest.param(b, id=str(b), marks=[pytest.mark.real] if _starts_a_real_server(b) else [])
+        for b in blocks
+    ]
+
+
 @pytest.mark.parametrize(
-    "block", [b for b in _of_kind("program") if MIGRATING not in b.page.parents], ids=str
+    "block", _marked([b for b in _of_kind("program") if MIGRATING not in b.page.parents])
 )
-def test_programs_run(block: Block, embedded: str, chroot: str, tmp_path: Path) -> None:
+def test_programs_run(
+    block: Block, request: pytest.FixtureRequest, embedded: str, chroot: str, tmp_path: Path
+) -> None:
+    if _starts_a_real_server(block):
+        request.getfixturevalue("zookeeper_installed")
     script = tmp_path / "program.py"
     script.write_text(block.at(embedded + chroot).source)
     Program(str(script), hosts=embedded + chroot).run()
 
 
-def _starts_a_real_server(block: Block) -> bool:
-    return "ZooKeeperServer" in block.source or "zookeeper_ensemble" in block.source
-
-
-@pytest.mark.parametrize(
-    "block",
-    [
-        pytest.param(b, id=str(b), marks=[pytest.mark.real] if _starts_a_real_server(b) else [])
-        for b in _of_kind("tests")
-    ],
-)
+@pytest.mark.parametrize("block", _marked(_of_kind("tests")))
 def test_tests_pass(block: Block, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     if _starts_a_real_server(block):
-        request.getfixturevalue("zookeeper_installed")  # skips, or fails, where there is none
+        request.getfixturevalue("zookeeper_installed")
     (tmp_path / "test_page.py").write_text(block.source)
     # pytest-asyncio warns, whatever the tests, unless it is told this.
     ours = "mark.asyncio" in block.source
@@ -136,6 +144,23 @@ def test_the_demo_says_what_the_readme_shows() -> None:
     assert len(told) > 8
 
 
+def test_the_readme_has_no_relative_links_on_a_package_index() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    hook = project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    assert hook["fragments"] == [{"path": "README.md"}]
+    text = (ROOT / "README.md").read_text("utf-8")
+    for each in hook["substitutions"]:
+        text = re.sub(each["pattern"], each["replacement"], text)
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert len(targets) > 20
+    assert [target for target in targets if not target.startswith("https://")] == []
+    source = project["project"]["urls"]["Source"]
+    assert f"]({source}/blob/main/docs/explanation/safety.md)" in text
+    assert (
+        "](https://raw.githubusercontent.com/aiolead/aiolead/main/docs/pictures/demo.svg)" in text
+    )
+
+
 @check_each("page", PAGES, ids=_name)
 def test_every_fence_says_what_it_is(page: Path) -> None:
     # Python in another spelling would not be run.
@@ -149,9 +174,10 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @check_each("page", PAGES, ids=_name)
 def test_names_are_public(page: Path) -> None:
-    named = set(re.findall(r"\baiolead\.([A-Za-z]\w+(?:\.[A-Za-z]\w+)?)", page.read_text()))
+    text = re.sub(r"https?://\S+", "", page.read_text("utf-8"))
+    named = set(re.findall(r"\baiolead\.([A-Za-z]\w+(?:\.[A-Za-z]\w+)?)", text))
     # Beside names of Python there are those of loggers and metrics, in code and with dots.
-    strings = set(re.findall(r"`aiolead\.(\w+)(?:\.\w+)*`", page.read_text())) & OUR_STRINGS
+    strings = set(re.findall(r"`aiolead\.(\w+)(?:\.\w+)*`", text)) & OUR_STRINGS
     for name in named:
         first, _, second = name.partition(".")
         if first in strings:

@@ -150,10 +150,14 @@ def test_what_builds_a_release_is_pinned() -> None:
         for line in text.splitlines()
     )
     assert {"build", "hatchling"} <= pins.keys()
-    # What builds it elsewhere is at least of the same major version.
-    (needed,) = PROJECT["build-system"]["requires"]
-    least, most = re.fullmatch(r"hatchling>=([\d.]+),<(\d+)", needed).groups()  # type: ignore[union-attr]
-    assert int(least.split(".")[0]) <= int(pins["hatchling"].split(".")[0]) < int(most)
+    # Builds elsewhere use at least the same major version.
+    needs = [
+        re.fullmatch(r"([\w-]+)>=([\d.]+),<(\d+)", needed).groups()  # type: ignore[union-attr]
+        for needed in PROJECT["build-system"]["requires"]
+    ]
+    assert {name for name, _, _ in needs} <= pins.keys()
+    for name, least, most in needs:
+        assert int(least.split(".")[0]) <= int(pins[name].split(".")[0]) < int(most)
 
 
 def test_pins_are_renewed() -> None:

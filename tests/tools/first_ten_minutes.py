@@ -1,9 +1,9 @@
-"""Follows the README as somebody new does, in an environment that holds nothing but Python.
+"""Follows the first ten minutes of the tutorial, in an environment that has nothing but Python.
 
     first_ten_minutes.py WHEEL
 
-Its commands are run as they stand there, and its files saved as it says. Only `pip install aiolead`
-means the wheel, and the server's port is one that is free.
+The commands of the page are run as they are, and its files are saved as it says. Only the clone is
+replaced by the wheel, and the server's port by a free one.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
-README = Path(__file__).resolve().parents[2] / "README.md"
-HEADING = "## The first ten minutes\n"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorial" / "ten-minutes.md"
+CLONE = "git clone https://github.com/aiolead/aiolead\n"
+FROM_THE_CLONE = '"./aiolead[cli]"'
 SHOWN_PORT = "2181"
 PATIENCE = 600
 """Ten minutes, in seconds."""
@@ -27,21 +28,22 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def told() -> tuple[dict[str, str], str]:
-    """The files that the README says to save, and its commands."""
-    before, rest = README.read_text().split(HEADING)
-    section = rest.split("\n## ", 1)[0]
-    (program,) = [code for kind, code in FENCE.findall(before) if kind == "python"]
-    (test,) = [code for kind, code in FENCE.findall(section) if kind == "python"]
-    names = re.findall(r"as `(\w+\.py)`", section)
+    """The files that the page says to save, and its commands."""
+    text = PAGE.read_text("utf-8")
+    codes = [code for kind, code in FENCE.findall(text) if kind == "python"]
+    names = re.findall(r"ave this as `(\w+\.py)`", text)
     assert names == ["first.py", "test_first.py"], names
-    commands = "".join(code for kind, code in FENCE.findall(section) if kind == "sh")
+    commands = "".join(code for kind, code in FENCE.findall(text) if kind == "sh")
     for name in names:
         assert name in commands, f"nothing is done with {name}"
-    return dict(zip(names, (program, test), strict=True)), commands
+    assert CLONE in commands
+    assert FROM_THE_CLONE in commands
+    commands = commands.replace(CLONE, "").replace(FROM_THE_CLONE, '"aiolead[cli]"')
+    return dict(zip(names, codes, strict=True)), commands
 
 
 def follow(wheel: Path, box: Path) -> None:
-    """Does what the README says.
+    """Does what the page says.
 
     Raises:
         subprocess.CalledProcessError: one of its commands failed.
@@ -84,7 +86,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as box:
         follow(Path(sys.argv[1]), Path(box))
     took = time.monotonic() - begin
-    sys.stdout.write(f"The README's first ten minutes work, and took {took:.0f} seconds.\n")
+    sys.stdout.write(f"The first ten minutes work, and took {took:.0f} seconds.\n")
 
 
 if __name__ == "__main__":
