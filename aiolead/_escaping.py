@@ -24,3 +24,8 @@ def described(value: object) -> str:
         return repr(value)
     except Exception:
         return f"what cannot be shown, of the type {type(value).__name__}"
+
+
+def in_seconds(value: float | None) -> str:
+    """A number of seconds for a message: `1 second`, `2.5 seconds`."""
+    return f"{value:g} second" if value == 1 else f"{value:g} seconds"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, final
 import anyio
 import anyio.lowlevel
 
+from .._escaping import in_seconds
 from .._misuse import MissingAttribute
 from .._session.backoff import Backoff
 from .._session.machine import SessionMachine
@@ -267,7 +268,7 @@ class Connection:
         except TimeoutError:
             await self._stop()
             raise ConnectFailed(
-                f"no session with {self._target} within {self._connect_timeout:g} seconds",
+                f"no session with {self._target} within {in_seconds(self._connect_timeout)}",
                 self._attempts(),
             ) from None
         except BaseException:

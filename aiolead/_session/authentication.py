@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from math import inf
 
+from .._escaping import in_seconds
 from .._wire.codes import XID_AUTH, XID_SASL, OpCode
 from .._wire.jute import Reader
 from .._wire.packets import encode_body, encode_request
@@ -204,7 +205,7 @@ class Authentication:
             for call in overdue:
                 call._fail(
                     ConnectionLossError(
-                        f"no server was shown the credentials for {patience:g} seconds; "
+                        f"no server was shown the credentials for {in_seconds(patience)}; "
                         "the next one will be",
                         outcome=Outcome.NOT_APPLIED,
                     )

@@ -34,7 +34,7 @@ from .server import server
 from .top import top
 from .tree import tree
 from .watch import watch
-from .znodes import create, get, ls, rm, set_, stat
+from .znodes import create, deleteall, get, ls, rm, set_, stat
 
 
 def _version() -> str:
@@ -64,6 +64,8 @@ _COMMANDS: tuple[tuple[Group, Callable[..., Any], str], ...] = (
     (ZNODES, set_, "set [OPTIONS] PATH DATA"),
     (ZNODES, create, "create [OPTIONS] PATH [DATA]"),
     (ZNODES, rm, "rm [OPTIONS] PATH"),
+    (ZNODES, rm, "delete [OPTIONS] PATH"),
+    (ZNODES, deleteall, "deleteall [OPTIONS] PATH"),
     (ZNODES, acl, "acl [OPTIONS] PATH [ENTRY...]"),
     (ZNODES, watch, "watch [OPTIONS] PATH"),
     (SERVERS, ensemble, "ensemble [OPTIONS]"),

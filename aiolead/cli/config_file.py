@@ -71,6 +71,8 @@ class ConfigurationFile:
         _check(path, common, self.common, "")
         _check(path, own, options, f"[{commands[-1]}] ")
         meant = options if "hosts" in options else options & self.basic
+        if commands[-1] == "demo":
+            meant = meant & self.basic  # it has a server of its own
         merged = {name: value for name, value in common.items() if name in meant} | own
         if not SECRET_OPTIONS.isdisjoint(merged) and (readers := _other_readers(path)):
             as_json, _, _ = arguments.match("--json")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from .options import COMMON, Common
+from .options import DemoOptions
+
+LOCAL = DemoOptions()
 
 
-def demo(*, common: Common = COMMON) -> int:
+def demo(*, common: DemoOptions = LOCAL) -> int:
     """Show an election: three processes, a crash, a resignation. Takes ten seconds.
 
-    Starts a ZooKeeper server of its own, unless --hosts says where there is one. The session
-    timeout is 3 seconds here by default. Exits with 1 if something did not happen as promised.
+    Starts a ZooKeeper server of its own, also where AIOLEAD_HOSTS is set, unless --hosts is given
+    on the command line. The session timeout is 3 seconds here by default. Exits with 1 if
+    something did not happen as promised.
 
     Args:
         common: Where to connect.

@@ -14,6 +14,7 @@ from typing import IO, Any
 import anyio
 
 from .. import _parsing
+from .._escaping import in_seconds
 from .process_keeper import clock
 
 _ENDS_WITHIN = 5.0
@@ -151,7 +152,7 @@ class DemoProcesses:
                 self.check()
                 await self._changed.wait()
             return
-        raise DemoFailed(f"{what}: not within {within:g} seconds")
+        raise DemoFailed(f"{what}: not within {in_seconds(within)}")
 
     def kill(self, member: DemoProcess) -> float:
         """Kill a process as a crash would; return when it was dead."""

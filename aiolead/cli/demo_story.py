@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 import anyio
 
 from .. import Client, Election
+from .._escaping import in_seconds
 from ..errors import AioleadError, NoNodeError, NotEmptyError
 from ..testing import EmbeddedServer
 from . import exits
@@ -35,14 +40,23 @@ async def play(common: Common) -> int:
         return await _play_on(common, common.hosts, f"aiolead demo, on {common.hosts}")
     async with EmbeddedServer() as server:
         hosts = server.connect_string
-        return await _play_on(common, hosts, f"aiolead demo, on its own ZooKeeper server ({hosts})")
+        # The environment's credentials are for other servers.
+        own = Common(
+            hosts=hosts,
+            session_timeout=common.session_timeout,
+            backend=common.backend,
+            as_json=common.as_json,
+            quiet=common.quiet,
+            debug=common.debug,
+        )
+        return await _play_on(own, hosts, f"aiolead demo, on its own ZooKeeper server ({hosts})")
 
 
 async def _play_on(common: Common, hosts: str, title: str) -> int:
     timeout = common.session_timeout or SESSION_TIMEOUT
     path = f"/aiolead-demo-{uuid.uuid4().hex[:8]}"
     processes = DemoProcesses(NAMES, lambda name: [hosts, path, name, str(timeout), common.backend])
-    async with common.connect(hosts) as client:
+    async with common.connected() as client:
         screen = open_screen(title, processes, as_json=common.as_json)
         story = _Story(screen, processes, client, path)
         try:
@@ -55,7 +69,7 @@ async def _play_on(common: Common, hosts: str, title: str) -> int:
         broken = broken_promises(processes.terms, story.hand_overs)
         for promise in broken:
             common.reporter.error(f"this did not happen as promised: {promise}")
-        screen.sum_up(NEXT_STEPS)
+        screen.sum_up(next_steps(own_name()))
         with suppress(NoNodeError, NotEmptyError):
             await client.delete(path)
     return exits.FAILED if broken else exits.OK
@@ -128,7 +142,7 @@ class _Story:
                 self._processes.check()
                 await anyio.sleep(LOOK_EVERY)
             return
-        raise DemoFailed(f"not all of {', '.join(NAMES)} contended within {PATIENCE:g} seconds")
+        raise DemoFailed(f"not all of {', '.join(NAMES)} contended within {in_seconds(PATIENCE)}")
 
     async def _leader(self, after: DemoProcess | None = None) -> DemoProcess:
         processes = self._processes
@@ -213,13 +227,30 @@ def summary(
     return lines
 
 
-NEXT_STEPS = [
-    ("", ""),
-    ("What to do next", "bold"),
-    ("  aiolead server                        a ZooKeeper server to play with", ""),
-    ("  export AIOLEAD_HOSTS=127.0.0.1:2181   where it is, for all that follows", ""),
-    ("  aiolead run /demo -- sleep 60         in two terminals; then stop one of them", ""),
-    ("  aiolead observe /demo                 who leads, as it changes", ""),
-    ("  aiolead run --help                    for your own program, in any language", ""),
-    ("In Python: async with aiolead.Election(client, path).leadership() as term: ...", ""),
-]
+def own_name() -> str:
+    """The command as the user can type it here: by its path, if it is not found by its name."""
+    own = Path(sys.executable).with_name("aiolead")
+    found = shutil.which("aiolead")
+    if found is not None and Path(found).exists() and Path(found).samefile(own):
+        return "aiolead"
+    if not own.exists():
+        return f"{sys.executable} -m aiolead"
+    return os.path.relpath(own) if own.is_relative_to(Path.cwd()) else str(own)
+
+
+def next_steps(name: str) -> list[tuple[str, str]]:
+    """Lines and their styles; `name` is what to type to run the command."""
+    steps = (
+        (f"{name} server", "a ZooKeeper server to play with"),
+        ("export AIOLEAD_HOSTS=127.0.0.1:2181", "where it is, for all that follows"),
+        (f"{name} run /demo -- sleep 60", "in two terminals; then stop one of them"),
+        (f"{name} observe /demo", "who leads, as it changes"),
+        (f"{name} run --help", "for your own program, in any language"),
+    )
+    width = max(len(typed) for typed, _ in steps) + 3
+    return [
+        ("", ""),
+        ("What to do next", "bold"),
+        *((f"  {typed:<{width}}{why}", "") for typed, why in steps),
+        ("In Python: async with aiolead.Election(client, path).leadership() as term: ...", ""),
+    ]

@@ -86,7 +86,7 @@ def complaint(error: BaseException, command: str = "") -> str:
             return f"{text} (the chroot in --hosts does not exist)"
         case NoNodeError() if command == "create":
             return f"{text} (--parents creates it)"
-        case NotEmptyError() if command == "rm":
+        case NotEmptyError() if command in ("rm", "delete"):
             return f"{text} (--recursive deletes them, too)"
         case _:
             return text

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from math import inf
@@ -17,9 +17,11 @@ from cyclopts import Group, Parameter
 import aiolead
 
 from .. import SASL, TLS
+from .._parsing import MalformedError, whole
 from ..errors import ConfigurationError
 from ..model import Auth
 from . import exits
+from .connecting import ConnectingNotice
 from .environment import variable
 from .output import Reporter, show_log, table, write_json, write_line
 from .signals import Signals, until_signal
@@ -201,11 +203,11 @@ class Common(Basics):
         )
 
     def connect(
-        self, hosts: str | None = None, *, grace_period: float | None = None
+        self, *, grace_period: float | None = None, notice: ConnectingNotice | None = None
     ) -> aiolead.types.Connection:
-        """`aiolead.connect` with these options; `hosts` replaces theirs."""
+        """`aiolead.connect` with these options; `notice` takes the client's events."""
         return aiolead.connect(
-            hosts or self.wanted_hosts,
+            self.wanted_hosts,
             session_timeout=self.wanted_session_timeout,
             connect_timeout=self.connect_timeout,
             auth=self._credentials(),
@@ -213,7 +215,21 @@ class Common(Basics):
             tls=self.wanted_tls,
             server_version=self.server_version,
             grace_period=grace_period,
+            on_event=() if notice is None else (notice,),
         )
+
+    @asynccontextmanager
+    async def connected(
+        self, *, grace_period: float | None = None
+    ) -> AsyncIterator[aiolead.Client]:
+        """A client of `connect`; says after a second that no server is reached, and why."""
+        patience = self.connect_timeout or self.wanted_session_timeout
+        notice = ConnectingNotice(self.reporter, self.wanted_hosts, patience)
+        async with AsyncExitStack() as stack:
+            with notice:
+                connection = self.connect(grace_period=grace_period, notice=notice)
+                client = await stack.enter_async_context(connection)
+            yield client
 
     def with_client(
         self,
@@ -225,7 +241,7 @@ class Common(Basics):
         """As `run_until_signal`, with a client whose session is closed at the end."""
 
         async def connected() -> int | None:
-            async with self.connect() as client:
+            async with self.connected() as client:
                 return await work(client)
 
         return self.run_until_signal(connected, endless=endless, followed=followed)
@@ -250,6 +266,15 @@ class Common(Basics):
         raise ConfigurationError("--sasl: must be digest-md5:USER:PASSWORD, or gssapi")
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions(Common):
+    """Where to connect, how to run, and how much to say."""
+
+    hosts: Annotated[str | None, Parameter(group=_CONNECTING)] = None
+    """The servers, instead of one of its own: host[:port][,host[:port]...][/chroot]."""
+
+
 BASICS = Basics()
 COMMON = Common()
 
@@ -267,6 +292,23 @@ COMMON_OPTIONS = _names(Common)
 
 BASIC_OPTIONS = _names(Basics)
 """Those of commands that connect to nothing."""
+
+
+def listening_address(listen: str, port: int | None) -> tuple[str, int]:
+    """The host and port of --listen (`host:port`, `[::1]:port`); --port replaces its port.
+
+    Both mean the same for every command that listens. Raises `ConfigurationError`.
+    """
+    host, _, said = listen.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        number = whole(said, least=0, most=65535)
+    except MalformedError:
+        number = -1
+    if not host or number < 0:
+        raise ConfigurationError(f"--listen: must be ADDRESS:PORT, not {listen!r}")
+    check_range(0, 65535, port=port)
+    return host, number if port is None else port
 
 
 def check_range(least: float, most: float = inf, unit: str = "", **options: float | None) -> None:

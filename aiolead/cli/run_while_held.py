@@ -11,6 +11,7 @@ import anyio
 from cyclopts import Parameter
 
 from .. import Client, Held, Term
+from .._escaping import in_seconds
 from ..errors import AcquireTimeout, ConfigurationError, TenureLost
 from ..paths import validate
 from ..types import TenureContext, WriteHeld
@@ -86,8 +87,8 @@ class HeldCommand:
         check_range(0, 255, lost_exit_code=self.options.lost_exit_code)
         if grace is not None and not 0 <= grace <= timeout / 4:
             raise ConfigurationError(
-                f"--grace: must be 0 to {timeout / 4:g} seconds, a quarter of the session timeout "
-                f"(--session-timeout is {timeout:g}), not {grace:g}"
+                f"--grace: must be 0 to {in_seconds(timeout / 4)}, a quarter of the session "
+                f"timeout (--session-timeout is {timeout:g}), not {grace:g}"
             )
         command = self.command
         if self.shell:
@@ -137,7 +138,7 @@ class _Execution:
                 self._asked = number
 
     async def _contend(self) -> None:
-        async with self._common.connect(grace_period=self._grace_period) as client:
+        async with self._common.connected(grace_period=self._grace_period) as client:
             while True:
                 earliest = clock() + LEAST_TERM
                 await self._hold_once(client)
@@ -194,8 +195,8 @@ class _Execution:
         longest = grace_period - min(DYING, grace_period / 4)
         if grace is not None and grace > timeout / 4:
             self._reporter.error(
-                f"the servers granted a session timeout of {timeout:g} seconds only, so that "
-                f"--grace is {longest:g} seconds at most"
+                f"the servers granted a session timeout of {in_seconds(timeout)} only, so that "
+                f"--grace is {in_seconds(longest)} at most"
             )
         env = {
             "AIOLEAD_PATH": self._job.path,

@@ -12,16 +12,17 @@ import anyio
 from cyclopts import Parameter
 
 from ..errors import ConfigurationError
+from ..paths import format_host
 from . import exits
 from .environment import variable
-from .options import BASICS, Basics, check_range, reading
+from .options import BASICS, Basics, listening_address, reading
 from .output import Reporter
 
 
 def server(
     *,
-    host: str = "127.0.0.1",
-    port: int = 2181,
+    listen: str = "127.0.0.1:2181",
+    port: int | None = None,
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
     tls_ca: Path | None = None,
@@ -38,8 +39,8 @@ def server(
     The first line on standard output is the connect string (with --json, in an object as "hosts").
 
     Args:
-        host: The address to listen on.
-        port: The port; 0 takes a free one.
+        listen: The address and the port to listen on; port 0 takes a free one.
+        port: The port, instead of that of --listen.
         tls_cert: The PEM file with the server's certificate. Then every client must use TLS.
         tls_key: The PEM file with its private key, if it is another file; if the key is encrypted,
             the password is in the environment variable AIOLEAD_TLS_KEY_PASSWORD.
@@ -53,7 +54,7 @@ def server(
     """
     from ..testing import EmbeddedServer  # other commands do not need it
 
-    check_range(0, 65535, port=port)
+    host, port = listening_address(listen, port)
     reporter = basics.reporter
     context = _tls(tls_cert, tls_key, tls_ca)
     users = {} if sasl_users is None else _users(sasl_users, reporter)
@@ -84,7 +85,8 @@ def server(
         if isinstance(error, BrokenPipeError):
             raise
         hint = "" if port == 0 else " (--port 0 takes a free one)"
-        reporter.error(f"cannot listen on {host}, port {port}: {error.strerror or error}{hint}")
+        where = format_host(host, port)
+        reporter.error(f"cannot listen on {where}: {error.strerror or error}{hint}")
         return exits.FAILED
 
 

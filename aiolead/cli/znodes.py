@@ -254,6 +254,7 @@ def create(
         common.show({"path": created.path, **render.stat_as_json(created.stat)}, created.path)
         if not ephemeral:
             return exits.OK
+        common.reporter.state(f"{created.path} exists until Ctrl-C: this command holds it")
         await _until_gone(client, created)
         common.reporter.error(f"{created.path} is gone, although we did not delete it")
         return exits.LOST
@@ -306,16 +307,19 @@ def _content(data: str | None, file: Path | None) -> bytes | None:
         return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
 
 
+Force = Annotated[Flag, Parameter(alias="-f")]
+
+
 def rm(
     path: str,
     /,
     *,
     recursive: Annotated[Flag, Parameter(alias="-r")] = False,
-    force: Annotated[Flag, Parameter(alias="-f")] = False,
+    force: Force = False,
     version: int = -1,
     common: Common = COMMON,
 ) -> int:
-    """Delete a znode.
+    """Delete a znode. `rm` and `delete` are the same.
 
     With --json, an object: path, and deleted, the number of znodes that were.
 
@@ -347,3 +351,14 @@ def rm(
             common.reporter.state(f"deleted {render.plural(deleted, 'znode')}")
 
     return common.with_client(work)
+
+
+def deleteall(path: str, /, *, force: Force = False, common: Common = COMMON) -> int:
+    """Delete a znode and everything below it; not as one transaction. The same as `rm -r`.
+
+    Args:
+        path: The znode.
+        force: Succeed also if there is no such znode.
+        common: Where to connect.
+    """
+    return rm(path, recursive=True, force=force, common=common)

@@ -60,7 +60,7 @@ def test_ctrl_c_leaves_nothing_behind(terminal: OnTerminal) -> None:
 
 
 def test_on_a_server_that_cannot_be_reached() -> None:
-    with Command("demo", "--connect-timeout", "0.5", hosts="127.0.0.1:1") as demo:
+    with Command("demo", "--connect-timeout", "0.5", "--hosts", "127.0.0.1:1") as demo:
         assert demo.finish() == 69
         assert len(demo.err.rest()) == 1
 

@@ -225,7 +225,7 @@ def test_several_locks_have_no_time_left_for_one_without_a_connection(backend: B
                 tasks.start_soon(hold)
                 await passes(0.5)
                 link.lose()
-                with pytest.raises(AcquireTimeout, match="not all were ours within 1 seconds"):
+                with pytest.raises(AcquireTimeout, match="not all were ours within 1 second"):
                     async with MultiLock(Lock(b, "/a"), Lock(a, "/b")).acquire(timeout=1.0):
                         pytest.fail("there is no connection")
                 await passes(2.0)

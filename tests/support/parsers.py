@@ -597,7 +597,7 @@ PARSERS: tuple[Parser, ...] = (
 )
 
 NO_PARSERS: dict[str, str] = {
-    "cli.dashboard.__init__:_address": "an option, whose error is ConfigurationError",
+    "cli.options:listening_address": "an option, whose error is ConfigurationError",
     "cli.dashboard.connections:_group": "the address of a connection, from the system",
     "cli.dashboard.web:_Conversation._ask": "h11 has refused what is not ASCII in a request",
     "_client.net.host_list:HostList.resolve": "what is no address is looked up as a name",
@@ -623,6 +623,7 @@ NO_PARSERS: dict[str, str] = {
     "cli.dashboard.doors:is_loopback": "an argument: an address, or else a name",
     "cli.dashboard.serving:DashboardServer.serve": "the port of our own socket",
     "cli.child:Child._receive": "a message of our own keeper; any other one ends it",
+    "cli.connecting:_plain": "the number of an error of the system",
     "cli.demo_contender:main": "an argument that our own command gives",
     "cli.demo_processes:DemoProcess.take": "a message of our own process; any other one is text",
     "cli.doctor.reachability:_reach": "an address that the resolver gave",

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import anyio
 
+from ..._escaping import in_seconds
 from ..._session.requests.call import BOUND_READ, RETRIED_FOR, retried_in_vain
 from ..._wire.codes import OpCode
 from ..._wire.jute import Reader
@@ -84,7 +85,7 @@ async def _connected(core: Core, session_id: int) -> Peer:
     _check_session(core, session_id)
     if core.peer is None:
         raise ConnectionLossError(
-            f"no server was reached for {core.machine.timing.patience:g} seconds",
+            f"no server was reached for {in_seconds(core.machine.timing.patience)}",
             outcome=Outcome.NOT_APPLIED,
         )
     return core.peer
@@ -117,7 +118,7 @@ async def _version_of(core: Core, peer: Peer) -> Version | None:
     except OSError as error:
         if core.peer is not peer:
             return None
-        why = f"no answer in {patience:g} seconds" if isinstance(error, TimeoutError) else error
+        why = f"no answer in {in_seconds(patience)}" if isinstance(error, TimeoutError) else error
         raise ConnectionLossError(
             f"{peer.name} could not be asked for its version: {why} "
             '(connect(server_version="...") settles it)',

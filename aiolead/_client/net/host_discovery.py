@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
-from ..._escaping import described
+from ..._escaping import described, in_seconds
 from ..._logging import get_logger
 from ...errors import ConfigurationError, InvalidConnectStringError
 from ...paths import format_host, parse_connect_string
@@ -67,7 +67,7 @@ class Discovery:
                 raise LookupError("names no server")
         except Exception as error:  # whatever a provider raises
             if isinstance(error, TimeoutError) and not error.args:
-                error = TimeoutError(f"no answer in {PATIENCE:g} seconds")
+                error = TimeoutError(f"no answer in {in_seconds(PATIENCE)}")
             self.failure = error
             logger.warning("%s: %s", self._hosts.name, error)
             return False

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 import anyio
 
+from ..._escaping import in_seconds
 from ...abc import CoordinationClient, Hold, Watch
 from ...errors import AioleadError, ConnectionLossError, LossReason, NoNodeError, Outcome
 from ...model import SessionState
@@ -69,7 +70,7 @@ class Acquirable:
         with anyio.move_on_after(self._client.session_timeout):
             return await self._persist(waits=False)
         raise ConnectionLossError(
-            f"no server was reached for {self._client.session_timeout:g} seconds",
+            f"no server was reached for {in_seconds(self._client.session_timeout)}",
             outcome=Outcome.NOT_APPLIED,
         )
 

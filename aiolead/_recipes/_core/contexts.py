@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 import anyio
 
+from ..._escaping import in_seconds
 from ..._tasks import current_task_id
 from ...errors import (
     AcquireTimeout,
@@ -235,14 +236,14 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
 
     def _timed_out(self) -> AcquireTimeout:
         recipe, timeout = self._recipe, self._timeout
-        late = f"{recipe!r}: not our turn within {timeout:g} seconds"
+        late = f"{recipe!r}: not our turn within {in_seconds(timeout)}"
         try:
             recipe._client.backend.check_connected()
         except AioleadError as error:
             if self._was_connected:
                 late = f"{late}; now: {error}"
             else:
-                late = f"{recipe!r}: no server was reached within {timeout:g} seconds: {error}"
+                late = f"{recipe!r}: no server was reached within {in_seconds(timeout)}: {error}"
             timed_out = AcquireTimeout(late)
             timed_out.blame = Blame.NETWORK
             return timed_out

@@ -9,6 +9,7 @@ from typing import Generic, NoReturn, Protocol, TypeVar, cast, final
 
 import anyio
 
+from ..._escaping import in_seconds
 from ..._tasks import current_task_id
 from ...errors import (
     AcquireTimeout,
@@ -134,7 +135,7 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
         if self._is_try:
             return cast(R_co, None)
         timed_out = AcquireTimeout(
-            f"{self._recipe!r}: not all were ours within {self._timeout:g} seconds: {late}"
+            f"{self._recipe!r}: not all were ours within {in_seconds(self._timeout)}: {late}"
         )
         timed_out.blame = late.blame
         raise timed_out from late

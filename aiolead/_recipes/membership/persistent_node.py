@@ -10,6 +10,7 @@ from typing import Self
 import anyio
 import anyio.lowlevel
 
+from ..._escaping import in_seconds
 from ...abc import CoordinationClient
 from ...errors import AcquireTimeout, ConfigurationError, ReleaseError, UsageError
 from ...model import ACL, CreateMode, SessionState
@@ -197,7 +198,7 @@ class PersistentNode(AsyncIterable[NodeState]):
                 keeper.discard()
         if not is_there:
             why = "somebody else's is there" if keeper.is_blocked else "no server was reached"
-            raise AcquireTimeout(f"{self._prefix}: not ours within {self._wait:g} seconds: {why}")
+            raise AcquireTimeout(f"{self._prefix}: not ours within {in_seconds(self._wait)}: {why}")
         # No checkpoint from here on.
         self._scope.__enter__()
         self._is_inside = True

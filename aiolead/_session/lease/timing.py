@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from ..._escaping import in_seconds
 from ..._wire.handshake import ConnectResponse
 from ...errors import RemoteWireError
 
@@ -46,7 +47,7 @@ def granted_timeout(response: ConnectResponse) -> float:
     granted = response.timeout_ms / 1000
     if granted < SHORTEST:
         raise RemoteWireError(
-            f"the server grants a session timeout of {granted:g} seconds: at least {SHORTEST:g} "
+            f"the server grants a session timeout of {in_seconds(granted)}: at least {SHORTEST:g} "
             "are needed, see its maxSessionTimeout"
         )
     if len(response.password) > LONGEST_PASSWORD:

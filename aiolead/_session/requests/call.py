@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from math import inf
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
+from ..._escaping import in_seconds
 from ..._internal_errors import call_back
 from ..._wire.codes import OpCode
 from ..._wire.jute import Reader
@@ -208,12 +209,12 @@ def _name(op: int) -> str:
 
 def retried_in_vain(took: float) -> ConnectionLossError:
     return ConnectionLossError(
-        f"each connection was lost before the answer came, for {took:g} seconds",
+        f"each connection was lost before the answer came, for {in_seconds(took)}",
         outcome=Outcome.NOT_APPLIED,
     )
 
 
 def unreached(patience: float) -> ConnectionLossError:
     return ConnectionLossError(
-        f"no server was reached for {patience:g} seconds", outcome=Outcome.NOT_APPLIED
+        f"no server was reached for {in_seconds(patience)}", outcome=Outcome.NOT_APPLIED
     )

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import deque
 from math import inf
 
+from ..._escaping import in_seconds
 from ..._wire.codes import RESERVED_XIDS, XID_AUTH, XID_EVENT, XID_SET_WATCHES
 from ..authentication import Authentication
 from ..watches.registry import WatchRegistry
@@ -81,8 +82,8 @@ class Liveness:
         """Why the connection is lost, if `since` is `bound` seconds ago."""
         since, what = self._oldest()
         if self.last_answer <= since:
-            return f"the server has answered nothing for {bound:g} seconds"
-        return f"the server answers, but has not answered {what} for {bound:g} seconds"
+            return f"the server has answered nothing for {in_seconds(bound)}"
+        return f"the server answers, but has not answered {what} for {in_seconds(bound)}"
 
     def _oldest(self) -> tuple[float, object]:
         """The unanswered request that waits longest, and since when; `inf` if there is none."""

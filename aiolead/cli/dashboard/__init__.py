@@ -14,10 +14,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ... import Client
-from ..._parsing import MalformedError, whole
 from ...errors import ConfigurationError
 from ..environment import variable
-from ..options import COMMON, Common
+from ..options import COMMON, Common, listening_address
 from ..scene_feed import SCENE, SceneOptions
 from ..server_survey import INQUIRY, InquiryOptions, all_servers, listed_servers
 
@@ -28,6 +27,7 @@ SHORTEST_TOKEN = 16
 def dashboard(
     *paths: str,
     listen: str = "127.0.0.1:8764",
+    port: int | None = None,
     token: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_DASHBOARD_TOKEN"))] = None,
     allow_host: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     scene: SceneOptions = SCENE,
@@ -46,6 +46,7 @@ def dashboard(
     Args:
         paths: What to show: elections and locks, or paths that have some below. Default: /.
         listen: The address and the port to listen on; port 0 takes a free one.
+        port: The port, instead of that of --listen.
         token: What browsers must know, 16 characters or more. Everybody on this machine can read a
             command line: better use the environment variable.
         allow_host: A name besides that of --listen that browsers may ask for, as behind a proxy;
@@ -59,7 +60,7 @@ def dashboard(
     if find_spec("h11") is None:
         raise ConfigurationError('the dashboard needs more: pip install "aiolead[dashboard]"')
     scene.check(paths)
-    host, port = _address(listen)
+    host, port = listening_address(listen, port)
     if token is not None and len(token) < SHORTEST_TOKEN:
         raise ConfigurationError(f"--token: must have {SHORTEST_TOKEN} characters or more")
     if token is None and not is_loopback(host):
@@ -76,16 +77,3 @@ def dashboard(
         await server.serve(host, port, allow_host, token, show=common.show)
 
     return common.with_client(work, endless=True)
-
-
-def _address(listen: str) -> tuple[str, int]:
-    """The host and the port of `host:port`, or `[::1]:port`."""
-    host, _, port = listen.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    try:
-        number = whole(port, least=0, most=65535)
-    except MalformedError:
-        number = -1
-    if not host or number < 0:
-        raise ConfigurationError(f"--listen: must be ADDRESS:PORT, not {listen!r}")
-    return host, number
