@@ -10,6 +10,8 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from support.recipes import Wire, connect, eventually, in_memory, raw
+from support.virtual_time import connect as connect_virtually
+from support.virtual_time import embedded, virtually
 
 from aiolead import ACL, Client, CreateMode, Limits
 from aiolead._client.api import delete_all as deletion
@@ -195,8 +197,9 @@ async def test_a_connection_that_is_always_lost_is_not_lost_for_ever() -> None:
         assert server.znodes() == ["/a"]
 
 
+@virtually
 async def test_without_a_server_it_gives_up() -> None:
-    async with EmbeddedServer() as server, in_memory(server, session_timeout=1.0) as client:
+    async with embedded() as server, connect_virtually(server, session_timeout=1.0) as client:
         await client.create("/a")
         await server.stop()
         with pytest.raises(ConnectionLossError, match="no server was reached"):

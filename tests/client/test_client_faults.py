@@ -13,6 +13,8 @@ from support.client_fake import STAT, FakeServer, usual
 from support.raw_client import RawClient
 from support.recipes import PATIENCE, SESSION, connect, eventually, losing_the_link
 from support.versions import told_zxid
+from support.virtual_time import connect as connect_virtually
+from support.virtual_time import embedded, virtually
 
 import aiolead
 from aiolead import CreateMode
@@ -155,8 +157,9 @@ async def test_a_silent_link_is_given_up_within_the_session(server: ServerUnderT
         assert stat.ephemeral_owner == client.session_id == session_id
 
 
+@virtually
 async def test_a_server_that_hears_but_does_not_answer() -> None:
-    async with EmbeddedServer() as server, connect(server, session_timeout=1.5) as client:
+    async with embedded() as server, connect_virtually(server, session_timeout=1.5) as client:
         reply = client.get("/")
         server.pause()
         await eventually(lambda: client.state is S.SUSPENDED, "silence was noticed")
@@ -266,6 +269,7 @@ async def test_a_server_that_skips_a_request_has_lost_its_connection() -> None:
     ],
     ids=["another xid", "a ping that nobody sent"],
 )
+@virtually
 async def test_a_server_that_skips_every_request_is_tried_at_leisure(answer: Any) -> None:
     async with FakeServer() as fake, fake.connect(session_timeout=20.0) as client:
         fake.answer = answer
@@ -362,6 +366,7 @@ async def test_nonsense_fails_its_request_and_costs_one_connection(kind: str) ->
         assert client._core.machine.requests.inflight == 0
 
 
+@virtually
 async def test_a_server_of_nothing_but_nonsense_is_tried_at_leisure() -> None:
     async with FakeServer() as fake, fake.connect(session_timeout=20.0) as client:
         fake.greet = lambda _: b"\xff\xff\xff\xff"
@@ -379,6 +384,7 @@ async def test_a_server_of_nothing_but_nonsense_is_tried_at_leisure() -> None:
             assert (await waiting)[0] == b"data"
 
 
+@virtually
 async def test_a_server_that_hangs_up_after_the_handshake_is_tried_at_leisure() -> None:
     async with FakeServer() as fake, fake.connect(session_timeout=20.0) as client:
         fake.answer = lambda _: b""
@@ -392,6 +398,7 @@ async def test_a_server_that_hangs_up_after_the_handshake_is_tried_at_leisure() 
             assert (await waiting)[0] == b"data"
 
 
+@virtually
 async def test_servers_that_refuse_the_session_for_longer_than_it_can_live_lose_it() -> None:
     """As servers do that have lost their data: they hang up on who has seen more than they."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import anyio
 import pytest
 from support.recipes import eventually
+from support.virtual_time import connect as connect_virtually
+from support.virtual_time import embedded, virtually
 
 from aiolead import Client, CreateMode, Election, Limits, Lock, NoNodeError, connect
 from aiolead._wire.codes import OpCode
@@ -15,10 +17,11 @@ TIMEOUT = 3.0
 PACE = 0.002
 
 
+@virtually
 async def test_ten_thousand_requests_at_a_slow_server_cost_no_role() -> None:
     async with (
-        EmbeddedServer() as server,
-        connect(server.connect_string, session_timeout=TIMEOUT) as client,
+        embedded() as server,
+        connect_virtually(server, session_timeout=TIMEOUT) as client,
     ):
         await client.create("/a", b"data")
         async with Lock(client, "/lock").acquire() as held:
@@ -113,10 +116,11 @@ async def test_a_throttled_request_was_not_applied() -> None:
         assert (await replies[2])[0] == b""
 
 
+@virtually
 async def test_a_throttled_renewal_costs_no_role() -> None:
     async with (
-        EmbeddedServer() as server,
-        connect(server.connect_string, session_timeout=TIMEOUT) as client,
+        embedded() as server,
+        connect_virtually(server, session_timeout=TIMEOUT) as client,
         Lock(client, "/lock").acquire() as held,
     ):
         server.throttle(OpCode.MULTI)

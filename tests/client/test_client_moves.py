@@ -8,6 +8,7 @@ import anyio
 import pytest
 from support.many_addresses import a_fleet
 from support.recipes import eventually, stopped_clock
+from support.virtual_time import virtually
 
 from aiolead import CreateMode, Lock
 from aiolead.errors import (
@@ -97,6 +98,7 @@ async def test_but_not_for_ever() -> None:
             assert fleet.dialled[-1] == "10.0.0.2"
 
 
+@virtually
 async def test_a_holder_holds_on() -> None:
     async with a_fleet() as fleet, fleet.connect("10.0.0.1") as client:
         async with Lock(client, "/lock").acquire() as held:

@@ -8,6 +8,7 @@ import anyio
 import pytest
 from support.many_addresses import a_fleet
 from support.recipes import eventually
+from support.virtual_time import embedded, virtually
 
 from aiolead import CreateMode, Election, Lock, LockLost
 from aiolead._client.net.quorum_search import pauses
@@ -52,8 +53,9 @@ async def test_who_did_not_ask_for_it_is_not_served() -> None:
                 raise AssertionError
 
 
+@virtually
 async def test_it_moves_on_to_a_full_server_and_reads_go_on() -> None:
-    async with a_fleet() as fleet, EmbeddedServer(port=None) as other:
+    async with a_fleet() as fleet, embedded() as other:
         fleet.at["10.0.0.2"] = other
         fleet.server.set_read_only(True)
         other.set_read_only(True)
@@ -104,6 +106,7 @@ async def test_nothing_is_acquired_there_and_something_is_afterwards() -> None:
             assert entered == ["connected"]
 
 
+@virtually
 async def test_the_session_of_a_holder_is_never_shown_to_one() -> None:
     """What it says may be undone. The lease ends, the session is given up in the end."""
     async with a_fleet() as fleet:

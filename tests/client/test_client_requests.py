@@ -11,6 +11,7 @@ import anyio
 import pytest
 from support.client_fake import FakeServer
 from support.recipes import SESSION, Wire, connect
+from support.virtual_time import virtually
 
 import aiolead
 from aiolead import ACL, Client, CreateMode
@@ -310,6 +311,7 @@ async def test_every_lost_write_is_unknown_and_every_read_comes_back() -> None:
         assert (await client.get("/a"))[0] == b"x"
 
 
+@virtually
 async def test_a_read_of_what_the_server_never_answers_ends_with_the_session_timeout() -> None:
     async with FakeServer(greet=lambda _: None) as fake:
         with pytest.raises(aiolead.errors.ConnectFailed):

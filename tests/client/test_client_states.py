@@ -7,6 +7,8 @@ import pytest
 from conftest import ServerUnderTest
 from support.client_fake import FakeServer
 from support.recipes import PATIENCE, Wire, connect, eventually, losing_the_link
+from support.virtual_time import connect as connect_virtually
+from support.virtual_time import embedded, virtually
 
 import aiolead
 from aiolead import Client
@@ -53,8 +55,9 @@ async def test_it_begins_with_the_present_and_ends_with_the_client(
     assert seen[-1].session_id == session_id
 
 
+@virtually
 async def test_a_slow_observer_misses_no_expiry_and_not_the_last_word() -> None:
-    async with EmbeddedServer() as server, connect(server) as client:
+    async with embedded() as server, connect_virtually(server) as client:
         diary = Diary(client)
         first = client.session_id
         async with client.observe() as states:

@@ -14,6 +14,8 @@ from support.client_fake import FakeServer, usual
 from support.raw_client import RawClient
 from support.recipes import PATIENCE, connect, eventually
 from support.versions import told_zxid
+from support.virtual_time import connect as connect_virtually
+from support.virtual_time import embedded, virtually
 
 import aiolead
 from aiolead import Auth, ConnectionLossError
@@ -227,9 +229,14 @@ async def test_an_expiry_is_told_when_the_watch_is_set_in_the_next_session() -> 
             assert await read(events, 1) == [(E.CREATED, "/a")]
 
 
+@virtually
 async def test_it_goes_on_through_one_fault_after_another() -> None:
     """Whoever reads the tree at the start and after each gap, and applies the events, has it."""
-    async with EmbeddedServer() as server, connect(server) as client, connect(server) as writer:
+    async with (
+        embedded() as server,
+        connect_virtually(server) as client,
+        connect_virtually(server) as writer,
+    ):
         await client.create("/t")
         known: set[str] = set()
         async with client.watch("/t", recursive=True) as events, anyio.create_task_group() as tasks:
@@ -355,9 +362,10 @@ async def test_a_link_that_is_lost_while_it_opens_is_tried_again() -> None:
             assert await read(events, 1) == [(E.CREATED, "/a")]
 
 
+@virtually
 async def test_without_a_server_opening_fails_in_time() -> None:
-    async with EmbeddedServer(tick_time=0.1) as server:
-        async with connect(server, session_timeout=0.6, server_version="3.8") as client:
+    async with embedded(tick_time=0.1) as server:
+        async with connect_virtually(server, session_timeout=0.6, server_version="3.8") as client:
             await server.stop()
             with anyio.fail_after(PATIENCE), pytest.raises(ConnectionLossError):
                 async with client.watch("/a"):

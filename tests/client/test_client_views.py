@@ -13,6 +13,8 @@ from conftest import ServerUnderTest
 from support.client_fake import STAT, FakeServer
 from support.raw_client import RawClient
 from support.recipes import PATIENCE, connect, eventually
+from support.virtual_time import connect as connect_virtually
+from support.virtual_time import embedded, virtually
 
 import aiolead
 from aiolead import ACL, Auth
@@ -234,11 +236,12 @@ async def test_in_the_next_session_it_reads_again() -> None:
             assert server.watches().keys() == {"/a", "/"}
 
 
+@virtually
 async def test_a_read_that_finds_no_server_in_time_is_not_the_end() -> None:
-    async with EmbeddedServer(tick_time=0.1) as server:
+    async with embedded(tick_time=0.1) as server:
         async with (
-            connect(server, session_timeout=1.5) as client,
-            connect(server) as other,
+            connect_virtually(server, session_timeout=1.5) as client,
+            connect_virtually(server) as other,
             client.observe_children("/") as view,
         ):
             reader = Reader(view)

@@ -211,10 +211,14 @@ REACHED = (
 )
 
 
+SOON = (0, 5, 9, 15, 51, 97)
+"""Seeds that reached all of it when they were chosen. Where they no longer do, others are tried."""
+
+
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_schedules_reach_all_of_it(backend: Backend) -> None:
     missing = set(REACHED)
-    for seed in range(200):
+    for seed in (*SOON, *range(200)):
         if any(
             fault.kind.endswith(("-skipped", "-swallowed", "-applies-late"))
             for fault in Schedule.of(seed).faults

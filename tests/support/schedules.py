@@ -1,4 +1,5 @@
-"""The short form of the simulation: some hundred schedules, in blocks."""
+"""The short forms of the simulation: a few schedules that reach all that is rare, and some hundred,
+in blocks."""
 
 from __future__ import annotations
 
@@ -47,6 +48,22 @@ ALWAYS = (
 """Situations that even these schedules have to reach, on each event loop, or they prove little."""
 
 
+SOON: dict[Backend, dict[str, tuple[int, ...]]] = {
+    "asyncio": {
+        "contend": (23, 53, 56, 57, 58, 60, 73, 74, 103, 104, 113, 117, 119, 152, 164),
+        "lockset": (13, 23, 56, 62),
+    },
+    "trio": {
+        "contend": (28, 29, 37, 75, 76, 79, 84, 85, 87, 97, 134, 180, 191),
+        "lockset": (28, 30, 49),
+    },
+}
+"""Seeds of the blocks that, together, reached each of `ALWAYS` twice when they were chosen.
+
+Which seed reaches what changes with the library; where these no longer do, others are tried.
+"""
+
+
 def scenario(name: str):
     return load_scenario(f"{SCENARIOS}:{name}")
 
@@ -77,5 +94,24 @@ def check_situations(backend: Backend) -> None:
         total.merge(block(backend, name, first)[0])
     assert total.total == len(BLOCKS[backend]) * BLOCK == 150
     missed = [situation for situation in ALWAYS if not total.seen[situation]]
+    assert missed == []
+    assert min(total.margins) > 0.0
+
+
+def check_soon(backend: Backend) -> None:
+    """Runs as many schedules as it takes to reach every situation of `ALWAYS`: mostly `SOON`."""
+    first = [(name, seed) for name, seeds in SOON[backend].items() for seed in seeds]
+    blocks = [(name, seed) for name, start in _ALL for seed in range(start, start + BLOCK)]
+    total = Tally()
+    outcomes: list[Outcome] = []
+    for number, (name, seed) in enumerate([*first, *blocks], 1):
+        tally = explore(
+            scenario(name), range(seed, seed + 1), backend=backend, on_outcome=outcomes.append
+        )
+        outcomes.pop().check()
+        total.merge(tally)
+        missed = [situation for situation in ALWAYS if not total.seen[situation]]
+        if number >= len(first) and not missed:
+            break
     assert missed == []
     assert min(total.margins) > 0.0

@@ -27,6 +27,10 @@ from support.loops import BACKENDS
 LOOPS = tuple(str(backend.id) for backend in BACKENDS)
 """The event loops, by the names that they have in node ids."""
 
+BACKEND_PARAMETERS = frozenset({"anyio_backend", "backend"})
+"""The parameters for event loops: of coroutine tests, and of tests that run one themselves, such as
+those on virtual time."""
+
 EMBEDDED = "embedded"
 REAL_SERVERS = ("standalone", "ensemble")
 SERVERS = (EMBEDDED, *REAL_SERVERS)
@@ -73,6 +77,11 @@ ELSEWHERE: dict[str, str] = {
     "tests/interop/": "needs Curator and a Java compiler",
     "tests/login/test_kerberos.py": "needs a Kerberos server and its headers",
     "tests/performance/": "benchmarks measure, and promise nothing",
+    "tests/simulation/test_election_real.py::test_whoever_is_up_with_whatever_log": (
+        "elects real leaders for half a minute; a story of three is told in `make test`"
+    ),
+    "tests/simulation/test_schedules_asyncio.py": "test_schedules.py reaches the same with few",
+    "tests/simulation/test_schedules_trio.py": "test_schedules.py reaches the same with few",
     "tests/typing/": "needs pyright",
 }
 """Folders, files and tests that only `make test-all` runs, and why no promise depends on them."""
@@ -87,7 +96,7 @@ class Combination:
 
     Attributes:
         test: its node id without the event loop and the server.
-        loop: the event loop; empty for a test that is no coroutine.
+        loop: the event loop; empty for a test that has no parameter for it.
         server: the kind of server; empty for a test that does not take `server`.
     """
 
@@ -102,7 +111,7 @@ class Combination:
         if spec is None:
             return cls(test, "", "")
         parts = spec.id.split("-")
-        loop = _take(parts, LOOPS) if "anyio_backend" in spec.params else ""
+        loop = "" if BACKEND_PARAMETERS.isdisjoint(spec.params) else _take(parts, LOOPS)
         server = _take(parts, SERVERS) if "server" in spec.params else ""
         return cls(f"{test}[{'-'.join(parts)}]" if parts else test, loop, server)
 

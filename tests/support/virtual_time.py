@@ -7,6 +7,7 @@ import inspect
 import random
 from collections.abc import Awaitable, Callable
 from functools import partial, wraps
+from itertools import count
 from typing import Any
 
 import anyio
@@ -18,7 +19,7 @@ from aiolead.testing import EmbeddedServer
 from aiolead.testing.simulation import Backend, run_virtual
 from aiolead.testing.simulation.process import GRAIN
 from aiolead.testing.streams import MemoryStream
-from support.hooks import hooked
+from support.hooks import hooked, hooks_by_default
 
 SESSION = 8.0
 """The session timeout of all clients, in seconds."""
@@ -129,20 +130,21 @@ def connect(server: EmbeddedServer, **options: Any) -> aiolead.types.Connection:
     return Link(server).connect(**options)
 
 
-def embedded() -> EmbeddedServer:
+def embedded(**options: Any) -> EmbeddedServer:
     """A server that listens nowhere, for coroutine tests that run `virtually`."""
-    return EmbeddedServer(port=None, rng=random.Random(1))
+    return EmbeddedServer(port=None, rng=random.Random(1), **options)
 
 
 def virtually(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Runs a coroutine test on virtual time: once on asyncio, and once on trio.
 
-    Its servers are `embedded`, its clients come from `connect` or a `Link`, as real clocks and
-    sockets do not go with virtual time.
+    Its servers are `embedded`, or others in memory. All of its clients go by the virtual clock.
     """
 
     def play(backend: Backend, **arguments: Any) -> None:
-        run_virtual(partial(test, **arguments), backend=backend, limit=SPAN)
+        seeds = count()
+        with hooks_by_default(lambda: {"clock": VirtualClock(), "rng": random.Random(next(seeds))}):
+            run_virtual(partial(test, **arguments), backend=backend, limit=SPAN)
 
     wraps(test)(play)
     signature = inspect.signature(test)
