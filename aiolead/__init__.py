@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ._client.auth.sasl import SASL as SASL
     from ._client.connect import connect as connect
     from ._client.connect_options import Limits as Limits
+    from ._client.guardian.close_on_crash import SessionGuardian as SessionGuardian
     from ._client.net.host_sources import Hosts as Hosts
     from ._client.net.tls import TLS as TLS
     from ._client.watchdog.settings import Watchdog as Watchdog
@@ -81,6 +82,7 @@ else:
             "_client.auth.sasl": "SASL",
             "_client.connect": "connect",
             "_client.connect_options": "Limits",
+            "_client.guardian.close_on_crash": "SessionGuardian",
             "_client.net.host_sources": "Hosts",
             "_client.net.tls": "TLS",
             "_client.watchdog.settings": "Watchdog",

@@ -5,6 +5,7 @@ core                       what all views of one client share: the machine, obse
 api/                       operations, and the replies, watches, views and transactions
 net/                       which server, the byte stream, TLS, the tasks that carry the bytes
 auth/                      SASL
+guardian/                  the process that closes the session after a crash
 watchdog/                  the thread that ends a process whose bodies outlive their lease
 client_reporting           events and statistics of sessions, connections and renewals
 clock, loop_affinity       the lease's clock; the one event loop that a client belongs to

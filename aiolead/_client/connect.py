@@ -37,6 +37,9 @@ from .connect_options import (
     checked_watchdog,
 )
 from .core import MAX_SERIAL, Core
+from .guardian.close_on_crash import SessionGuardian, checked_close_on_crash
+from .guardian.description import describe
+from .guardian.guardian_control import GuardianControl
 from .net.host_discovery import Discovery
 from .net.host_list import HostList
 from .net.host_sources import Hosts
@@ -59,6 +62,7 @@ def connect(
     grace_period: float | None = None,
     tick_time: float | None = None,
     watchdog: Watchdog | bool | None = None,
+    close_on_crash: SessionGuardian | bool | None = None,
     observe_config: bool = False,
     read_only: bool = False,
     resume: SessionCredentials | None = None,
@@ -97,6 +101,10 @@ def connect(
         watchdog: a thread that ends the process, or does what a `Watchdog` says, if a body goes on
             until the servers may give its role away: a hard stop for blocked event loops and for
             bodies that ignore their cancellation. Defaults to no thread.
+        close_on_crash: a small process that closes the session as soon as this process has ended
+            without closing it, so that the next leader need not wait for the session timeout; see
+            `docs/explanation/guardian.md`. Not with `sasl`, an `ssl.SSLContext` or `hooks.dial`.
+            Defaults to no process.
         observe_config: whether the list of servers follows the ensemble's own configuration; see
             `Client.get_config`.
         read_only: whether a server partitioned from the quorum will do while there is no other. The
@@ -156,6 +164,12 @@ def connect(
     for name, given, kind in (("limits", limits, Limits), ("hooks", hooks, Hooks)):
         if not isinstance(given, kind):
             raise ConfigurationError(f"{name}: must be {kind.__name__}, not {given!r}")
+    guarded = checked_close_on_crash(
+        close_on_crash,
+        tls=tls is not None and not isinstance(tls, TLS),
+        sasl=sasl is not None,
+        dial=hooks.dial is not None,
+    )
     opener = Opener(hooks.dial or dial_tcp, None if tls is None else ContextSource(tls, name_of))
     sinks = checked_sinks(on_event)
     login = checked_sasl(sasl)
@@ -192,6 +206,9 @@ def connect(
     guard = None if guarding is None else Guard(core.machine, core.clock, guarding)
     servers = HostList(known, rng)
     supervisor = Supervisor(core, servers, Backoff(rng), opener, logins, read_only=read_only)
+    guardian = None
+    if guarded is not None:
+        guardian = GuardianControl(guarded, partial(describe, core, supervisor, opener, tls))
     discovery = None
     if isinstance(hosts, Hosts):
         discovery = Discovery(hosts, supervisor.update_hosts, once=observe_config)
@@ -201,6 +218,7 @@ def connect(
         supervisor,
         Client(core, chroot),
         guard,
+        guardian,
         discovery,
         following if observe_config else None,
         target,
@@ -218,6 +236,7 @@ class Connection:
     _supervisor: Supervisor
     _client: Client
     _guard: Guard | None
+    _guardian: GuardianControl | None
     _discovery: Discovery | None
     _following: Callable[[], Awaitable[None]] | None
     _target: str
@@ -250,6 +269,9 @@ class Connection:
         self._entered = True
         self._core.settle_here()
         self._core.attempts = self._attempts
+        if self._guardian is not None:
+            self._core.guard_session(self._guardian.notify)
+            self._guardian.start()
         tasks = anyio.create_task_group()
         await tasks.__aenter__()
         self._tasks = self._core.tasks = tasks
@@ -258,6 +280,8 @@ class Connection:
                 self._guard.start()
             self._core.start(self._supervisor.keep_time, self._supervised)
             self._core.start(self._keep_connected, self._supervised)
+            if self._guardian is not None:
+                self._core.start(self._guardian.watch)
             if self._following is not None:
                 self._core.start(self._following)
             if self._connect_timeout:
@@ -332,3 +356,6 @@ class Connection:
             if len(group.exceptions) == 1:
                 raise group.exceptions[0] from None
             raise
+        finally:
+            if self._guardian is not None:
+                self._guardian.close()

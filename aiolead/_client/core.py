@@ -74,6 +74,8 @@ class Core:
         """Set by the supervisor: something became due earlier."""
         self.on_hosts: Callable[[Sequence[tuple[str, int]]], None] = _ignore
         """Set by the supervisor: replaces the list of servers."""
+        self.notify_guardian: Callable[[], None] = _ignore
+        """Send the session guardian its description, if that has changed."""
         self.is_session_shared = False
         self.attempts: Callable[[], Sequence[tuple[str, Exception]]] = tuple
         """Set by the connection: why the last attempts to connect failed, by address."""
@@ -127,6 +129,16 @@ class Core:
         self.reporting.session(state, session_id)
         for on_state in list(self._subscribers.values()):
             call_back(on_state, state, session_id)
+
+    def guard_session(self, notify: Callable[[], None]) -> None:
+        """Notify a session guardian, before anybody else knows of a new session or connection."""
+        self.notify_guardian = notify
+
+        def on_state(state: SessionState, _session_id: int) -> None:
+            if state is SessionState.CONNECTED:
+                notify()
+
+        self.subscribe(on_state)
 
     async def ready(self, *, read_only: bool = False) -> None:
         """Waits until the session is connected, or `read_only` to a partitioned server."""

@@ -156,8 +156,12 @@ class Authentication:
 
     def _present(self, auth: Auth, now: float) -> None:
         self._presented.append((auth, now))
-        body = encode_body(AuthPacket(auth.scheme, auth.credential))
-        self._send(encode_request(XID_AUTH, OpCode.AUTH, body))
+        self._send(_packet(auth))
+
+    @property
+    def packets(self) -> list[bytes]:
+        """The packets that present all credentials to a server, framed."""
+        return [_packet(auth) for auth in self._waiting]
 
     @property
     def is_pending(self) -> bool:
@@ -217,3 +221,8 @@ class Authentication:
         self._waiting.clear()
         for call in waiting:
             call._fail(self._ended())
+
+
+def _packet(auth: Auth) -> bytes:
+    body = encode_body(AuthPacket(auth.scheme, auth.credential))
+    return encode_request(XID_AUTH, OpCode.AUTH, body)

@@ -6,7 +6,7 @@ import aiolead
 import random
 import ssl
 import threading
-from .. import ACL, Auth, CreateMode, Hosts, Limits, Phase, SASL, ServiceInstance, TLS, TenureLost, Watchdog
+from .. import ACL, Auth, CreateMode, Hosts, Limits, Phase, SASL, ServiceInstance, SessionGuardian, TLS, TenureLost, Watchdog
 from ..errors import InvalidDataError, LossReason, ServerError
 from ..events import EventSink
 from ..model import Created, EnsembleConfig, Identity, Missed, Participant, Quota, QuotaUsage, ServerSpec, SessionCredentials, SessionState, Stat, WatchEvent
@@ -977,5 +977,5 @@ class Connection:
     def __enter__(self) -> Client: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
 
-def connect(hosts: str | Sequence[str] | Hosts | None = None, *, session_timeout: float = 10.0, connect_timeout: float | None = None, auth: Sequence[Auth] = ..., tls: ssl.SSLContext | TLS | None = None, sasl: SASL | None = None, grace_period: float | None = None, tick_time: float | None = None, watchdog: Watchdog | bool | None = None, observe_config: bool = False, read_only: bool = False, resume: SessionCredentials | None = None, server_version: str | None = None, limits: Limits | None = None, on_event: EventSink | Sequence[EventSink] | None = None, hooks: Hooks | None = None, backend: Literal["asyncio", "trio"] = 'asyncio', backend_options: dict[str, Any] | None = None) -> Connection:
+def connect(hosts: str | Sequence[str] | Hosts | None = None, *, session_timeout: float = 10.0, connect_timeout: float | None = None, auth: Sequence[Auth] = ..., tls: ssl.SSLContext | TLS | None = None, sasl: SASL | None = None, grace_period: float | None = None, tick_time: float | None = None, watchdog: Watchdog | bool | None = None, close_on_crash: SessionGuardian | bool | None = None, observe_config: bool = False, read_only: bool = False, resume: SessionCredentials | None = None, server_version: str | None = None, limits: Limits | None = None, on_event: EventSink | Sequence[EventSink] | None = None, hooks: Hooks | None = None, backend: Literal["asyncio", "trio"] = 'asyncio', backend_options: dict[str, Any] | None = None) -> Connection:
     """Connect to a ZooKeeper ensemble: `with blocking.connect(...) as client:`."""

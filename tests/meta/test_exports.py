@@ -33,6 +33,7 @@ NOT_EXPORTED = {
     "_client.connect_options": {"Hooks", "MAX_SESSION_TIMEOUT", *CHECKS},
     "_client.api.server_features": {"Bound", "bound_read", "read_with", "require"},
     "_client.api.reads": {"ReadResult"},
+    "_client.guardian.close_on_crash": {"CANNOT", "checked_close_on_crash"},
     "_client.net.host_sources": {"Answer", "PATIENCE"},
     "_client.api.transaction": {"TransactionResult"},
     "_client.api.watch_stream": {"MAX_EVENTS"},

@@ -79,6 +79,7 @@ class SessionSide:
         """
         credentials = self.credentials
         self._core.detached = credentials.session_id
+        self._core.notify_guardian()
         return credentials
 
     @property
@@ -173,4 +174,5 @@ class SessionSide:
         reply: PendingReply[None] = PendingReply(OpCode.AUTH, body, no_result)
         self._core.machine.check_size(reply)
         self._core.machine.login.add(auth, reply, self._core.clock())
+        self._core.notify_guardian()
         return reply

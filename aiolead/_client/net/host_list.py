@@ -29,6 +29,10 @@ class HostList:
     def __len__(self) -> int:
         return len(self._hosts)
 
+    @property
+    def servers(self) -> Sequence[Server]:
+        return self._hosts
+
     def __iter__(self) -> Iterator[str]:
         return (format_host(host, port) for host, port in self._hosts)
 

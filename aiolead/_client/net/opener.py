@@ -37,6 +37,10 @@ class Opener:
     def is_encrypted(self) -> bool:
         return self._tls is not None
 
+    def certificate_name(self, host: str) -> str:
+        """Returns the name to check in a server's certificate; without TLS, its own."""
+        return host if self._tls is None else self._tls.server_hostname(host)
+
     async def open_carrier(self, host: str, address: str, port: int) -> Carrier:
         """Opens a session's connection; plain TCP uses the event loop's own carrier."""
         if self._tls is None and self._dial is dial_tcp:

@@ -49,11 +49,16 @@ REFUSALS = 3
 
 
 class ServerConnection:
-    __slots__ = ("carrier", "ended", "is_leaving", "is_open", "opened", "peer", "scope")
+    __slots__ = (
+        *("address", "carrier", "ended", "is_leaving", "is_open", "opened", "peer"),
+        *("scope", "server"),
+    )
 
-    def __init__(self, carrier: Carrier, peer: Peer) -> None:
+    def __init__(self, carrier: Carrier, peer: Peer, server: Server, address: str) -> None:
         self.carrier = carrier
         self.peer = peer
+        self.server = server
+        self.address = address
         self.scope = anyio.CancelScope()
         self.opened = anyio.Event()
         self.is_open = False
@@ -110,6 +115,15 @@ class Supervisor:
                 attempts[host] = ConnectionEnded("not tried yet")
         return list(attempts.items())
 
+    def servers(self) -> list[tuple[str, Server]]:
+        """Each server with where it is reached: the present one by its address, others by name."""
+        servers = self._hosts.servers
+        connection = self._connection
+        if connection is None:
+            return [(server[0], server) for server in servers]
+        others = [(server[0], server) for server in servers if server != connection.server]
+        return [(connection.address, connection.server), *others]
+
     def _on_output(self) -> None:
         connection = self._connection
         if connection is None or self._core.pipelined.is_entered:
@@ -146,6 +160,7 @@ class Supervisor:
             self.move("the list of servers has changed")
         elif self._hosts.has_changed:
             self._machine.can_move = len(self._hosts) > 1
+        self._core.notify_guardian()
 
     def move(self, why: str) -> None:
         """Leaves the server for another one, once everything sent is answered."""
@@ -314,7 +329,7 @@ class Supervisor:
             return "failed"
         self._doing = (name, "no answer to the handshake yet")
         connection = self._connection = ServerConnection(
-            carrier, Peer(name, partial(self._opener.open, host, address, port))
+            carrier, Peer(name, partial(self._opener.open, host, address, port)), server, address
         )
         clock = self._core.clock
         opened_at = inf

@@ -1,0 +1,363 @@
+"""Processes whose sessions have a guardian, and what may happen to them.
+
+`Owner` starts one and follows it. This file is also the program: `python guarded.py SETTINGS`, with
+JSON. It connects, acquires a lock, works in threads, and then takes orders from standard input, one
+a line. It answers with one JSON object a line. All times are those of one clock, `time.monotonic`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import multiprocessing
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+TIMEOUT = 30.0
+"""The session timeout, in seconds: longer than any test waits (`support.waiting.PATIENCE`), so that
+what ends within a test was closed.
+"""
+
+SLOTS = 16
+
+
+def guardian_of(pid: int) -> int:
+    """The guardian that a process has started; 0 if there is none."""
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (task / "children").read_text().split()):
+                command = Path(f"/proc/{child}/cmdline")
+                while not command.read_bytes() and is_running(child):
+                    pass  # in the middle of its exec
+                if b"guardian_process" in command.read_bytes():
+                    return child
+    return 0
+
+
+def exists(pid: int) -> bool:
+    """Whether there is such a process, if only as a zombie."""
+    return Path(f"/proc/{pid}").exists()
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, and it is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Owner:
+    """A process with a client; a context manager that leaves no process behind.
+
+    Args:
+        hosts: where it connects.
+        folder: where it may put a file: its signs of life.
+        settings: what else `main` knows.
+    """
+
+    def __init__(self, hosts: str, folder: Path, **settings: Any) -> None:
+        self.life = folder / f"life-{os.urandom(4).hex()}"
+        self.life.write_bytes(bytes(8 * SLOTS))
+        given = {"hosts": hosts, "life": str(self.life), "timeout": TIMEOUT, **settings}
+        source = Path(__file__).parent.parent.parent
+        before = [str(settings[name]) for name in ("cgroup",) if name in settings]
+        self.process = subprocess.Popen(
+            [*_within(before), sys.executable, __file__, json.dumps(given)],
+            env={**os.environ, "PYTHONPATH": f"{source}:{source / 'tests'}"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.pid = self.process.pid
+        self.guardian = 0
+        self._others: list[int] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pid in (self.guardian, *self._others):
+            if pid:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.stdout.close()
+
+    def expect(self, event: str) -> dict[str, Any]:
+        """The next message, which has to be this one."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"it has ended instead of {event!r}"
+        message: dict[str, Any] = json.loads(line)
+        assert message["event"] == event, message
+        if event == "connected":
+            self.guardian = guardian_of(self.pid)
+        self._others += [message["pid"]] if "pid" in message else []
+        return message
+
+    def holds(self) -> dict[str, Any]:
+        """Wait until it holds; the session, the time and the znode."""
+        return self.expect("connected") | self.expect("holds")
+
+    def order(self, what: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(what + "\n")
+        self.process.stdin.flush()
+
+    def do(self, what: str) -> dict[str, Any]:
+        """Give an order, and wait until it is done."""
+        self.order(what)
+        return self.expect(what)
+
+    def kill(self) -> None:
+        """Kill it, and wait until it is dead."""
+        self.process.kill()
+        self.process.wait()
+
+    @property
+    def last_sign_of_life(self) -> float:
+        return max(struct.unpack(f"{SLOTS}d", self.life.read_bytes()))
+
+
+def _within(cgroup: list[str]) -> list[str]:
+    """A shell that enters a control group first."""
+    if not cgroup:
+        return []
+    return ["sh", "-c", 'echo $$ > "$0"/cgroup.procs && exec "$@"', *cgroup]
+
+
+# --- the program ---------------------------------------------------------------------------------
+
+
+def say(event: str, **details: Any) -> None:
+    # In one write: several threads may.
+    os.write(1, json.dumps({"event": event, "at": time.monotonic(), **details}).encode() + b"\n")
+
+
+def show_life(life: str, slot: int) -> NoReturn:
+    with Path(life).open("r+b") as file, mmap.mmap(file.fileno(), 8 * SLOTS) as memory:
+        while True:
+            struct.pack_into("d", memory, 8 * slot, time.monotonic())
+            time.sleep(0.0005)
+
+
+def forked(job: Callable[[], object]) -> int:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            job()
+        finally:
+            os._exit(0)
+    return pid
+
+
+def fork() -> None:
+    os.waitpid(forked(lambda: None), 0)
+
+
+def fork_that_lives() -> int:
+    return forked(lambda: time.sleep(1000))
+
+
+def fork_and_exec() -> None:
+    subprocess.run(["true"], check=True)
+    subprocess.run(["true"], check=True, close_fds=False)
+
+
+def nothing() -> None:
+    pass
+
+
+def multiprocess() -> None:
+    child = multiprocessing.get_context("fork").Process(target=nothing)
+    child.start()
+    child.join()
+
+
+def daemon() -> int:
+    """Leaves a daemon behind, made as daemons are: two forks, and all descriptors closed."""
+    source, sink = os.pipe()
+
+    def between() -> None:
+        os.setsid()
+        os.write(sink, str(forked(become_daemon)).encode())
+
+    def become_daemon() -> None:
+        os.closerange(0, 4096)
+        time.sleep(1000)
+
+    os.waitpid(forked(between), 0)
+    return int(os.read(source, 64))
+
+
+def close_descriptors() -> NoReturn:
+    os.closerange(3, 4096)
+    say("close-descriptors")
+    time.sleep(1000)
+    raise SystemExit
+
+
+def end_main_thread() -> NoReturn:
+    say("end-main-thread")
+    ctypes.CDLL(None).syscall(60, 0)  # exit, of this thread alone
+    raise SystemExit
+
+
+def use_up_memory() -> NoReturn:
+    hoard: list[bytearray] = []
+    while True:
+        hoard.append(bytearray(b"\xff" * (1 << 20)))
+
+
+def wait_in_a_system_call() -> None:
+    os.read(os.pipe()[0], 1)
+
+
+ENDS: dict[str, Callable[[], object]] = {
+    "os._exit": lambda: os._exit(0),
+    "abort": os.abort,
+    "segfault": lambda: ctypes.string_at(0),
+    "out-of-memory": use_up_memory,
+    "exec": lambda: os.execv("/bin/sleep", ["sleep", "1000"]),
+    "close-descriptors": close_descriptors,
+    "end-main-thread": end_main_thread,
+}
+"""Orders that nobody returns from."""
+
+ACTS: dict[str, Callable[[], int | None]] = {
+    "fork": fork,
+    "fork-that-lives": fork_that_lives,
+    "fork-and-exec": fork_and_exec,
+    "multiprocess": multiprocess,
+    "daemon": daemon,
+}
+"""Orders that may return a process."""
+
+
+async def obey(client: Any) -> None:
+    """Takes orders until it is to leave."""
+    import anyio
+
+    while True:
+        line = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+        order = line.strip()
+        if order in ("leave", ""):
+            return
+        if order in ENDS:
+            ENDS[order]()
+        elif order == "detach":
+            credentials = client.detach()
+            say(order, session=credentials.session_id, password=credentials.password.hex())
+        elif order.startswith("hosts "):
+            client.update_hosts(order.removeprefix("hosts "))
+            say(order)
+        elif order == "session":
+            await client.ready()
+            say(order, session=client.session_id, password=client.credentials.password.hex())
+        else:
+            pid = ACTS[order]()
+            say(order, **({} if pid is None else {"pid": pid}))
+
+
+async def hold(settings: dict[str, Any]) -> None:
+    import aiolead
+
+    more = dict(settings.get("connect", {}))
+    if "tls" in more:
+        more["tls"] = aiolead.TLS(**more["tls"])
+    if "auth" in more:
+        more["auth"] = [aiolead.Auth.digest(*more["auth"])]
+    if "resume" in more:
+        session, password = more["resume"]
+        more["resume"] = aiolead.model.SessionCredentials(
+            session, bytes.fromhex(password), settings["timeout"]
+        )
+    more.setdefault("close_on_crash", True)
+    async with aiolead.connect(
+        settings["hosts"], session_timeout=settings["timeout"], **more
+    ) as client:
+        say("connected", session=client.session_id)
+        if settings.get("lock", True):
+            async with aiolead.Lock(client, "/lock") as held:
+                say("holds", node=held.path)
+                live(settings)
+                await obey(client)
+        else:
+            live(settings)
+            await obey(client)
+    say("left")
+
+
+def hold_in_a_thread(settings: dict[str, Any]) -> None:
+    from aiolead import blocking
+
+    with blocking.connect(
+        settings["hosts"],
+        session_timeout=settings["timeout"],
+        close_on_crash=True,
+        backend=settings.get("backend", "asyncio"),
+    ) as client:
+        say("connected", session=client.session_id)
+        with blocking.Lock(client, "/lock") as held:
+            say("holds", node=held.path)
+            live(settings)
+            order = sys.stdin.readline().strip()
+            if order != "leave":
+                ENDS[order]()
+    say("left")
+
+
+def live(settings: dict[str, Any]) -> None:
+    for slot in range(settings.get("threads", 1)):
+        target = partial(show_life, settings["life"], slot)
+        threading.Thread(target=target, daemon=True).start()
+    if settings.get("threads", 1) > 1:
+        threading.Thread(target=wait_in_a_system_call, daemon=True).start()
+
+
+def main(settings: dict[str, Any]) -> None:
+    import anyio
+
+    if not settings.get("pidfd", True) and hasattr(os, "pidfd_open"):
+        del os.pidfd_open
+    if settings.get("daemonise"):
+        # As one should: before anything is opened.
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        os.chdir("/")
+        say("daemonised", pid=os.getpid())
+    if settings.get("blocking"):
+        hold_in_a_thread(settings)
+    else:
+        anyio.run(hold, settings, backend=settings.get("backend", "asyncio"))
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
