@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import re
+import runpy
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -70,3 +72,32 @@ def test_it_builds_without_a_warning(tmp_path: Path) -> None:
     built = _build(DOCS, tmp_path)
     assert built.returncode == 0, built.stderr
     assert built.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("page", "local"),
+    [
+        ("# A\n\n[x](file:///home/somebody/x.py)\n", True),
+        (f"# A\n\nIn `{ROOT}/x.py`.\n", True),
+        ("# A\n\n[x](https://example.org/x.py)\n", False),
+    ],
+    ids=["link", "text", "address"],
+)
+def test_the_build_fails_for_a_path_of_the_building_machine(
+    page: str, local: bool, tmp_path: Path
+) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "index.md").write_text(page)
+    conf = f"import sys\nsys.path.insert(0, {str(DOCS / '_site')!r})\n"
+    (docs / "conf.py").write_text(conf + 'extensions = ["myst_parser", "outside"]\n')
+    built = _build(docs, tmp_path / "site")
+    assert ("a path of this machine" in built.stderr) == local
+    assert (built.returncode != 0) == local, built.stderr
+
+
+def test_links_out_of_the_site_lead_to_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIOLEAD_SOURCE_URL", raising=False)
+    conf = runpy.run_path(str(DOCS / "_site" / "outside.py"))
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
+    assert conf["source_url"]() == f"{urls['Source']}/blob/main"
