@@ -881,7 +881,10 @@ class TreeCache:
         """The top of the tree."""
     @property
     def is_live(self) -> bool:
-        """Whether the copy has all reported changes, and the server would report more."""
+        """Whether the copy is complete, and the server reports what changes."""
+    @property
+    def unread(self) -> int:
+        """How many znodes are still to be read; 0 if the copy has all reported changes."""
     def get(self, path: str) -> TreeNode | None:
         """A znode of the copy; None if it does not exist."""
     def children(self, path: str) -> list[str] | None:

@@ -509,3 +509,29 @@ async def test_of_several_readers_one_gets_each_event() -> None:
                     for n in range(6):
                         await client.create(f"/{n}")
             assert sorted(seen) == [f"/{n}" for n in range(6)]
+
+
+async def test_events_that_came_together_take_no_turn_of_the_event_loop_each() -> None:
+    """Or a reader that always reads would fall behind, and miss some."""
+    count, turns = 500, 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with EmbeddedServer() as server, connect(server) as client, connect(server) as other:
+        await other.create("/a")
+        async with client.watch("/a", recursive=True) as events:
+            for reply in [other.create(f"/a/{number}") for number in range(count)]:
+                await reply
+            await eventually(lambda: events.unread == count, "all events have come")
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(take_turns)
+                await anyio.lowlevel.checkpoint()
+                before = turns
+                for _ in range(count):
+                    await anext(events)
+                assert turns - before < 10
+                tasks.cancel_scope.cancel()

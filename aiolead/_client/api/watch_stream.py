@@ -105,7 +105,9 @@ class WatchStream(AsyncIterator[WatchEvent | Missed]):
     async def __anext__(self) -> WatchEvent | Missed:
         if self._state == "new":
             raise UsageError("the stream was not opened: use `async with ... as events`")
-        await anyio.lowlevel.checkpoint()
+        # Events that came together do not take a turn of the event loop each. This starves nobody:
+        # for more of them, the reader waits.
+        await anyio.lowlevel.checkpoint_if_cancelled()
         while self._state != "closed":
             if (item := self._slot.take()) is not None:
                 return item

@@ -94,6 +94,7 @@ class TreeCache(ClientJob):
             select=select,
             most=checked_count("max_nodes", max_nodes, most=1 << 30),
             on_todo=self._on_todo,
+            on_complete=self._on_complete,
         )
         self._todo = anyio.Event()
         self._is_full = anyio.Event()
@@ -112,17 +113,23 @@ class TreeCache(ClientJob):
 
     @property
     def is_live(self) -> bool:
-        """Whether the copy has all reported changes, and the server would report more.
+        """Whether the copy is complete, and the server reports what changes.
 
-        Servers report no changes of ACLs, nor of the data of unreadable znodes.
+        Reported changes are read at once; `unread` has how many have not arrived yet. Servers
+        report no changes of ACLs, nor of the data of unreadable znodes.
         """
         return (
             self._is_full.is_set()
             and not (self._has_gap or self._ended.is_set())
-            and self._reader.is_done
+            and self._reader.is_complete
             and self._client.state is SessionState.CONNECTED
             and self._reader.is_watching
         )
+
+    @property
+    def unread(self) -> int:
+        """How many znodes are still to be read; 0 if the copy has all reported changes."""
+        return self._reader.unread
 
     def get(self, path: str) -> TreeNode | None:
         """A znode of the copy; None if it does not exist. Raises `UsageError` before entering."""
@@ -219,9 +226,11 @@ class TreeCache(ClientJob):
             except AioleadError as error:
                 await before_next_try(self._client, error, Step.FOLLOW)
                 continue
-            self._is_full.set()
-            if self._reader.is_done:
+            if not self._reader.unread:
                 await self._todo.wait()
+
+    def _on_complete(self) -> None:
+        self._is_full.set()
 
     def _on_todo(self) -> None:
         self._todo.set()

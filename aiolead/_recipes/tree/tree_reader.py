@@ -13,7 +13,7 @@ the recursive watch: it reveals the names of unreadable znodes. Below those the 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -40,7 +40,9 @@ class Todo(enum.Flag):
 class TreeReader:
     """Reads a tree into a copy; calls `on_todo` when there is something to do.
 
-    `select` decides whether a path and what is below it belong to the copy.
+    `select` decides whether a path and what is below it belong to the copy. `on_complete` is called
+    once the copy has every znode, in a state from after the last `note_all`. More may be marked by
+    then: where others write all the time, something always is.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class TreeReader:
         select: Callable[[str], bool] | None,
         most: int,
         on_todo: Callable[[], object],
+        on_complete: Callable[[], object],
     ) -> None:
         self._client = client
         self._root = root
@@ -61,9 +64,16 @@ class TreeReader:
         self._select = select
         self._most = most
         self._on_todo = on_todo
+        self._on_complete = on_complete
         self._todo: dict[str, Todo] = {}
         self._batch: dict[str, Todo] = {}
         """What is being read."""
+        self._missing: set[str] = set()
+        """Marked by `note_all`, or found by reading those: without them it is not complete."""
+        self._is_completing = False
+        """Whether the znode that is being applied is one of them."""
+        self._gaps = 0
+        """How often `note_all` was called."""
         self._listed: dict[str, int] = {}
         """Each znode's `pzxid` before its children were last listed."""
         self._session_id = 0
@@ -74,8 +84,12 @@ class TreeReader:
         self._watches: dict[tuple[str, Todo], Watch] = {}
 
     @property
-    def is_done(self) -> bool:
-        return not self._todo
+    def unread(self) -> int:
+        return len(self._todo.keys() | self._batch.keys())
+
+    @property
+    def is_complete(self) -> bool:
+        return not self._missing
 
     @property
     def is_watching(self) -> bool:
@@ -91,25 +105,32 @@ class TreeReader:
     # --- what has to be read -------------------------------------------------------------------
 
     def note(self, path: str, todo: Todo) -> None:
-        """Mark a znode to be read."""
+        """Mark a znode to be read, as a result of reading."""
+        if self._is_completing:
+            self._missing.add(path)
+        self._mark(path, todo)
+
+    def _mark(self, path: str, todo: Todo) -> None:
         self._todo[path] = self._todo.get(path, Todo.COMPARE) | todo
         self._on_todo()
 
     def note_event(self, path: str) -> None:
         if self._is_selected(path):
             # The children of a known znode are watched.
-            self.note(path, Todo.READ if path in self._copy.nodes else Todo.READ | Todo.LIST)
+            self._mark(path, Todo.READ if path in self._copy.nodes else Todo.READ | Todo.LIST)
 
     def note_all(self) -> None:
         """Mark what has to be looked at if anything may have happened."""
+        self._gaps += 1
+        self._missing.update(self._batch, self._todo, self._copy.nodes, (self._root,))
         for path in (*self._batch, *self._todo):
             # A znode on its way into the copy may have got children without an event.
             if path not in self._copy.nodes:
-                self.note(path, Todo.READ | Todo.LIST)
+                self._mark(path, Todo.READ | Todo.LIST)
         for path in self._copy.nodes:
-            self.note(path, Todo.COMPARE)
+            self._mark(path, Todo.COMPARE)
         if self._root not in self._copy.nodes:
-            self.note(self._root, Todo.READ | Todo.LIST)
+            self._mark(self._root, Todo.READ | Todo.LIST)
 
     def _is_selected(self, path: str) -> bool:
         if self._select is None:
@@ -135,16 +156,32 @@ class TreeReader:
                 await self._client.sync()
             self._session_id = session_id
             batch = {path: self._todo.pop(path) for path in list(self._todo)[:AT_ONCE]}
-            self._batch = batch
+            self._batch, gaps = batch, self._gaps
             looks = [(path, todo, *self._ask(path, todo)) for path, todo in batch.items()]
             try:
                 for path, todo, look, listing in looks:
-                    await self._apply(path, todo, look, listing)
+                    await self._take(path, self._apply(path, todo, look, listing), gaps)
                     del batch[path]
+                    if not self._missing:
+                        self._on_complete()
             finally:
                 self._batch = {}
                 for path, todo in batch.items():
-                    self.note(path, todo)
+                    self._mark(path, todo)
+
+    async def _take(self, path: str, apply: Awaitable[None], gaps: int) -> None:
+        """Apply what was read; `gaps` is how many there were when it was requested."""
+        is_missing = self._is_completing = path in self._missing
+        if gaps == self._gaps:
+            self._missing.discard(path)
+        try:
+            await apply
+        except BaseException:
+            if is_missing:
+                self._missing.add(path)
+            raise
+        finally:
+            self._is_completing = False
 
     def _ask(
         self, path: str, todo: Todo
@@ -272,6 +309,9 @@ class TreeReader:
         for name in self._copy.children(path):
             if name not in names:
                 await self._gone(join(path, name))
+        if self._is_completing:
+            asked = (join(path, name) for name in names)
+            self._missing.update(child for child in asked if child in self._batch)
         new = [child for child in self._new(path, names) if self._is_selected(child)]
         self._check_room(len(new))
         for child in new:
@@ -374,12 +414,12 @@ class TreeReader:
     def _on_event(self, path: str, kind: Todo, event: WatchEvent) -> None:
         match kind, event.type:
             case Todo.LIST, EventType.DELETED:
-                self.note(path, Todo.READ)
+                self._mark(path, Todo.READ)
             case Todo.COMPARE, _:
                 self._unwatch(path, Todo.COMPARE)
-                self.note(path, Todo.READ | Todo.LIST)
+                self._mark(path, Todo.READ | Todo.LIST)
             case _:
-                self.note(path, kind)
+                self._mark(path, kind)
 
     def close(self) -> None:
         for watch in self._watches.values():

@@ -483,3 +483,37 @@ async def test_arguments_are_checked() -> None:
         for options in ({"max_nodes": 0}, {"select": 1}, {"path": "tree"}):
             with pytest.raises(ConfigurationError):
                 TreeCache(client, **{"path": TOP, **options})  # type: ignore[arg-type]
+
+
+# --- where others never stop writing -------------------------------------------------------------
+
+
+async def test_a_cache_is_complete_though_changes_never_end() -> None:
+    """Entering ends, and it is live again after a lost connection, while something is unread."""
+    nodes, most, writes = 300, 20_000, 0
+
+    async def write(writer: Client) -> None:
+        nonlocal writes
+        while writes < most:
+            # More than the cache reads in one round trip: there is always something to read.
+            replies = [writer.set(f"{TOP}/{(writes + n) % nodes}", b"") for n in range(8)]
+            writes += len(replies)
+            for reply in replies:
+                await reply
+
+    async with EmbeddedServer() as server, in_memory(server) as reader, in_memory(server) as writer:
+        await writer.ensure_path(TOP)
+        for number in range(nodes):
+            await writer.create(f"{TOP}/{number}")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(write, writer)
+            async with TreeCache(reader, TOP) as cache:
+                entered = writes
+                assert len(cache) == nodes + 1
+                server.disconnect(reader.session_id)
+                while cache.is_live:
+                    await anyio.lowlevel.checkpoint()
+                while not cache.is_live:
+                    await anyio.lowlevel.checkpoint()
+                assert 0 < entered < writes < most
+                tasks.cancel_scope.cancel()
