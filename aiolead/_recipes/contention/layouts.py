@@ -84,7 +84,9 @@ class _Form:
         return cls(head, tail, identity)
 
     def prefix(self, session_id: int, count: int, leaders: int = 1) -> str:
-        identity = f"{self.identity.written(session_id, count)}{leaders_part(leaders)}"
+        identity = self.identity.written(session_id, count)
+        if leaders > 1:
+            identity += leaders_part(leaders)
         return f"{self.head}{identity}{self.tail}"
 
 
