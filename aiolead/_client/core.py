@@ -182,6 +182,7 @@ class Core:
         return value
 
     def serial(self) -> int:
+        self.check_home()
         return next(self._serials)
 
     async def holders_gone(self) -> None:

@@ -111,6 +111,7 @@ class ClientLease:
         urgent: bool = False,
         resign_on_disconnect: bool = False,
     ) -> Hold:
+        self._core.check_home()
         return self._core.machine.leases.hold(
             self._prefix + path,
             lost,

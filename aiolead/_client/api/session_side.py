@@ -153,6 +153,7 @@ class SessionSide:
         Otherwise a request made while no other is under way leaves at once, and the next a moment
         later. The body must not await.
         """
+        self._core.check_home()
         return self._core.pipelined
 
     def add_auth(self, auth: Auth) -> PendingReply[None]:
