@@ -56,19 +56,21 @@ CONNECTED = Measure("aiolead.session.connected", MetricKind.LEVEL, "clients with
 CHANGES = Measure(
     "aiolead.session.changes", MetricKind.COUNT, "changes of sessions' states", ("state",)
 )
-AWAY = Measure("aiolead.session.away", MetricKind.TIME, "until a lost link was found", (), SHORT)
+AWAY = Measure(
+    "aiolead.session.away", MetricKind.TIME, "time until a lost connection was restored", (), SHORT
+)
 ATTEMPTS = Measure(
     "aiolead.connection.attempts", MetricKind.COUNT, "attempts to connect", ("outcome",)
 )
 LOSSES = Measure("aiolead.connection.losses", MetricKind.COUNT, "connections that were lost")
 RENEWAL = Measure("aiolead.lease.renewal", MetricKind.TIME, "renewals of leases", (), SHORT)
-LATE = Measure("aiolead.lease.late", MetricKind.COUNT, "renewals of leases that came late")
-CONTENDERS = Measure(
-    "aiolead.contenders", MetricKind.LEVEL, "those who wait for their turn", _RECIPE
+LATE = Measure("aiolead.lease.late", MetricKind.COUNT, "late renewals of leases")
+CONTENDERS = Measure("aiolead.contenders", MetricKind.LEVEL, "waiting contenders", _RECIPE)
+WAIT = Measure("aiolead.wait", MetricKind.TIME, "waits of contenders", (*_RECIPE, "outcome"), LONG)
+HELD = Measure("aiolead.held", MetricKind.LEVEL, "current terms and holds", _RECIPE)
+TENURE = Measure(
+    "aiolead.tenure", MetricKind.TIME, "durations of ended terms and holds", _RECIPE, LONG
 )
-WAIT = Measure("aiolead.wait", MetricKind.TIME, "waits for a turn", (*_RECIPE, "outcome"), LONG)
-HELD = Measure("aiolead.held", MetricKind.LEVEL, "terms and holds that go on", _RECIPE)
-TENURE = Measure("aiolead.tenure", MetricKind.TIME, "terms and holds that are over", _RECIPE, LONG)
 ENDS = Measure("aiolead.tenures.ended", MetricKind.COUNT, "ends of terms", (*_RECIPE, "reason"))
 HANDOVERS = Measure(
     "aiolead.election.changes", MetricKind.COUNT, "changes of observed leaders", ("path",)
