@@ -69,24 +69,58 @@ ELSEWHERE: dict[str, str] = {
     "tests/adapters/test_aiozk_trio.py": "the recipes' promises over a client that is not ours",
     "tests/chaos/test_chaos.py": "random faults find new bugs; known ones have tests of their own",
     "tests/cli/test_dashboard_page.py": "needs a browser",
+    "tests/docs/test_adding_a_recipe.py::test_as_a_program": "runs an example as a program",
     "tests/docs/test_examples.py": "runs each example as a program",
     "tests/docs/test_frameworks.py": "needs the frameworks of the examples",
     "tests/docs/test_manifests.py": "needs the frameworks of the examples",
     "tests/docs/test_migrating.py": "needs Redis and Curator",
+    "tests/docs/test_pages.py::test_programs_run": "runs each example of the pages as a program",
+    "tests/docs/test_pages.py::test_tests_pass": "runs each example of the pages as a program",
+    "tests/docs/test_pages.py::test_the_demo": "runs each example of the pages as a program",
     "tests/docs/test_site.py": "needs Sphinx",
+    "tests/docs/test_tutorial.py": "runs the tutorial as programs",
     "tests/interop/": "needs Curator and a Java compiler",
+    "tests/kit/test_backends.py": "checks the fixtures of these tests, and nothing of the library",
+    "tests/kit/test_check_client.py::test_an_adapted_client": "a client that is not ours",
     "tests/login/test_kerberos.py": "needs a Kerberos server and its headers",
     "tests/performance/": "benchmarks measure, and promise nothing",
+    "tests/recipes/test_lost_messages.py::test_recipes_ride_on_at_a_real_server": (
+        "the same on the embedded server takes a tenth of the time"
+    ),
+    "tests/simulation/test_conformance.py::test_same_answers_among_faults": (
+        "the simulated servers' answers without faults are compared in the same file"
+    ),
     "tests/simulation/test_election_real.py::test_whoever_is_up_with_whatever_log": (
         "elects real leaders for half a minute; a story of three is told in `make test`"
     ),
+    "tests/simulation/test_planted_bugs.py": "checks the simulation, and nothing of the library",
     "tests/simulation/test_schedules_asyncio.py": "test_schedules.py reaches the same with few",
     "tests/simulation/test_schedules_trio.py": "test_schedules.py reaches the same with few",
     "tests/typing/": "needs pyright",
 }
 """Folders, files and tests that only `make test-all` runs, and why no promise depends on them."""
 
-SAMPLED: dict[str, tuple[int, str]] = {}
+_SWEEP = "each case cancels at every await; the cases of one recipe differ in little"
+_RANDOM = "random data, beside the worst data, all of which is tried"
+
+SAMPLED: dict[str, tuple[int, str]] = {
+    "tests/recipes/barriers/test_barriers.py::test_an_answer_is_lost": (3, "all recipes alike"),
+    "tests/recipes/locks/test_condition.py::test_cancelled": (4, _SWEEP),
+    "tests/recipes/locks/test_semaphore.py::test_a_create_whose_answer": (3, "all recipes alike"),
+    "tests/recipes/membership/test_group.py::test_cancelled": (4, _SWEEP),
+    "tests/recipes/membership/test_partitioner.py::test_cancelled": (4, _SWEEP),
+    "tests/recipes/membership/test_persistent_node.py::test_cancelled": (4, _SWEEP),
+    "tests/recipes/queues/test_queue_cancellation.py::test_cancelled": (4, _SWEEP),
+    "tests/recipes/tasks/test_task_board_cancellation.py::test_cancelled": (4, _SWEEP),
+    "tests/recipes/test_cancellation.py::test_cancelled": (4, _SWEEP),
+    "tests/recipes/test_cancellation_shared.py::test_cancelled": (4, _SWEEP),
+    "tests/recipes/test_every_recipe_cancelled.py": (4, _SWEEP),
+    "tests/recipes/test_hostile_znodes.py": (2, "each case is one recipe and one kind of data"),
+    "tests/recipes/test_refusals.py::test_a_refused_release_is_logged": (4, "all recipes alike"),
+    "tests/recipes/test_refusals.py::test_a_throttled_request": (4, "all recipes alike"),
+    "tests/recipes/values/test_values_cancelled.py::test_cancelled": (4, _SWEEP),
+    "tests/unit/test_parsers.py::test_hostile": (4, _RANDOM),
+}
 """Tests with many cases: `make test` runs one case of so many, and why that is enough."""
 
 
