@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint mypy types unit docs picture soak chaos aiozk mutants fuzz bench bench-quick zookeeper peers wheel clean
+.PHONY: help demo test test-all lint mypy types unit docs picture soak chaos aiozk mutants fuzz bench bench-quick zookeeper peers wheel zookeepers every-zookeeper clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,9 +45,9 @@ mypy: $(VENV)/.test ## The types alone, for the oldest Python that is supported.
 
 types: $(VENV)/.dev ## mypy and pyright, for the oldest and the newest Python that is supported.
 	$(BIN)/mypy --python-version 3.11
-	$(BIN)/mypy --python-version 3.13
+	$(BIN)/mypy --python-version 3.14
 	$(BIN)/pyright --pythonversion 3.11 --pythonpath $(BIN)/python
-	$(BIN)/pyright --pythonversion 3.13 --pythonpath $(BIN)/python
+	$(BIN)/pyright --pythonversion 3.14 --pythonpath $(BIN)/python
 	@# Whether users see the type of every public name.
 	@mkdir -p build
 	PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes aiolead --ignoreexternal >build/types.txt \
@@ -69,6 +69,12 @@ zookeeper: $(VENV)/.test ## Sees to it that there is a real ZooKeeper, or says h
 
 peers: $(VENV)/.dev ## The same for all that `make test-all` uses: Curator, Kerberos, Redis, tmux, Chromium.
 	tests/tools/install-zookeeper $(BIN)/python everything
+
+zookeepers: ## Fetches every supported ZooKeeper for the tests, into build: ZOOKEEPERS="3.9.3".
+	$(PYTHON) tests/tools/fetch_zookeeper.py build/zookeepers $(ZOOKEEPERS)
+
+every-zookeeper: zookeeper ## The tests with real servers, on every ZooKeeper that is found; OTHERS=1: but the default.
+	PYTEST_ADDOPTS="-n $(WORKERS) --dist loadfile" $(BIN)/python tests/tools/every_zookeeper.py $(if $(OTHERS),--others)
 
 wheel: $(VENV)/.dev ## Builds the wheel and tries it in an environment with nothing else.
 	tests/tools/try-wheel $(BIN)/python

@@ -9,7 +9,7 @@ import nox
 nox.options.error_on_missing_interpreters = False
 nox.needs_version = ">=2025.2"
 
-PYTHONS = ["3.11", "3.12", "3.13"]
+PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 PROJECT = nox.project.load_toml("pyproject.toml")
 QUICK = ["tests/unit", "tests/recipes", "-m", "not real"]
 

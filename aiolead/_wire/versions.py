@@ -47,69 +47,139 @@ def _version(major: str | bytes, minor: str | bytes, patch: str | bytes | None) 
     return whole(major), whole(minor), whole(patch or "0")
 
 
+OLDEST: Version = (3, 5, 0)
+"""The oldest release that the client and the recipes are written for."""
+
+TESTED: tuple[Version, ...] = ((3, 8, 0), (3, 9, 3), (3, 9, 6))
+"""The releases that every test with a real server passes on."""
+
+
 class Feature(enum.Enum):
-    """A difference between servers; those before ZooKeeper 3.5.0 are not supported.
+    """A difference between ZooKeeper versions.
 
     Attributes:
         label: what errors call it.
+        before: the behaviour of older servers.
         releases: the first release of each line that has it, oldest first.
         ops: the operations that a server without it does not know.
     """
 
-    # In every stable release, so never checked.
-    CONTAINERS = ("a container znode", [(3, 5, 1)], {OpCode.CREATE_CONTAINER})
-    TTL = ("a znode with a time to live", [(3, 5, 3)], {OpCode.CREATE_TTL})
+    # In every stable release since `OLDEST`, so never checked.
+    CONTAINERS = (
+        "a container znode",
+        "`UnimplementedError`",
+        [(3, 5, 1)],
+        {OpCode.CREATE_CONTAINER},
+    )
+    TTL = (
+        "a znode with a time to live",
+        "`UnimplementedError`",
+        [(3, 5, 3)],
+        {OpCode.CREATE_TTL},
+    )
 
     # Operations and arguments: `UnsupportedError` where they are missing.
     PERSISTENT_WATCHES = (
         "a persistent watch",
+        "`UnsupportedError`; `TreeCache` uses one-shot watches, two for each znode",
         [(3, 6, 0)],
         {OpCode.ADD_WATCH, OpCode.SET_WATCHES2},
     )
-    MULTI_READ = ("several reads in one request", [(3, 6, 0)], {OpCode.MULTI_READ})
+    MULTI_READ = (
+        "several reads in one request",
+        "`UnsupportedError`",
+        [(3, 6, 0)],
+        {OpCode.MULTI_READ},
+    )
     GET_EPHEMERALS = (
         "the list of a session's ephemeral znodes",
+        "`UnsupportedError`",
         [(3, 6, 0)],
         {OpCode.GET_EPHEMERALS},
     )
     GET_ALL_CHILDREN_NUMBER = (
         "the number of all znodes below one",
+        "`UnsupportedError`",
         [(3, 6, 0)],
         {OpCode.GET_ALL_CHILDREN_NUMBER},
     )
-    WHO_AM_I = ("the list of one's own identities", [(3, 7, 0)], {OpCode.WHO_AM_I})
-    HARD_QUOTAS = ("a hard limit of a quota", [(3, 7, 0)])
+    WHO_AM_I = (
+        "the list of one's own identities",
+        "`UnsupportedError`",
+        [(3, 7, 0)],
+        {OpCode.WHO_AM_I},
+    )
+    HARD_QUOTAS = ("a hard limit of a quota", "`UnsupportedError`", [(3, 7, 0)])
 
     # The same request is answered differently.
-    WATCH_MODES_APART = ("a one-shot and a persistent watch on one path", [(3, 9, 0)])
+    WATCH_MODES_APART = (
+        "a one-shot and a persistent watch on one path",
+        "a watch ends those of other modes on its path; the client arms them again",
+        [(3, 9, 0)],
+    )
     """A watch no longer ends those of other modes on its path (ZOOKEEPER-4466), and each mode is
     removed on its own (ZOOKEEPER-4472)."""
-    EVENT_ZXIDS = ("the zxid in a watch event", [(3, 9, 0)])
+    EVENT_ZXIDS = ("the zxid in a watch event", "`WatchEvent.zxid` is -1", [(3, 9, 0)])
     """A watch event carries the zxid of the change, where it was -1 (ZOOKEEPER-4655)."""
-    EARLY_DECODING = ("no zxid for a request that cannot be decoded", [(3, 9, 0)])
+    EARLY_DECODING = (
+        "no zxid for a request that cannot be decoded",
+        "such a request takes a zxid, like a transaction that fails",
+        [(3, 9, 0)],
+    )
     """A request is decoded before it gets a zxid, except for transactions (ZOOKEEPER-4575)."""
-    CREATE2_IN_MULTI = ("the stat of a create2 in a transaction", [(3, 7, 2), (3, 8, 2), (3, 9, 0)])
+    CREATE2_IN_MULTI = (
+        "the stat of a create2 in a transaction",
+        "the answer has the path only; invalid create flags are a bad argument",
+        [(3, 7, 2), (3, 8, 2), (3, 9, 0)],
+    )
     """`CREATE2` in a transaction is answered with a stat, no longer like `CREATE`. Invalid create
     flags fail the whole transaction with a marshalling error (-5), where the operation failed with
     bad arguments (ZOOKEEPER-4026)."""
-    EXISTS_NEEDS_READ = ("a permission for exists", [(3, 8, 4), (3, 9, 2)])
+    EXISTS_NEEDS_READ = (
+        "a permission for exists",
+        "`exists` needs no permission",
+        [(3, 8, 4), (3, 9, 2)],
+    )
     """`EXISTS` needs READ on the znode, if there is one (ZOOKEEPER-2590)."""
-    EVENTS_NEED_READ = ("a permission for watch events", [(3, 8, 4), (3, 9, 2)])
+    EVENTS_NEED_READ = (
+        "a permission for watch events",
+        "watches report changes of znodes that the client may not read",
+        [(3, 8, 4), (3, 9, 2)],
+    )
     """Watch events are withheld from clients without READ on the znode that changed, or for its
     list of children on the parent. A one-shot watch is gone all the same (CVE-2024-23944,
     ZOOKEEPER-4799)."""
-    REARMED_EVENTS_NEED_READ = ("a permission for events that were missed", [(3, 9, 6)])
+    REARMED_EVENTS_NEED_READ = (
+        "a permission for events that were missed",
+        "after a reconnect, missed changes of such znodes are reported",
+        [(3, 9, 6)],
+    )
     """The same for missed events that `SET_WATCHES` reports, except deletions: the event is
     withheld, and the watch is not set."""
-    NO_LONE_CHECK = ("no check outside a transaction", [(3, 8, 5), (3, 9, 3)])
+    NO_LONE_CHECK = (
+        "no check outside a transaction",
+        "the server executes such a check; this client sends none",
+        [(3, 8, 5), (3, 9, 3)],
+    )
     """`CHECK` outside a transaction is answered with -6, and the connection is closed
     (ZOOKEEPER-2623)."""
-
-    IPV6_ACLS = ("an IPv6 address in an ACL", [(3, 9, 4)])
+    IPV6_ACLS = ("an IPv6 address in an ACL", "`InvalidACLError`", [(3, 9, 4)])
     """The scheme `ip` takes IPv6 addresses, which were an invalid ACL (ZOOKEEPER-4240)."""
 
-    def __init__(self, label: str, releases: list[Version], ops: Collection[OpCode] = ()) -> None:
+    # Only an ensemble shows it.
+    JOINING_KEEPS_COMMITS = (
+        "committed transactions that survive a server stopped while it joins",
+        "they may be lost on some servers, so that servers differ in what they show",
+        [(3, 8, 5), (3, 9, 2)],
+    )
+    """A server that is stopped while it joins, and then leads, keeps what was committed
+    (ZOOKEEPER-4643, 4646, 4785)."""
+
+    def __init__(
+        self, label: str, before: str, releases: list[Version], ops: Collection[OpCode] = ()
+    ) -> None:
         self.label = label
+        self.before = before
         self.releases: tuple[Version, ...] = tuple(releases)
         self.ops: frozenset[OpCode] = frozenset(ops)
 

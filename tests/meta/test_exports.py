@@ -41,7 +41,15 @@ NOT_EXPORTED = {
     "_client.view": {"OVERLOADED", "PAUSE"},
     "_client.watchdog.settings": {"EXIT_CODE", "LEAST_LIMIT", "QUICK_SWITCHES", "within"},
     "_recipes.election.campaign": {"TRANSITIONS"},
-    "_wire.versions": {"NOT_SERVING", "SRVR", "Version", "parse_version", "version_in"},
+    "_wire.versions": {
+        "NOT_SERVING",
+        "OLDEST",
+        "SRVR",
+        "TESTED",
+        "Version",
+        "parse_version",
+        "version_in",
+    },
     "_recipes.values.config.config": {"MAX_KEYS", "MAX_SIZE", "logger"},
     "_recipes.values.config.config_snapshot": {
         "HISTORY",

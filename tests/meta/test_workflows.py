@@ -45,7 +45,7 @@ def targets() -> set[str]:
 
 def test_there_is_something_to_look_at() -> None:
     assert {path.stem for path in WORKFLOWS} == {"ci", "docs", "release"}
-    assert PYTHONS == ["3.11", "3.12", "3.13"]
+    assert PYTHONS == ["3.11", "3.12", "3.13", "3.14"]
     assert {"demo", "test", "docs"} <= targets()
 
 

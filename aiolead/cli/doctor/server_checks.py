@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ... import _parsing
+from ...types import Feature
 from ..server_survey import Quorum, ServerAnswers, count_in
 from .findings import Finding, Level
 
@@ -19,10 +20,6 @@ CLOCKS_APART = 5.0
 """How far apart clocks may be without a warning, in seconds. Only ages depend on them."""
 FILES_USED = 0.8
 """What part of its file descriptors a server may use without a warning."""
-
-KEEPS_TRANSACTIONS = {(3, 8): 5, (3, 9): 2}
-"""The first patch release that does not lose committed transactions of a server that joins, for
-the minor versions that had been released before (ZOOKEEPER-4643, 4646, 4785)."""
 
 
 def judge_server(answers: ServerAnswers) -> Iterator[Finding]:
@@ -38,13 +35,13 @@ def judge_server(answers: ServerAnswers) -> Iterator[Finding]:
     yield Level.OK.finding("server", text, **details)
     if not version:
         return
-    major, minor, *patch = (_parsing.whole(part) for part in version.split("."))
+    major, minor, patch, *_ = (*map(_parsing.whole, version.split(".")), 0, 0)
     if (major, minor) < OLDEST:
         text = f"{server}: ZooKeeper {version} is too old"
         yield Level.FAIL.finding("server", text, "3.5 is the oldest that works", **details)
     elif answers.mode == "standalone":
         return  # it never joins an ensemble
-    elif (major, minor) < (3, 8) or (patch or [0])[0] < KEEPS_TRANSACTIONS.get((major, minor), 0):
+    elif not Feature.JOINING_KEEPS_COMMITS.is_in((major, minor, patch)):
         text = (
             f"{server}: ZooKeeper {version} may lose committed transactions when a server is "
             "stopped while it joins (ZOOKEEPER-4643, 4646, 4785)"
