@@ -11,6 +11,8 @@ REPORT ?= soak-report
 SECONDS ?= 60
 # Of the tests, at the same time.
 WORKERS ?= 2
+# Each that docs/reference/support.md calls tested, for `make zookeepers`.
+ZOOKEEPERS ?= 3.8.0 3.9.3 3.9.6
 SOURCES := aiolead _aiolead_pytest.py tests examples benchmarks docs/conf.py docs/_site noxfile.py
 # In the order of their names, so that the many small files of tests/unit are the last ones.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -30,7 +32,7 @@ test: zookeeper lint mypy ## The promises, in less than five minutes: style, typ
 
 test-all: peers lint types ## Everything else: each test on every event loop and server, peers, browsers, frameworks, the wheel.
 	$(PYTEST) --every-combination --durations 20 --durations-min 5
-	$(MAKE) aiozk wheel
+	$(MAKE) aiozk wheel every-zookeeper OTHERS=1
 
 lint: $(VENV)/.test ## Style, format, imports; spelling, prose and links of the pages.
 	$(BIN)/ruff check $(SOURCES)

@@ -118,6 +118,13 @@ def test_every_combination_is_met(suite: pytest.Pytester) -> None:
     assert run.ret == pytest.ExitCode.OK
 
 
+def test_real_servers_are_met_on_one_loop_each(suite: pytest.Pytester) -> None:
+    run = suite.runpytest("-p", "no:asyncio", "--real-servers", "-v")
+    run.assert_outcomes(passed=20 * 2, deselected=20 * (COMBINATIONS - 2) + len(BACKENDS) + 1)
+    for server in SERVERS[1:]:
+        assert run.stdout.str().count(f"-{server}-") == 20
+
+
 def test_a_combination_that_is_left_out_fails_the_run(suite: pytest.Pytester) -> None:
     left_out = "test_suite.py::test_a[trio-ensemble-7]"
     suite.makeconftest(

@@ -1,6 +1,6 @@
 """Which tests a run selects, and on which event loop and kind of server each of them runs.
 
-pytest runs whatever it is asked for, on every event loop and every kind of server. Two options
+pytest runs whatever it is asked for, on every event loop and every kind of server. Three options
 change that:
 
 * `--promises`, used by `make test`: every behaviour test meets one event loop and one kind of
@@ -8,6 +8,8 @@ change that:
   `ELSEWHERE` and `SAMPLED` list is left to `make test-all`.
 * `--every-combination`, used by `make test-all`: nothing is left out, and the run fails if a test
   has not met each combination of its event loops and servers.
+* `--real-servers`, used by `make every-zookeeper`: every test that can meet a real server meets
+  each kind of them, on one event loop, which a hash of its node id chooses.
 
 The choice depends on names alone: it is the same on every machine and in every process.
 """
@@ -184,6 +186,20 @@ def promised(items: Iterable[pytest.Item]) -> set[pytest.Item]:
     return {item for test, group in groups.items() for item in _chosen(test, group)}
 
 
+def on_real_servers(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """Those with real servers, each on one event loop."""
+    loops: dict[str, set[str]] = {}
+    found = [(Combination.of(item), item) for item in items if reaches_real_server(item)]
+    for each, _ in found:
+        loops.setdefault(each.test, set()).add(each.loop)
+    return {item for each, item in found if each.loop == _one_loop(each.test, loops[each.test])}
+
+
+def _one_loop(test: str, loops: set[str]) -> str:
+    known = [loop for loop in LOOPS if loop in loops] or [""]
+    return known[_number(test, "loop") % len(known)]
+
+
 def _is_elsewhere(test: str) -> bool:
     if any(test.startswith(each) for each in ELSEWHERE):
         return True
@@ -192,12 +208,9 @@ def _is_elsewhere(test: str) -> bool:
 
 
 def _chosen(test: str, group: list[tuple[Combination, pytest.Item]]) -> Iterator[pytest.Item]:
-    loops = [loop for loop in LOOPS if any(each.loop == loop for each, _ in group)] or [""]
-    if {"asyncio", "trio"} <= set(loops) and test.startswith(BOTH_LOOPS):
-        loops = ["asyncio", "trio"]
-    else:
-        loops = [loops[_number(test, "loop") % len(loops)]]
-    for loop in loops:
+    known = {each.loop for each, _ in group}
+    is_both = {"asyncio", "trio"} <= known and test.startswith(BOTH_LOOPS)
+    for loop in ("asyncio", "trio") if is_both else (_one_loop(test, known),):
         found = {each.server: item for each, item in group if each.loop == loop}
         real = [server for server in REAL_SERVERS if server in found]
         number = _number(test, loop)
@@ -224,6 +237,26 @@ def add_options(parser: pytest.Parser) -> None:
         action="store_true",
         help="fail if a test has not met each of its event loops and servers, as `make test-all`",
     )
+    group.addoption(
+        "--real-servers",
+        action="store_true",
+        help="only tests with real servers, each on one event loop, as `make every-zookeeper`",
+    )
+
+
+class RealServers:
+    """The plugin behind `--real-servers`."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        _select(config, items, on_real_servers(items))
+
+
+def _select(config: pytest.Config, items: list[pytest.Item], selected: set[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if item not in selected])
+    items[:] = [item for item in items if item in selected]
 
 
 class Promises:
@@ -244,9 +277,7 @@ class Promises:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        selected = promised(items)
-        config.hook.pytest_deselected(items=[item for item in items if item not in selected])
-        items[:] = [item for item in items if item in selected]
+        _select(config, items, promised(items))
 
 
 class EveryCombination:
@@ -311,5 +342,7 @@ def configure(config: pytest.Config) -> None:
     """Registers what the options ask for."""
     if config.getoption("promises"):
         config.pluginmanager.register(Promises(config.rootpath), "aiolead-promises")
+    if config.getoption("real_servers"):
+        config.pluginmanager.register(RealServers(), "aiolead-real-servers")
     if config.getoption("every_combination"):
         config.pluginmanager.register(EveryCombination(), "aiolead-every-combination")

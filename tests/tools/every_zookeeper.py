@@ -53,7 +53,7 @@ def run(one: Installation, environ: Mapping[str, str], arguments: list[str]) -> 
     """Pytest's exit status on this distribution, and how many tests had which outcome."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "real", f"--junitxml={report}"]
+        command = [sys.executable, "-m", "pytest", "-q", "--real-servers", f"--junitxml={report}"]
         status = subprocess.run(
             [*command, *(arguments or TIER)], cwd=ROOT, env=only(one, environ), check=False
         ).returncode
