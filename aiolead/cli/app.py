@@ -25,10 +25,12 @@ from .elect import elect
 from .ensemble import ensemble
 from .environment import variable
 from .exits import CommandError, complaint
+from .herd import herd
 from .lock import lock
 from .observe import observe
 from .options import BASIC_OPTIONS, COMMON_OPTIONS
 from .output import Reporter, flush_output, give_up_output, has_lost_terminal, prepare
+from .rehearse import rehearse
 from .run import run
 from .server import server
 from .top import top
@@ -73,6 +75,7 @@ _COMMANDS: tuple[tuple[Group, Callable[..., Any], str], ...] = (
     (SERVERS, bench, "bench [OPTIONS] [PATH]"),
     (OTHERS, server, "server [OPTIONS]"),
     (OTHERS, demo, "demo [OPTIONS]"),
+    (OTHERS, herd, "herd [OPTIONS]"),
     (OTHERS, completion, "completion SHELL"),
 )
 
@@ -90,6 +93,9 @@ for _group, _command, _usage in _COMMANDS:
     app.command(
         _command, name=_usage.partition(" ")[0], group=_group, usage=f"Usage: aiolead {_usage}"
     )
+app["ensemble"].command(
+    rehearse, name="rehearse", usage="Usage: aiolead ensemble rehearse [OPTIONS]"
+)
 
 
 def dispatch(arguments: Sequence[str]) -> int:

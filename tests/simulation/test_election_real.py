@@ -8,8 +8,11 @@ Where more are to vote, each is frozen as soon as it looks for a leader; then al
 
 from __future__ import annotations
 
+import json
 import random
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -67,7 +70,30 @@ class Trials:
                 plan = plan_sync(self._disks[name].zxid, best.in_memory, best.zxid)
                 said = _synchronised(_log(server, self._marks[name]))
                 assert said == (plan.kind, plan.zxid), self._disks
+        self._check_the_command(expected)
         return expected
+
+    def _check_the_command(self, leader: int) -> None:
+        """`aiolead ensemble rehearse` says what the servers' logs say."""
+        arguments = ["--servers", str(len(self.members))]
+        arguments += ["--down", ",".join(str(each) for each in self.members.keys() - self._up)]
+        epochs = [self._disks[n].epoch if n in self._disks else 0 for n in self.members]
+        arguments += ["--epochs", ",".join(map(str, epochs))]
+        for name in self.members:
+            disk = self._disks.get(name)
+            zxids = [] if disk is None else [*disk.in_memory] or [*filter(None, [disk.zxid])]
+            log = ",".join(f"{zxid >> 32}.{zxid & 0xFFFF_FFFF}" for zxid in zxids)
+            arguments += ["--log", f"{name}={log}"]
+        command = [sys.executable, "-m", "aiolead", "ensemble", "rehearse", "--json", *arguments]
+        output = subprocess.run(command, capture_output=True, check=True).stdout
+        value = json.loads(output)
+        assert value["leaders"] == [leader]
+        told = {each["server"]: each for each in value["synchronisation"]}
+        for name, server in self._up.items():
+            if name != leader:
+                kind, zxid = _synchronised(_log(server, self._marks[name]))
+                assert told[name]["by"].split("+")[0] == kind.name, (command, self._disks)
+                assert told[name]["zxid"] == f"{zxid >> 32}.{zxid & 0xFFFF_FFFF}"
 
     def elect_all(self) -> int:
         """Has all servers elect, who begin to look at the same time; returns who was elected."""

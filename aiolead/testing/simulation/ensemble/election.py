@@ -164,6 +164,14 @@ class Election:
         """The server that was elected; None while this one is LOOKING."""
         return None if self.role is Role.LOOKING else self.vote.leader
 
+    @property
+    def votes(self) -> int:
+        """How many servers this one knows to have its vote, itself included if it votes."""
+        ours = Notification(self.vote, self.round, Role.LOOKING)
+        cast = sum(_agree(ours, other) for other in self._cast.values())
+        settled = sum(other.vote.leader == self.vote.leader for other in self._settled.values())
+        return max(cast, settled)
+
     def look(self, now: float, *, epoch: int, zxid: int) -> list[Letter]:
         """Starts an election, and gives up one that is going on.
 

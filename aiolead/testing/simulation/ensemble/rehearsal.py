@@ -3,20 +3,46 @@
     outcome = rehearse({1: (4, 0x400000009), 2: (4, 0x400000011), 3: (4, 0x400000009)})
     assert outcome.leader == 2
 
-All servers look for a leader from the same moment on, over links that lose nothing.
+Servers look for a leader from the same moment on unless told otherwise, over links that lose
+nothing. Each vote and each change of mind is a `Step`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
-from .election import Election, Letter, Role
+from .election import Election, Letter, Role, Vote
 
-__all__ = ["Rehearsal", "rehearse"]
+__all__ = ["Rehearsal", "Step", "rehearse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A server has voted, changed its mind, joined another round, or decided.
+
+    Attributes:
+        at: when, in seconds.
+        server: which server.
+        round: the round of its vote.
+        role: its role now.
+        vote: its vote now.
+        before: its vote in this round before; None if it had none.
+        sender: the server whose notification made it do so; None if time did.
+        votes: how many servers it knows to have that vote, itself included.
+    """
+
+    at: float
+    server: int
+    round: int
+    role: Role
+    vote: Vote
+    before: Vote | None
+    sender: int | None
+    votes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +54,16 @@ class Rehearsal:
         seconds: when the last server had decided.
         notifications: how many were sent from one server to another.
         course: what happened, in order: when, in seconds, and a sentence.
+        steps: the same in full.
+        roles: the role of each server at the end, and its leader.
     """
 
     leader: int | None
     seconds: float
     notifications: int
     course: tuple[tuple[float, str], ...]
+    steps: tuple[Step, ...] = ()
+    roles: Mapping[int, tuple[Role, int | None]] = field(default_factory=dict)
 
 
 def rehearse(
@@ -42,6 +72,8 @@ def rehearse(
     voters: Iterable[int] | None = None,
     delay: float = 0.001,
     patience: float = 10.0,
+    starts: Mapping[int, float] | None = None,
+    parts: Iterable[Iterable[int]] | None = None,
 ) -> Rehearsal:
     """Lets servers elect a leader.
 
@@ -50,13 +82,14 @@ def rehearse(
         voters: all servers that vote, up or not. By default those that are up.
         delay: how long a notification is on its way, in seconds.
         patience: when to give up, in seconds. Where there is a majority, it decides long before.
+        starts: when servers start, in seconds; those that are left out start at once.
+        parts: the parts of a network that is partitioned, each as its servers; by default it is
+            whole. A server that is in no part reaches nobody.
 
     Returns:
         How it went.
     """
-    stage = _Stage(logs, logs if voters is None else voters, delay)
-    for server, (epoch, zxid) in sorted(logs.items()):
-        stage.act(server, stage.elections[server].look(0.0, epoch=epoch, zxid=zxid))
+    stage = _Stage(logs, logs if voters is None else voters, delay, starts or {}, parts)
     while stage.due <= patience:
         stage.step()
     leaders = {election.leader for election in stage.elections.values()}
@@ -65,15 +98,34 @@ def rehearse(
         seconds=stage.now,
         notifications=stage.sent,
         course=tuple(stage.course),
+        steps=tuple(stage.steps),
+        roles={each.server: (each.role, each.leader) for each in stage.elections.values()},
     )
 
 
 class _Stage:
     """The servers of a rehearsal, and what is on its way between them."""
 
-    def __init__(self, servers: Iterable[int], voters: Iterable[int], delay: float) -> None:
+    def __init__(
+        self,
+        logs: Mapping[int, tuple[int, int]],
+        voters: Iterable[int],
+        delay: float,
+        starts: Mapping[int, float],
+        parts: Iterable[Iterable[int]] | None,
+    ) -> None:
         members = frozenset(voters)
-        self.elections = {server: Election(server, members) for server in sorted(servers)}
+        self.elections = {server: Election(server, members) for server in sorted(logs)}
+        self.steps: list[Step] = []
+        self._logs = logs
+        self._waiting = sorted((starts.get(server, 0.0), server) for server in logs)
+        self._up = {server for at, server in self._waiting if at == 0.0}
+        part_of = {} if parts is None else {each: n for n, one in enumerate(parts) for each in one}
+        # A server of no part has one of its own.
+        self._part_of = {
+            each: 0 if parts is None else part_of.get(each, -each - 1) for each in logs
+        }
+        self._votes: dict[int, tuple[int, Role, Vote]] = {}
         self.course: list[tuple[float, str]] = []
         self.now = 0.0
         self.sent = 0
@@ -86,35 +138,69 @@ class _Stage:
     def due(self) -> float:
         """When something happens next; infinity once everything is over."""
         arrival = self._letters[0][0] if self._letters else inf
-        return min(arrival, self._deadline()[0])
+        start = self._waiting[0][0] if self._waiting else inf
+        return min(arrival, self._deadline()[0], start)
 
     def step(self) -> None:
         deadline, server = self._deadline()
-        if self._letters and self._letters[0][0] <= deadline:
+        if self._waiting and self._waiting[0][0] <= self.due:
+            self._start(*self._waiting.pop(0))
+        elif self._letters and self._letters[0][0] <= deadline:
             self.now, _, sender, letter = heappop(self._letters)
             election = self.elections[letter.to]
-            self.act(letter.to, election.receive(self.now, sender, letter.notification))
+            self.act(letter.to, election.receive(self.now, sender, letter.notification), sender)
         else:
             self.now = deadline
             self.act(server, self.elections[server].time_passed(self.now))
 
-    def act(self, server: int, letters: Iterable[Letter]) -> None:
+    def _start(self, at: float, server: int) -> None:
+        """Starts a server, which connects to the others; they repeat what they said last."""
+        self.now = at
+        self._up.add(server)
+        epoch, zxid = self._logs[server]
+        self.act(server, self.elections[server].look(at, epoch=epoch, zxid=zxid))
+        for peer in sorted(self._up - {server}):
+            said = self.elections[peer].last_sent(server)
+            if said is not None and at > 0:
+                self._post(peer, Letter(server, said))
+
+    def _post(self, server: int, letter: Letter) -> None:
+        if letter.to in self._up and self._part_of[server] == self._part_of[letter.to]:
+            entry = (self.now + self._delay, next(self._order), server, letter)
+            heappush(self._letters, entry)
+
+    def act(self, server: int, letters: Iterable[Letter], sender: int | None = None) -> None:
         """Sends a server's letters and notes what it thinks now."""
+        self._note(self.elections[server], sender)
         for letter in letters:
             self.sent += 1
-            if letter.to in self.elections:
-                entry = (self.now + self._delay, next(self._order), server, letter)
-                heappush(self._letters, entry)
+            self._post(server, letter)
         said = _describe(self.elections[server])
         if self._said.get(server) != said:
             self._said[server] = said
             self.course.append((self.now, said))
 
+    def _note(self, election: Election, sender: int | None) -> None:
+        server, now = election.server, (election.round, election.role, election.vote)
+        before = self._votes.get(server)
+        if before == now:
+            return
+        self._votes[server] = now
+        same_round = before is not None and before[0] == election.round
+        self.steps.append(
+            Step(
+                *(self.now, server, election.round, election.role, election.vote),
+                before=before[2] if before is not None and same_round else None,
+                sender=sender,
+                votes=election.votes,
+            )
+        )
+
     def _deadline(self) -> tuple[float, int]:
         waiting = [
             (election.deadline, server)
             for server, election in self.elections.items()
-            if election.deadline is not None
+            if election.deadline is not None and server in self._up
         ]
         return min(waiting, default=(inf, 0))
 

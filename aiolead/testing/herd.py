@@ -1,0 +1,293 @@
+"""The herd effect, measured: an election by watching the parent, and by watching the predecessor.
+
+Contenders with a session each stand in a queue; the leader leaves, and the traffic between the
+server and everybody is counted until nothing more is sent. In the election that watches the parent,
+every departure wakes all contenders, and each lists all of them. It exists here alone, as the
+example of how not to do it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import struct
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import ByteStream
+
+from .. import Client, CreateMode, Election, connect
+from . import Hooks
+from .embedded import EmbeddedServer
+
+__all__ = ["WAYS", "Result", "Traffic", "measure", "on_embedded", "plot"]
+
+PATH = "/herd/election"
+QUIET = 0.15
+"""Seconds without a frame after which a hand-over is over."""
+
+EVENT, PING = -1, -2
+"""Numbers of frames that answer no request."""
+
+
+# --- two ways to elect ---------------------------------------------------------------------------
+
+Held = Callable[[], Awaitable[None]]
+Elect = Callable[[Client, anyio.Event, Held], Awaitable[None]]
+
+
+async def by_predecessor(client: Client, begin: anyio.Event, held: Held) -> None:
+    """Elect as the library does."""
+    async with Election(client, PATH, identity="host-1").leadership():
+        await begin.wait()
+        await held()
+
+
+async def by_parent(client: Client, begin: anyio.Event, held: Held) -> None:
+    """Elect by watching the parent: every arrival and departure makes everybody look again.
+
+    Nobody looks before all are there: their arrival alone would take hours.
+    """
+    # Named as by the library, so that listings are of the same length.
+    prefix = f"{PATH}/{client.session_id & (1 << 64) - 1:016x}-1-latch-"
+    mode = CreateMode.EPHEMERAL_SEQUENTIAL
+    created = await client.create(prefix, b"host-1", mode=mode)
+    own = created.path.rpartition("/")[2]
+    await begin.wait()
+    while True:
+        watch = client.backend.make_watch()
+        line = await client.get_children(PATH, watch=watch)
+        if min(line, key=lambda name: name[-10:]) == own:
+            break
+        await watch.wait()
+    watch.close()
+    await held()
+    await client.delete(created.path)
+
+
+WAYS: dict[str, Elect] = {"parent": by_parent, "predecessor": by_predecessor}
+
+
+# --- counting ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The traffic between a server and its clients, without pings.
+
+    Attributes:
+        events: notifications of watches.
+        requests: how many.
+        bytes_in: to the server.
+        bytes_out: from the server, events included.
+    """
+
+    events: int = 0
+    requests: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+    def __sub__(self, other: Traffic) -> Traffic:
+        return Traffic(
+            self.events - other.events,
+            self.requests - other.requests,
+            self.bytes_in - other.bytes_in,
+            self.bytes_out - other.bytes_out,
+        )
+
+
+class Meter:
+    """Counts the frames of any number of connections."""
+
+    def __init__(self) -> None:
+        self._events = self._requests = self._bytes_in = self._bytes_out = 0
+        self._unanswered = 0
+        self.woken: set[int] = set()
+        """The clients that were notified of something, by their numbers."""
+        self.last_frame = time.monotonic()
+
+    @property
+    def traffic(self) -> Traffic:
+        return Traffic(self._events, self._requests, self._bytes_in, self._bytes_out)
+
+    def request(self, xid: int, size: int) -> None:
+        if xid != PING:
+            self.last_frame = time.monotonic()
+            self._requests += 1
+            self._unanswered += 1
+            self._bytes_in += size
+
+    def answer(self, client: int, xid: int, size: int) -> None:
+        if xid != PING:
+            if xid == EVENT:
+                self.woken.add(client)
+            self.last_frame = time.monotonic()
+            self._events += xid == EVENT
+            self._unanswered -= xid != EVENT
+            self._bytes_out += size
+
+    async def quiet(self) -> None:
+        """Wait until all is answered, and nothing was sent for a while."""
+        left = QUIET
+        while left > 0 or self._unanswered:
+            await anyio.sleep(max(left, QUIET / 10))
+            left = self.last_frame + QUIET - time.monotonic()
+
+
+class Frames:
+    """Cuts a stream of bytes into frames: the number in each, and its size with its length."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, int]]:
+        self._rest += data
+        while len(self._rest) >= 8:
+            length, xid = struct.unpack_from(">ii", self._rest)
+            if len(self._rest) < 4 + length:
+                return
+            self._rest = self._rest[4 + length :]
+            yield xid, 4 + length
+
+
+class MeteredStream(ByteStream):
+    """A connection whose frames a meter counts."""
+
+    def __init__(self, inner: ByteStream, meter: Meter, client: int) -> None:
+        self._inner = inner
+        self._client = client
+        self._meter = meter
+        self._there, self._back = Frames(), Frames()
+
+    async def send(self, item: bytes) -> None:
+        for xid, size in self._there.feed(bytes(item)):
+            self._meter.request(xid, size)
+        await self._inner.send(item)
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        data = await self._inner.receive(max_bytes)
+        for xid, size in self._back.feed(data):
+            self._meter.answer(self._client, xid, size)
+        return data
+
+    async def send_eof(self) -> None:
+        await self._inner.send_eof()
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+# --- one measurement -----------------------------------------------------------------------------
+
+Dial = Callable[[str, int], Awaitable[ByteStream]]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The cost of one hand-over.
+
+    Attributes:
+        way: how it is elected.
+        contenders: how many are in line, with the leader.
+        woken: how many other clients are notified.
+        traffic: until nothing more is sent.
+        seconds: from the departure to the next leader's first moment, the median of several.
+    """
+
+    way: str
+    contenders: int
+    woken: int
+    traffic: Traffic
+    seconds: float
+
+
+async def measure(way: str, contenders: int, hosts: str, dial: Dial) -> Result:
+    """Let leaders leave, one after the other. The first departure is counted, three are timed."""
+    meter = Meter()
+    numbers = itertools.count()
+
+    async def metered(host: str, port: int) -> ByteStream:
+        # Clients connect one after the other.
+        return MeteredStream(await dial(host, port), meter, next(numbers))
+
+    begin = anyio.Event()
+    leaving = [anyio.Event() for _ in range(contenders)]
+    led = [anyio.Event() for _ in range(contenders)]
+    led_at: list[float] = []
+
+    async def contend(client: Client, number: int) -> None:
+        async def held() -> None:
+            led_at.append(time.perf_counter())
+            led[number].set()
+            await leaving[number].wait()
+
+        await WAYS[way](client, begin, held)
+
+    async with AsyncExitStack() as stack:
+        connections = [
+            connect(hosts, hooks=Hooks(dial=metered), session_timeout=40.0)
+            for _ in range(contenders)
+        ]
+        clients = [await stack.enter_async_context(each) for each in connections]
+        await clients[0].ensure_path(PATH)
+        async with anyio.create_task_group() as tasks:
+            for number, client in enumerate(clients):
+                tasks.start_soon(contend, client, number)
+                # One behind the other, so that we know who is next.
+                there = 0
+                while there <= number:
+                    await anyio.lowlevel.checkpoint()
+                    stat = await clients[0].exists(PATH)
+                    there = 0 if stat is None else stat.num_children
+            begin.set()
+            await meter.quiet()
+            traffic: list[Traffic] = []
+            woken: list[int] = []
+            seconds: list[float] = []
+            for number in range(min(3, contenders - 1)):
+                before, start = meter.traffic, time.perf_counter()
+                meter.woken.clear()
+                leaving[number].set()
+                await led[number + 1].wait()
+                await meter.quiet()
+                traffic.append(meter.traffic - before)
+                woken.append(len(meter.woken - {number}))
+                seconds.append(led_at[-1] - start)
+            tasks.cancel_scope.cancel()
+    return Result(way, contenders, woken[0], traffic[0], statistics.median(seconds))
+
+
+async def on_embedded(way: str, contenders: int) -> Result:
+    async with EmbeddedServer(tick_time=3) as server:
+
+        async def dial(_host: str, _port: int) -> ByteStream:
+            return await server.connect_stream()
+
+        return await measure(way, contenders, "127.0.0.1:1", dial)
+
+
+def plot(results: Sequence[Result], file: Path) -> None:
+    """Draw a picture; raises `ImportError` without matplotlib."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for way in WAYS:
+        mine = [result for result in results if result.way == way]
+        sizes = [result.contenders for result in mine]
+        label = f"watching the {way}"
+        left.plot(sizes, [each.traffic.events for each in mine], marker="o", label=label)
+        right.plot(sizes, [each.traffic.bytes_out for each in mine], marker="o", label=label)
+    for axes, title in ((left, "notifications"), (right, "bytes from the server")):
+        axes.set(xscale="log", yscale="log", title=f"{title} per hand-over", xlabel="contenders")
+        axes.grid(visible=True, alpha=0.3)
+    left.legend()
+    # Texts as texts make it small, and the rest is the same each time.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "herd"}):
+        figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)

@@ -1,0 +1,43 @@
+"""`aiolead herd`: what a departure costs, by the znode that is watched."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from support.cli import Run, objects
+
+
+def test_everybody_wakes_or_one(run: Run) -> None:
+    code, out, err = run("herd", "--sizes", "2", "--sizes", "12", "--json")
+    assert (code, err) == (0, [])
+    woken = {(one["watching"], one["contenders"]): one["woken"] for one in objects(out)}
+    assert woken["parent", 12] == 11
+    assert woken["parent", 2] == 1
+    # Its successor, and the one behind that, which looks ahead.
+    assert woken["predecessor", 2] == 1
+    assert woken["predecessor", 12] == 2
+    assert all(one["next_leader_after"] > 0 for one in objects(out))
+
+
+def test_a_table_and_bars(run: Run) -> None:
+    code, out, _ = run("herd", "--sizes", "8")
+    assert code == 0
+    assert out[0].split()[:2] == ["contenders", "watching"]
+    (parent, predecessor) = out[-2:]
+    assert parent.split()[:2] == ["8", "parent"]
+    assert parent.count("#") > predecessor.count("#") > 0
+
+
+def test_a_picture(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "herd.svg"
+    code, _, err = run("herd", "--sizes", "2", "--sizes", "4", "--picture", str(file))
+    if find_spec("matplotlib") is None:
+        assert (code, err) == (2, ["aiolead: --picture: needs matplotlib: pip install matplotlib"])
+    else:
+        assert file.read_text().startswith("<?xml")
+
+
+def test_a_herd_of_one_is_none(run: Run) -> None:
+    code, _, err = run("herd", "--sizes", "1")
+    assert (code, err) == (2, ["aiolead: --sizes: must be 2 to 1000, not 1"])
