@@ -193,7 +193,7 @@ class Result:
 
     Attributes:
         way: how it is elected.
-        contenders: how many are in line, with the leader.
+        contenders: how many contend, with the leader.
         woken: how many other clients are notified.
         traffic: until nothing more is sent.
         seconds: from the departure to the next leader's first moment, the median of several.
