@@ -64,7 +64,7 @@ docs: $(VENV)/.dev ## Builds the site from the pages and the docstrings, into bu
 
 picture: $(VENV)/.dev ## Draws anew what the demo shows, docs/pictures/demo.svg, and the dashboard, docs/pictures/dashboard.png.
 	$(BIN)/python docs/_site/demo_picture.py docs/pictures/demo.svg
-	$(BIN)/python docs/_site/dashboard_picture.py docs/pictures/dashboard.png
+	$(BIN)/python docs/_site/dashboard_picture.py docs/pictures/dashboard.png docs/pictures/dashboard-path.png
 
 zookeeper: $(VENV)/.test ## Sees to it that there is a real ZooKeeper, or says how to get one.
 	tests/tools/install-zookeeper $(BIN)/python

@@ -125,6 +125,16 @@ class Scene:
         new = max(0, min(self._count - number, len(self._events)))
         return list(islice(self._events, len(self._events) - new, None))
 
+    @property
+    def seen_at(self) -> float | None:
+        """When the servers were last known to know no more than what is here."""
+        return self._seen_at
+
+    @property
+    def silent_sessions(self) -> frozenset[int]:
+        """The owners of contenders whose sessions have no connection."""
+        return frozenset(self._silent)
+
     def connection_of(self, contender: QueuedContender) -> OwnerConnection:
         return self.connection_of_session(contender.stat.ephemeral_owner if contender.stat else 0)
 

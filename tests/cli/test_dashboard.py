@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from http.client import HTTPConnection
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+import anyio
 import pytest
 from support.cli import WITHIN, outcome
 from support.raw_client import RawClient
@@ -20,14 +21,18 @@ from support.serving import EPHEMERAL_SEQUENTIAL, Served, served
 from aiolead import ACL
 from aiolead.cli.dashboard.connections import MOST_ADMITTED, MOST_UNAUTHENTICATED
 from aiolead.cli.dashboard.doors import Doors, host_of, is_loopback
-from aiolead.cli.dashboard.state import MOST_LINES, MOST_TERMS, MOST_WAITING, as_state
+from aiolead.cli.dashboard.state import MOST_QUEUES, MOST_TERMS, MOST_WAITING
+from aiolead.cli.dashboard.state import detail as detail_as_value
+from aiolead.cli.dashboard.state import queue as queue_as_value
+from aiolead.cli.dashboard.state_stream import StateStream
 from aiolead.cli.scene import Scene
 from aiolead.errors import NodeExistsError
 from aiolead.model import Permission, SessionState, Stat
 
 TOKEN = "a-token-of-some-length+/="
 ELECTED = "/jobs/one/_c_x-latch-"
-PAGES = ("/", "/dashboard.css", "/dashboard.js", "/timeline.js", "/icon.svg", "/state")
+SCRIPTS = tuple(f"/{name}.js" for name in ("dashboard", "detail", "elements", "table", "timeline"))
+PAGES = ("/", "/dashboard.css", *SCRIPTS, "/icon.svg", "/state")
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +46,7 @@ def open_one() -> Iterator[Served]:
 def locked() -> Iterator[Served]:
     """One that answers whoever reaches it, and knows the token."""
     env = {"AIOLEAD_DASHBOARD_TOKEN": TOKEN}
-    with served("--listen", "0.0.0.0:0", "--backend", "trio", **env) as one:
+    with served("--listen", "0.0.0.0:0", **env) as one:
         yield one
 
 
@@ -107,7 +112,7 @@ def test_whoever_knows_the_token_gets_in(locked: Served) -> None:
     # The address that has the token is left at once, and its cookie does not have it.
     assert (response.status, response.headers["Location"], body) == (303, "./", b"")
     cookie, *attributes = response.headers["Set-Cookie"].split("; ")
-    assert attributes == ["HttpOnly", "SameSite=Lax"]
+    assert attributes == ["HttpOnly", "SameSite=lax"]
     assert "token" not in cookie
     assert locked.status("/state", Cookie=f"other=1; {cookie}") == 200
     for wrong in (cookie[:-1], cookie.replace("=", "x=", 1), "a=\xff", f"{cookie.split('=')[0]}="):
@@ -156,6 +161,7 @@ def test_names_and_addresses_of_hosts() -> None:
         (["relative"], "relative"),
         (["--leaders", "0"], "--leaders"),
         (["--max-znodes", "0"], "--max-znodes"),
+        (["--backend", "trio"], "--backend: the dashboard's web server runs on asyncio alone"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: list[str], complaint: str) -> None:
@@ -250,12 +256,19 @@ def test_what_is_no_request_is_no_harm(open_one: Served, nonsense: bytes) -> Non
 
 
 class Listener:
-    """Reads server-sent events."""
+    """Reads server-sent events, and puts the changes together, as the page does.
+
+    Attributes:
+        state: everything by now.
+        sizes: how many bytes each event had.
+    """
 
     def __init__(self, port: int, **headers: str) -> None:
         self._connection = HTTPConnection("127.0.0.1", port, timeout=WITHIN)
         self._connection.request("GET", "/events", headers=headers)
         self.response = self._connection.getresponse()
+        self.state: dict[str, Any] = {}
+        self.sizes: list[int] = []
 
     def __enter__(self) -> Self:
         return self
@@ -271,35 +284,58 @@ class Listener:
             fields[name] = value
         return fields.get("event", ""), fields.get("data", "")
 
-    def whole(self) -> dict[str, Any]:
-        """The next state that is current."""
+    def take(self) -> str:
+        """Takes the next event; its name."""
+        name, data = self.event()
+        if name not in ("snapshot", "change"):
+            return name
+        self.sizes.append(len(data))
+        news = json.loads(data)
+        state = {} if name == "snapshot" else self.state
+        queues = {key: state.get("queues", {})[key] for key in state.get("queues", {})}
+        for key in news.pop("gone", ()):
+            queues.pop(key, None)
+        queues |= {each["key"]: each for each in news.pop("queues", ())}
+        events = [*state.get("events", ()), *news.pop("events", ())]
+        self.state = {**state, **news, "queues": queues, "events": events}
+        return name
+
+    def until(self, condition: Callable[[dict[str, Any]], Any]) -> Any:
+        """Waits for a state that is current and for which the condition holds; what that gives."""
         while True:
-            name, data = self.event()
-            if name == "state" and (state := json.loads(data))["is_current"]:
-                return state  # type: ignore[no-any-return]
+            is_current = self.state and self.state["session"]["is_current"]
+            if is_current and (found := condition(self.state)):
+                return found
+            self.take()
 
-    def state(self, path: str) -> dict[str, Any]:
-        """A line of the next state that is current."""
-        return next((line for line in self.whole()["lines"] if line["path"] == path), {})
+    def queue(self, path: str) -> dict[str, Any]:
+        return next((each for each in self.state["queues"].values() if each["path"] == path), {})
 
-    def until_unreadable(self, paths: list[str]) -> None:
-        """Waits until those are the znodes that may not be read."""
-        while self.whole()["unreadable"] != paths:
-            pass
+    def until_held(self, path: str, holder: str | None) -> dict[str, Any]:
+        """The queue, once that one holds; None if nobody does any more."""
 
-    def until(self, path: str, holder: str | None) -> dict[str, Any]:
-        """The line, once that one holds."""
-        while True:
-            line = self.state(path)
-            if [one["name"] for one in line.get("holders", ())] == [holder] * (holder is not None):
-                return line
+        def holds(_: object) -> dict[str, Any] | None:
+            queue = self.queue(path)
+            names = [one["name"] for one in queue.get("holders", ())]
+            return queue if queue and names == [holder] * (holder is not None) else None
+
+        found: dict[str, Any] = self.until(holds)
+        return found
+
+
+def detail_of(one: Served, key: str) -> dict[str, Any]:
+    response, body = one.ask(f"/queue?key={key}", Authorization=f"Bearer {TOKEN}")
+    assert response.status == 200
+    found: dict[str, Any] = json.loads(body)
+    return found
 
 
 @pytest.mark.parametrize("name", ["open_one", "locked"])
 def test_a_leader_changes(request: pytest.FixtureRequest, name: str) -> None:
     one: Served = request.getfixturevalue(name)
     with Listener(one.port, Authorization=f"Bearer {TOKEN}") as listener:
-        assert listener.response.headers["Content-Type"] == "text/event-stream"
+        content_type = listener.response.headers["Content-Type"]
+        assert content_type == "text/event-stream; charset=utf-8"
         assert listener.event() == ("", "")  # how soon to try again
         with (
             RawClient(one.zookeeper.connect_string) as anna,
@@ -308,24 +344,30 @@ def test_a_leader_changes(request: pytest.FixtureRequest, name: str) -> None:
             anna.create("/jobs")
             anna.create("/jobs/one")
             path = anna.create(ELECTED, b"anna", flags=EPHEMERAL_SEQUENTIAL)
-            listener.until("/jobs/one", "anna")
+            queue = listener.until_held("/jobs/one", "anna")
+            assert (queue["type"], queue["state"], queue["contenders"]) == ("election", "held", 1)
             ben.create(ELECTED, b"ben\x1b[31m\xe2\x80\xae", flags=EPHEMERAL_SEQUENTIAL)
-            while not (line := listener.until("/jobs/one", "anna"))["waiting"]:
-                pass
-            assert [who["name"] for who in line["waiting"]] == ["ben\\x1b[31m\\u202e"]
+            listener.until(lambda _: listener.queue("/jobs/one")["contenders"] == 2)
+            detail = detail_of(one, queue["key"])
+            assert [who["name"] for who in detail["waiting"]] == ["ben\\x1b[31m\\u202e"]
             anna.delete(path)
-            line = listener.until("/jobs/one", "ben\\x1b[31m\\u202e")
-            assert line["kind"] == "election"
-            first, second = line["terms"]
+            queue = listener.until_held("/jobs/one", "ben\\x1b[31m\\u202e")
+            detail = detail_of(one, queue["key"])
+            first, second = detail["terms"]
             assert (first["name"], second["ended"]) == ("anna", None)
             assert second["gap"] >= 0
-            assert first["ended"] == second["began"] - second["gap"]
+            assert first["ended"] == pytest.approx(second["began"] - second["gap"], abs=0.002)
             assert isinstance(second["token"], str)
-        line = listener.until("/jobs/one", None)
-        assert line["vacant_since"] >= second["began"]
+            assert [each["path"] for each in detail["events"]] == ["/jobs/one"] * 3
+            assert sum(count for _, count in queue["handovers"]) == 2
+        queue = listener.until_held("/jobs/one", None)
+        assert queue["vacant_since"] >= second["began"]
+        assert queue["state"] == "vacant"
         state = json.loads(one.ask("/state", Authorization=f"Bearer {TOKEN}")[1])
-        assert state["happenings"][0]["what"] == "vacant"
-        assert state["ensemble"]["servers"][0]["role"] == "standalone"
+        assert state["events"][-1]["what"] == "vacant"
+        (server,) = listener.until(lambda state: state["servers"])["all"]
+        assert (server["role"], server["state"]) == ("standalone", "serving")
+        assert one.status("/queue?key=none", Authorization=f"Bearer {TOKEN}") == 404
 
 
 def test_what_may_not_be_read_is_told(locked: Served) -> None:
@@ -334,18 +376,19 @@ def test_what_may_not_be_read_is_told(locked: Served) -> None:
         RawClient(locked.zookeeper.connect_string) as raw,
     ):
         raw.create("/closed", acl=(ACL.world(Permission.DELETE),))
-        listener.until_unreadable(["/closed"])
+        listener.until(lambda state: state["unreadable"]["paths"] == ["/closed"])
         raw.delete("/closed")
-        listener.until_unreadable([])
+        listener.until(lambda state: state["unreadable"]["paths"] == [])
 
 
 def test_a_link_that_is_lost_is_told_and_it_ends_well_all_the_same() -> None:
     with served("--listen", "127.0.0.1:0") as one, Listener(one.port) as listener:
-        listener.state("/")
+        listener.until(lambda state: True)
         one.zookeeper.stop()
-        while (event := listener.event())[0] != "state" or '"suspended"' not in event[1]:
-            pass
-        assert not json.loads(event[1])["is_current"]
+        while not listener.state or listener.state["session"]["state"] != "suspended":
+            listener.take()
+        assert not listener.state["session"]["is_current"]
+        assert listener.state["session"]["as_of"] <= listener.state["now"]
         one.command.signal(signal.SIGTERM)
         assert one.command.finish() == 0
         assert one.command.err.rest() == []
@@ -383,7 +426,7 @@ def test_half_open_connections_lock_nobody_out(request: pytest.FixtureRequest, n
         RawClient(one.zookeeper.connect_string) as raw,
         ExitStack() as links,
     ):
-        before.state("/jobs")
+        before.until(lambda _: True)
         for n in range(FLOOD):
             link = links.enter_context(socket.create_connection(("127.0.0.1", one.port), WITHIN))
             with suppress(ConnectionError):  # it may have been dropped by now
@@ -396,8 +439,8 @@ def test_half_open_connections_lock_nobody_out(request: pytest.FixtureRequest, n
                     raw.create(each)
             raw.create(f"{path}/_c_x-latch-", b"anna", flags=EPHEMERAL_SEQUENTIAL)
             # Neither who came later nor who was there before has lost anything.
-            after.until(path, "anna")
-            before.until(path, "anna")
+            after.until_held(path, "anna")
+            before.until_held(path, "anna")
 
 
 def test_a_flood_that_goes_on_locks_nobody_out(locked: Served) -> None:
@@ -453,7 +496,7 @@ def test_who_is_idle_makes_room_and_who_is_answered_does_not(locked: Served) -> 
         assert body == b"There are too many connections.\n"
         assert locked.status("/state") == 401  # without the token that is not even told
         assert listeners[0].event() == ("", "")
-        listeners[0].whole()
+        assert listeners[0].until(lambda _: True)
     while locked.status("/state", **KNOWN) == 503:
         pass  # until it has noticed that they are gone
 
@@ -475,20 +518,86 @@ def scene_with(paths: int, contenders: int) -> Scene:
 
 
 def test_the_page_does_not_grow_without_a_bound() -> None:
-    state = as_state(scene_with(MOST_LINES + 7, 3), None, 2.0)
-    assert (len(state["lines"]), state["more_lines"]) == (MOST_LINES, 7)
+    scene = scene_with(MOST_QUEUES + 7, 5)
+    state = json.loads(StateStream(scene, lambda: 2.0).snapshot())
+    assert (len(state["queues"]), state["overview"]["more_paths"]) == (MOST_QUEUES, 7)
     # Paths that are too long look alike, and are told apart all the same.
-    assert len({line["key"] for line in state["lines"]}) == MOST_LINES
+    assert len({queue["key"] for queue in state["queues"]}) == MOST_QUEUES
     assert len(json.dumps(state)) < 1_000_000
 
     scene = scene_with(1, MOST_WAITING + 6)
-    (line,) = as_state(scene, None, 2.0)["lines"]
-    assert (len(line["waiting"]), line["more_waiting"]) == (MOST_WAITING, 5)
-    assert len(line["path"]) < 250
+    (queue,) = scene.queues
+    detail = detail_as_value(scene, queue, 2.0)
+    assert (len(detail["waiting"]), detail["more_waiting"]) == (MOST_WAITING, 5)
+    assert len(queue_as_value(scene, queue)["path"]) < 250
     for n in range(1, MOST_TERMS + 6):
         scene.remove(f"/{'p' * 300}0/lock-{n:010d}")
         scene.settle(1.0 + n)
-    (line,) = as_state(scene, None, 100.0)["lines"]
-    assert len(line["terms"]) == MOST_TERMS
-    assert len({term["key"] for term in line["terms"]}) == MOST_TERMS
-    assert line["terms"][-1]["ended"] is None
+    (queue,) = scene.queues
+    terms = detail_as_value(scene, queue, 500.0)["terms"]
+    assert len(terms) == MOST_TERMS
+    assert len({term["key"] for term in terms}) == MOST_TERMS
+    assert terms[-1]["ended"] is None
+
+
+def test_a_change_has_only_what_has_changed() -> None:
+    """With 500 paths, one that changes costs its row: less than a kilobyte."""
+    scene = scene_with(500, 10)
+    stream = StateStream(scene, lambda: 2.0)
+
+    async def story() -> None:
+        events = stream.events()
+        assert await anext(events) == b"retry: 1000\n\n"
+        whole = await anext(events)
+        assert whole.startswith(b"event: snapshot\n")
+        assert len(json.loads(whole.split(b"data: ")[1])["queues"]) == 500
+        scene.remove(f"/{'p' * 300}7/lock-0000000001")
+        scene.settle(3.0)
+        stream.changed()
+        change = await anext(events)
+        assert change.startswith(b"event: change\n")
+        news = json.loads(change.split(b"data: ")[1])
+        assert set(news) == {"now", "overview", "queues", "events"}
+        (queue,) = news["queues"]
+        assert (queue["contenders"], queue["holders"][0]["token"]) == (9, "2")
+        assert [event["what"] for event in news["events"]] == ["began"]
+        # The path, of which 200 characters are shown, is in it twice.
+        assert len(change) < 1800
+        # Whoever comes now gets everything.
+        assert (await anext(aiter_after_retry(stream))).startswith(b"event: snapshot\n")
+        stream.end()
+        assert [event async for event in events] == []
+
+    anyio.run(story)
+
+
+def aiter_after_retry(stream: StateStream) -> AsyncIterator[bytes]:
+    async def rest() -> AsyncIterator[bytes]:
+        events = stream.events()
+        await anext(events)
+        async for event in events:
+            yield event
+
+    return rest()
+
+
+def test_queues_that_are_gone_are_told() -> None:
+    scene = Scene(["/a"])
+    scene.set_session(SessionState.CONNECTED, 1, 0.0)
+    scene.settle(1.0)
+    stream = StateStream(scene, lambda: 2.0)
+
+    async def story() -> None:
+        events = aiter_after_retry(stream)
+        (before,) = json.loads((await anext(events)).split(b"data: ")[1])["queues"]
+        assert (before["path"], before["state"]) == ("/a", "unused")
+        # What was looked under is left out as soon as there is something below it.
+        stat = replace(NOTHING, czxid=1, ephemeral_owner=1, ctime=1000)
+        scene.put("/a/b/lock-0000000001", stat, b"x")
+        scene.settle(2.0)
+        stream.changed()
+        news = json.loads((await anext(events)).split(b"data: ")[1])
+        assert news["gone"] == [before["key"]]
+        assert [queue["path"] for queue in news["queues"]] == ["/a/b"]
+
+    anyio.run(story)

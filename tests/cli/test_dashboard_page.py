@@ -5,6 +5,7 @@ Pictures of it are kept in the folder `screenshots`, beside the tests' caches.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from support.raw_client import RawClient
 from support.serving import EPHEMERAL_SEQUENTIAL, Served, served
 
 from aiolead import ACL
+from aiolead.cli.scene_values import QueueState
 from aiolead.model import Permission
 
 REQUIRED = "AIOLEAD_REQUIRE_CHROMIUM"
@@ -28,6 +30,7 @@ WITHIN = 15_000
 """How long anything may take on a machine that has other things to do, in milliseconds."""
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 PHONE = {"width": 360, "height": 740}
+WALL = {"width": 1920, "height": 1080}
 EVIL = "<img src=x onerror=document.title='owned'>"
 EVIL_PATH = "/<b onclick=alert(1)>x"
 
@@ -79,7 +82,7 @@ def page(context: BrowserContext, dashboard: Served) -> Iterator[Page]:
         lambda asked: None if asked.url.startswith(dashboard.url) else strangers.append(asked.url),
     )
     page.goto(dashboard.url)
-    expect(page.get_by_role("status")).to_have_text("Live.", timeout=WITHIN)
+    expect(page.get_by_role("status")).to_have_text("Live", timeout=WITHIN)
     yield page
     assert wrong == []
     assert strangers == []
@@ -89,7 +92,8 @@ class Contender:
     """Somebody in a line."""
 
     def __init__(self, dashboard: Served, line: str, name: str, mark: str = "latch-") -> None:
-        self._client = RawClient(dashboard.zookeeper.connect_string)
+        # It sends no pings: its session lasts as long as a test may take.
+        self._client = RawClient(dashboard.zookeeper.connect_string, session_timeout=40)
         self._path = self._client.create(
             f"{line}/_c_x-{mark}", name.encode(), flags=EPHEMERAL_SEQUENTIAL
         )
@@ -104,8 +108,16 @@ class Contender:
         self._client.delete(self._path)
 
 
-def line_of(page: Page, path: str) -> Locator:
-    return page.get_by_role("article", name=path, exact=True)
+def row_of(page: Page, path: str) -> Locator:
+    """The row of a path in the table."""
+    return page.locator("#rows > .row").filter(has=page.get_by_text(path, exact=True))
+
+
+def open_path(page: Page, path: str) -> Locator:
+    """Its details, opened."""
+    row_of(page, path).get_by_role("link").click()
+    expect(page.locator("#detail-path")).to_have_text(path)
+    return page.locator("#detail")
 
 
 def check_access(page: Page, name: str) -> None:
@@ -115,59 +127,114 @@ def check_access(page: Page, name: str) -> None:
     found = Axe().run(page, options={"runOnly": RULES})
     assert found.violations_count == 0, found.generate_report()
     passed = {rule["id"] for rule in found.response["passes"]}
-    assert {"color-contrast", "label", "landmark-one-main", "page-has-heading-one"} <= passed
+    assert {"color-contrast", "landmark-one-main", "page-has-heading-one"} <= passed
+    # The fields of the table, or the one of the timeline.
+    assert passed & {"label", "select-name"}
 
 
 def test_leaders_change_and_the_page_says_so(page: Page, dashboard: Served) -> None:
-    line = line_of(page, "/jobs/nightly")
+    row = row_of(page, "/jobs/nightly")
     with Contender(dashboard, "/jobs/nightly", "anna") as anna:
-        expect(line.locator(".holders li")).to_contain_text("anna leads", timeout=WITHIN)
-        expect(line.locator(".vacant")).to_be_hidden()
+        expect(row.locator(".c-holder")).to_have_text("anna", timeout=WITHIN)
+        expect(row.locator(".c-state")).to_contain_text("held")
+        expect(row.locator(".c-type")).to_have_text("election")
         with Contender(dashboard, "/jobs/nightly", "ben") as ben:
-            expect(line.locator(".waiting li")).to_contain_text("ben", timeout=WITHIN)
-            expect(line).to_contain_text("1 contender in line")
+            expect(row.locator(".c-contenders")).to_have_text("2", timeout=WITHIN)
             anna.leave()
-            expect(line.locator(".holders li")).to_contain_text("ben leads", timeout=WITHIN)
+            expect(row.locator(".c-holder")).to_have_text("ben", timeout=WITHIN)
             expect(page.locator("#news")).to_contain_text("/jobs/nightly: ben leads")
-            happenings = page.locator("#happenings li")
-            expect(happenings.first).to_contain_text("/jobs/nightly: ben leads (token ")
-            check_timeline(page, line)
+            events = page.locator("#events li")
+            expect(events.first).to_contain_text("/jobs/nightly ben leads (token ")
+            expect(row.locator(".c-handovers span")).to_have_text("2")
+            expect(row.locator(".c-handovers path")).to_have_attribute("d", re.compile("^M"))
+            check_timeline(page, dashboard)
             ben.leave()
-            expect(line.locator(".vacant")).to_contain_text("Nobody has led for")
-            expect(happenings.first).to_contain_text("ben is gone: nobody leads")
+            expect(page.locator("#nobody")).to_contain_text("Nobody leads, for")
+            page.keyboard.press("Escape")
+            expect(row.locator(".c-state")).to_contain_text("no leader")
+            expect(row.locator(".c-holder")).to_have_text("nobody")
+            expect(events.first).to_contain_text("ben is gone: nobody leads")
+            expect(page.locator("#tile-problems dd").first).to_have_text("1")
 
 
-BOXES = """(line) => [...line.querySelectorAll(".timeline .term"), line.querySelector(".timeline")]
+BOXES = """(detail) => [...detail.querySelectorAll("#track .term"), detail.querySelector("#track")]
   .map((element) => element.getBoundingClientRect().toJSON())"""
 
 
-def check_timeline(page: Page, line: Locator) -> None:
+def check_timeline(page: Page, dashboard: Served) -> None:
     """The bars say the same as the state: who, when, and in which order."""
-    state = page.evaluate("async () => (await fetch('state')).json()")
-    (known,) = (one for one in state["lines"] if one["path"] == "/jobs/nightly")
+    detail = open_path(page, "/jobs/nightly")
+    expect(page.locator("#holders li")).to_contain_text("ben leads, for ")
+    expect(page.locator("#waiting-title")).to_have_text("Nobody is waiting")
+    key = page.evaluate("location.hash.slice(2)")
+    known = page.evaluate("async (key) => (await fetch(`queue?key=${key}`)).json()", key)
     terms = known["terms"]
     assert [term["name"] for term in terms] == ["anna", "ben"]
-    page.get_by_label("Timeline").select_option("60")
-    expect(line.get_by_role("img")).to_have_attribute(
+    page.locator("#span").select_option("60")
+    expect(page.locator("#timeline")).to_have_attribute(
         "aria-label",
-        "The last 1 min: 2 terms, no gap with nobody. The table of terms has the same.",
+        "Timeline. The last 1 min: 2 terms, no gap with nobody. The table of terms has the same.",
     )
-    bars = line.locator(".timeline .term")
+    bars = detail.locator("#track .term")
     expect(bars).to_have_text(["anna", "ben"])
-    first, second, whole = line.evaluate(BOXES)  # at one moment: they move
+    first, second, whole = detail.evaluate(BOXES)  # at one moment: they move
     # A pixel or two of border and of rounding.
     assert first["right"] == pytest.approx(second["left"], abs=3)
     assert second["right"] == pytest.approx(whole["right"], abs=3)
     assert first["top"] == second["top"]
     lasted = terms[0]["ended"] - terms[0]["began"]
     assert first["width"] == pytest.approx(max(2, lasted / 60 * whole["width"]), abs=3)
-    line.get_by_text("Terms (2)").click()
-    rows = line.locator("tbody tr")
+    rows = detail.locator("#terms tr")
     expect(rows).to_have_count(2)
     expect(rows.nth(0)).to_contain_text("goes on")
     expect(rows.nth(1)).to_contain_text("anna")
     for n, term in enumerate(reversed(terms)):
         expect(rows.nth(n).locator("td").last).to_have_text(term["token"])
+
+
+def test_the_timeline_is_zoomed_by_dragging_and_says_exact_times(
+    page: Page, dashboard: Served
+) -> None:
+    with Contender(dashboard, "/jobs/nightly", "anna"):
+        expect(row_of(page, "/jobs/nightly").locator(".c-holder")).to_have_text("anna")
+        open_path(page, "/jobs/nightly")
+        expect(page.locator("#track .term").last).to_have_text("anna", timeout=WITHIN)
+        label = page.locator("#timeline")
+        page.locator("#span").select_option("60")
+        page.wait_for_function(f"() => ({BOXES})(document.body).at(-2).width > 5")
+        box = page.locator("#track").bounding_box()
+        assert box is not None
+        y = box["y"] + 5
+        tip = page.locator("#tip")
+        page.mouse.move(box["x"] + box["width"] - 2, y)
+        expect(tip).to_contain_text(re.compile(r"^\d\d:\d\d:\d\d\.\d{3}"))
+        expect(tip).to_contain_text("goes on")
+        expect(tip).to_contain_text("anna")
+        page.locator("#span").select_option("300")
+        page.mouse.move(box["x"] + box["width"] - 2, y)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] / 2, y, steps=3)
+        expect(page.locator("#selection")).to_be_visible()
+        page.mouse.up()
+        expect(page.locator("#selection")).to_be_hidden()
+        # Half of the five minutes, and it stands still.
+        expect(label).to_have_attribute(
+            "aria-label", re.compile(r"^Timeline\. 2 min (2|3)\d s from")
+        )
+        still = label.get_attribute("aria-label")
+        page.locator("#timeline").focus()
+        page.keyboard.press("+")
+        expect(label).to_have_attribute("aria-label", re.compile(r"^Timeline\. 1 min 1\d s from"))
+        page.keyboard.press("-")
+        expect(label).to_have_attribute(
+            "aria-label", re.compile(r"^Timeline\. 2 min (2|3)\d s from")
+        )
+        page.keyboard.press("ArrowLeft")
+        assert label.get_attribute("aria-label") != still
+        page.get_by_role("button", name="Up to now").click()
+        expect(label).to_have_attribute("aria-label", re.compile(r"^Timeline\. The last 5 min:"))
+        page.mouse.move(0, 0)
+        expect(tip).to_be_hidden()
 
 
 LAY_OUT = """async (terms) => {
@@ -210,16 +277,36 @@ def test_what_the_timeline_is_made_of(page: Page) -> None:
     assert drawn(vacant["bars"]) == [("anna", 0, 25, 0), ("gap", 75, 25, 0)]
 
 
+OVERLAPS = """async (terms) => {
+  const { overlaps } = await import("./timeline.js");
+  return [1, 2].map((most) => overlaps(terms, 50, 250, most));
+}"""
+
+
+def test_where_more_hold_than_may_is_marked(page: Page) -> None:
+    def term(began: int, ended: int | None) -> dict[str, object]:
+        return {"began": began, "ended": ended, "not_before": began}
+
+    terms = [term(0, 60), term(60, 110), term(100, 200), term(105, None)]
+    one, two = page.evaluate(OVERLAPS, terms)
+    # The end of one and the begin of the next are no overlap.
+    assert [(each["begin"], each["end"], each["count"]) for each in one] == [(100, 200, 3)]
+    assert [(each["begin"], each["end"], each["count"]) for each in two] == [(105, 110, 3)]
+    assert (one[0]["left"], one[0]["width"]) == (25, 50)
+
+
 def test_a_gap_is_seen(page: Page, dashboard: Served) -> None:
-    line = line_of(page, "/locks/invoices")
+    row = row_of(page, "/locks/invoices")
     with Contender(dashboard, "/locks/invoices", "anna", "lock-"):
-        expect(line.locator(".holders li")).to_contain_text("anna holds", timeout=WITHIN)
-    expect(line.locator(".vacant")).to_contain_text("Nobody has held it for", timeout=WITHIN)
+        expect(row.locator(".c-holder")).to_have_text("anna", timeout=WITHIN)
+    expect(row.locator(".c-state")).to_contain_text("free", timeout=WITHIN)
     with Contender(dashboard, "/locks/invoices", "ben", "lock-"):
-        expect(line.locator(".holders li")).to_contain_text("ben holds", timeout=WITHIN)
-        expect(line.locator(".timeline .gap")).to_have_count(1)
+        expect(row.locator(".c-holder")).to_have_text("ben", timeout=WITHIN)
+        open_path(page, "/locks/invoices")
+        expect(page.locator("#track .gap")).to_have_count(1)
         label = re.compile(r"2 terms, 1 gap with nobody, the longest of \d")
-        expect(line.get_by_role("img")).to_have_attribute("aria-label", label)
+        expect(page.locator("#timeline")).to_have_attribute("aria-label", label)
+    expect(page.locator("#nobody")).to_contain_text("Nobody holds it, for", timeout=WITHIN)
 
 
 def test_what_comes_from_znodes_is_text(page: Page, dashboard: Served) -> None:
@@ -227,93 +314,315 @@ def test_what_comes_from_znodes_is_text(page: Page, dashboard: Served) -> None:
         Contender(dashboard, EVIL_PATH, EVIL),
         Contender(dashboard, EVIL_PATH, "</bdi><b onclick=alert(1)><script>alert(1)</script>"),
     ):
-        line = line_of(page, EVIL_PATH)
-        expect(line.locator(".holders bdi")).to_have_text(EVIL, timeout=WITHIN)
-        expect(line.locator(".waiting bdi")).to_contain_text("</bdi><b onclick=")
-        expect(line.locator("h3")).to_have_text(EVIL_PATH)
+        row = row_of(page, EVIL_PATH)
+        expect(row.locator(".c-holder bdi")).to_have_text(EVIL, timeout=WITHIN)
+        expect(row.locator(".c-path bdi")).to_have_text(EVIL_PATH)
+        open_path(page, EVIL_PATH)
+        expect(page.locator("#holders bdi")).to_have_text(EVIL)
+        expect(page.locator("#contenders-list bdi")).to_contain_text("</bdi><b onclick=")
+        expect(page.locator("#track .term")).to_have_text(EVIL)
         assert page.locator("main :is(img, b, script, iframe)").count() == 0
-        expect(page.locator("#happenings")).to_contain_text("<script>alert(1)</script> waits")
-    expect(page.locator("#happenings")).to_contain_text(f"{EVIL} is gone", timeout=WITHIN)
+        expect(page.locator("#detail-events")).to_contain_text("<script>alert(1)</script> waits")
+    expect(page.locator("#detail-events")).to_contain_text(f"{EVIL} is gone", timeout=WITHIN)
     assert page.title() == "aiolead"
+    assert page.locator("main :is(img, b, script, iframe)").count() == 0
 
 
 def test_what_may_not_be_read_is_said(page: Page, dashboard: Served) -> None:
-    box = page.locator("#unreadable")
-    expect(box).to_be_hidden()
+    row = row_of(page, f"/{EVIL}")
+    expect(row).to_have_count(0)
     with RawClient(dashboard.zookeeper.connect_string) as raw:
         raw.create(f"/{EVIL}", acl=(ACL.world(Permission.DELETE),))
-        closed = page.get_by_role("list", name="may not read these znodes")
-        expect(closed.get_by_role("listitem")).to_have_text([f"/{EVIL}"], timeout=WITHIN)
+        expect(row.locator(".c-state")).to_contain_text("unreadable", timeout=WITHIN)
+        expect(row.locator(".c-holder")).to_have_text("")
         check_access(page, "unreadable")
         raw.delete(f"/{EVIL}")
-        expect(box).to_be_hidden(timeout=WITHIN)
+        expect(row).to_have_count(0, timeout=WITHIN)
+
+
+def focused(page: Page) -> str:
+    found: str = page.evaluate(
+        "() => { const e = document.activeElement;"
+        " return e.id || e.getAttribute('href') || e.tagName.toLowerCase() }"
+    )
+    return found
 
 
 def test_the_keyboard_is_enough(page: Page, dashboard: Served) -> None:
     with Contender(dashboard, "/jobs/nightly", "anna"):
-        line = line_of(page, "/jobs/nightly")
-        expect(line.locator(".holders li")).to_contain_text("anna leads", timeout=WITHIN)
-
-        def focused() -> str:
-            return page.evaluate(
-                "() => { const e = document.activeElement;"
-                " return e.id || e.getAttribute('href') || e.tagName.toLowerCase() }"
-            )
-
+        row = row_of(page, "/jobs/nightly")
+        expect(row.locator(".c-holder")).to_have_text("anna", timeout=WITHIN)
         reached = []
-        for _ in range(6):
+        for _ in range(8):
             page.keyboard.press("Tab")
-            reached.append(focused())
-        assert reached[:4] == ["#lines", "pause", "filter", "span"]
+            reached.append(focused(page))
+        assert reached == [
+            *("#filter", "pause", "theme", "help-open", "filter", "type", "state", "scroller")
+        ]
+        page.locator("h1").click()
+        page.keyboard.press("/")
+        assert focused(page) == "filter"
         # What has the focus keeps it, whatever happens meanwhile.
-        page.locator("#filter").focus()
         page.keyboard.type("nightly")
-        expect(page.get_by_role("article")).to_have_count(1)
-        expect(page.locator("#lines-note")).to_contain_text("left out.")
-        summary = line.locator("summary")
-        summary.focus()
-        page.keyboard.press("Enter")
-        expect(line.locator("table")).to_be_visible()
+        expect(page.locator("#rows > .row")).to_have_count(1)
+        expect(page.locator("#note")).to_contain_text("1 of ")
+        assert page.url.endswith("?filter=nightly")
+        page.locator("#scroller").focus()
+        page.keyboard.press("j")
+        link = row.get_by_role("link")
+        expect(link).to_be_focused()
         with Contender(dashboard, "/jobs/nightly", "ben"):
-            expect(line.locator(".waiting li")).to_contain_text("ben", timeout=WITHIN)
-            assert focused() == "summary"
+            expect(row.locator(".c-contenders")).to_have_text("2", timeout=WITHIN)
+            expect(link).to_be_focused()
+            page.keyboard.press("Enter")
+            expect(page.locator("#detail-path")).to_be_focused()
+            expect(page.locator("#contenders-list li")).to_contain_text("ben")
+            page.keyboard.press("Escape")
+            expect(link).to_be_focused()
         # Whoever is in the midst of reading can have it stand still.
-        page.locator("#pause").focus()
-        page.keyboard.press("Space")
-        expect(page.get_by_role("status")).to_have_text("Paused.")
-        told = page.locator("#happenings li").count()
+        page.keyboard.press("p")
+        expect(page.get_by_role("status")).to_have_text("Paused")
+        told = page.locator("#events li").count()
         with Contender(dashboard, "/jobs/nightly", "carl"):
-            newest = "async () => (await (await fetch('state')).json()).happenings[0].text"
+            newest = "async () => (await (await fetch('state')).json()).events.at(-1).text"
             page.wait_for_function(f"() => ({newest})().then((text) => text.includes('carl'))")
-        assert page.locator("#happenings li").count() == told
-        page.keyboard.press("Space")
-        expect(page.locator("#happenings li")).not_to_have_count(told)
+        assert page.locator("#events li").count() == told
+        page.keyboard.press("p")
+        expect(page.locator("#events li")).not_to_have_count(told)
+        # Single keys can be turned off.
+        page.keyboard.press("?")
+        expect(page.get_by_role("dialog")).to_be_visible()
+        page.get_by_label("Use single keys").uncheck()
+        page.keyboard.press("Escape")
+        page.keyboard.press("p")
+        expect(page.get_by_role("status")).to_have_text("Live")
 
 
-@pytest.mark.parametrize("look", ["dark", "phone"])
+def test_an_address_has_the_filter_and_the_path(page: Page, dashboard: Served) -> None:
+    with Contender(dashboard, "/jobs/nightly", "anna"):
+        row = row_of(page, "/jobs/nightly")
+        expect(row.locator(".c-holder")).to_have_text("anna", timeout=WITHIN)
+        page.locator("#type").select_option("election")
+        page.locator("#state").select_option("held")
+        expect(page.locator("#rows > .row")).to_have_count(1)
+        page.reload()
+        expect(row.locator(".c-holder")).to_have_text("anna", timeout=WITHIN)
+        expect(page.locator("#rows > .row")).to_have_count(1)
+        assert page.locator("#type").input_value() == "election"
+        open_path(page, "/jobs/nightly")
+        page.reload()
+        expect(page.locator("#detail-path")).to_have_text("/jobs/nightly", timeout=WITHIN)
+        page.go_back()
+        expect(page.locator("#list")).to_be_visible()
+        page.get_by_label("Search").fill("nobody has this")
+        expect(page.locator("#note")).to_have_text("No path matches.")
+        page.goto(f"{dashboard.url}#/none")
+        expect(page.locator("#detail-missing")).to_be_visible()
+
+
+def test_rows_are_sorted_by_what_is_clicked(page: Page, dashboard: Served) -> None:
+    with (
+        Contender(dashboard, "/jobs/nightly", "anna"),
+        Contender(dashboard, "/locks/invoices", "ben", "lock-"),
+        Contender(dashboard, "/locks/invoices", "carl", "lock-"),
+    ):
+        page.locator("#state").select_option("held")
+        paths = page.locator("#rows .c-path")
+        invoices = row_of(page, "/locks/invoices")
+        expect(invoices.locator(".c-contenders")).to_have_text("2", timeout=WITHIN)
+        expect(paths).to_have_text(["/jobs/nightly", "/locks/invoices"])
+        heading = page.get_by_role("columnheader", name="Contenders")
+        heading.get_by_role("button").click()
+        expect(heading).to_have_attribute("aria-sort", "ascending")
+        expect(paths).to_have_text(["/locks/invoices", "/jobs/nightly"])
+        heading.get_by_role("button").click()
+        expect(paths).to_have_text(["/jobs/nightly", "/locks/invoices"])
+
+
+@pytest.mark.parametrize("look", ["dark", "phone", "wall"])
 def test_everybody_can_use_it(page: Page, dashboard: Served, look: str) -> None:
-    if look == "phone":
-        page.set_viewport_size(PHONE)
+    sizes = {"phone": PHONE, "wall": WALL}
+    if look in sizes:
+        page.set_viewport_size(sizes[look])
     page.emulate_media(color_scheme="dark" if look == "dark" else "light")
-    line = line_of(page, "/jobs/nightly")
+    row = row_of(page, "/jobs/nightly")
     with (
         Contender(dashboard, "/jobs/nightly", "anna") as anna,
         Contender(dashboard, "/jobs/nightly", "host-with-a-long-name.department.example:123456"),
         Contender(dashboard, "/jobs/nightly", "carl"),
+        Contender(dashboard, "/locks/invoices", "curator", "lock-"),
+        Contender(dashboard, "/locks/invoices", "other", "latch-"),
     ):
-        expect(line.locator(".waiting li")).to_have_count(2, timeout=WITHIN)
+        expect(row.locator(".c-holder")).to_contain_text("anna", timeout=WITHIN)
         anna.leave()
-        expect(line.locator(".waiting li")).to_have_count(1, timeout=WITHIN)
-        expect(page.locator("#servers tbody tr")).to_have_count(1, timeout=WITHIN)
-        line.locator("summary").click()
+        expect(row.locator(".c-holder")).to_contain_text("host-with-a-long-name", timeout=WITHIN)
+        expect(page.locator("#servers li")).to_have_count(1, timeout=WITHIN)
+        expect(row_of(page, "/locks/invoices").locator(".c-state")).to_contain_text("not exclusive")
         check_access(page, look)
-        # Nothing is wider than the screen, but for tables, which scroll.
-        fits = "() => document.documentElement.scrollWidth <= window.innerWidth"
-        assert page.evaluate(fits)
-        small = (
-            "() => [...document.querySelectorAll('button, input, select')].map(e => e.offsetHeight)"
-        )
-        assert min(page.evaluate(small)) >= 24
+        check_size(page)
+        open_path(page, "/jobs/nightly")
+        expect(page.locator("#contenders-list li")).to_have_count(1, timeout=WITHIN)
+        expect(page.locator("#terms tr").nth(1)).to_be_visible()
+        check_access(page, f"{look}-path")
+        check_size(page)
+
+
+def check_size(page: Page) -> None:
+    # Nothing is wider than the screen, but for tables, which scroll.
+    fits = "() => document.documentElement.scrollWidth <= window.innerWidth"
+    assert page.evaluate(fits)
+    small = (
+        "() => [...document.querySelectorAll('button, input:not([type=checkbox]), select')]"
+        ".filter(e => e.checkVisibility()).map(e => e.offsetHeight)"
+    )
+    assert min(page.evaluate(small)) >= 24
+
+
+SERVERS = [
+    {"server": "zk1:2181", "state": "serving", "role": "leader", "problem": None},
+    {"server": "zk2:2181", "state": "looking", "role": None, "problem": "is looking for a leader"},
+    {"server": "zk3:2181", "state": "silent", "role": None, "problem": "no answer within 3 s"},
+    {"server": "zk4:2181", "state": "unreachable", "role": None, "problem": "Connection refused"},
+    {"server": "zk5:2181", "state": "read-only", "role": "read-only", "problem": None},
+    {"server": "zk6:2181", "state": "unknown", "role": None, "problem": "says nothing to srvr"},
+]
+NUMBERS = {"version": "3.9.3", "latency": 0.4, "behind": "7", "connections": 12}
+QUEUES = [state.value for state in QueueState if state is not QueueState.UNREADABLE]
+NOBODY = ("vacant", "free", "unused")
+IN_USE = {"key": "q", "path": "/q", "type": "queue", "state": "in use", "note": "3 items"}
+
+
+def test_each_state_has_its_own_look(context: BrowserContext, dashboard: Served) -> None:
+    """By the state that the page is sent, whatever the servers are like."""
+    holder = {
+        "key": "k",
+        "name": "host-1:4711",
+        "token": "7",
+        "began": 90.0,
+        "not_before": 90.0,
+        "ended": None,
+        "silent_since": None,
+        "is_paused": False,
+        "gap": None,
+    }
+    queues = [
+        {
+            "key": f"k{n}",
+            "path": f"/{state}",
+            "type": "" if state == "unused" else "election",
+            "state": state,
+            "holders": [] if state in NOBODY else [holder],
+            "more_holders": 0,
+            "contenders": 1,
+            "changed": 90.0,
+            "vacant_since": None,
+            "handovers": [],
+            "families": [],
+            "leaders": 1,
+            "note": "",
+        }
+        for n, state in enumerate(QUEUES)
+    ]
+    snapshot = {
+        "now": 100.0,
+        "session": {"state": "connected", "id": "0x1", "is_current": True, "as_of": None},
+        "overview": {
+            **dict.fromkeys(("paths", "problems", "elections", "leaders", "contenders"), 7),
+            "more_paths": 3,
+            "sessions": 5,
+            "silent": 1,
+        },
+        "servers": {
+            "asked": 99.0,
+            "has_quorum": False,
+            "voters": 6,
+            "looking": 0,
+            "up": 1,
+            "tolerates": -1,
+            "all": [{**NUMBERS, **each} for each in SERVERS],
+        },
+        "unreadable": {"paths": ["/closed"], "more": 2},
+        "queues": [*queues, {**IN_USE, "contenders": 0}],
+        "events": [],
+        "gone": [],
+    }
+    page = context.new_page()
+    page.route(
+        "**/events",
+        lambda route: route.fulfill(
+            content_type="text/event-stream",
+            body=f"retry: 60000\n\nevent: snapshot\ndata: {json.dumps(snapshot)}\n\n",
+        ),
+    )
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto(dashboard.url)
+    rows = page.locator("#rows > .row")
+    expect(rows).to_have_count(len(QUEUES) + 2, timeout=WITHIN)
+    looks = {page.evaluate(LOOK, row.locator(".state").element_handle()) for row in rows.all()}
+    assert len(looks) == len(QUEUES) + 2
+    in_use = row_of(page, "/q")
+    expect(in_use.locator(".c-holder")).to_have_text("3 items")
+    expect(in_use.get_by_role("link")).to_have_count(0)
+    servers = page.locator("#servers li")
+    expect(servers.nth(0)).to_contain_text("leader 3.9.30.4 ms · 12 connections · 7 behind")
+    expect(servers.nth(1)).to_contain_text("is looking for a leader")
+    assert len({page.evaluate(LOOK, each.element_handle()) for each in servers.all()}) == len(
+        SERVERS
+    )
+    expect(page.locator("#tile-servers")).to_contain_text("1 / 6")
+    expect(page.locator("#tile-servers")).to_contain_text("no quorum")
+    expect(page.locator("#tile-sessions")).to_contain_text("1 silent")
+    expect(page.locator("#note")).to_have_text(
+        f"{len(QUEUES) + 2} paths, 3 more than fit here, 2 more unreadable"
+    )
+    check_access(page, "states")
+
+
+LOOK = """(element) => {
+  const style = getComputedStyle(element);
+  return [element.querySelector(".sign").textContent, style.color, style.borderStyle,
+    style.backgroundColor].join();
+}"""
+
+SHIFTS = """() => { window.shifts = []; new PerformanceObserver((list) => {
+  for (const { sources } of list.getEntries()) {
+    // New events come above the others, and move them.
+    const moved = sources.map(({ node }) => node?.parentElement).filter((e) => !e?.closest(".log"));
+    window.shifts.push(...moved.map((element) => element?.outerHTML));
+  }
+}).observe({ type: "layout-shift" }); }"""
+
+
+def test_many_paths_stay_few_rows_and_nothing_moves(context: BrowserContext) -> None:
+    """500 paths with 5,000 contenders: what the page holds and is sent does not grow with them."""
+    with served("/", "--listen", "127.0.0.1:0") as one:
+        with RawClient(one.zookeeper.connect_string, session_timeout=40) as raw:
+            raw.create("/many")
+            for n in range(500):
+                raw.create(f"/many/{n:03}")
+                for who in range(10):
+                    name = f"host-{who}:{n}".encode()
+                    raw.create(f"/many/{n:03}/_c_x-latch-", name, flags=EPHEMERAL_SEQUENTIAL)
+            page = context.new_page()
+            page.set_viewport_size({"width": 1280, "height": 800})
+            page.goto(one.url)
+            contenders = page.locator("#tile-contenders dd").first
+            expect(contenders).to_have_text("5000", timeout=WITHIN)
+            expect(page.locator("#note")).to_have_text("500 paths")
+            assert page.locator("#table").get_attribute("aria-rowcount") == "501"
+            assert page.locator("#rows > .row").count() < 40
+            page.evaluate(SHIFTS)
+            last = "/many/499"
+            page.locator("#scroller").evaluate("(e) => e.scrollTop = e.scrollHeight")
+            expect(row_of(page, last)).to_be_visible()
+            assert page.locator("#rows > .row").count() < 40
+            for zxid, holder in ((0, "host-1:499"), (1, "host-2:499")):
+                raw.delete(f"{last}/_c_x-latch-{zxid:010d}")
+                expect(row_of(page, last).locator(".c-holder")).to_have_text(holder)
+            expect(contenders).to_have_text("4998")
+            assert page.evaluate("window.shifts") == []
+            page.get_by_label("Search").fill("many/12")
+            expect(page.locator("#rows > .row")).to_have_count(10)
 
 
 def test_a_page_that_is_not_live_says_so(context: BrowserContext) -> None:
@@ -321,10 +630,17 @@ def test_a_page_that_is_not_live_says_so(context: BrowserContext) -> None:
         page = context.new_page()
         page.goto(one.url)
         status = page.get_by_role("status")
-        expect(status).to_have_text("Live.", timeout=WITHIN)
-        expect(page.locator("#lines-note")).to_be_empty()
+        expect(status).to_have_text("Live", timeout=WITHIN)
+        expect(page.locator("#empty")).to_be_visible()
+        check_access(page, "empty")
+        assert page.locator("#data-age").inner_text() == "live"
+        one.zookeeper.stop()
+        expect(status).to_have_text("No connection to ZooKeeper (suspended)", timeout=WITHIN)
+        expect(page.locator("#data-age")).to_have_text(re.compile(r"^\d+ s$"))
+        expect(page.locator("#servers li")).to_have_class("server is-unreachable", timeout=WITHIN)
+        check_access(page, "cut")
         one.command.process.kill()
-        expect(status).to_contain_text("Not live: the command does not answer", timeout=WITHIN)
+        expect(status).to_have_text("The dashboard does not answer", timeout=WITHIN)
         check_access(page, "lost")
         # If a line of the page ever made markup of a text, the browser would refuse.
         refused = "() => { try { document.body.innerHTML += '<b>x' } catch (e) { return e.name } }"
@@ -340,7 +656,7 @@ def test_the_token_lets_a_browser_in_and_leaves_its_history(context: BrowserCont
         check_door(page)
         page.get_by_label("Token").fill(token)
         page.keyboard.press("Enter")
-        expect(page.get_by_role("status")).to_have_text("Live.", timeout=WITHIN)
+        expect(page.get_by_role("status")).to_have_text("Live", timeout=WITHIN)
         assert page.url == bare
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -21,8 +22,8 @@ import aiolead
 from aiolead.cli import render, scene_text
 from aiolead.cli.contender_queue import QueuedContender, places_of
 from aiolead.cli.contenders import _row
-from aiolead.cli.dashboard.serving import StateStream
-from aiolead.cli.dashboard.state import EnsembleHealth, as_state
+from aiolead.cli.dashboard.state import EnsembleHealth
+from aiolead.cli.dashboard.state_stream import StateStream
 from aiolead.cli.scene import Scene
 from aiolead.cli.scene_feed import Feed
 from aiolead.cli.server_inquiry import ServerAddress
@@ -56,9 +57,9 @@ def texts(value: Any) -> Iterator[str]:
 
 def hostile_scene(name: str, data: bytes, number: int) -> Scene:
     """An election, one who waits, and a znode that may not be read, all called like that."""
-    scene = Scene()
+    scene = Scene([f"/jobs/{name}"])
     scene.set_session(SessionState.CONNECTED, 1, 0.0)
-    stat = Stat(**dict.fromkeys(Stat.__slots__, number))
+    stat = replace(Stat(**dict.fromkeys(Stat.__slots__, number)), ephemeral_owner=number or 1)
     for n in (1, 2):
         scene.put(f"/jobs/{name}/{name}_c_x-latch-{n:010d}", stat, data)
     scene.may_read(f"/closed/{name}", False)
@@ -75,15 +76,16 @@ def test_all_that_is_shown_is_printable(name: str, data: bytes, number: int) -> 
     scene = hostile_scene(name, data, number)
     server = ServerAddress(name, 2181)
     answers = ServerAnswers(server, problem=name * 100, mode=name, version=name * 100)
-    state = as_state(
-        scene, EnsembleHealth(1.0, [answers], Quorum(1, 1, 1, True, "hosts", True)), 3.0
-    )
-    for text in texts(state):
-        assert text.isprintable()
-        assert len(text) < 3000
-    live = StateStream(lambda: state, lambda: 3.0)
-    assert json.loads(live.state().decode("ascii")) == state
-    assert b"\n" not in live.state()  # which would end an event
+    stream = StateStream(scene, lambda: 3.0)
+    stream.health = EnsembleHealth(1.0, [answers], Quorum(1, 1, 1, True, "hosts", True))
+    keys = [queue["key"] for queue in json.loads(stream.snapshot())["queues"]]
+    sent = [stream.snapshot(), *(stream.queue(key) or b"" for key in keys)]
+    assert len(sent) > 1
+    for each in sent:
+        assert b"\n" not in each  # which would end an event
+        for text in texts(json.loads(each.decode("ascii"))):
+            assert text.isprintable()
+            assert len(text) < 3000
 
     for width in (20, 80, 400):
         for row in Picture(scene=scene, title=name).draw(3.0, width, 40):
@@ -179,7 +181,7 @@ def test_a_feed_over_a_server_with_names_that_nobody_could_create(backend: str) 
                         revision = await feed.changed(revision)
                 tasks.cancel_scope.cancel()
             assert waiting(feed) == ["mallory", "mallory"]
-            state = as_state(feed.scene, None, 1.0)
+            state = json.loads(StateStream(feed.scene, lambda: 1.0).snapshot())
             assert all(text.isprintable() for text in texts(state))
 
     with EmbeddedServer.in_thread() as server:

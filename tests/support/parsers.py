@@ -599,7 +599,6 @@ PARSERS: tuple[Parser, ...] = (
 NO_PARSERS: dict[str, str] = {
     "cli.options:listening_address": "an option, whose error is ConfigurationError",
     "cli.dashboard.connections:_group": "the address of a connection, from the system",
-    "cli.dashboard.web:_Conversation._ask": "h11 has refused what is not ASCII in a request",
     "_client.net.host_list:HostList.resolve": "what is no address is looked up as a name",
     "_client.api.operations:checked_duration": "an argument, within bounds by then",
     "_client.net.peer:Peer._take": "a constant",

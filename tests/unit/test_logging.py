@@ -118,7 +118,7 @@ def test_all_places_are_found() -> None:
         "events.py",
         "_client/core.py",
         "_client/api/pending_reply.py",
-        "cli/dashboard/web.py",
+        "cli/dashboard/site.py",
     } <= files
 
 

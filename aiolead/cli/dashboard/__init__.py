@@ -1,8 +1,8 @@
 """`aiolead dashboard`: who leads and who waits, as a page that keeps itself up to date.
 
-This module is the command; `serving` runs it, `web` speaks HTTP, `connections` bounds connections,
-`doors` decides whom to answer, `site` what, `state` is a scene as JSON; `pages` has the page
-itself. Nothing here writes to the servers.
+This module is the command; `serving` runs it, with uvicorn; `connections` bounds connections,
+`doors` decides whom to answer, `site` is the Starlette application, `state` a scene as JSON,
+`state_stream` its changes; `pages` has the page itself. Nothing here writes to the servers.
 """
 
 from __future__ import annotations
@@ -57,8 +57,10 @@ def dashboard(
     """
     from .doors import is_loopback
 
-    if find_spec("h11") is None:
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise ConfigurationError('the dashboard needs more: pip install "aiolead[dashboard]"')
+    if common.backend != "asyncio":
+        raise ConfigurationError("--backend: the dashboard's web server runs on asyncio alone")
     scene.check(paths)
     host, port = listening_address(listen, port)
     if token is not None and len(token) < SHORTEST_TOKEN:

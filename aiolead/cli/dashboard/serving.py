@@ -1,16 +1,20 @@
-"""Serving the page, and keeping what it shows up to date."""
+"""Serving the page with uvicorn, and keeping what it shows up to date."""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, final
+from typing import Any, cast, final
 from urllib.parse import quote
 
 import anyio
+import uvicorn
 from anyio.abc import SocketAttribute
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ... import Client
 from ...errors import AioleadError
@@ -21,64 +25,63 @@ from ..first_of import first_of
 from ..scene_feed import Feed
 from ..server_inquiry import Inquirer, ServerAddress
 from ..server_survey import ask_all, quorum_of
+from .connections import BrowserConnections
 from .doors import Doors, is_everywhere
-from .site import Site
-from .state import EnsembleHealth, as_state
-from .web import Send, Web
+from .site import PATIENCE, make_site
+from .state import EnsembleHealth
+from .state_stream import StateStream
 
 ASK_EVERY = 5.0
 """Time between two inquiries about the servers' health, in seconds."""
-BEAT = 5.0
-"""Time after which listeners get a sign of life if nothing is new, in seconds."""
-PAUSE = 0.1
-"""Least time between two states, in seconds."""
+LONGEST_REQUEST = 16 * 1024
+"""The longest request, with its headers, in bytes."""
+PIECE = 4096
+WIND_UP = 1
+"""Time for answers that are under way at the end, in seconds."""
 
 
-@final
-class StateStream:
-    """Sends the newest state to all listeners as server-sent events; it is made once for all.
+class BrowserProtocol(H11Protocol):
+    """uvicorn's HTTP on connections that are counted, and that send their requests in time."""
 
-    A slow listener misses states, but never the last one. `clock` is that of the state's times.
-    """
+    def __init__(self, connections: BrowserConnections, **of_uvicorn: Any) -> None:
+        super().__init__(**of_uvicorn)
+        self._connections = connections
+        self._patience: asyncio.TimerHandle | None = None
 
-    def __init__(self, make: Callable[[], dict[str, Any]], clock: Callable[[], float]) -> None:
-        self._make = make
-        self._clock = clock
-        self._version = 0
-        self._made: tuple[int, bytes] = (-1, b"")
-        self._news = anyio.Event()
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        address = self.client[0] if self.client else ""
+        self._connection = self._connections.open(address, transport.abort)
+        self.app_state = {"connection": self._connection}
+        self._wait_for_request()
 
-    def changed(self) -> None:
-        """There is a new state; it is made when somebody wants it."""
-        self._version += 1
-        self._news.set()
-        self._news = anyio.Event()
+    def data_received(self, data: bytes) -> None:
+        # In pieces: h11 compares only a request that is incomplete with the limit.
+        for at in range(0, len(data), PIECE):
+            if not self.transport.is_closing():
+                super().data_received(data[at : at + PIECE])
+        self._wait_for_request()
 
-    def state(self) -> bytes:
-        """The state as it is now, as JSON on one line."""
-        version, state = self._made
-        if version != self._version:
-            # ASCII: a path may be no valid Unicode.
-            state = json.dumps(self._make(), separators=(",", ":")).encode("ascii")
-            self._made = self._version, state
-        return state
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._connections.close(self._connection)
+        if self._patience is not None:
+            self._patience.cancel()
 
-    async def follow(self, send: Send) -> None:
-        """Send the state, and again after each change, until cancelled."""
-        # Makes the browser reconnect soon.
-        await send(b"retry: 1000\n\n")
-        sent = -1
-        while True:
-            if sent != self._version:
-                sent = self._version
-                await send(b"event: state\ndata: %s\n\n" % self.state())
-                await anyio.sleep(PAUSE)
-            news = self._news
-            if sent == self._version:
-                with anyio.move_on_after(BEAT) as waiting:
-                    await news.wait()
-                if waiting.cancelled_caught:
-                    await send(b"event: beat\ndata: %.3f\n\n" % self._clock())
+    def _wait_for_request(self) -> None:
+        """Have the rest of a request come within `PATIENCE`."""
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        if is_answering and self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        elif not is_answering and self._patience is None:
+            self._patience = self.loop.call_later(PATIENCE, self.transport.abort)
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # the command does so itself
 
 
 @final
@@ -96,10 +99,7 @@ class DashboardServer:
         self._feed = feed
         self._inquirer = inquirer
         self._servers = servers
-        self._health: EnsembleHealth | None = None
-        self._stream = StateStream(
-            lambda: as_state(feed.scene, self._health, feed.clock()), feed.clock
-        )
+        self._stream = StateStream(feed.scene, feed.clock)
 
     async def serve(
         self,
@@ -115,28 +115,47 @@ class DashboardServer:
         `names` are other names that browsers may ask for. Raises `CommandError` if it cannot
         listen, and the errors of `Feed.run`.
         """
-        stream = self._stream
-        try:
-            listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise CommandError(
-                f"cannot listen on {format_host(host, port)}: {why} (see: --listen)", exits.FAILED
-            ) from None
+        sockets = await _listen(host, port)
         own = host
         if is_everywhere(host):
             own = socket.gethostname()
             names = [*names, own, f"{own}.local"]
-        async with listener:
-            bound = int(listener.extra(SocketAttribute.local_port))  # noqa: S610 - of anyio, not Django
-            doors = Doors(host, bound, names=names, token=token)
-            web = Web(Site(doors, stream.state, stream.follow).answer)
-            url = f"http://{format_host(own, bound)}/"
-            if token is not None:
-                url += f"?token={quote(token, safe='')}"
-            show({"url": url}, url)
-            serve = partial(listener.serve, web.serve)
-            await first_of(self._feed.run, self._pass_on, self._ask, serve)
+        bound = int(sockets[0].getsockname()[1])
+        doors = Doors(host, bound, names=names, token=token)
+        url = f"http://{format_host(own, bound)}/"
+        if token is not None:
+            url += f"?token={quote(token, safe='')}"
+        show({"url": url}, url)
+        serve = partial(self._serve, doors, sockets)
+        await first_of(self._feed.run, self._pass_on, self._ask, serve)
+
+    async def _serve(self, doors: Doors, sockets: list[socket.socket]) -> None:
+        """Serve until cancelled; then end all answers."""
+        connections = BrowserConnections()
+        protocol = partial(BrowserProtocol, connections)
+        config = uvicorn.Config(
+            make_site(doors, connections, self._stream),
+            http=cast("type[asyncio.Protocol]", protocol),
+            ws="none",
+            lifespan="off",
+            # uvicorn logs each malformed request; `site` logs errors.
+            log_config=None,
+            log_level=logging.CRITICAL,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            h11_max_incomplete_event_size=LONGEST_REQUEST,
+            timeout_keep_alive=PATIENCE,
+            timeout_graceful_shutdown=WIND_UP,
+        )
+        server = _Server(config)
+        try:
+            await server.serve(sockets)
+        finally:
+            self._stream.end()
+            with anyio.move_on_after(2 * WIND_UP, shield=True):
+                if server.started:
+                    await server.shutdown(sockets)
 
     async def _ask(self) -> None:
         """Ask the servers about their health, again and again."""
@@ -149,7 +168,7 @@ class DashboardServer:
                 except AioleadError:
                     config = None
             quorum = quorum_of(answers, config)
-            self._health = EnsembleHealth(self._feed.clock(), answers, quorum)
+            self._stream.health = EnsembleHealth(self._feed.clock(), answers, quorum)
             self._stream.changed()
             await anyio.sleep(ASK_EVERY)
 
@@ -158,3 +177,19 @@ class DashboardServer:
         while True:
             revision = await self._feed.changed(revision)
             self._stream.changed()
+
+
+async def _listen(host: str, port: int) -> list[socket.socket]:
+    """Sockets on all addresses of a host; port 0 takes a free one."""
+    try:
+        listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise CommandError(
+            f"cannot listen on {format_host(host, port)}: {why} (see: --listen)", exits.FAILED
+        ) from None
+    async with listener:
+        return [
+            each.extra(SocketAttribute.raw_socket).dup()  # noqa: S610 - of anyio, not Django
+            for each in listener.listeners
+        ]

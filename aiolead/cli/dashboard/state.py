@@ -1,4 +1,4 @@
-"""What the page shows, as a value for JSON. Pure.
+"""The content of the page, as values for JSON. Pure.
 
 Everything from znodes is shortened and escaped here, and becomes text, never markup, in the page.
 Times are seconds since 1970; the page compares them with `now`, not with its own clock.
@@ -7,6 +7,7 @@ Times are seconds since 1970; the page compares them with `now`, not with its ow
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -14,21 +15,27 @@ from typing import Any, final
 from .. import render
 from ..contender_queue import QueuedContender
 from ..ensemble import behind
+from ..recipe_layouts import OtherRecipe
 from ..render import rounded
 from ..scene import Scene
-from ..scene_text import event_as_text, name_of
-from ..scene_values import ContenderQueue, ObservedTerm, OwnerConnection
+from ..scene_text import counts_as_text, event_as_text, leaders_as_text, name_of
+from ..scene_values import ContenderQueue, ObservedTerm, OwnerConnection, SceneEvent
 from ..server_survey import Quorum, ServerAnswers
 
-MOST_LINES = 200
-MOST_WAITING = 50
-"""How many queues the page has, and how many waiters in each."""
-MOST_TERMS = 50
-"""How many terms of each queue."""
-MOST_EVENTS = 50
+MOST_QUEUES = 1000
+MOST_OTHERS = 500
+MOST_HOLDERS = 3
+"""How many queues and other recipes the table has, and how many holders of each."""
+MOST_WAITING = 200
+MOST_TERMS = 200
+"""How many waiters and terms the details of a queue have."""
+MOST_EVENTS = 100
 MOST_UNREADABLE = 20
 LONGEST_TEXT = 200
 """In characters: paths, and texts of servers, which are as long as they like."""
+HANDOVER_BUCKET = 120
+HANDOVER_BUCKETS = 30
+"""Hand-overs are counted in so many intervals of so many seconds."""
 
 
 @final
@@ -41,42 +48,81 @@ class EnsembleHealth:
     quorum: Quorum
 
 
-def as_state(scene: Scene, health: EnsembleHealth | None, now: float) -> dict[str, Any]:
-    """Everything that the page shows."""
-    queues, closed = scene.queues, scene.unreadable
-    kinds = {queue.path: queue.kind for queue in queues}
+def session(scene: Scene) -> dict[str, Any]:
+    """Our own session, and since when nothing was heard from the servers."""
     return {
-        "now": rounded(now),
-        "link": scene.session_state.value,
-        "session": render.session(scene.session_id),
+        "state": scene.session_state.value,
+        "id": render.session(scene.session_id),
         "is_current": scene.is_current,
-        "lines": [_queue(scene, queue) for queue in queues[:MOST_LINES]],
-        "more_lines": max(0, len(queues) - MOST_LINES),
-        "unreadable": [_text(path) for path in closed[:MOST_UNREADABLE]],
-        "more_unreadable": max(0, len(closed) - MOST_UNREADABLE),
-        "happenings": [
-            {
-                "number": event.number,
-                "at": rounded(event.at),
-                "what": event.what.value,
-                "path": _text(event.path),
-                "text": event_as_text(event, kinds.get(event.path, "")),
-            }
-            for event in reversed(scene.since(0)[-MOST_EVENTS:])
-        ],
-        "ensemble": None if health is None else _ensemble(health),
+        "as_of": None if scene.is_current else rounded(scene.seen_at),
     }
 
 
-def _queue(scene: Scene, queue: ContenderQueue) -> dict[str, Any]:
-    holders = [one for one in queue.contenders if one.place.holds]
-    waiting = queue.waiting
+def overview(scene: Scene, queues: Sequence[ContenderQueue]) -> dict[str, Any]:
+    """How many there are of everything."""
+    elections = [queue for queue in queues if queue.kind == "election"]
+    owners = {
+        one.stat.ephemeral_owner for queue in queues for one in queue.contenders if one.stat
+    } - {0}
     return {
-        "key": _key(queue.path),
+        "paths": len(queues),
+        "more_paths": max(0, len(queues) - MOST_QUEUES),
+        "problems": sum(queue.state.is_problem for queue in queues),
+        "elections": len(elections),
+        "leaders": sum(len(queue.terms) for queue in elections),
+        "contenders": sum(len(queue.contenders) for queue in queues),
+        "sessions": len(owners),
+        "silent": len(owners & scene.silent_sessions) if scene.knows_sessions else None,
+    }
+
+
+def queue(scene: Scene, queue: ContenderQueue) -> dict[str, Any]:
+    """A row of the table."""
+    terms = scene.terms_of(queue.path)
+    times = [time for term in terms for time in (term.began, term.ended) if time is not None]
+    handovers = Counter(round(term.began // HANDOVER_BUCKET) for term in terms if term.is_exact)
+    newest = max(handovers, default=0)
+    return {
+        "key": key_of(queue.path),
         "path": _text(queue.path),
-        "kind": queue.kind,
+        "type": queue.kind,
+        "state": queue.state.value,
+        "holders": [_term(term) for term in queue.terms[:MOST_HOLDERS]],
+        "more_holders": max(0, len(queue.terms) - MOST_HOLDERS),
+        "contenders": len(queue.contenders),
+        "changed": rounded(max(times, default=None)),
         "vacant_since": rounded(queue.vacant_since),
+        "handovers": [
+            [bucket, count]
+            for bucket, count in sorted(handovers.items())
+            if bucket > newest - HANDOVER_BUCKETS
+        ],
         "families": queue.families if len(queue.families) > 1 else [],
+        "leaders": queue.leaders if queue.kind in ("election", "lock") else None,
+        "note": leaders_as_text(queue),
+    }
+
+
+def other(recipe: OtherRecipe) -> dict[str, Any]:
+    """A row of the table for a recipe that nobody holds."""
+    return {
+        "key": key_of(recipe.path, recipe.kind),
+        "path": _text(recipe.path),
+        "type": recipe.kind,
+        "state": "in use",
+        "note": counts_as_text(recipe),
+        "contenders": len(recipe.members),
+    }
+
+
+def detail(scene: Scene, queue: ContenderQueue, now: float) -> dict[str, Any]:
+    """All that is known of a queue."""
+    waiting = queue.waiting
+    holders = [one for one in queue.contenders if one.place.holds]
+    events = [each for each in scene.since(0) if each.path == queue.path]
+    return {
+        "now": rounded(now),
+        "key": key_of(queue.path),
         "holders": [
             _contender(scene, one) | _term(term)
             for one, term in zip(holders, queue.terms, strict=True)
@@ -84,26 +130,68 @@ def _queue(scene: Scene, queue: ContenderQueue) -> dict[str, Any]:
         "waiting": [_contender(scene, one) for one in waiting[:MOST_WAITING]],
         "more_waiting": max(0, len(waiting) - MOST_WAITING),
         "terms": [_term(term) for term in scene.terms_of(queue.path)[-MOST_TERMS:]],
+        "events": [event(scene, each) for each in events[-MOST_EVENTS:]],
     }
+
+
+def event(scene: Scene, one: SceneEvent) -> dict[str, Any]:
+    found = scene.queue(one.path)
+    return {
+        "number": one.number,
+        "at": rounded(one.at),
+        "what": one.what.value,
+        "key": key_of(one.path),
+        "path": _text(one.path),
+        "text": event_as_text(one, found.kind if found else ""),
+    }
+
+
+def unreadable(scene: Scene) -> dict[str, Any]:
+    """The znodes that may not be read."""
+    paths = scene.unreadable
+    return {
+        "paths": [_text(path) for path in paths[:MOST_UNREADABLE]],
+        "more": max(0, len(paths) - MOST_UNREADABLE),
+    }
+
+
+def servers(health: EnsembleHealth) -> dict[str, Any]:
+    """The ensemble and its servers."""
+    quorum = health.quorum
+    return {
+        "asked": rounded(health.asked),
+        "has_quorum": quorum.is_met,
+        "voters": quorum.voters,
+        "looking": quorum.looking,
+        "up": quorum.up,
+        "tolerates": quorum.tolerates,
+        "all": [_server(each, health.answers) for each in health.answers],
+    }
+
+
+def key_of(*parts: object) -> str:
+    """Unique on the page, however long a path is."""
+    return hashlib.blake2b(
+        repr(parts).encode("ascii", "backslashreplace"), digest_size=9
+    ).hexdigest()
 
 
 def _contender(scene: Scene, one: QueuedContender) -> dict[str, Any]:
     connection, stat = scene.connection_of(one), one.stat
-    assert stat is not None
     return {
-        "key": _key(one.path, stat.czxid),
+        "key": key_of(one.path, stat.czxid if stat else 0),
         "name": name_of(one.identity),
         "what": one.place.what,
-        "token": str(stat.czxid),
-        "since": rounded(stat.ctime / 1000),
-        "link": None if connection is OwnerConnection.UNKNOWN else connection.value,
+        "token": str(stat.czxid) if stat else None,
+        "since": rounded(stat.ctime / 1000) if stat else None,
+        "connection": None if connection is OwnerConnection.UNKNOWN else connection.value,
         "asked_to_go": one.is_asked_to_go,
     }
 
 
 def _term(term: ObservedTerm) -> dict[str, Any]:
     return {
-        "key": _key(term.key, term.began),
+        "key": key_of(term.key, term.began),
         "name": name_of(term.identity),
         # Text: JavaScript would round a number of 64 bits.
         "token": str(term.token),
@@ -111,19 +199,8 @@ def _term(term: ObservedTerm) -> dict[str, Any]:
         "not_before": rounded(term.not_before),
         "ended": rounded(term.ended),
         "silent_since": rounded(term.silent_since),
+        "is_paused": term.is_paused,
         "gap": rounded(term.gap),
-    }
-
-
-def _ensemble(health: EnsembleHealth) -> dict[str, Any]:
-    quorum = health.quorum
-    return {
-        "asked": rounded(health.asked),
-        "has_quorum": quorum.is_met,
-        "voters": quorum.voters,
-        "up": quorum.up,
-        "tolerates": quorum.tolerates,
-        "servers": [_server(each, health.answers) for each in health.answers],
     }
 
 
@@ -135,16 +212,10 @@ def _server(answers: ServerAnswers, everybody: Sequence[ServerAnswers]) -> dict[
         "state": answers.state.value,
         "problem": _text(answers.problem) or None,
         "version": _text(answers.version) or None,
+        "latency": rounded(answers.mean_latency),
         "behind": None if lag is None else str(lag),
         "connections": answers.connections,
     }
-
-
-def _key(*parts: object) -> str:
-    """Unique on the page, however long the path is."""
-    return hashlib.blake2b(
-        repr(parts).encode("ascii", "backslashreplace"), digest_size=9
-    ).hexdigest()
 
 
 def _text(text: str) -> str:

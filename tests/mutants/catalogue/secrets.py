@@ -87,8 +87,8 @@ MUTANTS: tuple[Mutant, ...] = (
         wrong="A connection of a proxy keeps its place for those who do not know the token.",
         changes=(
             Change(
-                "cli/dashboard/web.py",
-                "self._connections.reject(self._connection)",
+                "cli/dashboard/site.py",
+                "self._connections.reject(connection)",
                 "pass",
             ),
         ),

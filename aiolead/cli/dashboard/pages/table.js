@@ -1,0 +1,174 @@
+// The table of paths. Only the rows that are visible are in the page, whatever their number.
+
+import { $, age, clock, foreign, isProblem, keyed, lasted, make, now, roughly, say, set,
+  showState, STATES } from "./elements.js";
+
+const MORE = 4; // rows above and below what is visible
+const BUCKET = 120; // seconds of each bar of a sparkline
+const BUCKETS = 30;
+const SVG = "http://www.w3.org/2000/svg";
+
+const first = (row) => row.holders[0];
+const COLUMNS = [
+  { name: "state", title: "State", by: (row) => STATES[row.state]?.[2] ?? 0 },
+  { name: "path", title: "Path", by: (row) => row.path },
+  { name: "type", title: "Type", by: (row) => row.type },
+  { name: "holder", title: "Holder", by: (row) => first(row)?.name ?? "" },
+  { name: "since", title: "Since", by: (row) => -(first(row)?.began ?? row.vacant_since ?? 0) },
+  { name: "age", title: "For", by: (row) => -(first(row)?.not_before ?? row.vacant_since ?? 0) },
+  { name: "token", title: "Token", by: (row) => Number(first(row)?.token ?? 0) },
+  { name: "contenders", title: "Contenders", by: (row) => -(row.contenders ?? -1) },
+  { name: "changed", title: "Last change", by: (row) => -(row.changed ?? 0) },
+  { name: "handovers", title: "Hand-overs, 1 h", by: (row) => -recent(row) },
+];
+
+let rows = []; // those that the filter leaves, in order
+let order = ["state", 1];
+let redraw = () => {};
+
+export function start(onChange) {
+  redraw = onChange;
+  const head = $("columns");
+  for (const column of COLUMNS) {
+    const cell = make("div", `c-${column.name}`);
+    cell.setAttribute("role", "columnheader");
+    const button = make("button", "", column.title);
+    button.type = "button";
+    button.addEventListener("click", () => {
+      order = [column.name, order[0] === column.name ? -order[1] : 1];
+      redraw();
+    });
+    cell.append(button);
+    head.append(cell);
+  }
+  $("scroller").addEventListener("scroll", draw, { passive: true });
+  new ResizeObserver(draw).observe($("scroller"));
+}
+
+/** Shows these rows of all. */
+export function show(found) {
+  const [name, direction] = order;
+  const column = COLUMNS.find((each) => each.name === name);
+  for (const [n, cell] of [...$("columns").children].entries()) {
+    const isIt = COLUMNS[n] === column;
+    set(cell, "aria-sort", isIt ? (direction > 0 ? "ascending" : "descending") : "none");
+  }
+  const keys = new Map(found.map((row) => [row, column.by(row)]));
+  const compare = (one, other) => (one < other ? -1 : one > other ? 1 : 0);
+  rows = [...found].sort((one, other) =>
+    direction * compare(keys.get(one), keys.get(other)) || compare(one.path, other.path));
+  draw();
+}
+
+const height = () => parseFloat(getComputedStyle($("scroller")).getPropertyValue("--row"));
+
+export function draw() {
+  const scroller = $("scroller"), body = $("rows"), size = height();
+  set($("table"), "aria-rowcount", String(rows.length + 1));
+  const whole = `${rows.length * size}px`;
+  if (body.style.height !== whole) body.style.height = whole;
+  const from = Math.max(0, Math.floor(scroller.scrollTop / size) - MORE);
+  const to = Math.ceil((scroller.scrollTop + scroller.clientHeight) / size) + MORE;
+  const focused = document.activeElement?.closest?.("#rows > .row")?.dataset.key;
+  const visible = [];
+  for (const [n, row] of rows.entries()) {
+    if ((n >= from && n < to) || row.key === focused) visible.push([n, row]);
+  }
+  keyed(body, visible, ([, row]) => row.key, create, (element, [n, row]) => {
+    const place = `translateY(${n * size}px)`;
+    if (element.style.transform !== place) element.style.transform = place;
+    set(element, "aria-rowindex", String(n + 2));
+    update(element, row);
+  });
+}
+
+function create([, row]) {
+  const element = make("div", "row");
+  element.setAttribute("role", "row");
+  for (const { name } of COLUMNS) {
+    const cell = make("div", `c-${name}`);
+    cell.setAttribute("role", "cell");
+    element.append(cell);
+  }
+  const [state, path, , holder, , , , , , handovers] = element.children;
+  state.append(make("span"));
+  const name = foreign(row.path);
+  if (!row.isOpenable) path.append(name);
+  else {
+    const link = make("a");
+    link.href = `#/${row.key}`;
+    link.append(name);
+    path.append(link);
+  }
+  path.title = row.path;
+  holder.append(foreign(""), make("span", "soft"));
+  const drawing = document.createElementNS(SVG, "svg");
+  drawing.setAttribute("viewBox", `0 0 ${BUCKETS * 3} 16`);
+  drawing.setAttribute("aria-hidden", "true");
+  drawing.append(document.createElementNS(SVG, "path"));
+  handovers.append(make("span"), drawing);
+  return element;
+}
+
+function update(element, row) {
+  const [state, , type, holder, since, lasting, token, contenders, changed, handovers] = element.children;
+  const term = first(row);
+  element.classList.toggle("is-problem", isProblem(row));
+  showState(state.firstElementChild, row.state);
+  say(type, row.type);
+  say(holder.firstElementChild, term ? term.name : "");
+  if (holder.title !== (term?.name ?? "")) holder.title = term?.name ?? "";
+  const more = row.holders.length + row.more_holders - 1;
+  say(holder.lastElementChild, term ? (more > 0 ? ` +${more}` : "") : row.isOpenable ? "nobody" : row.note);
+  const began = term?.not_before ?? row.vacant_since;
+  say(since, began ? clock(began) : "");
+  say(lasting, term ? lasted(term) : began ? age(now() - began) : "");
+  say(token, term ? term.token : "");
+  say(contenders, row.contenders === null ? "" : String(row.contenders));
+  say(changed, row.changed ? `${roughly(now() - row.changed)} ago` : "");
+  const count = recent(row);
+  say(handovers.firstElementChild, count ? String(count) : "");
+  drawHandovers(handovers.lastElementChild.firstElementChild, row);
+}
+
+const newest = () => Math.floor(now() / BUCKET);
+
+/** How many hand-overs there were in the last hour. */
+function recent(row) {
+  const from = newest() - BUCKETS;
+  return row.handovers.reduce((sum, [bucket, count]) => sum + (bucket > from ? count : 0), 0);
+}
+
+function drawHandovers(path, row) {
+  const last = newest();
+  const most = Math.max(1, ...row.handovers.map(([, count]) => count));
+  const bars = row.handovers
+    .filter(([bucket]) => bucket > last - BUCKETS)
+    .map(([bucket, count]) => {
+      const size = Math.max(3, Math.round((15 * count) / most));
+      return `M${(bucket - last + BUCKETS - 1) * 3} 16v-${size}h2v${size}z`;
+    });
+  set(path, "d", bars.join(""));
+}
+
+
+/** Puts the focus on the row so many further down; the first one, if none has it. */
+export function move(by) {
+  if (!rows.length) return;
+  const key = document.activeElement?.closest?.("#rows > .row")?.dataset.key;
+  const from = rows.findIndex((row) => row.key === key);
+  focus(rows[from < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, from + by))].key);
+}
+
+export function focus(key) {
+  const n = rows.findIndex((row) => row.key === key);
+  if (n < 0) return;
+  const scroller = $("scroller"), size = height();
+  const below = (n + 1) * size + $("columns").offsetHeight - scroller.clientHeight;
+  if (scroller.scrollTop > n * size) scroller.scrollTop = n * size;
+  else if (scroller.scrollTop < below) scroller.scrollTop = below;
+  draw();
+  const row = [...$("rows").children].find((each) => each.dataset.key === key);
+  (row?.querySelector("a") ?? row)?.focus({ preventScroll: true });
+}
+

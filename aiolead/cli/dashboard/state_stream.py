@@ -1,0 +1,149 @@
+"""The stream of states for browsers: everything once, then changes. Made once for all of them.
+
+| event | data |
+|---|---|
+| `snapshot` | `now`, `session`, `overview`, `queues`, `events`, `servers`, `unreadable` |
+| `change` | `now`; of these, those that have changed: queues and events one by one; keys `gone` |
+| `beat` | `now`, if nothing has changed for `BEAT` seconds |
+
+A slow browser misses changes in between, but never the last one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Any, final
+
+import anyio
+
+from ..recipe_layouts import OtherRecipe
+from ..scene import Scene
+from ..scene_values import ContenderQueue
+from . import state
+from .state import EnsembleHealth
+
+BEAT = 5.0
+"""Time after which browsers get a sign of life if nothing is new, in seconds."""
+PAUSE = 0.2
+"""Least time between two changes for one browser, in seconds."""
+MOST_GONE = 10_000
+"""How many queues that are gone are remembered."""
+
+
+@final
+class StateStream:
+    """The state of a scene, as JSON; `clock` is the scene's."""
+
+    def __init__(self, scene: Scene, clock: Callable[[], float]) -> None:
+        self.health: EnsembleHealth | None = None
+        self._scene = scene
+        self._clock = clock
+        self._version, self._made = 1, 0
+        self._sections: dict[str, tuple[str, int]] = {}
+        self._queues: dict[str, tuple[ContenderQueue | OtherRecipe, str, int]] = {}
+        self._gone: dict[str, int] = {}
+        self._oldest = 0
+        self._news = anyio.Event()
+        self._has_ended = False
+
+    def changed(self) -> None:
+        """The scene, or `health`, has changed; the JSON is made when somebody wants it."""
+        self._version += 1
+        self._news.set()
+        self._news = anyio.Event()
+
+    def end(self) -> None:
+        """End all iterations of `events`."""
+        self._has_ended = True
+        self.changed()
+
+    def snapshot(self) -> bytes:
+        """Everything, on one line."""
+        self._make()
+        return self._since(-1, 0)[0]
+
+    def queue(self, key: str) -> bytes | None:
+        """The details of a queue; None if there is none with that key."""
+        self._make()
+        found, *_ = self._queues.get(key, (None,))
+        if not isinstance(found, ContenderQueue):
+            return None
+        return _encode(state.detail(self._scene, found, self._clock())).encode()
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """A snapshot, then changes and beats, as server-sent events."""
+        # Makes the browser reconnect soon.
+        yield b"retry: 1000\n\n"
+        seen, number = -1, 0
+        while not self._has_ended:
+            news = self._news
+            if seen != self._version:
+                self._make()
+                # One that has missed queues that are gone gets everything again.
+                name, seen = (b"change", seen) if seen >= self._oldest else (b"snapshot", -1)
+                data, number = self._since(seen, number if seen >= 0 else 0)
+                seen = self._version
+                yield b"event: %s\ndata: %s\n\n" % (name, data)
+                await anyio.sleep(PAUSE)
+                continue
+            with anyio.move_on_after(BEAT) as waiting:
+                await news.wait()
+            if waiting.cancelled_caught:
+                yield b'event: beat\ndata: {"now":%.3f}\n\n' % self._clock()
+
+    def _make(self) -> None:
+        """Update the JSON of all that has changed."""
+        if self._made == self._version:
+            return
+        version = self._made = self._version
+        scene = self._scene
+        queues = scene.queues
+        sections = {
+            "session": state.session(scene),
+            "overview": state.overview(scene, queues),
+            "servers": None if self.health is None else state.servers(self.health),
+            "unreadable": state.unreadable(scene),
+        }
+        for name, value in sections.items():
+            text = _encode(value)
+            if self._sections.get(name, ("",))[0] != text:
+                self._sections[name] = text, version
+        before, self._queues = self._queues, {}
+        shown: list[ContenderQueue | OtherRecipe] = [*queues[: state.MOST_QUEUES]]
+        for one in (*shown, *scene.others[: state.MOST_OTHERS]):
+            if isinstance(one, ContenderQueue):
+                key, make = state.key_of(one.path), partial(state.queue, scene, one)
+            else:
+                key, make = state.key_of(one.path, one.kind), partial(state.other, one)
+            known = before.pop(key, None)
+            if known is None or (known[0] is not one and known[0] != one):
+                known = one, _encode(make()), version
+            self._queues[key] = known
+            self._gone.pop(key, None)
+        self._gone |= dict.fromkeys(before, version)
+        if len(self._gone) > MOST_GONE:
+            self._gone.clear()
+            self._oldest = version
+
+    def _since(self, version: int, number: int) -> tuple[bytes, int]:
+        """Everything newer than a version and than the event of a number; the newest number."""
+        is_whole = version < 0
+        events = self._scene.since(number)
+        parts = [f'"now":{self._clock():.3f}']
+        parts += [f'"{name}":{text}' for name, (text, at) in self._sections.items() if at > version]
+        lists = {
+            "queues": [text for _, text, at in self._queues.values() if at > version],
+            "events": [_encode(state.event(self._scene, e)) for e in events[-state.MOST_EVENTS :]],
+            "gone": [_encode(key) for key, at in self._gone.items() if at > version >= 0],
+        }
+        parts += [
+            f'"{name}":[{",".join(all_)}]' for name, all_ in lists.items() if all_ or is_whole
+        ]
+        return f"{{{','.join(parts)}}}".encode("ascii"), events[-1].number if events else number
+
+
+def _encode(value: Any) -> str:
+    # ASCII: a path may be no valid Unicode.
+    return json.dumps(value, separators=(",", ":"))
