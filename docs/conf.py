@@ -26,8 +26,8 @@ extensions = [
     "names",
     "reference",
 ]
-# Generated reports stay in the repository, out of the reading path and of the search.
-exclude_patterns = ["_site", "reports"]
+# Generated pages stay in the repository, out of the reading path and of the search.
+exclude_patterns = ["_site", "reports", "reference/names"]
 nitpicky = True
 html_theme = "furo"
 html_title = f"aiolead {release}"

@@ -29,7 +29,8 @@ def source_url() -> str:
 
 
 def _is_in_the_site(target: Path) -> bool:
-    return target.is_relative_to(DOCS) and not target.is_relative_to(DOCS / "reports")
+    generated = (DOCS / "reports", DOCS / "reference" / "names")
+    return target.is_relative_to(DOCS) and not any(map(target.is_relative_to, generated))
 
 
 def _lead_outside(app: Sphinx, docname: str, source: list[str]) -> None:

@@ -43,21 +43,22 @@ def _directive(module: str, name: str) -> str:
     elif inspect.isroutine(thing):
         kind = "autofunction"
     else:
-        return "\n   ".join([f".. py:data:: {module}.{name}", "", *_said_of(name, thing, module)])
+        lines = converted(said_of(name, thing), None, module)
+        return "\n   ".join([f".. py:data:: {module}.{name}", "", *lines])
     lines = [f".. {kind}:: {module}.{name}"]
     if hidden := NOT_FOR_USERS.get(name):
         lines.append(f"   :exclude-members: {', '.join(sorted(hidden))}")
     return "\n".join(lines)
 
 
-def _said_of(name: str, thing: object, public: str) -> list[str]:
-    """What stands below a constant, in the module that defines it."""
+def said_of(name: str, thing: object) -> list[str]:
+    """The docstring of a constant, in the module that defines it."""
     for module in sorted(m for m in sys.modules if m.startswith("aiolead")):
         if getattr(sys.modules[module], name, None) is thing:
             said = ModuleAnalyzer.for_module(module).find_attr_docs().get(("", name))
             if said:
-                return converted(said, None, public)
-    raise ValueError(f"nothing is said of {public}.{name} where it is defined")
+                return said
+    raise ValueError(f"{name} has no docstring where it is defined")
 
 
 def _document(app: Sphinx, docname: str, source: list[str]) -> None:

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = 100
 """How long a line of prose may be. Tables, headings and single addresses may be longer."""
 
-GENERATED = ("docs/reports",)
+GENERATED = ("docs/reports", "docs/reference/names")
 
 ALLOWANCE = Path(__file__).with_name("prose_allowance.json")
 
