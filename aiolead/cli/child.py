@@ -56,12 +56,15 @@ class Child:
     """A context manager: a command that a keeper holds ready, and runs once at most.
 
     Entering starts the keeper, so that the command starts without delay. Neither has any other
-    environment than `environ`.
+    environment than `environ`. `report` is the pipe to the session guardian; -1 if there is none.
     """
 
-    def __init__(self, command: tuple[str, ...], environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: tuple[str, ...], environ: Mapping[str, str], report: int = -1
+    ) -> None:
         self._command = command
         self._environ = environ
+        self._report = report
         self._pid = 0
         self._kill_by = 0.0
         self._after_lease = 0.0
@@ -77,9 +80,9 @@ class Child:
             script = [sys.executable, "-I", "-S", str(Path(keeper.__file__).resolve())]
             # From the main thread, in a process group that no terminal sends its signals to.
             self._keeper = subprocess.Popen(  # noqa: S603 - the arguments are not for a shell
-                [*script, str(theirs.fileno()), *self._command],
+                [*script, str(theirs.fileno()), str(self._report), *self._command],
                 env=self._environ,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[each for each in (theirs.fileno(), self._report) if each >= 0],
                 process_group=0,
             )
         return self

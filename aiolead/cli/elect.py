@@ -18,6 +18,7 @@ def elect(
     id: str | None = None,  # noqa: A002 - the name of the option
     leaders: int = 1,
     once: Flag = False,
+    no_close_on_crash: Flag = False,
     common: Common = COMMON,
 ) -> int:
     """Contend for leadership and print each change, until SIGINT or SIGTERM.
@@ -33,6 +34,8 @@ def elect(
         id: What others see as the leader. Default: host name and process id.
         leaders: How many may lead at once; all contenders must agree on it.
         once: End when leadership was lost, with exit code 74, rather than contend again.
+        no_close_on_crash: After a crash of this process, let its session time out. By default, a
+            session guardian closes it at once.
         common: Where to connect.
     """
     validate(path)
@@ -57,7 +60,7 @@ def elect(
                 term = None if state.phase is Phase.LOST else state.term
         return exits.OK
 
-    return common.with_client(work, endless=True)
+    return common.with_client(work, endless=True, close_on_crash=not no_close_on_crash)
 
 
 def _as_json(state: CampaignState, identity: str) -> dict[str, Any]:

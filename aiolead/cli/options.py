@@ -203,9 +203,16 @@ class Common(Basics):
         )
 
     def connect(
-        self, *, grace_period: float | None = None, notice: ConnectingNotice | None = None
+        self,
+        *,
+        grace_period: float | None = None,
+        close_on_crash: aiolead.SessionGuardian | bool | None = None,
+        notice: ConnectingNotice | None = None,
     ) -> aiolead.types.Connection:
-        """`aiolead.connect` with these options; `notice` takes the client's events."""
+        """`aiolead.connect` with these options; `notice` takes the client's events.
+
+        With a login by SASL, there is no session guardian: it could not log in.
+        """
         return aiolead.connect(
             self.wanted_hosts,
             session_timeout=self.wanted_session_timeout,
@@ -215,19 +222,25 @@ class Common(Basics):
             tls=self.wanted_tls,
             server_version=self.server_version,
             grace_period=grace_period,
+            close_on_crash=None if self.sasl else close_on_crash,
             on_event=() if notice is None else (notice,),
         )
 
     @asynccontextmanager
     async def connected(
-        self, *, grace_period: float | None = None
+        self,
+        *,
+        grace_period: float | None = None,
+        close_on_crash: aiolead.SessionGuardian | bool | None = None,
     ) -> AsyncIterator[aiolead.Client]:
         """A client of `connect`; says after a second that no server is reached, and why."""
         patience = self.connect_timeout or self.wanted_session_timeout
         notice = ConnectingNotice(self.reporter, self.wanted_hosts, patience)
         async with AsyncExitStack() as stack:
             with notice:
-                connection = self.connect(grace_period=grace_period, notice=notice)
+                connection = self.connect(
+                    grace_period=grace_period, close_on_crash=close_on_crash, notice=notice
+                )
                 client = await stack.enter_async_context(connection)
             yield client
 
@@ -237,11 +250,12 @@ class Common(Basics):
         *,
         endless: bool = False,
         followed: bool = False,
+        close_on_crash: bool = False,
     ) -> int:
         """As `run_until_signal`, with a client whose session is closed at the end."""
 
         async def connected() -> int | None:
-            async with self.connected() as client:
+            async with self.connected(close_on_crash=close_on_crash) as client:
                 return await work(client)
 
         return self.run_until_signal(connected, endless=endless, followed=followed)

@@ -6,6 +6,9 @@ anything, and sends over a socket when to start the child and until when the lea
 process group SIGKILL before any server could hand the lock on. On Linux the child also dies with
 its keeper.
 
+After a crash of `aiolead`, its session guardian closes the session only if the keeper has reported
+on a pipe that the process group is gone.
+
 Messages are JSON, one per line. To here: `start`, `lease`, `signal`, `stop`; the end of the stream
 means that `aiolead` is gone. From here: `started`, `refused`, and last `failed` or `ended`.
 """
@@ -35,6 +38,9 @@ GONE_WITHIN = 1.0
 LONGEST_SLEEP = 0.25
 """Longest sleep while a lease runs, in seconds: in suspend sleeping stops, the lease does not."""
 
+STARTS, GONE = b"+", b"-"
+"""In the guardian's pipe: the child is about to start; it and its process group are gone."""
+
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -44,11 +50,17 @@ def clock() -> float:
 
 
 class ProcessKeeper:
-    """Runs the command as a child, and stops it in time; signals write to the pipe `wake`."""
+    """Runs the command as a child, and stops it in time; signals write to the pipe `wake`.
 
-    def __init__(self, connection: socket.socket, wake: int, command: list[str]) -> None:
+    `report` is the pipe to the session guardian; -1 if there is none.
+    """
+
+    def __init__(
+        self, connection: socket.socket, wake: int, command: list[str], report: int = -1
+    ) -> None:
         self._connection = connection
         self._wake = wake
+        self._guardian = report
         self._command = command
         self._pid = os.getpid()
         self._unread = b""
@@ -112,6 +124,13 @@ class ProcessKeeper:
         self._grace, self._terminal = grace, terminal
         self._on_lease(until, kill_by)
         try:
+            self._report(STARTS)
+        except BlockingIOError:
+            # It could close the session while the command runs.
+            self._tell(failed=0, why="the session guardian is stopped, and its pipe is full")
+            self._over = True
+            return
+        try:
             # A process group of its own. `preexec_fn` is safe: there are no threads here.
             self._child = subprocess.Popen(  # noqa: S603 - to run it is what we are for
                 self._command,
@@ -120,6 +139,7 @@ class ProcessKeeper:
                 preexec_fn=self._before_exec,
             )
         except (OSError, subprocess.SubprocessError) as error:
+            self._report_gone()
             number, text = getattr(error, "errno", 0), getattr(error, "strerror", "")
             self._tell(failed=number or 0, why=text or str(error))
             self._over = True
@@ -194,14 +214,32 @@ class ProcessKeeper:
         self._send(signal.SIGKILL, group=True)
         code = child.wait()
         deadline = clock() + GONE_WITHIN
-        with contextlib.suppress(ChildProcessError):
+        try:
             while clock() < deadline:
                 if self._stopping:
                     self._kill_adopted()
                 if os.waitpid(-1 if self._stopping else -child.pid, os.WNOHANG) == (0, 0):
                     time.sleep(0.002)
+        except ChildProcessError:
+            # Without this proof, which a process of another user can prevent, nothing is reported.
+            try:
+                os.killpg(child.pid, 0)
+            except ProcessLookupError:
+                self._report_gone()
+            except PermissionError:
+                pass
         self._tell(ended=code, stopped=self._stopping)
         self._over = True
+
+    def _report(self, what: bytes) -> None:
+        # A guardian that has ended closes nothing.
+        with contextlib.suppress(BrokenPipeError):
+            if self._guardian >= 0:
+                os.write(self._guardian, what)
+
+    def _report_gone(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._report(GONE)
 
     def _kill_adopted(self) -> None:
         """Kill what has left the process group, such as the child of an `aiolead` in our child.
@@ -232,7 +270,7 @@ class ProcessKeeper:
             self._tell(refused=number)
 
 
-def main(descriptor: int, command: list[str]) -> None:
+def main(descriptor: int, command: list[str], report: int = -1) -> None:
     wake, woken = os.pipe()
     for end in (wake, woken):
         os.set_blocking(end, False)
@@ -244,8 +282,10 @@ def main(descriptor: int, command: list[str]) -> None:
             signal.signal(number, lambda _number, _frame: None)
     with socket.socket(fileno=descriptor) as connection:
         connection.set_inheritable(False)
-        ProcessKeeper(connection, wake, command).run()
+        if report >= 0:
+            os.set_inheritable(report, False)
+        ProcessKeeper(connection, wake, command, report).run()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:])
+    main(int(sys.argv[1]), sys.argv[3:], int(sys.argv[2]))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from signal import SIGHUP, SIGINT, SIGTERM
 
 import anyio
 from cyclopts import Parameter
 
-from .. import Client, Held, Term
+from .. import Client, Held, SessionGuardian, Term
 from .._escaping import in_seconds
 from ..errors import AcquireTimeout, ConfigurationError, TenureLost
 from ..paths import validate
@@ -43,6 +44,10 @@ class RunOptions:
     grace: Seconds | None = None
     """How long the command has after SIGTERM when leadership or the lock is lost, in seconds: a
     quarter of the session timeout at most. Default: a tenth."""
+
+    no_close_on_crash: Flag = False
+    """After a crash of this process, let its session time out. By default, a session guardian
+    closes it as soon as the command is gone."""
 
     lost_exit_code: int = exits.LOST
     """What to exit with when leadership or the lock was lost while the command ran."""
@@ -117,6 +122,7 @@ class _Execution:
             None if grace is None else min(grace + DYING, common.wanted_session_timeout / 4)
         )
         self._child: Child | None = None
+        self._report = -1  # the pipe from keepers to the session guardian
         self._asked = 0  # the signal that asks this process to end
         self._code: int | None = None
 
@@ -138,7 +144,19 @@ class _Execution:
                 self._asked = number
 
     async def _contend(self) -> None:
-        async with self._common.connected(grace_period=self._grace_period) as client:
+        async with AsyncExitStack() as stack:
+            with ExitStack() as until_connected:
+                guardian = None
+                if not self._job.options.no_close_on_crash:
+                    source, self._report = os.pipe()
+                    # Open in the guardian alone, so that keepers notice its end.
+                    until_connected.callback(os.close, source)
+                    stack.callback(os.close, self._report)
+                    os.set_blocking(self._report, False)
+                    guardian = SessionGuardian(children=source)
+                client = await stack.enter_async_context(
+                    self._common.connected(grace_period=self._grace_period, close_on_crash=guardian)
+                )
             while True:
                 earliest = clock() + LEAST_TERM
                 await self._hold_once(client)
@@ -151,7 +169,7 @@ class _Execution:
         """Acquire, run the command and release; set the exit code, if there is one."""
         job, path = self._job, self._job.path
         lost_code = job.options.lost_exit_code
-        with Child(job.command, self._environ) as child:
+        with Child(job.command, self._environ, self._report) as child:
             self._reporter.state(f"waits for {job.noun} {path}", event="waiting", path=path)
             try:
                 async with job.acquire(client) as held:

@@ -302,7 +302,10 @@ async def hold(settings: dict[str, Any]) -> None:
     ) as client:
         say("connected", session=client.session_id)
         if settings.get("lock", True):
-            async with aiolead.Lock(client, "/lock") as held:
+            lock = aiolead.Lock(client, "/lock").acquire()
+            if settings.get("election"):
+                lock = aiolead.Election(client, "/election").leadership()
+            async with lock as held:
                 say("holds", node=held.path)
                 live(settings)
                 await obey(client)

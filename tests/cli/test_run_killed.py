@@ -1,0 +1,133 @@
+"""`aiolead run`, `lock` and `elect` are killed: the next one starts, never beside a command.
+
+Session timeouts are longer than the tests wait. That the first command is gone is checked by the
+second one, in its first line.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from support.cli import Command
+from support.guarded import TIMEOUT, guardian_of, is_running
+from support.waiting import until
+
+from aiolead.testing import EmbeddedServer, ThreadedServer
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+LONG = ("--session-timeout", str(TIMEOUT))
+FIRST = """
+    (trap '' TERM HUP; echo $$ > pids; sh -c 'echo $PPID >> pids; echo works; sleep 1000') &
+    wait
+"""
+"""A command with a child that ignores SIGTERM; both note their process ids."""
+
+SECOND = """
+    for pid in $(cat pids); do kill -0 $pid 2> /dev/null && echo beside $pid; done
+    echo works
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadedServer]:
+    with EmbeddedServer.in_thread() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    with suppress(FileNotFoundError):
+        for pid in (tmp_path / "pids").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+def contender(server: ThreadedServer, kind: str, script: str, *options: str) -> Command:
+    command = [kind, *LONG, *options, "/app", "--", "sh", "-c", script]
+    return Command(*command, hosts=server.connect_string, fresh=True)
+
+
+@pytest.mark.parametrize("kind", ["run", "lock"])
+def test_the_command_is_gone_before_the_next_one_starts(server: ThreadedServer, kind: str) -> None:
+    with contender(server, kind, FIRST) as first:
+        first.out.expect("works")
+        with contender(server, kind, SECOND) as second:
+            second.err.expect("waits")
+            first.signal(signal.SIGKILL)
+            second.out.expect("works")
+            assert not any("beside" in line for line in second.out.all)
+            assert second.finish() == 0
+
+
+def test_nothing_was_started_yet(server: ThreadedServer) -> None:
+    with contender(server, "run", FIRST) as first:
+        first.out.expect("works")
+        with contender(server, "run", "true") as second:
+            second.err.expect("waits")
+            until(lambda: len(server.sessions()) == 2, "both are connected")
+            second.signal(signal.SIGKILL)
+            until(lambda: len(server.sessions()) == 1, "its session is closed")
+
+
+def test_a_second_command_in_one_session(server: ThreadedServer) -> None:
+    """The first one has come and gone, in good order."""
+    script = f"if [ -e again ]; then {FIRST} fi; touch again; echo first"
+    with contender(server, "run", script, "--forever") as first:
+        first.out.expect("first")
+        first.out.expect("works")
+        with contender(server, "run", SECOND) as second:
+            second.err.expect("waits")
+            first.signal(signal.SIGKILL)
+            second.out.expect("works")
+            assert not any("beside" in line for line in second.out.all)
+
+
+def test_the_keeper_is_killed_as_well(server: ThreadedServer, tmp_path: Path) -> None:
+    """Nothing proves that all of the command is gone: the session is left to time out."""
+    with contender(server, "run", FIRST) as first:
+        first.out.expect("works")
+        (session,) = server.sessions()
+        pid = first.process.pid
+        guardian, keeper = guardian_of(pid), _keeper_of(pid)
+        os.kill(pid, signal.SIGSTOP)  # so that it does not end in good order
+        os.kill(keeper, signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not is_running(guardian), "the guardian has given up")
+        assert session in server.sessions()
+
+
+def _keeper_of(pid: int) -> int:
+    found = subprocess.run(
+        ["pgrep", "-P", str(pid), "-f", "process_keeper"], check=True, stdout=subprocess.PIPE
+    )
+    return int(found.stdout)
+
+
+def test_elect(server: ThreadedServer) -> None:
+    hosts = server.connect_string
+    with Command("elect", *LONG, "/app", hosts=hosts, fresh=True) as first:
+        first.out.expect("leads")
+        with Command("elect", *LONG, "/app", hosts=hosts, fresh=True) as second:
+            second.out.expect("waits")
+            first.signal(signal.SIGKILL)
+            second.out.expect("leads")
+
+
+@pytest.mark.parametrize("options", [["--no-close-on-crash"], ["--sasl", "digest-md5:user:secret"]])
+def test_without_a_guardian(server: ThreadedServer, options: list[str]) -> None:
+    with contender(server, "run", "echo works; exec sleep 1000", *options) as command:
+        if "--sasl" not in options:
+            command.out.expect("works")
+        else:
+            command.err.expect(".")
+        assert guardian_of(command.process.pid) == 0
