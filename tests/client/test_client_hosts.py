@@ -314,7 +314,10 @@ async def test_a_target_elsewhere_has_the_certificate_of_the_domain_that_was_wri
         async with EmbeddedServer(ssl_context=context) as server:
             zone.records = [f"10 0 {server.port} localhost."]
             hosts = Hosts.srv(NAME, resolver=zone.resolver(), trust_targets=trust_targets)
-            connection = aiolead.connect(hosts, session_timeout=SESSION, tls=TLS(ca=authority.pem))
+            # Refused once, it is tried again until the time is over.
+            connection = aiolead.connect(
+                hosts, session_timeout=SESSION, connect_timeout=2, tls=TLS(ca=authority.pem)
+            )
             if is_served:
                 async with connection as client:
                     await client.exists("/")

@@ -33,7 +33,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
 
     def run(test: str, *options: str) -> pytest.RunResult:
         pytester.makepyfile(STOP + test)
-        return pytester.runpytest_subprocess("-p", "no:anyio", *options)
+        return pytester.runpytest_inprocess("-p", "no:anyio", "-p", "no:asyncio", *options)
 
     return run
 

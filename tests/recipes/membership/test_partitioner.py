@@ -206,8 +206,8 @@ async def test_a_short_absence_moves_nothing_within_the_quiet_period(server: Ser
     """A rolling restart: who comes back under its name gets its own items, and nobody else's."""
     owners = Owners()
     async with connect(server) as a, connect(server) as b:
-        async with running(partitioner(a, "a", quiet=0.3), owners.worker("a")):
-            async with running(partitioner(b, "b", quiet=0.3), owners.worker("b")):
+        async with running(partitioner(a, "a", quiet=1.0), owners.worker("a")):
+            async with running(partitioner(b, "b", quiet=1.0), owners.worker("b")):
                 await owners.split(a=4, b=4)
                 before = owners.share("a")
             async with running(partitioner(b, "b", quiet=0.0), owners.worker("b again")):
