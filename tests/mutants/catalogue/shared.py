@@ -216,7 +216,7 @@ MUTANTS = (
                 "left = sorted(set(await listing) - {READY, name})",
             ),
         ),
-        tests=(BARRIERS, "-k", "ready_stays and trio and embedded"),
+        tests=(BARRIERS, "-k", "ready_stays and trio and in_memory"),
         simulated=False,
     ),
     Mutant(
