@@ -89,8 +89,8 @@ async def three_locks(bench: Bench) -> None:
 
 
 ROWS = [
-    Operation("Condition", "begin to wait, until the lock is free", begin_to_wait),
-    Operation("Condition", "notify one who waits", notify),
-    Operation("Condition", "let go of the lock, until the one notified has it", wake),
+    Operation("Condition", "start to wait, until the lock is free", begin_to_wait),
+    Operation("Condition", "notify one waiter", notify),
+    Operation("Condition", "release, until the notified waiter holds", wake),
     Operation("MultiLock", "acquire three locks", three_locks),
 ]

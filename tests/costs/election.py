@@ -85,5 +85,5 @@ ROWS = [
     Operation("Election", "hand-over to the next, a third behind it", hand_over),
     Operation("Election", "hand-over as the leader's session expires, the same", leader_dies),
     Operation("Election", "ask who leads", who_leads),
-    Operation("Election", "begin to observe", observe),
+    Operation("Election", "start to observe", observe),
 ]

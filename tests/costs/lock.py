@@ -98,6 +98,6 @@ ROWS = [
     Operation("Lock", "acquire, after a long idle time of the session", on_an_idle_session),
     Operation("Lock", "release", release),
     Operation("Lock", "try, held by another", refused),
-    Operation("Lock", "wait in line, behind two", join),
+    Operation("Lock", "wait in the queue, behind two", join),
     Operation("Lock", "hand-over to the next, a third behind it", hand_over),
 ]

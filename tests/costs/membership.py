@@ -144,13 +144,13 @@ async def move_one(bench: Bench) -> None:
 ROWS = [
     Operation("PersistentNode", "enter", enter),
     Operation("PersistentNode", "set", set_data),
-    Operation("PersistentNode", "deleted by another client, and made anew", heal),
+    Operation("PersistentNode", "deleted by another client, and created again", heal),
     Operation("PersistentNode", "leave", leave),
-    Operation("Group", "begin to follow two members", look),
-    Operation("Group", "another member joins, until a follower knows it", member_joins),
+    Operation("Group", "start to observe two members", look),
+    Operation("Group", "another member joins, until an observer sees it", member_joins),
     Operation("Group", "a member updates its data, the same", member_updates),
     Operation("Group", "a member leaves, the same", member_leaves),
     Operation("ServiceRegistry", "register", register),
-    Operation("ServiceRegistry", "drain, until a follower knows it", drain),
+    Operation("ServiceRegistry", "drain, until an observer sees it", drain),
     Operation("Partitioner", "a second member joins, and takes over one of two items", move_one),
 ]

@@ -114,5 +114,5 @@ ROWS = [
     Operation("ReadWriteLock", "a writer leaves, three readers come in", a_writer_leaves),
     Operation("ReadWriteLock", "the last reader leaves, a writer comes in", a_reader_leaves),
     Operation("ReentrantLock", "enter and leave it again", enter_again),
-    Operation("Election", "ask the leader to resign, until it knows", ask_for_it),
+    Operation("Election", "ask the leader to resign, until it is notified", ask_for_it),
 ]
