@@ -41,7 +41,7 @@ def test_one_of_the_workers_sends_bills_whatever_happens(
     def start() -> Program:
         worker = Program(sys.executable, "worker.py", hosts=embedded + chroot, cwd=here)
         running.enter_context(worker)
-        worker.wait_for("gets in line")
+        worker.wait_for("joins the queue")
         return worker
 
     def lead(worker: Program) -> int:
@@ -71,7 +71,7 @@ def test_one_of_the_workers_sends_bills_whatever_happens(
         os.kill(pid, signal.SIGSTOP)
         lead(last)
         os.kill(pid, signal.SIGCONT)
-        # It gets in line again: behind the one that leads now, and after that one it leads.
+        # It joins the queue again, behind the current leader, and leads after it.
         last.wait_for("sends bill")
         last.interrupt()
         assert last.finish() == -signal.SIGINT
