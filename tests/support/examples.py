@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from asgi_lifespan import LifespanManager
 
 from .docs import PATIENCE, ROOT
+
+if TYPE_CHECKING:
+    from asgi_lifespan import LifespanManager
 
 EXAMPLES = ROOT / "examples"
 
@@ -20,6 +22,8 @@ Load = Callable[[str], ModuleType]
 
 def lifespan(app: Any) -> LifespanManager:
     """An ASGI application from its startup to its shutdown, as a server has them."""
+    from asgi_lifespan import LifespanManager  # which `make test` does without
+
     return LifespanManager(app, startup_timeout=PATIENCE, shutdown_timeout=PATIENCE)
 
 

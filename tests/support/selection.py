@@ -86,6 +86,9 @@ ELSEWHERE: dict[str, str] = {
     "tests/kit/test_check_client.py::test_an_adapted_client": "a client that is not ours",
     "tests/login/test_kerberos.py": "needs a Kerberos server and its headers",
     "tests/performance/": "benchmarks measure, and promise nothing",
+    "tests/recipes/test_lost_messages.py::test_recipes_ride_on[held": (
+        "loses each of some hundred messages; those of what is done and followed are lost here"
+    ),
     "tests/recipes/test_lost_messages.py::test_recipes_ride_on_at_a_real_server": (
         "the same on the embedded server takes a tenth of the time"
     ),
