@@ -20,6 +20,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "sphinx_copybutton",
     "hidden",
     "outside",
     "docstrings",
@@ -34,6 +35,17 @@ html_title = f"aiolead {release}"
 html_copy_source = False
 # A page about the code is about the code of this version; it is in the repository.
 html_show_sourcelink = False
+
+html_static_path = ["_site/static"]
+html_css_files = ["site.css"]
+html_theme_options = {
+    "source_repository": PROJECT["urls"]["Source"],
+    "source_branch": "main",
+    "source_directory": "docs/",
+    "footer_icons": [],
+}
+# What a reader copies is the command, without its prompt and its output.
+copybutton_exclude = ".linenos, .gp, .go"
 
 myst_heading_anchors = 4
 smartquotes_action = "D"  # dashes alone: quotes are as they are written
