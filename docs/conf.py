@@ -6,6 +6,7 @@ comments that begin with `<!-- sphinx`; `_site` has the extensions.
 
 import sys
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -20,7 +21,6 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
-    "sphinx_copybutton",
     "hidden",
     "outside",
     "docstrings",
@@ -28,6 +28,9 @@ extensions = [
     "reference",
 ]
 # Generated pages stay in the repository, out of the reading path and of the search.
+# `make docs` has it; the build of the tests, which is of text, does without.
+if find_spec("sphinx_copybutton"):
+    extensions.append("sphinx_copybutton")
 exclude_patterns = ["_site", "reports", "reference/names"]
 nitpicky = True
 html_theme = "furo"
