@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from support.checks import check_each
+from tools.fetch_zookeeper import SUITES
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -191,6 +192,16 @@ def test_every_python_that_is_supported_is_tried() -> None:
         assert found["strategy"]["matrix"]["python"] == PYTHONS, job
     assert f"PYTHONS = {PYTHONS}".replace("'", '"') in (ROOT / "noxfile.py").read_text()
     assert PROJECT["project"]["requires-python"] == f">={PYTHONS[0]}"
+
+
+def test_every_zookeeper_that_is_supported_is_tried() -> None:
+    """The oldest one is what the other jobs have from Debian 12."""
+    ci = jobs(ROOT / ".github" / "workflows" / "ci.yml")
+    _, *others = SUITES
+    assert ci["zookeeper"]["strategy"]["matrix"]["zookeeper"] == others
+    fetched = re.search(r"^ZOOKEEPERS \?= (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert fetched is not None
+    assert fetched[1].split() == list(SUITES)
 
 
 def test_types_are_checked_for_the_oldest_and_the_newest_python() -> None:
