@@ -10,6 +10,7 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from support.client_fake import STAT, FakeServer, usual
+from support.memory_proxy import MemoryProxy
 from support.raw_client import RawClient
 from support.recipes import PATIENCE, SESSION, connect, eventually, losing_the_link
 from support.versions import told_zxid
@@ -314,22 +315,42 @@ async def test_a_request_that_is_swallowed_costs_its_connection(
         assert client.session_id == session_id
 
 
+async def swallow_a_renewal(
+    proxy: FaultProxy | MemoryProxy, client: aiolead.Client, step: OpCode
+) -> None:
+    lost: list[LossReason] = []
+    await client.create("/held", mode=CreateMode.EPHEMERAL)
+    hold = client.backend.lease.hold("/held", lost.append, urgent=True)
+    await eventually(lambda: client.statistics().renewals >= 2, "it is renewed")
+    proxy.drop_request(step, how="skip")
+    await proxy.wait_for_request(step, count=proxy.requests[step.name] + 1)
+    before = client.statistics().renewals
+    await eventually(
+        lambda: lost or client.statistics().renewals >= before + 2, "it goes on, or is lost"
+    )
+    assert (lost, proxy.connections) == ([], 2)
+    hold.release()
+
+
+@pytest.mark.keeps_time(2.0)
+@pytest.mark.parametrize("server", ["standalone", "ensemble"], indirect=True)
 @pytest.mark.parametrize("step", [OpCode.MULTI, OpCode.SYNC])
 async def test_a_renewal_that_is_swallowed_costs_no_hold(
     server: ServerUnderTest, step: OpCode
 ) -> None:
     """With one server, which answers everything else."""
     async with through_proxy(server, session_timeout=2.0) as (proxy, client):
-        lost: list[LossReason] = []
-        await client.create("/held", mode=CreateMode.EPHEMERAL)
-        hold = client.backend.lease.hold("/held", lost.append, urgent=True)
-        await eventually(lambda: client.statistics().renewals >= 2, "it is renewed")
-        proxy.drop_request(step, how="skip")
-        await proxy.wait_for_request(step, count=proxy.requests[step.name] + 1)
-        before = client.statistics().renewals
-        await eventually(lambda: client.statistics().renewals >= before + 2, "it goes on")
-        assert (lost, proxy.connections) == ([], 2)
-        hold.release()
+        await swallow_a_renewal(proxy, client, step)
+
+
+@virtually
+@pytest.mark.parametrize("step", [OpCode.MULTI, OpCode.SYNC])
+async def test_a_renewal_that_is_swallowed_costs_no_hold_in_memory(step: OpCode) -> None:
+    async with embedded() as server, anyio.create_task_group() as links:
+        proxy = MemoryProxy(server, links)
+        async with connect_virtually(server, session_timeout=2.0, dial=proxy.dial) as client:
+            await swallow_a_renewal(proxy, client, step)
+        links.cancel_scope.cancel()
 
 
 # --- nonsense ----------------------------------------------------------------------------------

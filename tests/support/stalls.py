@@ -4,10 +4,10 @@ A test that lives by the session timeout of a real server fails for two reasons:
 or the process was stopped for so long that its session could only end. A thread tells the two
 apart: it wakes up again and again, and measures by how much it was late.
 
-A test marked `real` or `keeps_time` that fails is repeated if, and only if, this process was
-stopped meanwhile for a sixth of the session timeout or more. The report says so. A test that fails
-while the process runs is red at once, and one that has failed `ATTEMPTS` times is red whatever the
-machine did.
+A test that reaches a server over TCP, or is marked `keeps_time`, is repeated when it fails if, and
+only if, this process was stopped meanwhile for a sixth of the session timeout or more. The report
+says so. A test that fails while the process runs is red at once, and one that has failed `ATTEMPTS`
+times is red whatever the machine did.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ SESSION = 4.0
 SHARE = 6
 """Which part of its session timeout a client can lose without losing more: it renews its lease four
 times per timeout, and stops a good deal before the session ends."""
+
+SERVERS = frozenset({"server", "embedded"})
+"""Fixtures of servers that are reached over TCP, and so in real time, of whatever kind they are."""
 
 ATTEMPTS = 3
 
@@ -78,7 +81,9 @@ def tolerates(item: pytest.Item) -> float | None:
     marker = item.get_closest_marker("keeps_time")
     if marker is not None:
         return float(marker.args[0]) / SHARE
-    return None if item.get_closest_marker("real") is None else SESSION / SHARE
+    names = getattr(item, "fixturenames", ())
+    is_real = item.get_closest_marker("real") is not None
+    return SESSION / SHARE if is_real or not SERVERS.isdisjoint(names) else None
 
 
 class StallGuard:
