@@ -139,8 +139,8 @@ class LiveScreen(PlainScreen):
             case "stops" | "ended":
                 return "has resigned"
         if member.name in self.queue[1:]:
-            return f"waits, {_ORDINALS[self.queue.index(member.name)]} in line"
-        return "next in line" if member.name in self.queue else "starts"
+            return f"waits, {_ORDINALS[self.queue.index(member.name)]} in queue"
+        return "next in queue" if member.name in self.queue else "starts"
 
 
 def open_screen(title: str, processes: DemoProcesses, *, as_json: bool) -> PlainScreen:

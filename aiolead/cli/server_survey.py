@@ -197,8 +197,8 @@ class ServerAnswers:
     def is_serving(self) -> bool:
         return self.mode in SERVING
 
-    def milliseconds(self, name: str) -> float | None:
-        """A time of its configuration in milliseconds, converted to seconds; None if unknown."""
+    def configured_seconds(self, name: str) -> float | None:
+        """A time of its configuration, in seconds; None if unknown."""
         value = count_in(self.conf, name)
         return None if value is None else value / 1000
 

@@ -152,7 +152,7 @@ def test_a_line_that_is_made_anew_has_no_namesakes(backend: Backend) -> None:
     on_virtual_time(backend, play)
 
 
-# --- debts ---------------------------------------------------------------------------------------
+# --- pending deletes -----------------------------------------------------------------------------
 
 
 def test_a_debt_is_not_paid_with_the_znode_of_another(backend: Backend) -> None:

@@ -129,7 +129,7 @@ class Contender(QueueNode, Acquirable):
             self._new_since = _NEVER
             if not (self._ahead_gone or self._gone or self._stale):
                 if unread := self._unread(place.watch):
-                    await self._hear_of(unread)
+                    await self._wait_and_check(unread)
                 else:
                     await self._wake.wait()
             self.check()
@@ -324,7 +324,7 @@ class Contender(QueueNode, Acquirable):
             if name not in known and not (line.are_readable and line.is_claimed(name))
         )
 
-    async def _hear_of(self, unread: Sequence[str]) -> None:
+    async def _wait_and_check(self, unread: Sequence[str]) -> None:
         """Wait for an event; after a quarter of the session timeout read the `unread` names, once.
 
         Servers since 3.8.4 and 3.9.2 do not report what happens to a znode that we may not read,

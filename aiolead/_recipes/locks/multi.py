@@ -200,8 +200,8 @@ class MultiLock(Enterable[MultiHeld]):
         ]
         if len({id(path) for path in paths}) < len(paths):
             raise ConfigurationError(
-                "recipes: two of them contend for the same path: the second would wait for the "
-                "first for ever"
+                "recipes: two of them contend for the same path, so the second would never get its "
+                "turn; pass each path once"
             )
 
     def __repr__(self) -> str:

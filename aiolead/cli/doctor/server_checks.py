@@ -85,9 +85,9 @@ def judge_settings(answers: ServerAnswers, timeout: float | None) -> Iterator[Fi
 
 def _judge_times(answers: ServerAnswers, timeout: float | None) -> Iterator[Finding]:
     server = str(answers.server)
-    tick = answers.milliseconds("tickTime")
-    shortest = answers.milliseconds("minSessionTimeout")
-    longest = answers.milliseconds("maxSessionTimeout")
+    tick = answers.configured_seconds("tickTime")
+    shortest = answers.configured_seconds("minSessionTimeout")
+    longest = answers.configured_seconds("maxSessionTimeout")
     ticks = count_in(answers.conf, "syncLimit")
     details = {"server": server, "tick": tick, "sync_limit": ticks}
     if tick is None:

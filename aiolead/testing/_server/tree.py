@@ -114,7 +114,7 @@ class Znode:
 
 
 class Tree:
-    """All znodes by path, with indices of those that do not live for ever."""
+    """All znodes by path, with indices of those that are deleted by themselves."""
 
     def __init__(self) -> None:
         root = Znode(b"", OPEN_ACL_UNSAFE, 0, 0)

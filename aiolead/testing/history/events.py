@@ -376,7 +376,7 @@ class Leftover(Event):
     """Something that was still there at the end, when nothing should have been.
 
     Attributes:
-        kind: `tasks`, `znodes`, `watches`, `sessions`, `connections`, `debts` or other words.
+        kind: `tasks`, `znodes`, `watches`, `sessions`, `connections`, or any other word.
         count: how many; 0 says that this was looked at and found to be well.
         what: some of them, in words.
     """

@@ -244,7 +244,7 @@ MUTANTS = (
                 """
                 if not (self._ahead_gone or self._gone or self._stale):
                     if unread := self._unread(place.watch):
-                        await self._hear_of(unread)
+                        await self._wait_and_check(unread)
                     else:
                         await self._wake.wait()
                 """,
