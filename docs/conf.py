@@ -27,10 +27,10 @@ extensions = [
     "names",
     "reference",
 ]
-# Generated pages stay in the repository, out of the reading path and of the search.
 # `make docs` has it; the build of the tests, which is of text, does without.
 if find_spec("sphinx_copybutton"):
     extensions.append("sphinx_copybutton")
+# Generated pages stay in the repository, out of the reading path and of the search.
 exclude_patterns = ["_site", "reports", "reference/names"]
 nitpicky = True
 html_theme = "furo"

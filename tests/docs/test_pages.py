@@ -165,6 +165,8 @@ def test_the_readme_has_no_relative_links_on_a_package_index() -> None:
 def test_every_fence_says_what_it_is(page: Path) -> None:
     # Python in another spelling would not be run.
     assert languages(page) & {"", "py", "py3", "python3", "pycon"} == set()
+    # An indented fence would not be run, either.
+    assert re.findall(r"^ +```python", page.read_text("utf-8"), re.MULTILINE) == []
 
 
 @check_each("page", [*PAGES, *sorted((ROOT / "examples").rglob("*.md")), *OTHERS], ids=_name)

@@ -1,4 +1,10 @@
-"""Running what the documentation shows: programs as child processes, and the code of its pages."""
+"""Running what the documentation shows: programs as child processes, and the code of its pages.
+
+Sybil finds code on pages, too, but cannot run it as this does: fragments that `await` share one
+event loop and one client for a page, on asyncio, uvloop and trio in turn; its evaluators are
+synchronous, and its test items cannot be parametrized. Programs and tests of a page are child
+processes.
+"""
 
 from __future__ import annotations
 
