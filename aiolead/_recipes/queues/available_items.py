@@ -1,11 +1,12 @@
-"""What one queue object knows of the items and claims on its path.
+"""The items and claims on the path of one queue object, as far as it knows them.
 
 Both are listed together, each with a watch. The list is only a hint: claiming an item asks the
 servers. A single consumer lists a long queue once for many items, and an idle one sends nothing.
-Competing consumers (`is_contended`) list again for each item: one round trip of reads is cheaper
-than a failed write for each item that others took.
+Competing consumers (`is_contended`) look again before each claim: one round trip of reads is
+cheaper than a failed write for each item that others took. Where items come in order, a look at the
+claims and at the next few items is enough, however long the queue is (`check_next`).
 
-Only `look` and `wait` await.
+Only `look`, `check_next` and `wait` await.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from ..._internal_errors import call_back
 from ..._logging import get_logger
 from ...abc import CoordinationClient, Reply, Watch
 from ...errors import AioleadError, InvalidDataError, NoNodeError
-from ...model import ACL, CreateMode, WatchEvent
+from ...model import ACL, CreateMode, Stat, WatchEvent
 from ...paths import ListedPath, join
 from .._core.arguments import OnInvalid
 from .._core.parents import TRIES
 from .item_names import ItemNames, Key
 
 logger = get_logger(__name__)
+
+CHECKED, MOST_CHECKED = 4, 256
+"""How many of the next items `check_next` reads at first, and before it lists all of them again."""
 
 LONGEST_SLEEP = 10.0
 """Longest sleep until an item is due, in seconds: the wall clock may be set meanwhile."""
@@ -80,6 +84,9 @@ class _Listing:
 
 _Look = list[tuple[_Listing, Reply[list[str]] | None]]
 
+_NextCheck = tuple[Reply[list[str]] | None, list[tuple[str, Reply[Stat | None]]]]
+"""The claims, if they have changed, and the next items."""
+
 
 class AvailableItems:
     """The items that may be free to claim, in order.
@@ -108,7 +115,7 @@ class AvailableItems:
         self.is_stale = True
         """Whether something may have changed since the items were listed."""
         self.looks = 0
-        """How often the items were listed."""
+        """How often the items, or the next ones, were looked at."""
         self._client = client
         self._clock = clock
         self._on_invalid = on_invalid
@@ -116,6 +123,13 @@ class AvailableItems:
         self._heap: list[tuple[Key, str]] = []
         self._passed_over: set[str] = set()
         """Listed and free, but reserved: so not in the heap."""
+        self._gone: set[str] = set()
+        """In the heap, but `check_next` has not found them."""
+        self._of_others: set[str] = set()
+        """Claimed by other clients, as of the last check."""
+        self._set_aside: set[str] = set()
+        """Of those, the ones that were taken out of the heap."""
+        self._check: _NextCheck | None = None
         self._invalid: set[str] = set()
         self._look: _Look | None = None
         self._claimed = _Listing(claims_path, CreateMode.CONTAINER)
@@ -149,13 +163,22 @@ class AvailableItems:
             if self._until_due(key) > 0:
                 return None
             heapq.heappop(self._heap)
-            if name in self._invalid:
+            if self._is_out(name) or name in self._invalid:
                 continue
             self._passed_over.add(name)
             if name not in self._reserved:
                 self._reserved.add(name)
                 return name
         return None
+
+    def _is_out(self, name: str) -> bool:
+        """Whether an item that leaves the heap is not to be had, by the last check."""
+        if name in self._of_others:
+            self._set_aside.add(name)
+            return True
+        is_gone = name in self._gone
+        self._gone.discard(name)
+        return is_gone
 
     def taken(self, name: str) -> None:
         """The servers have refused our claim. If the item is free again, a watch fires."""
@@ -254,6 +277,53 @@ class AvailableItems:
                     return
                 self._end(look)
 
+    async def check_next(self) -> None:
+        """Find out which of the next items are gone or claimed, in a round trip that callers share.
+
+        Lists everything if too many are, or if the order of the items may have changed. Raises and
+        is cancelled as `look`.
+        """
+        count = CHECKED
+        while self._heap and not self.names.is_strict and count <= MOST_CHECKED:
+            check = self._check or self._begin_check(count)
+            claims, items = check
+            try:
+                claimed = self._claimed.names if claims is None else await claims
+                found = {name: await reply is not None for name, reply in items}
+            except NoNodeError:
+                self._check = None
+                break  # the path of the claims
+            except AioleadError:
+                self._check = None
+                self.is_stale = True
+                raise
+            if self._check is check:
+                self._check = None
+                self._take_check(claimed or [], found)
+            if any(there and name not in self._of_others for name, there in found.items()):
+                return
+            count *= 2
+        await self.look()
+
+    def _begin_check(self, count: int) -> _NextCheck:
+        claims = self._claimed.ask(self._client, self._on_event)
+        names = [name for _, name in heapq.nsmallest(count, self._heap)]
+        path, exists = self.items_path, self._client.exists
+        self._check = claims, [(name, exists(join(path, name))) for name in names]
+        return self._check
+
+    def _take_check(self, claimed: list[str], found: dict[str, bool]) -> None:
+        self.looks += 1
+        self._claimed.names = claimed
+        self._gone.update(name for name, is_there in found.items() if not is_there)
+        self._of_others = set(claimed) - self._reserved
+        self.is_contended = bool(self._of_others)
+        for name in self._set_aside - self._of_others:
+            self._set_aside.discard(name)
+            self._offer(name)
+        while self._heap and self._is_out(self._heap[0][1]):
+            heapq.heappop(self._heap)
+
     def _begin(self) -> _Look:
         self.is_stale = False
         both = (self._claimed, self._present)
@@ -273,6 +343,9 @@ class AvailableItems:
         items, claimed = self._present.names or [], set(self._claimed.names or [])
         self._invalid.intersection_update(items)
         self.is_contended = not claimed <= self._reserved
+        self._of_others = claimed - self._reserved
+        self._gone.clear()
+        self._set_aside.clear()
         free = set(items) - claimed
         self._passed_over = free & self._reserved
         self._heap = [
@@ -289,5 +362,5 @@ class AvailableItems:
     def _close_watches(self) -> None:
         self._claimed.close()
         self._present.close()
-        self._look = None  # a pending answer would be outdated by the next look
+        self._look = self._check = None  # pending answers would be outdated by the next look
         self.is_stale = True

@@ -140,9 +140,10 @@ class ItemClaim(NodeAcquirable):
         available = self.available
         if self._own is not None and await self._claim(self._own):
             return True
-        is_old = available.looks == self._looks and available.is_contended
-        if is_old or (available.names.is_strict and available.is_stale):
+        if available.names.is_strict and available.is_stale:
             await available.look()
+        elif available.looks == self._looks and available.is_contended:
+            await available.check_next()
         while True:
             name = available.pop()
             if name is None:
@@ -157,7 +158,7 @@ class ItemClaim(NodeAcquirable):
                 return True
             if available.looks == self._looks:
                 # The list is old: its next item is probably gone as well.
-                await available.look()
+                await available.check_next()
 
     async def _claim(self, own: _ClaimNode) -> bool:
         """Claim and read the reserved item; False if that is impossible."""

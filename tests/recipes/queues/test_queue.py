@@ -8,7 +8,7 @@ from contextlib import suppress
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import PATIENCE, connect, eventually, names
+from support.recipes import PATIENCE, Wire, connect, eventually, in_memory, names
 
 from aiolead import (
     AcquireTimeout,
@@ -615,3 +615,39 @@ async def test_who_waits_gets_an_item_as_it_is_due(server: ServerUnderTest) -> N
         queue = DelayQueue(client, PATH)
         await queue.put(b"x", delay=0.05)
         assert await take(queue, 1) == [b"x"]
+
+
+# --- many items, and competing consumers ---------------------------------------------------------
+
+
+async def test_a_long_queue_is_not_listed_for_each_item() -> None:
+    """Though others take items from it: the next few items, and the claims, are enough."""
+    items, rounds = 2000, 30
+    async with EmbeddedServer() as server, in_memory(server) as producer, in_memory(server) as b:
+        wire = Wire(server)
+        async with wire.connect() as a:
+            queue = Queue(a, "/jobs")
+            for first in range(0, items, 500):
+                await Queue(producer, "/jobs").put_many(str(first + n).encode() for n in range(500))
+            seen: list[int] = []
+
+            async def take(mine: Queue) -> None:
+                async with mine.get() as item:
+                    seen.append(int(item.data))
+                    await item.ack()
+
+            others = Queue(b, "/jobs")
+            await take(queue)
+            await take(others)
+            before = wire.received
+            for number in range(rounds):
+                async with others.get() as held:  # it holds one meanwhile
+                    await take(queue)
+                    if number % 3:
+                        await held.ack()
+            assert (wire.received - before) / rounds < 2048
+            assert seen[:2] == [0, 1]
+            # What the other one has released is the first one again.
+            assert seen[2:] == sorted(seen[2:])
+            async with others.get() as held, queue.get() as next_one:
+                assert int(held.data) < int(next_one.data)
