@@ -5,9 +5,10 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/bounded_buffer.py put 5
 """
 
 import json
-import sys
+from typing import Literal
 
 import anyio
+from _command import command
 
 import aiolead
 
@@ -15,7 +16,7 @@ PATH = "/examples/buffer"
 PLACES = 3
 
 
-async def main(what: str, count: int) -> None:
+async def main(what: Literal["put", "take"], count: int) -> None:
     async with aiolead.connect() as client:
         await client.ensure_path(PATH)
         condition = aiolead.Condition(client, f"{PATH}-condition")
@@ -38,4 +39,5 @@ async def main(what: str, count: int) -> None:
                 await held.notify_all()
 
 
-anyio.run(main, sys.argv[1], int(sys.argv[2]))
+with command(main) as arguments:
+    anyio.run(main, *arguments)

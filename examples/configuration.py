@@ -13,6 +13,8 @@ import asyncio
 import sys
 from dataclasses import dataclass
 
+from _command import command
+
 import aiolead
 
 
@@ -48,4 +50,5 @@ async def main(*arguments: str) -> None:
                 print(f"published as version {version}")
 
 
-asyncio.run(main(*sys.argv[1:]))
+with command(main) as arguments:
+    asyncio.run(main(*arguments))

@@ -10,7 +10,8 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/cron_once.py 2026-11-21
 """
 
 import asyncio
-import sys
+
+from _command import command
 
 import aiolead
 
@@ -33,4 +34,5 @@ async def main(day: str) -> None:
             print(f"{day}: done", flush=True)
 
 
-asyncio.run(main(sys.argv[1]))
+with command(main) as arguments:
+    asyncio.run(main(*arguments))

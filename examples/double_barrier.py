@@ -3,9 +3,8 @@
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/double_barrier.py worker-1   (and -2, and -3)
 """
 
-import sys
-
 import anyio
+from _command import command
 
 import aiolead
 
@@ -21,4 +20,5 @@ async def main(name: str) -> None:
             # Here all three are done. BarrierLost would say that the others went on without us.
 
 
-anyio.run(main, sys.argv[1], backend="trio")
+with command(main) as arguments:
+    anyio.run(main, *arguments, backend="trio")

@@ -5,6 +5,8 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/election_asyncio.py
 
 import asyncio
 
+from _command import command
+
 import aiolead
 
 
@@ -17,4 +19,5 @@ async def main() -> None:
             await asyncio.sleep(3600)  # the work: it is cancelled if leadership is lost
 
 
-asyncio.run(main())
+with command(main):
+    asyncio.run(main())

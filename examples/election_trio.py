@@ -4,6 +4,7 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/election_trio.py
 """
 
 import trio
+from _command import command
 
 import aiolead
 
@@ -17,4 +18,5 @@ async def main() -> None:
             await trio.sleep(3600)  # the work: it is cancelled if leadership is lost
 
 
-trio.run(main)
+with command(main):
+    trio.run(main)

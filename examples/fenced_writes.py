@@ -8,6 +8,8 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/fenced_writes.py
 
 import asyncio
 
+from _command import command
+
 import aiolead
 
 
@@ -48,4 +50,5 @@ async def main() -> None:
         print(f"the plan is {plan.decode()}, the store has {store.value}")
 
 
-asyncio.run(main())
+with command(main):
+    asyncio.run(main())

@@ -6,6 +6,8 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/hard_stop.py; echo "exit code $?"
 import asyncio
 import time
 
+from _command import command
+
 import aiolead
 
 
@@ -28,4 +30,5 @@ async def main() -> None:
             work()
 
 
-asyncio.run(main())
+with command(main):
+    asyncio.run(main())

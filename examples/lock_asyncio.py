@@ -5,6 +5,8 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/lock_asyncio.py
 
 import asyncio
 
+from _command import command
+
 import aiolead
 
 
@@ -17,4 +19,5 @@ async def main() -> None:
             print(f"{held.identity} has done its work", flush=True)
 
 
-asyncio.run(main())
+with command(main):
+    asyncio.run(main())

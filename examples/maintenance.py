@@ -4,6 +4,7 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/maintenance.py
 """
 
 import anyio
+from _command import command
 
 import aiolead
 
@@ -24,4 +25,5 @@ async def main() -> None:
         await barrier.remove()
 
 
-anyio.run(main, backend="trio")
+with command(main):
+    anyio.run(main, backend="trio")

@@ -8,6 +8,8 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/mirror.py
 
 import asyncio
 
+from _command import command
+
 import aiolead
 
 TOP = "/examples/tree"
@@ -21,4 +23,5 @@ async def main() -> None:
             print(f"{event.type.value} {event.path} {data.decode()}".rstrip(), flush=True)
 
 
-asyncio.run(main())
+with command(main):
+    asyncio.run(main())

@@ -4,6 +4,7 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/nightly_report.py
 """
 
 import anyio
+from _command import command
 
 import aiolead
 
@@ -20,4 +21,5 @@ async def main() -> None:
                 print(f"a second one at the same time: {second}", flush=True)
 
 
-anyio.run(main)
+with command(main):
+    anyio.run(main)

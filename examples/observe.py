@@ -5,6 +5,8 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/observe.py
 
 import asyncio
 
+from _command import command
+
 import aiolead
 
 
@@ -18,4 +20,5 @@ async def main() -> None:
                 print(f"{leader} {seen}", flush=True)
 
 
-asyncio.run(main())
+with command(main):
+    asyncio.run(main())

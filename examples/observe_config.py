@@ -9,6 +9,8 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/observe_config.py
 
 import asyncio
 
+from _command import command
+
 import aiolead
 
 CONFIG, JOBS = "/examples/config", "/examples/jobs"
@@ -45,4 +47,5 @@ async def main() -> None:
             tasks.create_task(follow_jobs(client))
 
 
-asyncio.run(main())
+with command(main):
+    asyncio.run(main())

@@ -9,6 +9,8 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/order_desk.py
 
 import asyncio
 
+from _command import command
+
 import aiolead
 
 
@@ -25,4 +27,5 @@ async def main() -> None:
                 await asyncio.sleep(0.1)
 
 
-asyncio.run(main())
+with command(main):
+    asyncio.run(main())

@@ -4,6 +4,7 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/priorities.py
 """
 
 import anyio
+from _command import command
 
 import aiolead
 
@@ -22,4 +23,5 @@ async def main() -> None:
                     await item.ack()
 
 
-anyio.run(main)
+with command(main):
+    anyio.run(main)

@@ -8,6 +8,9 @@ import logging
 import signal
 import sys
 import threading
+from typing import Literal
+
+from _command import command
 
 import aiolead
 from aiolead import blocking
@@ -34,14 +37,14 @@ def work(queue: blocking.Queue, stop: threading.Event) -> None:
             log.info("somebody else gets it: %s", lost)
 
 
-def main() -> None:
+def main(what: Literal["work", "put"] = "work", *jobs: str) -> None:
     logging.basicConfig(format="%(threadName)s %(message)s", level=logging.INFO, stream=sys.stdout)
     logging.getLogger("aiolead").setLevel(logging.WARNING)
     with blocking.connect(grace_period=2.5) as client:
         queue = blocking.Queue(client, "/examples/jobs")
-        if sys.argv[1:2] == ["put"]:
-            queue.put_many([job.encode() for job in sys.argv[2:]])
-            log.info("%d jobs put, %d are there", len(sys.argv[2:]), queue.size())
+        if what == "put":
+            queue.put_many([job.encode() for job in jobs])
+            log.info("%d jobs put, %d are there", len(jobs), queue.size())
             return
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -54,4 +57,5 @@ def main() -> None:
     log.info("stopped")
 
 
-main()
+with command(main) as arguments:
+    main(*arguments)

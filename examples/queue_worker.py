@@ -6,12 +6,14 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/queue_worker.py
 
 import asyncio
 import os
-import sys
+from typing import Literal
+
+from _command import command
 
 import aiolead
 
 
-async def put(queue: aiolead.Queue, jobs: list[str]) -> None:
+async def put(queue: aiolead.Queue, jobs: tuple[str, ...]) -> None:
     await queue.put_many([job.encode() for job in jobs])
     print(f"{len(jobs)} jobs put, {await queue.size()} are there", flush=True)
 
@@ -30,13 +32,14 @@ async def work(queue: aiolead.Queue) -> None:
             print(f"somebody else gets it: {lost}", flush=True)
 
 
-async def main() -> None:
+async def main(what: Literal["work", "put"] = "work", *jobs: str) -> None:
     async with aiolead.connect() as client:
         queue = aiolead.Queue(client, "/examples/jobs")
-        if sys.argv[1:2] == ["put"]:
-            await put(queue, sys.argv[2:])
+        if what == "put":
+            await put(queue, jobs)
         else:
             await work(queue)
 
 
-asyncio.run(main())
+with command(main) as arguments:
+    asyncio.run(main(*arguments))

@@ -171,4 +171,7 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(main)
+    from _command import command
+
+    with command(main):
+        anyio.run(main)

@@ -4,16 +4,17 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/read_write.py read
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/read_write.py write
 """
 
-import sys
+from typing import Literal
 
 import trio
+from _command import command
 
 import aiolead
 
 PATH = "/examples/catalogue"
 
 
-async def main(what: str) -> None:
+async def main(what: Literal["read", "write"]) -> None:
     async with aiolead.connect() as client:
         await client.ensure_path(PATH)
         lock = aiolead.ReadWriteLock(client, f"{PATH}-lock")
@@ -39,4 +40,5 @@ async def read(client: aiolead.Client) -> bytes:
     return (await client.get(PATH))[0] or b"0"
 
 
-trio.run(main, sys.argv[1])
+with command(main) as arguments:
+    trio.run(main, *arguments)

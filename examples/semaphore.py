@@ -4,7 +4,8 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/semaphore.py a b c d
 """
 
 import asyncio
-import sys
+
+from _command import command
 
 import aiolead
 
@@ -16,7 +17,7 @@ async def download(semaphore: aiolead.Semaphore, name: str) -> None:
         print(f"{name}: ends", flush=True)
 
 
-async def main(names: list[str]) -> None:
+async def main(*names: str) -> None:
     async with aiolead.connect() as client:
         semaphore = aiolead.Semaphore(client, "/examples/downloads", 2)
         async with asyncio.TaskGroup() as tasks:
@@ -24,4 +25,5 @@ async def main(names: list[str]) -> None:
                 tasks.create_task(download(semaphore, name))
 
 
-asyncio.run(main(sys.argv[1:]))
+with command(main) as arguments:
+    asyncio.run(main(*arguments))

@@ -7,7 +7,9 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/services.py ask
 
 import asyncio
 import signal
-import sys
+from typing import Literal
+
+from _command import command
 
 import aiolead
 
@@ -62,4 +64,9 @@ async def request(instance: aiolead.ServiceInstance) -> str:
     return reply.decode().strip()
 
 
-asyncio.run(ask() if sys.argv[1] == "ask" else serve(int(sys.argv[2])))
+async def main(what: Literal["serve", "ask"], port: int = 8001) -> None:
+    await (ask() if what == "ask" else serve(port))
+
+
+with command(main) as arguments:
+    asyncio.run(main(*arguments))

@@ -4,6 +4,7 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/shared_limit.py
 """
 
 import anyio
+from _command import command
 
 import aiolead
 
@@ -19,4 +20,5 @@ async def main() -> None:
                     return
 
 
-anyio.run(main, backend="trio")
+with command(main):
+    anyio.run(main, backend="trio")

@@ -3,9 +3,8 @@
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/shared_work.py anna
 """
 
-import sys
-
 import trio
+from _command import command
 
 import aiolead
 
@@ -25,4 +24,5 @@ async def main(name: str) -> None:
         await partitioner.run(work)
 
 
-trio.run(main, sys.argv[1])
+with command(main) as arguments:
+    trio.run(main, *arguments)

@@ -12,7 +12,6 @@ works, both do the same.
 python examples/simulated_scheduler.py [how many schedules]
 """
 
-import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -117,7 +116,7 @@ def search(scenario: simulation.Scenario, count: int) -> simulation.Outcome | No
     return None
 
 
-def main(count: int) -> None:
+def main(count: int = 100) -> None:
     for scenario in (careful_schedulers, careless_schedulers):
         found = search(scenario, count)
         if found is None:
@@ -128,4 +127,7 @@ def main(count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100)
+    from _command import command
+
+    with command(main) as arguments:
+        main(*arguments)

@@ -4,6 +4,7 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/task_board.py
 """
 
 import trio
+from _command import command
 
 import aiolead
 
@@ -40,4 +41,5 @@ async def main() -> None:
         nursery.cancel_scope.cancel()
 
 
-trio.run(main)
+with command(main):
+    trio.run(main)

@@ -4,6 +4,7 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/transfer.py
 """
 
 import anyio
+from _command import command
 
 import aiolead
 
@@ -23,4 +24,5 @@ async def main() -> None:
             await book(theirs, +5)
 
 
-anyio.run(main)
+with command(main):
+    anyio.run(main)

@@ -4,7 +4,8 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/warm_standby.py anna     # and ben,
 """
 
 import asyncio
-import sys
+
+from _command import command
 
 import aiolead
 
@@ -26,4 +27,5 @@ async def main(name: str) -> None:
                         print(f"{name} has lost its place: {state.reason}", flush=True)
 
 
-asyncio.run(main(sys.argv[1]))
+with command(main) as arguments:
+    asyncio.run(main(*arguments))

@@ -4,7 +4,8 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/who_is_there.py anna
 """
 
 import asyncio
-import sys
+
+from _command import command
 
 import aiolead
 
@@ -19,4 +20,5 @@ async def main(name: str) -> None:
                 print(what, flush=True)
 
 
-asyncio.run(main(sys.argv[1]))
+with command(main) as arguments:
+    asyncio.run(main(*arguments))

@@ -5,6 +5,8 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/worker_status.py
 
 import asyncio
 
+from _command import command
+
 import aiolead
 
 
@@ -19,4 +21,5 @@ async def main() -> None:
         print("gone" if await client.exists(status.path) is None else "still there", flush=True)
 
 
-asyncio.run(main())
+with command(main):
+    asyncio.run(main())

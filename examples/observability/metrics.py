@@ -3,7 +3,7 @@
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/observability/metrics.py 9100
 """
 
-import sys
+import argparse
 
 import anyio
 from prometheus_client import start_http_server
@@ -22,5 +22,10 @@ async def main() -> None:
         await aiolead.Election(client, "/examples/observed").run(work)
 
 
-start_http_server(int(sys.argv[1]))
-anyio.run(main)
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("port", type=int, help="where Prometheus finds the metrics")
+start_http_server(parser.parse_args().port)
+try:
+    anyio.run(main)
+except KeyboardInterrupt:
+    raise SystemExit(130) from None

@@ -81,6 +81,7 @@ ELSEWHERE: dict[str, str] = {
     "tests/docs/test_pages.py::test_the_demo": "runs each example of the pages as a program",
     "tests/docs/test_site.py": "needs Sphinx",
     "tests/docs/test_tutorial.py": "runs the tutorial as programs",
+    "tests/examples/": "runs each example as a program",
     "tests/interop/": "needs Curator and a Java compiler",
     "tests/kit/test_backends.py": "checks the fixtures of these tests, and nothing of the library",
     "tests/kit/test_check_client.py::test_an_adapted_client": "a client that is not ours",
