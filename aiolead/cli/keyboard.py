@@ -1,22 +1,42 @@
-"""The keyboard of `aiolead top`: `q` ends it, as it ends a pager."""
+"""The keyboard of `aiolead top`: single keys, by their names."""
 
 from __future__ import annotations
 
 import os
 import re
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 
 import anyio
 
+from .. import _parsing
 from .output import undone_at_once
 from .signals import without_sigttou
 
 _INPUT = 0
-_SEQUENCE = re.compile(rb"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?", re.DOTALL)
-"""What other keys send: any of its bytes may be a letter."""
+_TYPED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|[^\x1b])?|[\x00-\x7f]|[\x80-\xff]+", re.DOTALL)
+"""What one key sends; of several characters beyond ASCII, all."""
+_NAMES = {
+    b"\r": "enter",
+    b"\n": "enter",
+    b"\x1b": "esc",
+    b"\x7f": "backspace",
+    b"\b": "backspace",
+    b"\x1b[A": "up",
+    b"\x1bOA": "up",
+    b"\x1b[B": "down",
+    b"\x1bOB": "down",
+    b"\x1b[5~": "page up",
+    b"\x1b[6~": "page down",
+    b"\x1b[H": "home",
+    b"\x1bOH": "home",
+    b"\x1b[1~": "home",
+    b"\x1b[F": "end",
+    b"\x1bOF": "end",
+    b"\x1b[4~": "end",
+}
 
 
 @contextmanager
@@ -40,8 +60,19 @@ def single_keys() -> Iterator[bool]:
         _set(before)
 
 
-async def until_q() -> None:
-    """Wait until `q` is typed; forever if the terminal is closed, which others notice."""
+def keys_in(typed: bytes) -> list[str]:
+    """The keys that sent some bytes: names, or characters; unknown keys are left out."""
+    keys: list[str] = []
+    for sent in _TYPED.findall(typed):
+        if sent in _NAMES:
+            keys.append(_NAMES[sent])
+        elif not sent.startswith(b"\x1b"):
+            keys += _parsing.lossy_text(sent)
+    return keys
+
+
+async def read_keys(press: Callable[[str], bool]) -> None:
+    """Pass on keys until `press` returns False; forever if the terminal is closed."""
     while True:
         await anyio.wait_readable(_INPUT)
         try:
@@ -50,7 +81,7 @@ async def until_q() -> None:
             typed = b""
         if not typed:
             await anyio.sleep_forever()
-        if b"q" in _SEQUENCE.sub(b"", typed).lower():
+        if not all(press(key) for key in keys_in(typed)):
             return
 
 

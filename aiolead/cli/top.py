@@ -20,8 +20,9 @@ def top(
     """Show who leads what, who waits, and what happens, live, until q, SIGINT or SIGTERM.
 
     Elections, locks and semaphores are shown, of any library, wherever they are under the paths. It
-    reads and watches, and writes nothing. On a terminal it is a table; in a pipe, or with a
-    terminal that can do no more, it is lines of text: first what there is, then what happens.
+    reads and watches, and writes nothing. On a terminal it is a table (? shows its keys); in a
+    pipe, or with a terminal that can do no more, it is lines of text: first what there is, then
+    what happens.
 
     With --json: first an object with everything there is (time, state, is_current, unreadable,
     lines), then one for each thing that happens (time, event, path, identity, token, gap, before).

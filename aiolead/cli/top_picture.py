@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ..model import SessionState
 from . import render, scene_text
+from .recipe_layouts import OtherRecipe
 from .scene import Scene
 from .scene_values import (
     ContenderQueue,
@@ -19,6 +20,7 @@ from .scene_values import (
     SceneEvent,
     SceneEventType,
 )
+from .top_controls import LEGEND, ORDERS, TopControls
 
 LEAST_EVENTS = 3
 """Least number of lines for events, if there are that many."""
@@ -28,6 +30,8 @@ FRESH = 5.0
 """How long a new term stands out, in seconds."""
 MOST_NAMED = 3
 """Most waiters, or unreadable znodes, that are named on one line."""
+WIDE = 110
+"""Width from which waiters are named in the table, rather than counted."""
 
 _STYLES = {
     SceneEventType.BEGAN: "green",
@@ -40,45 +44,81 @@ _CONNECTIONS = {each: each.value for each in OwnerConnection} | {OwnerConnection
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A line of the table: its cells by their columns, and its style."""
+    """A line of the table: its cells by their columns, its style, and its queue's path."""
 
     cells: dict[str, str]
     style: str = ""
+    of: str = ""
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Picture:
-    """Draws a scene; `can_show` is whether the terminal has all characters of a text."""
+    """Draws a scene; `can_show` is whether the terminal has all characters of a text.
+
+    `controls` are None where there are no keys.
+    """
 
     scene: Scene
     title: str
     can_show: Callable[[str], bool] = field(default=lambda _: True)
+    controls: TopControls | None = None
 
     def draw(self, now: float, width: int, height: int) -> list[Text]:
         """The lines for a terminal of that size, in columns and lines, by the scene's clock."""
-        queues, events = self.scene.queues, self.scene.since(0)
-        head = [*self._heading(queues, now), Text()]
-        room = max(0, height - len(head) - 1)  # one line is for the column headings
-        for_events = min(len(events) + 1, max(LEAST_EVENTS + 1, room // 3)) if events else 0
-        table = self._table(queues, now, width, max(1, room - for_events))
-        below: list[Text] = []
-        left = height - len(head) - len(table) - 1
-        if events and left > 0:
-            kinds = {queue.path: queue.kind for queue in queues}
-            below = [Text(), *(self._event(event, kinds, now) for event in events[-left:])]
-        drawn = [*head, *table, *below][: max(0, height)]
+        controls = self.controls or TopControls()
+        opened = self.scene.queue(controls.selected or "") if controls.is_open else None
+        if controls.has_legend:
+            most = max(len(keys) for keys, _ in LEGEND)
+            drawn = [Text(f"{keys:{most}}  {does}") for keys, does in LEGEND]
+        elif opened is not None:
+            page = [each for line in self._page(opened, now) for each in _wrapped(line, width)]
+            controls.first = max(0, min(controls.first, len(page) - height))
+            drawn = page[controls.first :]
+        else:
+            drawn = self._overview(controls, now, width, height)
+        drawn = drawn[: max(0, height)]
         for line in drawn:
             line.plain = _cut(render.escaped(line.plain), max(0, width))
         return drawn
 
+    def _overview(self, controls: TopControls, now: float, width: int, height: int) -> list[Text]:
+        """The table of all queues, and the newest events below it."""
+        queues, events = self.scene.queues, self.scene.since(0)
+        kinds = {queue.path: queue.kind for queue in queues}
+        title, *notes = self._heading(queues, now, width)
+        head = [
+            *(title, *(each for line in notes for each in _wrapped(line, width))),
+            *self._choices(controls),
+            Text(),
+        ]
+        room = max(0, height - len(head) - 1)  # one line is for the column headings
+        for_events = min(len(events) + 1, max(LEAST_EVENTS + 1, room // 3)) if events else 0
+        shown = [queue for queue in queues if controls.keeps(queue)]
+        table = self._table(shown, controls, now, width, max(1, room - for_events))
+        left = height - len(head) - len(table) - 1
+        below: list[Text] = []
+        for event in reversed(events[-max(0, left) :] if left > 0 else ()):
+            lines = _wrapped(self._event(event, kinds, now), width)
+            if len(below) + len(lines) > left:
+                break
+            below = [*lines, *below]
+        return [*head, *table, *([Text(), *below] if below else ())]
+
     # --- the heading ---------------------------------------------------------------------------
 
-    def _heading(self, queues: Sequence[ContenderQueue], now: float) -> list[Text]:
+    def _heading(self, queues: Sequence[ContenderQueue], now: float, width: int) -> list[Text]:
         contenders = sum(len(queue.contenders) for queue in queues)
         counts = f"{render.plural(len(queues), 'queue')}, {render.plural(contenders, 'contender')}"
         time = render.moment(round(now * 1000))[11:19] + "Z"
-        rows = [Text(f"aiolead top  {time}  {render.escaped(self.title)}  {counts}", "bold")]
+        hint = "" if self.controls is None else "  ?: keys"
+        start, end, title = (
+            f"aiolead top  {time}  ",
+            f"  {counts}{hint}",
+            render.escaped(self.title),
+        )
+        room = width - cell_len(start) - cell_len(end)
+        rows = [Text(start + (_cut(title, room) if room >= LEAST_NAME else title) + end, "bold")]
         scene = self.scene
         if not scene.is_current:
             if scene.session_state is SessionState.CONNECTED:
@@ -91,32 +131,89 @@ class Picture:
             rows.append(Text(self._safe(scene_text.unreadable(closed, MOST_NAMED)), "yellow"))
         return rows
 
+    def _choices(self, controls: TopControls) -> list[Text]:
+        """The choices that were made by keys, if any."""
+        parts = [f"sorted: {controls.order}"] if controls.order else []
+        if controls.text or controls.is_typing:
+            cursor = "_" if controls.is_typing else ""
+            parts.insert(0, self._safe(f"filter: {render.escaped(controls.text)}{cursor}"))
+        if controls.hides_vacant:
+            parts.append("vacated paths hidden")
+        return [Text("  ".join(parts), "cyan")] if parts else []
+
+    # --- one queue -----------------------------------------------------------------------------
+
+    def _page(self, queue: ContenderQueue, now: float) -> list[Text]:
+        """All that is known of a queue."""
+        state = queue.state
+        head = f"{render.escaped(queue.path)}  {queue.kind}  {state.value}"
+        lines = [Text(self._safe(head), "bold red" if state.is_problem else "bold")]
+        if leaders := scene_text.leaders_as_text(queue):
+            lines.append(Text(leaders))
+        lines += [row for each in self._rows(queue, now, in_full=True) if (row := _plain(each))]
+        lines += [Text(), Text("terms, newest first", "dim")]
+        for term in reversed(self.scene.terms_of(queue.path)):
+            ended = render.moment(round(term.ended * 1000))[11:23] if term.ended else "goes on"
+            began = render.moment(round(term.not_before * 1000))[11:23]
+            name = self._safe(scene_text.name_of(term.identity))
+            text = f"{began}  {ended:12}  {scene_text.since(term, now):12}  token {term.token}"
+            lines.append(Text(f"{text}  {name}"))
+        lines += [Text(), Text("events, newest first", "dim")]
+        kinds = {queue.path: queue.kind}
+        events = [each for each in self.scene.since(0) if each.path == queue.path]
+        return [*lines, *(self._event(each, kinds, now) for each in reversed(events))]
+
     # --- the table -----------------------------------------------------------------------------
 
     def _table(
-        self, queues: Sequence[ContenderQueue], now: float, width: int, room: int
+        self,
+        queues: Sequence[ContenderQueue],
+        controls: TopControls,
+        now: float,
+        width: int,
+        room: int,
     ) -> list[Text]:
-        if not queues:
+        others = [
+            _Row(
+                {"path": self._safe(render.escaped(each.path)), "held by": self._other(each)}, "dim"
+            )
+            for each in self.scene.others
+            if not controls.hides_vacant and controls.text.lower() in each.path.lower()
+        ]
+        if not queues and not others:
             text = "nobody contends for anything here" if self.scene.is_current else ""
             return [Text(text, "dim")]
-        rows = [row for queue in queues for row in self._rows(queue, now, in_full=True)]
-        if len(rows) > room:
+        by = ORDERS.get(controls.order)
+        order = sorted(queues, key=by) if by else queues
+        rows = [row for queue in order for row in self._rows(queue, now, in_full=True)] + others
+        if len(rows) > room or controls.order:
             # Queues with a problem, and then those that changed last, come first.
+            order = sorted(queues, key=by or self._urgency)
+            is_wide = width >= WIDE
             rows = [
                 row
-                for queue in sorted(queues, key=self._urgency)
-                for row in self._rows(queue, now, in_full=False)
-            ]
+                for queue in order
+                for row in self._rows(queue, now, in_full=False, names=is_wide)
+            ] + others
+        controls.shown, controls.room = [queue.path for queue in order], max(1, room - 1)
         hidden = max(0, len(rows) - room)
         if hidden:
-            rows = rows[: max(0, room - 1)]
-            hidden = len(queues) - len({row.cells["path"] for row in rows} - {""})
+            at = next((n for n, row in enumerate(rows) if row.of == controls.selected), 0)
+            start = max(0, min(at - room // 2, len(rows) - room + 1))
+            paths = {row.of or row.cells["path"] for row in rows}
+            rows = rows[start : start + max(0, room - 1)]
+            hidden = len(paths) - len({row.of or row.cells["path"] for row in rows})
         columns = _columns(rows, width)
         drawn = [Text(_joined({name: name for name in columns}, columns), "dim")]
-        drawn += [Text(_joined(row.cells, columns), row.style) for row in rows]
+        for row in rows:
+            is_selected = row.of == controls.selected and row.cells["path"]
+            drawn.append(Text(_joined(row.cells, columns), "reverse" if is_selected else row.style))
         if hidden:
             drawn.append(Text(f"({hidden} more)", "dim"))
         return drawn
+
+    def _other(self, other: OtherRecipe) -> str:
+        return self._safe(f"{other.kind}: {scene_text.counts_as_text(other)}".rstrip(": "))
 
     def _urgency(self, queue: ContenderQueue) -> tuple[int, float, str]:
         """The sort key if there is no room for all."""
@@ -124,10 +221,14 @@ class Picture:
         is_well = bool(queue.terms) and all(term.silent_since is None for term in queue.terms)
         return (1 if is_well or not queue.kind else 0), -newest, queue.path
 
-    def _rows(self, queue: ContenderQueue, now: float, *, in_full: bool) -> list[_Row]:
-        waiting = queue.waiting
-        path = self._safe(render.escaped(queue.path))
-        names = "" if in_full else self._names([one.identity for one in waiting])
+    def _rows(
+        self, queue: ContenderQueue, now: float, *, in_full: bool, names: bool = True
+    ) -> list[_Row]:
+        waiting, of = queue.waiting, queue.path
+        path = self._safe(render.escaped(of))
+        named = "" if in_full or not waiting else str(len(waiting))
+        if named and names:
+            named = self._names([one.identity for one in waiting])
         rows: list[_Row] = []
         for term in queue.terms:
             cells = {
@@ -136,14 +237,14 @@ class Picture:
                 "for": scene_text.since(term, now),
                 "token": str(term.token),
                 "session": self._session(term, now),
-                "waiting": "" if rows else names,
+                "waiting": "" if rows else named,
             }
             style = "yellow" if term.silent_since is not None else ""
-            rows.append(_Row(cells, style or ("green" if now - term.began < FRESH else "")))
+            rows.append(_Row(cells, style or ("green" if now - term.began < FRESH else ""), of))
         if not rows:
             ago = "" if queue.vacant_since is None else render.span(now - queue.vacant_since)
-            cells = {"path": path, "held by": "nobody", "for": ago, "waiting": names}
-            rows.append(_Row(cells, "red" if queue.kind else "dim"))
+            cells = {"path": path, "held by": "nobody", "for": ago, "waiting": named}
+            rows.append(_Row(cells, "red" if queue.kind else "dim", of))
         for number, one in enumerate(waiting if in_full else (), 1):
             cells = {
                 "path": "",
@@ -153,15 +254,16 @@ class Picture:
                 "session": _CONNECTIONS[self.scene.connection_of(one)],
                 "waiting": "asked to go" if one.is_asked_to_go else "",
             }
-            rows.append(_Row(cells, "dim"))
+            rows.append(_Row(cells, "dim", of))
         if len(queue.families) > 1:
             text = f"not all of these exclude each other: {', '.join(queue.families)}"
-            rows.append(_Row({"path": "", "held by": text}, "red"))
+            rows.append(_Row({"path": "", "held by": text}, "red", of))
         return rows
 
     def _session(self, term: ObservedTerm, now: float) -> str:
         if term.silent_since is not None:
-            return f"silent {render.span(now - term.silent_since)}"
+            what = "paused" if term.is_paused else "silent"
+            return f"{what} {render.span(now - term.silent_since)}"
         if not term.session_id:
             return "none"
         return "connected" if self.scene.knows_sessions else ""
@@ -229,6 +331,24 @@ def _joined(cells: dict[str, str], columns: dict[str, int]) -> str:
         set_cell_size(_cut(cells.get(name, ""), size), size) for name, size in columns.items()
     ]
     return (" " * _GAP).join(padded).rstrip()
+
+
+def _plain(row: _Row) -> Text:
+    """A row without columns."""
+    cells = [cell for name, cell in row.cells.items() if name != "path" and cell.strip()]
+    return Text("  " + "  ".join(cells), row.style)
+
+
+def _wrapped(line: Text, width: int) -> list[Text]:
+    """A line in pieces no wider than that, broken between words; a word alone may be wider."""
+    if cell_len(line.plain) <= width:
+        return [line]
+    pieces = [""]
+    for word in line.plain.split(" "):
+        if cell_len(pieces[-1]) + cell_len(word) + 1 > width and pieces[-1].strip():
+            pieces.append("    ")
+        pieces[-1] += word if pieces[-1] in ("", "    ") else f" {word}"
+    return [Text(piece, line.style) for piece in pieces]
 
 
 def _cut(text: str, width: int) -> str:

@@ -14,9 +14,10 @@ from rich.live import Live
 
 from . import render, scene_text
 from .first_of import first_of
-from .keyboard import single_keys, until_q
+from .keyboard import read_keys, single_keys
 from .output import can_show, is_terminal, undone_at_once, write_json, write_line
 from .scene_feed import Feed
+from .top_controls import TopControls
 from .top_picture import Picture
 
 EVERY = 1.0
@@ -125,7 +126,8 @@ class TableView(SceneView):
 
     def __init__(self, feed: Feed, title: str, *, once: bool) -> None:
         super().__init__(feed, once=once)
-        self._picture = Picture(scene=feed.scene, title=title, can_show=can_show)
+        controls = None if once else TopControls()
+        self._picture = Picture(feed.scene, title, can_show, controls)
         self._console = Console(highlight=False, emoji=False, markup=False)
 
     async def show(self) -> None:
@@ -146,7 +148,14 @@ class TableView(SceneView):
             ) as live,
             undone_at_once(_leave_screen),
         ):
-            await first_of(partial(self._keep_drawing, live), *([until_q] if has_keys else []))
+            keys = partial(read_keys, partial(self._press, live))
+            await first_of(partial(self._keep_drawing, live), *([keys] if has_keys else []))
+
+    def _press(self, live: Live, key: str) -> bool:
+        controls = self._picture.controls
+        goes_on = controls is None or controls.press(key)
+        live.update(self._drawn(self._console.height), refresh=True)
+        return goes_on
 
     async def _keep_drawing(self, live: Live) -> None:
         revision = -1

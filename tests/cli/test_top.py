@@ -20,8 +20,10 @@ from rich.cells import cell_len
 from support.cli import WITHIN, Command, Run, environment, somebody
 from support.preforked import ReadyProcess
 
+from aiolead.cli.keyboard import keys_in
 from aiolead.cli.scene import Scene
 from aiolead.cli.server_inquiry import ClientConnection
+from aiolead.cli.top_controls import LEGEND, TopControls
 from aiolead.cli.top_picture import Picture
 from aiolead.model import SessionState, Stat
 
@@ -112,6 +114,118 @@ def test_characters_that_a_terminal_has_not(scene: Scene) -> None:
     text = "\n".join(line.plain for line in picture.draw(1100.0, 200, 24))
     assert text.isascii()
     assert r"/jobs/\u540d\u524d" in text
+
+
+def press(picture: Picture, *keys: str) -> list[str]:
+    """The lines on a terminal of 80 by 24, after some keys; each acts on what is shown."""
+    assert picture.controls is not None
+    for key in keys:
+        picture.draw(1100.0, 80, 24)
+        assert picture.controls.press(key)
+    return [line.plain.rstrip() for line in picture.draw(1100.0, 80, 24)]
+
+
+def table_of(lines: list[str]) -> list[str]:
+    """The paths in the table, from above."""
+    start = next(n for n, line in enumerate(lines) if line.startswith("path "))
+    table = lines[start + 1 : lines.index("", start)]
+    return [line.split()[0] for line in table if line.startswith("/")]
+
+
+def test_keys_on_a_terminal_of_80_columns(scene: Scene) -> None:
+    picture = Picture(scene, "zk1,zk2/app", controls=(controls := TopControls()))
+    lines = press(picture)
+    assert lines[0] == "aiolead top  00:18:20Z  zk1,zk2/app  3 queues, 2 contenders  ?: keys"
+    legend = press(picture, "?")
+    assert len(legend) == len(LEGEND)
+    assert not any(line.endswith("..") for line in legend)
+    assert press(picture, "x") == lines
+    # By path at first, since there is room for all; then as it is asked for.
+    assert table_of(lines) == ["/jobs/mailer", "/jobs/scheduler", "/jobs/名前"]
+    assert table_of(press(picture, "s")) == ["/jobs/mailer", "/jobs/scheduler", "/jobs/名前"]
+    assert controls.order == "path"
+    assert table_of(press(picture, "s", "s")) == ["/jobs/scheduler", "/jobs/名前", "/jobs/mailer"]
+    assert controls.order == "newest"
+    assert table_of(press(picture, "v")) == ["/jobs/scheduler", "/jobs/名前"]
+    assert press(picture)[1] == "sorted: newest  vacated paths hidden"
+    assert table_of(press(picture, "v", "/", *"HOST-2", "enter")) == ["/jobs/scheduler"]
+    assert press(picture)[1] == "filter: HOST-2  sorted: newest"
+    # q is a character of a filter, and else the end.
+    assert controls.press("/")
+    assert controls.press("q")
+    assert controls.text == "HOST-2q"
+    assert controls.press("esc")
+    assert controls.text == ""
+    assert not controls.press("q")
+
+
+def test_a_path_has_a_page(scene: Scene) -> None:
+    for n in range(20):
+        enter(scene, "/jobs/scheduler", 100 + n, f"waiting-{n}")
+    scene.settle(1099.5)
+    picture = Picture(scene, "zk", controls=(controls := TopControls()))
+    lines = press(picture, "j", "j", "j", "enter")
+    assert controls.selected == "/jobs/scheduler"
+    assert lines[0] == "/jobs/scheduler  election  held"
+    assert lines[1] == "  host-2:815  2 s  2  connected"
+    assert lines[2].split()[:2] == ["1.", "waiting-0"]
+    assert len(lines) == 24
+    # It is scrolled as far as its end, and no further.
+    lines = press(picture, "end")
+    assert lines[-1].endswith("host-1:4711 waits") or "leads" in lines[-1]
+    assert any(line.startswith("events") for line in press(picture, "page up"))
+    assert press(picture, "home")[0] == "/jobs/scheduler  election  held"
+    assert press(picture, "esc")[0].startswith("aiolead top")
+
+
+def test_the_selection_is_always_visible(scene: Scene) -> None:
+    for n in range(100):
+        enter(scene, f"/other/{n:03}", 100 + n, "well")
+    scene.settle(1099.5)
+    picture = Picture(scene, "zk", controls=(controls := TopControls()))
+    press(picture, "s", "j")
+    for _ in range(102):
+        press(picture, "j")
+        (row,) = [each for each in picture.draw(1100.0, 80, 24) if each.style == "reverse"]
+        assert controls.selected is not None
+        assert row.plain.startswith(controls.selected)
+    assert controls.selected == "/other/099"
+    assert press(picture, "page up")
+    assert controls.selected < "/other/099"
+    press(picture, "home")
+    assert controls.selected == "/jobs/mailer"
+
+
+def test_no_word_is_cut_on_80_columns(scene: Scene) -> None:
+    """Names of a usual length; what happens is told on several lines where it is long."""
+    enter(scene, "/jobs/scheduler", 9, "another-host.example:4711")
+    leave(scene, "/jobs/scheduler", 2)
+    scene.settle(1099.5)
+    for path in ("/secret", "/not-for-everybody", "/not-for-this-one-either"):
+        scene.may_read(path, is_allowed=False)
+    lines = drawn(scene, 80)
+    assert all(cell_len(line) <= 80 for line in lines)
+    assert not any(".." in line for line in lines)
+    assert lines[2].startswith("    ")  # the rest of what may not be read
+    text = " ".join(" ".join(lines).split())
+    assert "another-host.example:4711 leads (token 9), after host-2:815" in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "keys"),
+    [
+        (b"q", ["q"]),
+        (b"\x1b", ["esc"]),
+        (b"\x1b[A\x1b[B\x1bOA", ["up", "down", "up"]),
+        (b"\x1b[5~\x1b[6~\x1b[H\x1b[F", ["page up", "page down", "home", "end"]),
+        (b"\x1b[1;5q", []),  # an unknown one, whose bytes are no keys
+        (b"\x1bq", []),  # q with Alt
+        (b"/a\x7f\r", ["/", "a", "backspace", "enter"]),
+        ("hö".encode(), ["h", "ö"]),
+    ],
+)
+def test_what_keys_send(typed: bytes, keys: list[str]) -> None:
+    assert keys_in(typed) == keys
 
 
 def test_while_the_link_is_lost(scene: Scene) -> None:
@@ -277,7 +391,17 @@ def test_on_a_terminal(terminal: Terminal, somewhere: str) -> None:
         terminal.wait_for("ended with 0")
         terminal.type(f"clear; {sys.executable} -m aiolead top", "Enter")
         terminal.wait_for("connected")
-        # Neither of these two is the key that ends it.
+        # The legend, a filter with a q in it, a path's page, and only then the key that ends it.
+        terminal.type("?")
+        terminal.wait_for("hide or show vacated paths")
+        terminal.type("x", "/", "q")
+        terminal.wait_for("filter: q_", line=1)
+        terminal.wait_for("nobody contends for anything here")
+        terminal.type("BSpace", "Enter", "Down", "Enter")
+        terminal.wait_for("/a  election  held", line=0)
+        terminal.wait_for("events, newest first")
+        terminal.type("Escape")
+        terminal.wait_for("connected")
         terminal.type("x", "Up", "q")
         terminal.wait_for("$", line=0)
         terminal.type("stty -a | grep -o -w -e -icanon -e -echo; echo then $?", "Enter")

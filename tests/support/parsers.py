@@ -598,6 +598,7 @@ PARSERS: tuple[Parser, ...] = (
 
 NO_PARSERS: dict[str, str] = {
     "cli.options:listening_address": "an option, whose error is ConfigurationError",
+    "cli.keyboard:keys_in": "bytes that a person has typed; any of them are text",
     "cli.dashboard.connections:_group": "the address of a connection, from the system",
     "_client.net.host_list:HostList.resolve": "what is no address is looked up as a name",
     "_client.api.operations:checked_duration": "an argument, within bounds by then",
