@@ -12,8 +12,10 @@ from pathlib import Path
 import anyio
 import pytest
 from support.raw_client import RawClient
+from support.versions import text_of_version
 
 from aiolead.errors import NoNodeError, UsageError
+from aiolead.testing.installation import find_installations
 from aiolead.testing.launch import LaunchError, free_ports, wait_until
 from aiolead.testing.servers import BlockingServer, ZooKeeperServer
 
@@ -24,6 +26,13 @@ def _is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+@pytest.mark.usefixtures("zookeeper_installed")
+async def test_a_server_is_of_the_version_that_was_asked_for() -> None:
+    for found in find_installations():
+        async with ZooKeeperServer(version=found.version) as server:
+            assert text_of_version(server.connect_string) == found.version
 
 
 async def test_data_survive_a_restart(zookeeper: ZooKeeperServer, chroot: str) -> None:
