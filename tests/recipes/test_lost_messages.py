@@ -21,7 +21,7 @@ from conftest import ServerUnderTest
 from support.every_recipe import DONE, FOLLOWED, HELD, KEPT, Done, Followed, Held
 from support.faults import only_on
 from support.memory_proxy import MemoryProxy
-from support.recipes import PATIENCE, connect, eventually
+from support.recipes import OVER_AIOZK, PATIENCE, connect, eventually
 from support.virtual_time import Link, on_virtual_time
 from support.virtual_time import connect as connect_virtually
 
@@ -246,9 +246,9 @@ def test_recipes_ride_on(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     on_virtual_time("asyncio", play)
 
 
-@only_on("trio")
+@only_on("asyncio" if OVER_AIOZK else "trio")
 @pytest.mark.parametrize("kind", USES)
-@pytest.mark.parametrize("server", ["standalone"], indirect=True)
+@pytest.mark.parametrize("server", ["embedded" if OVER_AIOZK else "standalone"], indirect=True)
 async def test_recipes_ride_on_at_a_real_server(
     server: ServerUnderTest, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -10,7 +10,16 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from support.memory_proxy import MemoryProxy
-from support.recipes import PATIENCE, Served, connect, contenders_left, eventually, names
+from support.recipes import (
+    OVER_AIOZK,
+    PATIENCE,
+    Served,
+    connect,
+    contenders_left,
+    eventually,
+    names,
+)
+from support.selection import REAL_SERVERS
 from support.virtual_time import Link, embedded, on_virtual_time, passes, settled, virtually
 from support.virtual_time import connect as connect_virtually
 
@@ -509,7 +518,7 @@ async def play_a_link_lost_while_leaving(
     assert overlap == []
 
 
-@pytest.mark.parametrize("server", ["standalone", "ensemble"], indirect=True)
+@pytest.mark.parametrize("server", [*REAL_SERVERS, *(["embedded"] * OVER_AIOZK)], indirect=True)
 async def test_ready_stays_until_the_znode_of_who_leaves_is_gone(server: ServerUnderTest) -> None:
     with FaultProxy(*parse_connect_string(server.hosts).hosts[0]) as proxy:
         behind: Served = Behind(proxy.connect_string + server.chroot)
