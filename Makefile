@@ -19,7 +19,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint mypy types unit docs picture soak chaos aiozk mutants fuzz bench bench-quick zookeeper peers wheel zookeepers every-zookeeper clean
+.PHONY: help demo test test-all lint mypy types unit docs picture coverage soak chaos aiozk mutants fuzz bench bench-quick zookeeper peers wheel zookeepers every-zookeeper clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,13 @@ every-zookeeper: zookeeper ## The tests with real servers, on every supported Zo
 
 wheel: $(VENV)/.dev ## Builds the wheel and tries it in an environment with nothing else.
 	tests/tools/try-wheel $(BIN)/python
+
+coverage: zookeeper $(VENV)/.dev ## The lines and branches that `make test` alone reaches; BEFORE=another.json compares.
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q --promises
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage json --quiet -o build/coverage.json
+	$(BIN)/python tests/tools/compare_coverage.py build/coverage.json $(BEFORE)
 
 soak: $(VENV)/.soak ## Simulates many schedules of faults: SEEDS=10000, MINUTES=60, SCENARIOS="...".
 	$(BIN)/python -m aiolead.testing.simulation soak $(SCENARIOS) \

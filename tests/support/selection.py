@@ -66,11 +66,19 @@ REAL_TIER = (
 """How the node ids begin of tests that meet a real server whenever they can; the other tests that
 take any kind of server meet the embedded one half of the time."""
 
+_COMMAND = "the command at the edges; running, locking and electing with it are tested here"
+
+_MARGIN = "test_margin.py does the same to a server, and measures the margin"
+
 ELSEWHERE: dict[str, str] = {
     "tests/adapters/test_aiozk_faults.py": "the recipes' promises over a client that is not ours",
     "tests/adapters/test_aiozk_trio.py": "the recipes' promises over a client that is not ours",
     "tests/chaos/test_chaos.py": "random faults find new bugs; known ones have tests of their own",
+    "tests/cli/test_absurd_grant.py": _COMMAND,
+    "tests/cli/test_bench.py": _COMMAND,
     "tests/cli/test_dashboard_page.py": "needs a browser",
+    "tests/cli/test_degrading.py": _COMMAND,
+    "tests/cli/test_demo.py": _COMMAND,
     "tests/docs/test_adding_a_recipe.py::test_as_a_program": "runs an example as a program",
     "tests/docs/test_examples.py": "runs each example as a program",
     "tests/docs/test_frameworks.py": "needs the frameworks of the examples",
@@ -87,6 +95,8 @@ ELSEWHERE: dict[str, str] = {
     "tests/kit/test_check_client.py::test_an_adapted_client": "a client that is not ours",
     "tests/login/test_kerberos.py": "needs a Kerberos server and its headers",
     "tests/performance/": "benchmarks measure, and promise nothing",
+    "tests/recipes/test_faults_servers.py::test_follower_that_dies": _MARGIN,
+    "tests/recipes/test_faults_servers.py::test_follower_that_is_cut_off": _MARGIN,
     "tests/recipes/test_lost_messages.py::test_recipes_ride_on[held": (
         "loses each of some hundred messages; those of what is done and followed are lost here"
     ),
@@ -96,9 +106,7 @@ ELSEWHERE: dict[str, str] = {
     "tests/simulation/test_conformance.py::test_same_answers_among_faults": (
         "the simulated servers' answers without faults are compared in the same file"
     ),
-    "tests/simulation/test_election_real.py::test_whoever_is_up_with_whatever_log": (
-        "elects real leaders for half a minute; a story of three is told in `make test`"
-    ),
+    "tests/simulation/test_election_real.py": "compares simulated elections with real ensembles",
     "tests/simulation/test_planted_bugs.py": "checks the simulation, and nothing of the library",
     "tests/simulation/test_schedules_asyncio.py": "test_schedules.py reaches the same with few",
     "tests/simulation/test_schedules_trio.py": "test_schedules.py reaches the same with few",
@@ -107,9 +115,15 @@ ELSEWHERE: dict[str, str] = {
 """Folders, files and tests that only `make test-all` runs, and why no promise depends on them."""
 
 _SWEEP = "each case cancels at every await; the cases of one recipe differ in little"
+_HOSTILE = "every answer is tried on one of several kinds of requests"
+_PROCESSES = "each case starts processes, and ends them in one more way"
 _RANDOM = "random data, beside the worst data, all of which is tried"
 
 SAMPLED: dict[str, tuple[int, str]] = {
+    "tests/client/test_client_hostile_servers.py::test_any_answer": (3, _HOSTILE),
+    "tests/client/test_client_hosts.py::test_a_target_elsewhere": (2, "a refusal waits for real"),
+    "tests/client/test_guardian.py::test_child_processes": (3, _PROCESSES),
+    "tests/client/test_guardian.py::test_the_next_one_holds": (2, _PROCESSES),
     "tests/recipes/barriers/test_barriers.py::test_an_answer_is_lost": (3, "all recipes alike"),
     "tests/recipes/locks/test_condition.py::test_cancelled": (4, _SWEEP),
     "tests/recipes/locks/test_semaphore.py::test_a_create_whose_answer": (3, "all recipes alike"),
@@ -123,7 +137,6 @@ SAMPLED: dict[str, tuple[int, str]] = {
     "tests/recipes/test_every_recipe_cancelled.py": (4, _SWEEP),
     "tests/recipes/test_hostile_znodes.py": (2, "each case is one recipe and one kind of data"),
     "tests/recipes/test_refusals.py::test_a_refused_release_is_logged": (4, "all recipes alike"),
-    "tests/recipes/test_refusals.py::test_a_throttled_request": (4, "all recipes alike"),
     "tests/recipes/values/test_values_cancelled.py::test_cancelled": (4, _SWEEP),
     "tests/unit/test_parsers.py::test_hostile": (4, _RANDOM),
 }
