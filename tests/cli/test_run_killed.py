@@ -25,10 +25,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 LONG = ("--session-timeout", str(TIMEOUT))
 FIRST = """
-    (trap '' TERM HUP; echo $$ > pids; sh -c 'echo $PPID >> pids; echo works; sleep 1000') &
-    wait
+    trap '' TERM
+    echo $$ > pids
+    sh -c 'echo $$ >> pids; echo works; exec sleep 1000' &
+    while :; do wait; done
 """
-"""A command with a child that ignores SIGTERM; both note their process ids."""
+"""A command that ignores SIGTERM, with a child; both note their process ids."""
 
 SECOND = """
     for pid in $(cat pids); do kill -0 $pid 2> /dev/null && echo beside $pid; done
@@ -38,7 +40,7 @@ SECOND = """
 
 @pytest.fixture
 def server() -> Iterator[ThreadedServer]:
-    with EmbeddedServer.in_thread() as server:
+    with EmbeddedServer.in_thread(max_session_timeout=2 * TIMEOUT) as server:
         yield server
 
 
@@ -59,7 +61,7 @@ def contender(server: ThreadedServer, kind: str, script: str, *options: str) -> 
 
 @pytest.mark.parametrize("kind", ["run", "lock"])
 def test_the_command_is_gone_before_the_next_one_starts(server: ThreadedServer, kind: str) -> None:
-    with contender(server, kind, FIRST) as first:
+    with contender(server, kind, FIRST, "--grace", "0.5") as first:
         first.out.expect("works")
         with contender(server, kind, SECOND) as second:
             second.err.expect("waits")

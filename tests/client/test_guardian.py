@@ -16,6 +16,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -26,7 +27,6 @@ import anyio
 import pytest
 from support.certificates import Authority
 from support.guarded import TIMEOUT, Owner, exists, guardian_of, is_running
-from support.login_servers import tls_server
 from support.raw_client import RawClient
 from support.waiting import PATIENCE, until
 
@@ -36,16 +36,19 @@ from aiolead._client.guardian import guardian_control, guardian_process
 from aiolead._client.guardian.guardian_control import GuardianControl
 from aiolead._client.net.opener import dial_tcp
 from aiolead.errors import ConfigurationError
-from aiolead.testing import EmbeddedServer, FaultProxy, Hooks, ThreadedServer
+from aiolead.testing import BlockingEnsemble, EmbeddedServer, FaultProxy, Hooks, ThreadedServer
+from aiolead.testing.history import ClosedByGuardian, History, Lived
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 LOOPS = ["asyncio", "trio"]
+REAL_TIMEOUT = 10.0
+"""The longest that the servers of the test kit grant, in seconds."""
 
 
 @pytest.fixture
 def server() -> Iterator[ThreadedServer]:
-    with EmbeddedServer.in_thread() as server:
+    with EmbeddedServer.in_thread(max_session_timeout=2 * TIMEOUT) as server:
         yield server
 
 
@@ -97,6 +100,40 @@ def test_a_thread_holds(server: ThreadedServer, tmp_path: Path) -> None:
         session = owner.holds()["session"]
         owner.order("os._exit")
         closed(server, session)
+
+
+@pytest.mark.parametrize("backend", LOOPS)
+def test_on_a_real_ensemble(real_ensemble: BlockingEnsemble, tmp_path: Path, backend: str) -> None:
+    """Killed again and again. `benchmarks/crash.py` does it 200 times, and takes the time."""
+    hosts, history = real_ensemble.connect_string, History(time.monotonic)
+    with ExitStack() as stack:
+
+        def start() -> Owner:
+            owner = Owner(
+                hosts, tmp_path, backend=backend, election=True, threads=3, timeout=REAL_TIMEOUT
+            )
+            return stack.enter_context(owner)
+
+        leader, sessions = start(), {}
+        holds = leader.holds()
+        for number in range(4):
+            follower = start()
+            sessions[leader.pid] = holds["session"]
+            connected = follower.expect("connected")
+            leader.kill()
+            holds = connected | follower.expect("holds")
+            # By itself, it could end two thirds of its timeout after a ping at the earliest.
+            assert holds["at"] < leader.last_sign_of_life + REAL_TIMEOUT * 2 / 3
+            name = f"leader-{number}"
+            history.record(Lived(at=leader.last_sign_of_life, contender=name))
+            closed = ClosedByGuardian(
+                at=holds["at"], contender=name, session_id=sessions[leader.pid]
+            )
+            history.record(closed)
+            history.killed(name)
+            leader = follower
+    history.check()
+    assert all(event.at > 0 for event in history.events)
 
 
 @pytest.fixture
@@ -311,9 +348,10 @@ def test_credentials(server: ThreadedServer, tmp_path: Path) -> None:
 def test_tls(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     pem = authority.issue()
-    with tls_server("embedded", authority, pem, tmp_path) as ports:
+    context = authority.server_context(pem, wants_client=True, insists=True)
+    with EmbeddedServer.in_thread(ssl_context=context, max_session_timeout=2 * TIMEOUT) as server:
         tls = {"ca": str(authority.pem), "cert": str(pem.cert), "key": str(pem.key)}
-        hosts = f"localhost:{ports.secure}"
+        hosts = f"localhost:{server.port}"
         with Owner(hosts, tmp_path, connect={"tls": tls}) as first, ExitStack() as stack:
             first.holds()
             second = stack.enter_context(Owner(hosts, tmp_path, connect={"tls": tls}))

@@ -71,12 +71,17 @@ class Owner:
     def __init__(self, hosts: str, folder: Path, **settings: Any) -> None:
         self.life = folder / f"life-{os.urandom(4).hex()}"
         self.life.write_bytes(bytes(8 * SLOTS))
+        self._timeout = settings.get("timeout", TIMEOUT)
         given = {"hosts": hosts, "life": str(self.life), "timeout": TIMEOUT, **settings}
         source = Path(__file__).parent.parent.parent
         before = [str(settings[name]) for name in ("cgroup",) if name in settings]
         self.process = subprocess.Popen(
             [*_within(before), sys.executable, __file__, json.dumps(given)],
-            env={**os.environ, "PYTHONPATH": f"{source}:{source / 'tests'}"},
+            env={
+                **os.environ,
+                "AIOLEAD_AUTH": "digest:app:hunter2",
+                "PYTHONPATH": f"{source}:{source / 'tests'}",
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -115,6 +120,7 @@ class Owner:
         message: dict[str, Any] = json.loads(line)
         assert message["event"] == event, message
         if event == "connected":
+            assert message["timeout"] == self._timeout, "a session that may end by itself"
             self.guardian = guardian_of(self.pid)
         self._others += [message["pid"]] if "pid" in message else []
         return message
@@ -300,7 +306,7 @@ async def hold(settings: dict[str, Any]) -> None:
     async with aiolead.connect(
         settings["hosts"], session_timeout=settings["timeout"], **more
     ) as client:
-        say("connected", session=client.session_id)
+        say("connected", session=client.session_id, timeout=client.session_timeout)
         if settings.get("lock", True):
             lock = aiolead.Lock(client, "/lock").acquire()
             if settings.get("election"):
@@ -324,7 +330,7 @@ def hold_in_a_thread(settings: dict[str, Any]) -> None:
         close_on_crash=True,
         backend=settings.get("backend", "asyncio"),
     ) as client:
-        say("connected", session=client.session_id)
+        say("connected", session=client.session_id, timeout=client.session_timeout)
         with blocking.Lock(client, "/lock") as held:
             say("holds", node=held.path)
             live(settings)

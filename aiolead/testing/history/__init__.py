@@ -14,6 +14,7 @@ from .events import RESIGNED as RESIGNED
 from .events import Acted as Acted
 from .events import Began as Began
 from .events import Cancelled as Cancelled
+from .events import ClosedByGuardian as ClosedByGuardian
 from .events import Continued as Continued
 from .events import Counted as Counted
 from .events import Ended as Ended
@@ -27,6 +28,7 @@ from .events import Killed as Killed
 from .events import LeaderChanged as LeaderChanged
 from .events import Left as Left
 from .events import Leftover as Leftover
+from .events import Lived as Lived
 from .events import Logged as Logged
 from .events import Looked as Looked
 from .events import NodeCreated as NodeCreated

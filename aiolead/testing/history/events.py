@@ -236,7 +236,23 @@ class Ended(OfContender):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Killed(OfContender):
-    """A process was killed and does not run any more: reported once that is certain."""
+    """A process has died, of a signal or by itself: reported once that is certain."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lived(OfContender):
+    """A thread of a process ran."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedByGuardian(OfContender):
+    """The session guardian of a process has closed the session of that process.
+
+    Attributes:
+        session_id: the session.
+    """
+
+    session_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -435,6 +451,7 @@ KINDS: dict[str, type[Event]] = {
     for kind in (
         *(Joined, Cancelled, Withdrew, Entered, SteppedDown, Left, Looked, Acted, Revoked),
         *(Read, Wrote, Session, Began, Ended, Killed, Stopped, Continued),
+        *(Lived, ClosedByGuardian),
         *(FaultBegan, FaultEnded, Healed),
         *(NodeCreated, NodeDeleted, SessionOpened, SessionOver, LeaderChanged, Notified),
         *(Leftover, Counted, Logged, Reached),

@@ -179,6 +179,12 @@ class History:
     def killed(self, contender: str) -> None:
         self.record(e.Killed(at=self.clock(), contender=contender))
 
+    def lived(self, contender: str) -> None:
+        self.record(e.Lived(at=self.clock(), contender=contender))
+
+    def closed_by_guardian(self, contender: str, session_id: int) -> None:
+        self.record(e.ClosedByGuardian(at=self.clock(), contender=contender, session_id=session_id))
+
     def stopped(self, contender: str) -> None:
         self.record(e.Stopped(at=self.clock(), contender=contender))
 

@@ -29,6 +29,7 @@ I7 that of the clients (`Session`), I13 that of the faults.
 | I18 | nothing is logged as an error | `no_errors_logged` |
 | I19 | a loss is signalled once, and before the next hold | `told_once` |
 | I21 | the znode of a contender that has left goes while its session lives | `released_in_time` |
+| I22 | a guardian closes the session of a process after its last thread | `closed_after_death` |
 | lock-set | no update under a lock is lost | `lock_set` |
 
 I17 (no processor time while waiting) is no matter of histories: `tests/client/test_idle.py`.
@@ -62,6 +63,7 @@ from .resources import no_errors_logged as no_errors_logged
 from .resources import no_growth as no_growth
 from .resources import nothing_left as nothing_left
 from .resources import told_once as told_once
+from .sessions import closed_after_death as closed_after_death
 from .sessions import exactly_once as exactly_once
 from .sessions import leaves_nothing as leaves_nothing
 from .sessions import monotonic_reads as monotonic_reads
@@ -95,6 +97,7 @@ INVARIANTS: Mapping[str, Check] = MappingProxyType(
         "I18": no_errors_logged,
         "I19": told_once,
         "I21": released_in_time,
+        "I22": closed_after_death,
         "lock-set": lock_set,
     }
 )

@@ -1,4 +1,4 @@
-"""Sessions and what they own: I5 to I8, I12 and I21."""
+"""Sessions and what they own: I5 to I8, I12, I21 and I22."""
 
 from __future__ import annotations
 
@@ -8,17 +8,27 @@ from itertools import pairwise
 from math import inf
 
 from ..history.events import (
+    KINDS,
     RESIGNED,
+    Cancelled,
+    ClosedByGuardian,
+    Continued,
     Event,
     Killed,
     LeaderChanged,
     Left,
+    OfContender,
     Read,
+    Revoked,
     Session,
+    Stopped,
     Withdrew,
 )
 from .bounds import Bounds, Violation
 from .reading import Node, Reading, Turn, wholes
+
+REPORTED_BY_OTHERS = (Killed, Stopped, Continued, ClosedByGuardian, Revoked, Cancelled)
+"""Events about a process, or a contender in it, that show no sign of its life."""
 
 
 def no_zombie(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
@@ -267,4 +277,35 @@ def monotonic_reads(events: Iterable[Event] | Reading, bounds: Bounds) -> list[V
                 text = f"{read.key}: {read.contender} read zxid {read.zxid} after {before}"
                 wrong.append(Violation("I8", text, read.at))
             newest[key] = max(before, read.zxid)
+    return wrong
+
+
+def closed_after_death(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
+    """I22: no session guardian closes a session while a thread of the owner runs.
+
+    A process shows that it runs by each event that it reports itself. `Killed` is reported after
+    its death, so it may come later than the guardian's close; but it has to come.
+    """
+    reading = Reading.of(events)
+    shown: dict[str, list[float]] = {}
+    for kind in KINDS.values():
+        if issubclass(kind, OfContender) and kind not in REPORTED_BY_OTHERS:
+            for _, event in reading.all(kind):
+                for whole in wholes(event.contender):
+                    shown.setdefault(whole, []).append(event.at)
+    wrong: list[Violation] = []
+    for _, closed in reading.all(ClosedByGuardian):
+        who, at = closed.contender, closed.at
+        deaths = [killed.at for _, killed in reading.all(Killed) if killed.contender == who]
+        lives = shown.get(who, [])
+        died = max((death for death in deaths if death <= at), default=-inf)
+        if died >= max((life for life in lives if life <= at), default=-inf) and died > -inf:
+            continue
+        until = min((death for death in deaths if death > at), default=inf)
+        late = [life for life in lives if at < life < until]
+        if late:
+            text = f"{who} ran {late[-1] - at:.4f} s after its guardian had closed its session"
+            wrong.append(Violation("I22", text, at))
+        elif until == inf:
+            wrong.append(Violation("I22", f"{who}: its session was closed, and it lives", at))
     return wrong

@@ -6,6 +6,7 @@ from ..model import Absent, Mutant
 from . import (
     command,
     containment,
+    guardian,
     lease,
     limits,
     liveness,
@@ -45,6 +46,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *secrets.MUTANTS,
     *command.MUTANTS,
     *containment.MUTANTS,
+    *guardian.MUTANTS,
 )
 
 ABSENT: tuple[Absent, ...] = (

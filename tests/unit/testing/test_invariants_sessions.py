@@ -453,3 +453,56 @@ def test_reads_do_not_go_back(tale: HistoryBuilder) -> None:
     assert str(wrong) == "I8 at 0.0000: /x: a read zxid 5 after 6"
     tale.read("a", "/x", "old", zxid=5)
     assert len(tale.wrong()) == 2
+
+
+# --- I22: a guardian closes the session of the dead ----------------------------------------------
+
+
+def _crash(tale: HistoryBuilder, *, closed: float, died: float) -> None:
+    """A process works until 3 s; its death is reported, and its guardian closes its session."""
+    tale.at(1).session("host", "connected", OLD)
+    tale.at(2).entered(L, "host/a", 1, session_id=OLD)
+    tale.at(3).lived("host")
+    for at, what in sorted([(closed, "closed"), (died, "died")]):
+        if what == "closed":
+            tale.at(at).closed_by_guardian("host", OLD)
+        else:
+            tale.at(at).killed("host")
+
+
+@pytest.mark.parametrize(("closed", "died"), [(3.2, 3.1), (3.1, 3.2)])
+def test_a_guardian_closes_the_session_of_the_dead(
+    tale: HistoryBuilder, closed: float, died: float
+) -> None:
+    """The death is sometimes reported after its guardian has learnt of it."""
+    _crash(tale, closed=closed, died=died)
+    tale.at(5).lived("host")  # another process of that name
+    tale.check(BOUNDS)
+
+
+def test_a_thread_runs_after_that(tale: HistoryBuilder) -> None:
+    _crash(tale, closed=2.9, died=3.2)
+    (wrong,) = [each for each in tale.wrong() if each.invariant == "I22"]
+    assert wrong.text == "host ran 0.1000 s after its guardian had closed its session"
+
+
+def test_a_contender_in_it_runs_after_that(tale: HistoryBuilder) -> None:
+    tale.at(1).session("host", "connected", OLD)
+    tale.at(2).closed_by_guardian("host", OLD)
+    tale.at(3).acted(L, "host/a", 1)
+    tale.at(4).killed("host")
+    assert "I22" in tale.broken()
+
+
+def test_the_owner_never_died(tale: HistoryBuilder) -> None:
+    tale.at(1).session("host", "connected", OLD)
+    tale.at(2).stopped("host")
+    tale.at(3).closed_by_guardian("host", OLD)
+    assert tale.broken() == ["I22"]
+
+
+def test_an_earlier_process_of_that_name_died(tale: HistoryBuilder) -> None:
+    tale.at(1).killed("host")
+    tale.at(2).session("host", "connected", OLD)
+    tale.at(3).closed_by_guardian("host", OLD)
+    assert tale.broken() == ["I22"]
