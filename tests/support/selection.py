@@ -79,6 +79,7 @@ ELSEWHERE: dict[str, str] = {
     "tests/cli/test_dashboard_page.py": "needs a browser",
     "tests/cli/test_degrading.py": _COMMAND,
     "tests/cli/test_demo.py": _COMMAND,
+    "tests/cli/test_top.py::test_on_a_terminal": "needs tmux",
     "tests/docs/test_adding_a_recipe.py::test_as_a_program": "runs an example as a program",
     "tests/docs/test_examples.py": "runs each example as a program",
     "tests/docs/test_frameworks.py": "needs the frameworks of the examples",
