@@ -232,10 +232,10 @@ async def in_use(client: aiolead.Client, stack: AsyncExitStack) -> dict[str, str
     }
 
 
-async def test_every_recipe_is_shown_as_what_it_is(somewhere: str) -> None:
+async def test_every_recipe_is_shown_as_what_it_is(hosts: str) -> None:
     from aiolead.cli.scene_feed import Feed
 
-    async with aiolead.connect(somewhere) as client, AsyncExitStack() as stack:
+    async with aiolead.connect(hosts) as client, AsyncExitStack() as stack:
         expected = await in_use(client, stack)
         feed = Feed(client, ["/"])
 
