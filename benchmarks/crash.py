@@ -101,7 +101,10 @@ def commands(hosts: str, folder: Path, trials: int, options: list[str]) -> list[
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         assert process.stderr is not None
-        assert "waits" in process.stderr.readline()
+        said = []
+        while not (said and "waits" in said[-1]):
+            said.append(process.stderr.readline())
+            assert said[-1], f"it has ended: {said}"
         processes.append((process, life))
 
     def first_line() -> float:
