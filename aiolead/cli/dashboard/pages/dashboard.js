@@ -157,11 +157,12 @@ function showServers() {
     say(sign, SERVER[one.state] ?? "?");
     say(name, one.server);
     if (item.title !== one.server) item.title = one.server;
-    say(role, [one.role ?? (one.state === "serving" ? "role unknown" : ""), one.version].filter(Boolean).join(" "));
+    say(role, one.role ?? (one.state === "serving" ? "role unknown" : ""));
     const known = [];
     if (one.latency !== null) known.push(`${one.latency} ms`);
     if (one.connections !== null) known.push(plural(one.connections, "connection"));
     if (one.behind !== null) known.push(one.behind === "0" ? "up to date" : `${one.behind} behind`);
+    if (one.version) known.push(one.version);
     say(facts, one.problem ?? known.join(" · "));
   });
 }
