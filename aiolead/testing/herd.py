@@ -233,6 +233,9 @@ async def measure(way: str, contenders: int, hosts: str, dial: Dial) -> Result:
             connect(hosts, hooks=Hooks(dial=metered), session_timeout=40.0)
             for _ in range(contenders)
         ]
+        traffic: list[Traffic] = []
+        woken: list[int] = []
+        seconds: list[float] = []
         clients = [await stack.enter_async_context(each) for each in connections]
         await clients[0].ensure_path(PATH)
         async with anyio.create_task_group() as tasks:
@@ -246,9 +249,6 @@ async def measure(way: str, contenders: int, hosts: str, dial: Dial) -> Result:
                     there = 0 if stat is None else stat.num_children
             begin.set()
             await meter.quiet()
-            traffic: list[Traffic] = []
-            woken: list[int] = []
-            seconds: list[float] = []
             for number in range(min(3, contenders - 1)):
                 before, start = meter.traffic, time.perf_counter()
                 meter.woken.clear()
@@ -273,8 +273,8 @@ async def on_embedded(way: str, contenders: int) -> Result:
 
 def plot(results: Sequence[Result], file: Path) -> None:
     """Draw a picture; raises `ImportError` without matplotlib."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
+    from matplotlib import rc_context  # pyright: ignore[reportMissingImports]
+    from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
 
     figure = Figure(figsize=(9, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
