@@ -109,7 +109,7 @@ async def test_what_is_no_number_is_not_known() -> None:
     assert (answers.mode, answers.version) == ("leader", "3.9.2")
     unknown = (answers.zxid, answers.connections, answers.mean_latency)
     assert unknown == (None, None, None)
-    assert answers.milliseconds("tickTime") is None
+    assert answers.configured_seconds("tickTime") is None
     quorum = quorum_of([answers], None)
     assert (quorum.voters, quorum.source, quorum.up) == (1, "hosts", 1)
     found = [*judge_server(answers), *judge_settings(answers, 10.0)]

@@ -159,7 +159,10 @@ def test_an_ephemeral_znode_that_nobody_may_read() -> None:
                 until(lambda: bool(server.watches()), "it watches")
                 other.delete(name)
         assert holder.finish() == 74
-        assert holder.err.rest() == ["aiolead: /e is gone, although we did not delete it"]
+        assert holder.err.rest() == [
+            "aiolead: /e exists until Ctrl-C: this command holds it",
+            "aiolead: /e is gone, although we did not delete it",
+        ]
 
 
 def test_acls(run: Run, somewhere: str) -> None:
@@ -227,12 +230,12 @@ def test_names_that_would_move_the_cursor(run: Run, somewhere: str) -> None:
     """ZooKeeper refuses controls in names, but not what changes the direction of writing."""
     with RawClient(somewhere) as client:
         client.create("")
-        client.create("/gnp.\u202eexe-0000000001", b"\x1b[2Jleader")
-    for command in ("ls", "tree", "contenders"):
-        code, out, _ = run(command, "/", hosts=somewhere)
-        assert code == 0
-        assert r"gnp.\u202eexe" in out[-1]
-        assert all(character.isprintable() for line in out for character in line)
+        client.create("/gnp.\u202eexe-lock-0000000001", b"\x1b[2Jleader", flags=1)
+        for command in ("ls", "tree", "contenders"):
+            code, out, _ = run(command, "/", hosts=somewhere)
+            assert code == 0
+            assert r"gnp.\u202eexe" in out[-1]
+            assert all(character.isprintable() for line in out for character in line)
 
 
 def test_how_a_znode_lives(run: Run, hosts: str) -> None:
@@ -258,7 +261,10 @@ def test_an_ephemeral_znode_that_somebody_else_deletes(somewhere: str) -> None:
         with RawClient(somewhere) as client:
             client.delete("/e")
         assert holder.finish() == 74
-        assert holder.err.rest() == ["aiolead: /e is gone, although we did not delete it"]
+        assert holder.err.rest() == [
+            "aiolead: /e exists until Ctrl-C: this command holds it",
+            "aiolead: /e is gone, although we did not delete it",
+        ]
 
 
 @pytest.mark.parametrize(

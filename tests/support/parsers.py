@@ -206,7 +206,7 @@ def _instance(data: bytes) -> object:
 
 _READER = tuple(
     f"_wire.jute:Reader.{each}"
-    for each in ("i32", "i64", "nullable_blob", "nullable_text", "stat", "text", "texts")
+    for each in ("blob", "i32", "i64", "nullable_blob", "nullable_text", "stat", "text", "texts")
 )
 
 
@@ -598,6 +598,13 @@ PARSERS: tuple[Parser, ...] = (
 
 NO_PARSERS: dict[str, str] = {
     "cli.options:listening_address": "an option, whose error is ConfigurationError",
+    "_client.guardian.guardian_process:Guardian._ask": "an exception ends this attempt alone",
+    "_client.guardian.guardian_process:": "the arguments that our own client gives it",
+    "_client.guardian.guardian_process:read_frame": "bounded; an exception ends this attempt alone",
+    "_client.guardian.guardian_process:Guardian._read_control": "what our own client writes",
+    "cli.rehearse:_seconds": "an option, whose error is ConfigurationError",
+    "cli.rehearse:_zxid": "an option, whose error is ConfigurationError",
+    "cli.rehearse:_server": "an option, whose error is ConfigurationError",
     "cli.keyboard:keys_in": "bytes that a person has typed; any of them are text",
     "cli.dashboard.connections:_group": "the address of a connection, from the system",
     "_client.net.host_list:HostList.resolve": "what is no address is looked up as a name",
