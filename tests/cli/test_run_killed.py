@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -109,10 +108,14 @@ def test_the_keeper_is_killed_as_well(server: ThreadedServer, tmp_path: Path) ->
 
 
 def _keeper_of(pid: int) -> int:
-    found = subprocess.run(
-        ["pgrep", "-P", str(pid), "-f", "process_keeper"], check=True, stdout=subprocess.PIPE
+    """Its child process that runs the keeper's program; `pgrep` is not everywhere."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split()
+    (keeper,) = (
+        child
+        for child in children
+        if b"process_keeper" in Path(f"/proc/{child}/cmdline").read_bytes()
     )
-    return int(found.stdout)
+    return int(keeper)
 
 
 def test_elect(server: ThreadedServer) -> None:

@@ -82,6 +82,8 @@ ELSEWHERE: dict[str, str] = {
     "tests/cli/test_top.py::test_on_a_terminal": "needs tmux",
     "tests/docs/test_adding_a_recipe.py::test_as_a_program": "runs an example as a program",
     "tests/docs/test_examples.py": "runs each example as a program",
+    "tests/client/test_guardian_workers.py": "needs gunicorn and uvicorn",
+    "tests/docs/test_reference_markdown.py::test_the_pages_are_current": "needs Sphinx",
     "tests/docs/test_frameworks.py": "needs the frameworks of the examples",
     "tests/docs/test_manifests.py": "needs the frameworks of the examples",
     "tests/docs/test_migrating.py": "needs Redis and Curator",
