@@ -109,7 +109,7 @@ class Meter:
         self._unanswered = 0
         self.woken: set[int] = set()
         """The clients that were notified of something, by their numbers."""
-        self.last_frame = time.monotonic()
+        self.last_frame: float = time.monotonic()
 
     @property
     def traffic(self) -> Traffic:

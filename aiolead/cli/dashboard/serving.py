@@ -52,7 +52,7 @@ class BrowserProtocol(H11Protocol):
         super().connection_made(transport)
         address = self.client[0] if self.client else ""
         self._connection = self._connections.open(address, transport.abort)
-        self.app_state = {"connection": self._connection}
+        self.app_state: dict[str, Any] = {"connection": self._connection}
         self._wait_for_request()
 
     def data_received(self, data: bytes) -> None:
