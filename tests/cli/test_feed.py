@@ -158,7 +158,9 @@ def test_a_holder_whose_process_is_stopped(hosts: str) -> None:
                 await until(feed, lambda: line_of(feed, "/l").state is QueueState.PAUSED)
                 await until(feed, lambda: line_of(feed, "/l").state is QueueState.FREE)
         told = [one.what for one in feed.scene.since(0) if one.path == "/l"]
-        assert told[:2] == [SceneEventType.BEGAN, SceneEventType.SILENT]
+        # If it held already at the first look, no event says that it began.
+        told = [what for what in told if what is not SceneEventType.BEGAN]
+        assert told[0] is SceneEventType.SILENT
         assert told[-1] is SceneEventType.VACANT
 
     with subprocess.Popen([sys.executable, "-c", HOLDER, hosts]) as process:
