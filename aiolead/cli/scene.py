@@ -194,7 +194,9 @@ class Scene:
         owners.discard(0)
         there = connected if connected is not None else {}
         missing = owners.difference(there if connected is not None else owners)
-        silent = {
+        # At first, one that is missing stays as it was: silent, if it was paused before.
+        silent = {owner: self._silent[owner] for owner in missing if owner in self._silent}
+        silent |= {
             owner: (OwnerConnection.SILENT, self._absent[owner])
             for owner in missing
             if owner in self._absent

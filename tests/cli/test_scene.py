@@ -180,6 +180,19 @@ def test_a_paused_holder_keeps_its_connection_and_sends_nothing() -> None:
     assert stage.texts(26)[-1] == ("host-2 leads (token 2), after host-1, who was silent for 7.0 s")
 
 
+def test_a_paused_holder_whose_session_ends_is_not_back() -> None:
+    """Its connection is gone a moment before its znode is."""
+    stage = Stage()
+    stage.enter("/a", 1)
+    stage.news(10)
+    for at in (11, 17):
+        stage.scene.set_connected({1: ClientConnection("", 7, 10.0)}, at)
+    assert stage.texts(17) == ["host-1 is connected, but silent (stopped?), and still holds"]
+    stage.scene.set_connected({}, 20)
+    assert stage.texts(20) == []
+    assert stage.line("/a").state is QueueState.PAUSED
+
+
 def test_silence_that_ends() -> None:
     stage = Stage()
     stage.enter("/a", 1)
