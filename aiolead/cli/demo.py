@@ -1,4 +1,4 @@
-"""`aiolead demo`: an election of three processes, a crash and a resignation, in ten seconds."""
+"""`aiolead demo`: an election of four processes, two crashes, a resignation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LOCAL = DemoOptions()
 
 
 def demo(*, common: DemoOptions = LOCAL) -> int:
-    """Show an election: three processes, a crash, a resignation. Takes ten seconds.
+    """Show an election: four processes, two crashes, a resignation. Takes twelve seconds.
 
     Starts a ZooKeeper server of its own, also where AIOLEAD_HOSTS is set, unless --hosts is given
     on the command line. The session timeout is 3 seconds here by default. Exits with 1 if

@@ -30,8 +30,10 @@ def _report(event: str, **details: object) -> None:
     print(json.dumps({"event": event, "at": clock(), **details}), flush=True)
 
 
-async def _contend(hosts: str, path: str, name: str, session_timeout: float) -> None:
-    async with aiolead.connect(hosts, session_timeout=session_timeout) as client:
+async def _contend(hosts: str, path: str, name: str, session_timeout: float, guard: bool) -> None:
+    async with aiolead.connect(
+        hosts, session_timeout=session_timeout, close_on_crash=guard
+    ) as client:
         election = aiolead.Election(client, path, identity=name)
         _report("waits", session_timeout=client.session_timeout)
         async with election.leadership() as term:
@@ -52,9 +54,12 @@ async def _end_of_input() -> None:
             return
 
 
-def main(hosts: str, path: str, name: str, session_timeout: str, backend: str) -> int:
+def main(
+    hosts: str, path: str, name: str, session_timeout: str, backend: str, guardian: str
+) -> int:
     async def run() -> int:
-        contend = partial(_contend, hosts, path, name, float(session_timeout))
+        guard = guardian == "guardian"
+        contend = partial(_contend, hosts, path, name, float(session_timeout), guard)
         try:
             await first_of(signals.next, _end_of_input, contend)
         except AioleadError as error:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import IO, Any
 
 import anyio
@@ -19,6 +20,8 @@ from .process_keeper import clock
 
 _ENDS_WITHIN = 5.0
 """Longest time for a process to be gone after SIGKILL, in seconds."""
+PATIENCE = 20.0
+"""Longest time for a step on a busy machine, in seconds."""
 
 
 class DemoFailed(Exception):
@@ -80,13 +83,17 @@ class DemoProcess:
 
 
 class DemoProcesses:
-    """Starts `demo_contender` with `arguments(name)` for each name, and follows the reports."""
+    """Starts `demo_contender` with `arguments(name)` for each name, and follows the reports.
+
+    `queue` has the names of the contenders in the servers' order; `queue_is` sets it.
+    """
 
     def __init__(self, names: tuple[str, ...], arguments: Callable[[str], list[str]]) -> None:
         self._names = names
         self._arguments = arguments
         self._changed = anyio.Event()
         self.members: dict[str, DemoProcess] = {}
+        self.queue: list[str] = []
 
     @contextmanager
     def killed_at_end(self) -> Iterator[None]:
@@ -103,7 +110,7 @@ class DemoProcesses:
                 member.process.stdin.close()
 
     async def run(self) -> None:
-        """Start the processes, and follow their reports until cancelled."""
+        """Start the processes one after the other, and follow their reports until cancelled."""
         async with anyio.create_task_group() as tasks:
             for name in self._names:
                 # In a session of its own: Ctrl-C is for the demo, which then ends it.
@@ -117,6 +124,9 @@ class DemoProcesses:
                 member = self.members[name] = DemoProcess(name, process)
                 os.set_blocking(member.stdout.fileno(), False)
                 tasks.start_soon(self._follow, member)
+                await self.until(
+                    partial(self._contends, name), PATIENCE, f"{name} did not enter the queue"
+                )
             await anyio.sleep_forever()
 
     async def _follow(self, member: DemoProcess) -> None:
@@ -130,6 +140,13 @@ class DemoProcesses:
             self._notify()
         member.state = "killed" if member.state == "killed" else "ended"
         self._notify()
+
+    def queue_is(self, names: list[str]) -> None:
+        self.queue = names
+        self._notify()
+
+    def _contends(self, name: str) -> bool:
+        return name in self.queue
 
     def _notify(self) -> None:
         changed, self._changed = self._changed, anyio.Event()

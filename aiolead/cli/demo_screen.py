@@ -14,20 +14,16 @@ from .demo_processes import DemoProcess, DemoProcesses
 from .output import is_fancy, write_json, write_line
 from .process_keeper import clock
 
-_ORDINALS = ["", "first", "second"]
+_ORDINALS = ["", "first", "second", "third"]
 _NUMBERS = ("pid", "fencing token", "led for")
 
 
 class PlainScreen:
-    """A context manager: lines of text.
-
-    `queue` has the names of the contenders in the servers' order; `begin` is by `clock`.
-    """
+    """A context manager: lines of text. `begin` is by `clock`."""
 
     def __init__(self, title: str, processes: DemoProcesses) -> None:
         self._title = title
         self._processes = processes
-        self.queue: list[str] = []
         self.begin: float = clock()
 
     def __enter__(self) -> Self:
@@ -132,15 +128,15 @@ class LiveScreen(PlainScreen):
         match member.state:
             case "leads":
                 return "leads"
-            case "killed" if self._processes.leader is None and self.queue:
+            case "killed" if self._processes.leader is None and self._processes.queue:
                 return f"killed {clock() - member.killed_at:.1f} s ago"
             case "killed":
                 return "killed"
             case "stops" | "ended":
                 return "has resigned"
-        if member.name in self.queue[1:]:
-            return f"waits, {_ORDINALS[self.queue.index(member.name)]} in queue"
-        return "next in queue" if member.name in self.queue else "starts"
+        if member.name in self._processes.queue[1:]:
+            return f"waits, {_ORDINALS[self._processes.queue.index(member.name)]} in queue"
+        return "next in queue" if member.name in self._processes.queue else "starts"
 
 
 def open_screen(title: str, processes: DemoProcesses, *, as_json: bool) -> PlainScreen:

@@ -1,4 +1,4 @@
-"""The story of `aiolead demo` (an election, a crash, a resignation), and its summary."""
+"""The story of `aiolead demo` (an election, two crashes, a resignation), and its summary."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import anyio
 
 from .. import Client, Election
-from .._escaping import in_seconds
 from ..errors import AioleadError, NoNodeError, NotEmptyError
 from ..testing import EmbeddedServer
 from . import exits
-from .demo_processes import DemoFailed, DemoProcess, DemoProcesses, DemoTerm
+from .demo_processes import PATIENCE, DemoFailed, DemoProcess, DemoProcesses, DemoTerm
 from .demo_screen import PlainScreen, open_screen
 from .first_of import first_of
 from .options import Common
 from .process_keeper import clock
 
-NAMES = ("anna", "ben", "cleo")
+NAMES = ("anna", "ben", "cleo", "dan")
+UNGUARDED = "ben"
+"""The second process to lead has no session guardian, for contrast."""
 SESSION_TIMEOUT = 3.0
 """In seconds; short, since the user waits for it."""
-PATIENCE = 20.0
-"""Longest time for a step on a busy machine, in seconds."""
 LOOK_EVERY = 0.1
 """Time between two refreshes of the screen, in seconds."""
 
@@ -55,7 +55,13 @@ async def play(common: Common) -> int:
 async def _play_on(common: Common, hosts: str, title: str) -> int:
     timeout = common.session_timeout or SESSION_TIMEOUT
     path = f"/aiolead-demo-{uuid.uuid4().hex[:8]}"
-    processes = DemoProcesses(NAMES, lambda name: [hosts, path, name, str(timeout), common.backend])
+    processes = DemoProcesses(
+        NAMES,
+        lambda name: [
+            *(hosts, path, name, str(timeout), common.backend),
+            "alone" if name == UNGUARDED else "guardian",
+        ],
+    )
     async with common.connected() as client:
         screen = open_screen(title, processes, as_json=common.as_json)
         story = _Story(screen, processes, client, path)
@@ -92,57 +98,69 @@ class _Story:
             # A server that does not answer now is asked again; each step has its own limit.
             with suppress(AioleadError):
                 queue = await self._election.contenders()
-                self._screen.queue = [each.identity for each in queue]
+                self._processes.queue_is([each.identity for each in queue])
             self._screen.refresh()
             await anyio.sleep(LOOK_EVERY)
 
     async def play(self) -> None:
         """Play it; raises `DemoFailed` if something did not happen in time."""
         tell = self._screen.tell
-        tell("Three processes start. Each wants to lead, and ZooKeeper lets one.")
+        tell("Four processes start. Each wants to lead, and ZooKeeper lets one.")
         await self._all_contend()
         first = await self._leader()
-        behind = ", then ".join(self._screen.queue[1:])
+        behind = ", then ".join(self._processes.queue[1:])
         tell(f"{first.name} leads. Behind, as they came: {behind}.")
-        await anyio.sleep(1.5)
+        await anyio.sleep(1.2)
 
-        timeout = first.session_timeout
         tell(f"Now {first.name} is killed (SIGKILL), as in a crash, without a goodbye.", "red")
-        killed = self._processes.kill(first)
+        second = await self._crash(first, "guardian")
+        tell(
+            f"The session guardian of {first.name}, a small process of its own, saw that\n"
+            f"{first.name} was dead, and closed its session at once."
+        )
+        await anyio.sleep(1.2)
+
+        tell(f"Now {second.name} is killed, which has no guardian.", "red")
         tell(
             "The servers cannot tell a crash from a slow network, in which case\n"
-            f"{first.name} would still lead. So they wait until its session is out:\n"
-            f"{timeout:g} s after its last sign of life."
+            f"{second.name} would still lead. So they wait until its session expires:\n"
+            f"{second.session_timeout:g} s after its last sign of life."
         )
-        second = await self._leader()
-        took_over = _begin(second)
-        self.hand_overs.append(HandOver(first.name, second.name, killed, took_over, timeout))
-        tell(f"{second.name} leads, {took_over - killed:.2f} s after the crash.", "green")
-        await anyio.sleep(1.5)
+        third = await self._crash(second, "expiry")
+        await anyio.sleep(1.2)
 
-        tell(f"Now {second.name} is asked to end (SIGTERM): it stops, and then resigns.")
-        self._processes.ask_to_end(second)
-        third = await self._leader(after=second)
-        took_over = _begin(third)
-        stopped = second.term.end if second.term else took_over
-        self.hand_overs.append(HandOver(second.name, third.name, stopped, took_over, None))
-        milliseconds = (took_over - stopped) * 1000
-        tell(f"{third.name} leads, {milliseconds:.1f} ms after {second.name} had stopped.", "green")
+        tell(f"Now {third.name} is asked to end (SIGTERM): it stops, and then resigns.")
+        self._processes.ask_to_end(third)
+        fourth = await self._leader(after=third)
+        stopped = third.term.end if third.term else _begin(fourth)
+        resigned = HandOver(third.name, fourth.name, "resignation", stopped, _begin(fourth))
+        self.hand_overs.append(resigned)
+        tell(f"{fourth.name} leads, {resigned.shown} after {third.name} had stopped.", "green")
         await anyio.sleep(1.0)
 
-        tell(f"{third.name} is asked to end, too.")
-        self._processes.ask_to_end(third)
+        tell(f"{fourth.name} is asked to end, too.")
+        self._processes.ask_to_end(fourth)
         await self._processes.until(
-            lambda: third.state == "ended", PATIENCE, f"{third.name} did not end"
+            lambda: fourth.state == "ended", PATIENCE, f"{fourth.name} did not end"
         )
 
+    async def _crash(self, leader: DemoProcess, end: SessionEnd) -> DemoProcess:
+        """Kill the leader; return the next one."""
+        killed = self._processes.kill(leader)
+        heir = await self._leader()
+        crash = HandOver(
+            leader.name, heir.name, end, killed, _begin(heir), timeout=leader.session_timeout
+        )
+        self.hand_overs.append(crash)
+        self._screen.tell(f"{heir.name} leads, {crash.shown} after the crash.", "green")
+        return heir
+
     async def _all_contend(self) -> None:
-        with anyio.move_on_after(PATIENCE):
-            while len(self._screen.queue) < len(NAMES):
-                self._processes.check()
-                await anyio.sleep(LOOK_EVERY)
-            return
-        raise DemoFailed(f"not all of {', '.join(NAMES)} contended within {in_seconds(PATIENCE)}")
+        await self._processes.until(
+            lambda: len(self._processes.queue) == len(NAMES),
+            len(NAMES) * PATIENCE,
+            f"not all of {', '.join(NAMES)} contended",
+        )
 
     async def _leader(self, after: DemoProcess | None = None) -> DemoProcess:
         processes = self._processes
@@ -161,24 +179,33 @@ def _begin(member: DemoProcess) -> float:
 # --- the summary ---------------------------------------------------------------------------------
 
 
+SessionEnd = Literal["guardian", "expiry", "resignation"]
+"""Why a leader's znode went: a guardian closed its session, or that expired, or it resigned."""
+
+
 @dataclass(frozen=True, slots=True)
 class HandOver:
     """A hand-over from one leader (`left`) to the next (`came`).
 
-    `ended` is when the first had stopped for sure: dead, or by its own report. `timeout` is the
-    session timeout that had to pass, in seconds; None for a resignation.
+    `ended` is when the first had stopped for sure: dead, or by its own report. `timeout` is its
+    session timeout, in seconds.
     """
 
     left: str
     came: str
+    end: SessionEnd
     ended: float
     began: float
-    timeout: float | None
+    timeout: float = 0.0
 
     @property
     def took(self) -> float:
         """Seconds without a leader."""
         return self.began - self.ended
+
+    @property
+    def shown(self) -> str:
+        return f"{self.took:.2f} s" if self.end == "expiry" else f"{self.took * 1000:.1f} ms"
 
 
 def broken_promises(terms: Sequence[DemoTerm], hand_overs: Sequence[HandOver]) -> list[str]:
@@ -196,6 +223,11 @@ def broken_promises(terms: Sequence[DemoTerm], hand_overs: Sequence[HandOver]) -
     broken += [
         f"{each.came} led before {each.left} had stopped" for each in hand_overs if each.took <= 0
     ]
+    broken += [
+        f"the guardian of {each.left} did not close its session before that expired"
+        for each in hand_overs
+        if each.end == "guardian" and each.took >= each.timeout
+    ]
     return broken
 
 
@@ -204,9 +236,10 @@ def summary(
 ) -> list[tuple[str, str]]:
     """Lines and their styles; times are counted from `start`."""
     lines = [("", ""), ("What you just saw", "bold")]
-    for number, term in enumerate(terms):
+    killed = {each.left for each in hand_overs if each.end != "resignation"}
+    for term in terms:
         begin, end = term.begin - start, term.end - start
-        how = "was killed" if number == 0 else "resigned"
+        how = "was killed" if term.name in killed else "resigned"
         line = f"  {term.name:<5} led from {begin:5.2f} s to {end:5.2f} s, token {term.token}, "
         lines.append((line + how, ""))
     if not broken_promises(terms, hand_overs):
@@ -215,15 +248,14 @@ def summary(
             ("  One leader at a time, by the clocks of the processes themselves.", "green"),
             (f"  Tokens rise ({tokens}), so that stores can refuse leaders of the past.", "green"),
         ]
+    after = {
+        "guardian": "After a crash the next one led {}: its guardian closed the session.",
+        "expiry": "After a crash without a guardian, {}: when the session ({:g} s) expired.",
+        "resignation": "After a resignation the next one led {}.",
+    }
     for each in hand_overs:
-        if each.timeout is None:
-            text = f"  After a resignation the next one led {each.took * 1000:.1f} ms later."
-        else:
-            text = (
-                f"  After a crash the next one led {each.took:.2f} s later: when the session "
-                f"({each.timeout:g} s) was out."
-            )
-        lines.append((text, "green"))
+        text = after[each.end].format(f"{each.shown} later", each.timeout)
+        lines.append((f"  {text}", "green"))
     return lines
 
 

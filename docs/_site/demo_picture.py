@@ -18,7 +18,7 @@ from aiolead.cli.demo_screen import LiveScreen
 
 COLUMNS = 82
 SECONDS_PER_SCENE = 2.5
-TITLE = "aiolead demo: three processes, a crash and a resignation, and one leader at any time"
+TITLE = "aiolead demo: four processes, two crashes, a resignation, and one leader at any time"
 
 _SCENE = """<g class="scene" id="{unique_id}"><style>{styles}</style><!-- {terminal_height} -->
 {matrix}

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 from support.cli import Command, OnTerminal, processes_with
+from support.guarded import guardian_of, is_running
+from support.waiting import until
 
 from aiolead.cli.demo_processes import DemoTerm
 from aiolead.cli.demo_story import HandOver, broken_promises, summary
@@ -35,14 +37,16 @@ def test_piped_and_on_a_terminal(terminal: OnTerminal) -> None:
     assert "\x1b" in terminal.shown
     for shown in (out, re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.shown)):
         for promised in (
-            r"(anna|ben|cleo) leads\. Behind, as they came: ",
+            r"anna leads\. Behind, as they came: ben, then cleo, then dan\.",
             r"is killed \(SIGKILL\)",
-            r"leads, \d\.\d\d s after the crash",
+            r"ben leads, \d+\.\d ms after the crash",
+            r"Now ben is killed, which has no guardian",
+            r"cleo leads, \d\.\d\d s after the crash",
             r"is asked to end \(SIGTERM\)",
             r"leads, \d+\.\d ms after \w+ had stopped",
             r"What you just saw",
             r"One leader at a time",
-            r"Tokens rise \(\d+ < \d+ < \d+\)",
+            r"Tokens rise \(\d+ < \d+ < \d+ < \d+\)",
             r"What to do next",
         ):
             assert re.search(promised, shown), promised
@@ -52,11 +56,16 @@ def test_piped_and_on_a_terminal(terminal: OnTerminal) -> None:
 
 def test_ctrl_c_leaves_nothing_behind(terminal: OnTerminal) -> None:
     terminal.wait_for("leads. Behind")
-    assert len(list(processes_with(f"MARK={terminal.mark}"))) == 4
+    ours = list(processes_with(f"MARK={terminal.mark}"))
+    assert len(ours) == 5
+    # Their environment is not the demo's.
+    guardians = [guardian for guardian in map(guardian_of, ours) if guardian]
+    assert len(guardians) == 3
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.finish() == 128 + signal.SIGINT
     assert list(processes_with(f"MARK={terminal.mark}")) == []
     assert "Traceback" not in terminal.shown
+    until(lambda: not any(map(is_running, guardians)), "the guardians have ended")
 
 
 def test_on_a_server_that_cannot_be_reached() -> None:
@@ -72,7 +81,10 @@ REIGNS = [
     DemoTerm("ben", 5, 4.0, 5.0),
     DemoTerm("cleo", 6, 5.1, 6.0),
 ]
-HAND_OVERS = [HandOver("anna", "ben", 2.1, 4.0, 2.0), HandOver("ben", "cleo", 5.0, 5.1, None)]
+HAND_OVERS = [
+    HandOver("anna", "ben", "expiry", 2.1, 4.0, 2.0),
+    HandOver("ben", "cleo", "resignation", 5.0, 5.1),
+]
 
 
 def test_all_went_well() -> None:
@@ -85,7 +97,12 @@ def test_all_went_well() -> None:
     [
         ([REIGNS[0], DemoTerm("ben", 5, 1.9, 5.0)], [], "anna and ben led at once"),
         ([REIGNS[0], DemoTerm("ben", 3, 4.0, 5.0)], [], "the token fell"),
-        ([], [HandOver("anna", "ben", 2.1, 2.0, 2.0)], "ben led before anna had stopped"),
+        ([], [HandOver("anna", "ben", "expiry", 2.1, 2.0, 2.0)], "ben led before anna had stopped"),
+        (
+            [],
+            [HandOver("anna", "ben", "guardian", 2.0, 4.0, 2.0)],
+            "the guardian of anna did not close its session",
+        ),
     ],
 )
 def test_a_broken_promise_is_noticed(
