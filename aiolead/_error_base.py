@@ -8,7 +8,7 @@ from ._escaping import escaped
 
 
 class Blame(enum.Enum):
-    """Whose fault an error is."""
+    """The party that caused an error."""
 
     CALLER = "caller"
     """The program passed or did something wrong; the same call fails again."""
@@ -44,7 +44,7 @@ class LossReason(enum.Enum):
 
     @property
     def blame(self) -> Blame:
-        """Whose fault the loss is."""
+        """The party that caused the loss."""
         return _BLAME[self]
 
     @property
@@ -71,7 +71,7 @@ class AioleadError(Exception):
     ends up in logs and on terminals, and unescaped in attributes such as `path`.
 
     Attributes:
-        blame: whose fault it is.
+        blame: the party that caused it.
         outcome: whether the write that failed may have been applied.
         session_over: whether the session ended, and with it its ephemeral znodes.
     """

@@ -23,7 +23,7 @@ def described(value: object) -> str:
     try:
         return repr(value)
     except Exception:
-        return f"what cannot be shown, of the type {type(value).__name__}"
+        return f"a value that cannot be shown, of type {type(value).__name__}"
 
 
 def in_seconds(value: float | None) -> str:

@@ -13,7 +13,7 @@ from typing import get_type_hints
 
 
 class Exports:
-    """What one public module exports.
+    """The names that one public module exports.
 
     `names` has space-separated names by the module that defines them; `modules` are public modules
     that need no import of their own.

@@ -76,7 +76,7 @@ class UnsupportedError(UnimplementedError):
     all other requests in flight on it.
 
     Attributes:
-        feature: what the server would have to support.
+        feature: the feature that the server lacks.
         needs: the first version of ZooKeeper that does.
         server: the version that the server reports; None if it reports none.
     """

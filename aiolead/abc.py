@@ -91,7 +91,7 @@ class Watch(Protocol):
         All waiting tasks get it. Raises `UsageError` if it was already returned and the watch not
         armed again by another read, or if the watch was closed before it fired. Cancellation leaves
         the watch armed, and its event for the next `wait`. On connection loss, the wait goes on;
-        what happened meanwhile is reported afterwards.
+        events that happened meanwhile are reported afterwards.
         """
         ...
 

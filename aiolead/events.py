@@ -64,7 +64,7 @@ class Event:
     `\u2028`, `\u202e`.
 
     Attributes:
-        name: what has happened.
+        name: the type of the event.
         level: its level, as in `logging`.
         session_id: the session concerned; 0 while there is none.
         path: the znode or recipe concerned, from the root of the servers' tree; empty if none is.

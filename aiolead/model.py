@@ -100,7 +100,7 @@ class CreateMode(enum.IntEnum):
 
 
 class Permission(enum.IntFlag):
-    """What an ACL entry allows."""
+    """The permissions of an ACL entry."""
 
     READ = 1
     WRITE = 2
@@ -118,7 +118,7 @@ def _masked(scheme: str, id_: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ACL:
-    """One entry of an access control list: who (`scheme:id`) may do what.
+    """One entry of an access control list: permissions for an identity (`scheme:id`).
 
     A client that matches any entry of a znode's list has that entry's permissions. The class
     methods make entries for ZooKeeper's schemes; `permissions` defaults to all. The repr masks the
@@ -323,7 +323,7 @@ class QuotaUsage:
 
 
 class EventType(enum.IntEnum):
-    """What happened to a watched znode; the values are those on the wire."""
+    """The change of a watched znode; the values are those on the wire."""
 
     NONE = -1
     """The session ended, and the watch with it; the znode is unchanged."""
@@ -360,7 +360,7 @@ class SessionState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SessionCredentials:
-    """What another client needs to resume a session; see `connect(resume=)`.
+    """The credentials with which another client can resume a session; see `connect(resume=)`.
 
     They grant control over the session: keep them as you would a password.
 
@@ -439,10 +439,10 @@ class EnsembleConfig:
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """What a watch reports.
+    """An event that a watch reports.
 
     Attributes:
-        type: what happened.
+        type: the type of the change.
         path: the znode, as the watcher named it.
         zxid: the transaction that did it, from servers of 3.9 and newer; else -1.
     """

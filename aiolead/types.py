@@ -1,7 +1,8 @@
 """Types to annotate with: contexts, holds, views, states, statistics, watches and streams.
 
-What programs construct or catch every day is in `aiolead`, the errors are in `aiolead.errors`, and
-the values that servers send (`Stat`, `WatchEvent`, `SessionState`) are in `aiolead.model`.
+Names that programs construct or catch every day are in `aiolead`, the errors are in
+`aiolead.errors`, and the values that servers send (`Stat`, `WatchEvent`, `SessionState`) are in
+`aiolead.model`.
 """
 
 from typing import TYPE_CHECKING

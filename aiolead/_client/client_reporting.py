@@ -33,7 +33,7 @@ class ClientStatistics:
     Attributes:
         state: the state of its session.
         session_id: the session; 0 while there is none.
-        session_timeout: what the servers have granted; the smallest grant, where they differ.
+        session_timeout: as granted by the servers; the smallest value if their answers differed.
         server: the connected server, or None.
         last_zxid: the newest transaction that an answer has shown.
         connections: how many connections there were so far.
@@ -44,7 +44,7 @@ class ClientStatistics:
         queued: how many wait to be sent.
         watches: how many watches there are.
         held: how many znodes are held under the lease.
-        lease_remaining: what is left of the lease; 0.0 if nothing is proven.
+        lease_remaining: the rest of the lease; 0.0 if nothing is proven.
         renewals: how often the lease was renewed.
         late_renewals: how many renewals took longer than a quarter of the session timeout.
         slowest_renewal: how long the slowest renewal took.

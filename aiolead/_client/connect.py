@@ -74,9 +74,8 @@ def connect(
     """Open a session with a ZooKeeper ensemble: `async with aiolead.connect(...) as client:`.
 
     Entering waits for the session, unless `connect_timeout` is 0. Leaving closes it, which deletes
-    its ephemeral znodes at once; whatever is still held is lost first, and its holders get the
-    grace period to stop. The client reconnects by itself, and opens a new session after one has
-    expired.
+    its ephemeral znodes at once. Anything still held is lost first, and its holders get the grace
+    period to stop. The client reconnects by itself, and opens a new session after one has expired.
 
     Args:
         hosts: a connect string, `host[:port][,host[:port]...][/chroot]`, its parts as a list, or
@@ -326,7 +325,7 @@ class Connection:
         return [*found, *self._supervisor.attempts()]
 
     async def _close_session(self) -> None:
-        """Ends what is held, then the session; the exit ends the client's tasks."""
+        """End every hold, then the session; the exit ends the client's tasks."""
         core, machine = self._core, self._core.machine
         machine.leases.close()
         with anyio.move_on_after(machine.timing.holders_wait, shield=True):

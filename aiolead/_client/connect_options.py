@@ -23,7 +23,7 @@ MAX_SESSION_TIMEOUT = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a client sends, accepts and queues at most: `connect(limits=Limits(max_queued=1000))`.
+    """The most that a client sends, accepts and queues: `connect(limits=Limits(max_queued=1000))`.
 
     Attributes:
         max_request: the largest request to send, in bytes: the servers' `jute.maxbuffer`.
@@ -60,7 +60,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """What tests and simulations replace in a client: `connect(hooks=Hooks(clock=...))`.
+    """The parts of a client that tests and simulations replace: `connect(hooks=Hooks(clock=...))`.
 
     Attributes:
         clock: the lease's monotonic clock, in seconds; a watchdog calls it in its own thread.

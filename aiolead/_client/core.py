@@ -1,4 +1,4 @@
-"""What all views of one client share: the session machine, observers and jobs."""
+"""The state that all views of one client share: the session machine, observers and jobs."""
 
 from __future__ import annotations
 

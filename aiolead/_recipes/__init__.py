@@ -7,12 +7,12 @@
     tasks/       `TaskBoard`, on the claims of queues
     values/      counters, shared values, sequences, `Config`, views of one znode, codecs
     membership/  `Group`, `Partitioner`, `PersistentNode`
-    discovery/   `ServiceRegistry`, and whom to ask
+    discovery/   `ServiceRegistry`, and the choice of an instance
     tree/        `TreeCache`
 
-    contention/  what everything that queues for a path is built on: who is in front, whom to watch
-    _core/       what all recipes are built on: the life of an ephemeral znode, what is held and for
-                 how long, errors of servers, the latest-value view
+    contention/  the base of recipes with a contender queue: its order, and which znodes to watch
+    _core/       the base of all recipes: the life of an ephemeral znode, holds and how long they
+                 last, errors of servers, the latest-value view
 
 Recipes know nothing of connections, bytes or sockets.
 """

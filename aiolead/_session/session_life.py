@@ -41,7 +41,7 @@ class SessionLife:
 
     @property
     def credentials(self) -> SessionCredentials | None:
-        """What another client needs to resume the session, if there is one."""
+        """The credentials with which another client can resume the session, if there is one."""
         if self.session_id == 0 or self.is_read_only:
             return None
         timeout = self.timing.session_timeout

@@ -70,7 +70,7 @@ REFUSED_READ_ONLY = frozenset(
         OpCode.CLOSE_SESSION,
     }
 )
-"""What a read-only server refuses (`ReadOnlyRequestProcessor`), so it is never sent there."""
+"""The operations that a read-only server refuses (`ReadOnlyRequestProcessor`); never sent to it."""
 
 
 class WatcherType(enum.IntEnum):

@@ -59,7 +59,7 @@ def quoted(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What both sides compute from the password and the nonces.
+    """The values that both sides compute from the password and the nonces.
 
     `nonce` is the server's, `cnonce` the client's, `uri` the server's `service/host`. `utf8`: the
     server understands UTF-8. `authzid`: the user to act for, if the client names one.

@@ -216,7 +216,7 @@ class Reader:
     def multi(
         self, readers: Mapping[int, Callable[[Reader], T]], where: str
     ) -> list[tuple[int, T]]:
-        """What follows multi headers, with its operation. `RemoteWireError` without a reader."""
+        """The records after multi headers, with operations; `RemoteWireError` without a reader."""
         found: list[tuple[int, T]] = []
         while True:
             op, is_end, _ = self.i32(), self.flag(), self.i32()

@@ -1,4 +1,4 @@
-"""What a server sends: answers behind a `ReplyHeader`, and watch events, unasked."""
+"""Messages from servers: answers behind a `ReplyHeader`, and watch events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between versions of ZooKeeper, for client, embedded server and tests alike.
+"""Differences between versions of ZooKeeper, for client, embedded server and tests alike.
 
 Each row of `Feature` names the first release of every line (3.8, 3.9 ...) that has the difference,
 since many were backported. The releases were read from ZooKeeper's source history (the issue is
@@ -58,7 +58,7 @@ class Feature(enum.Enum):
     """A difference between ZooKeeper versions.
 
     Attributes:
-        label: what errors call it.
+        label: its name in error messages.
         before: the behaviour of older servers.
         releases: the first release of each line that has it, oldest first.
         ops: the operations that a server without it does not know.

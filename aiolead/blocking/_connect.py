@@ -18,9 +18,9 @@ def connect(*args: Any, **kwargs: Any) -> Connection:  # noqa: D417 - they are `
     """Connect to a ZooKeeper ensemble: `with blocking.connect(...) as client:`.
 
     Entering starts a thread with an event loop and waits for the session. Leaving closes the
-    session, so that its ephemeral znodes vanish at once, and ends the thread. What other threads
-    still hold is lost first, and their bodies have the grace period to end. One client is enough
-    for a process, whatever the number of its threads. Connect after forking, not before.
+    session, so that its ephemeral znodes vanish at once, and ends the thread. Locks and other holds
+    of other threads are lost first, and their bodies have the grace period to end. One client is
+    enough for a process, whatever the number of its threads. Connect after forking, not before.
 
     Args:
         hosts: as for `aiolead.connect`.

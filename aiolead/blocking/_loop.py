@@ -38,12 +38,12 @@ take longer: asyncio's waits for a name that is being resolved."""
 
 
 class _OfThread(threading.local):
-    """What a thread has open, and whether it waits."""
+    """The open blocks of a thread, and whether it waits."""
 
     def __init__(self) -> None:
         self.task: ThreadProxyTask | None = None
         self.open: list[tuple[object, BlockJob[Any]]] = []
-        self.waits = False  # whatever runs in this thread meanwhile is a signal handler
+        self.waits = False  # other code in this thread meanwhile is a signal handler's
 
 
 class LoopThread:
@@ -141,7 +141,7 @@ class LoopThread:
                         async with connection as client:
                             opened.set(client)
                             await anyio.sleep_forever()
-                except BaseException as error:  # whatever it is: nobody is left waiting for us
+                except BaseException as error:  # of any kind: no thread may wait for us
                     failure = error
                 self._refuse()
                 self._ring()
@@ -224,8 +224,8 @@ class LoopThread:
     def enter(self, owner: object, block: BlockJob[T]) -> T:
         """Enter a block in the event loop, inside of whatever this thread has open.
 
-        Raises `UsageError` in a signal handler that interrupted a wait of this thread: this wait
-        might depend on that one, or on what the thread has open.
+        Raises `UsageError` in a signal handler that interrupted a wait of this thread: the new wait
+        might depend on the interrupted wait, or on the thread's open blocks.
         """
         self.check_here()
         mine = self._mine
@@ -328,7 +328,7 @@ class LoopThread:
         except BlockingIOError:
             pass  # it has rung often enough
         except OSError:
-            if not self._has_ended:  # else there is nobody to hear it
+            if not self._has_ended:  # else nobody would receive it
                 raise
 
     def _take(self) -> None:

@@ -64,10 +64,10 @@ DIRECT = _names("""
     identity is_downgraded is_released is_revocation_requested loss name number parts path read
     round session_id session_timeout state token write
 """)
-"""What any thread may read or call: constants, single-step reads, methods that only construct."""
+"""Members that any thread may read or call: constants, single-step reads, constructing methods."""
 
 OF_TASK = _names("hold_count")
-"""What depends on the calling task: here, on the thread."""
+"""Members that depend on the calling task: here, on the thread."""
 
 NOT_HERE = {
     "Client": _names("backend pipelined"),  # for recipes and adapters; of one event loop
@@ -145,7 +145,7 @@ def mirrored(name: str) -> type[Proxy]:
 
 
 def _members(source: type) -> dict[str, Any]:
-    """What a class has here, in the order in which the async class and its bases define it."""
+    """The members of a class here, in the order of the async class and its bases."""
     found: dict[str, Any] = {}
     for base in reversed(source.__mro__[:-1]):
         for name, member in vars(base).items():

@@ -68,7 +68,7 @@ class Proxy:
         self._target = self._loop.call(make)
         self._loop.proxies[id(self._target)] = self
 
-    if TYPE_CHECKING:  # what `_mirror` adds
+    if TYPE_CHECKING:  # members that `_mirror` adds
 
         def __getattr__(self, name: str) -> Any: ...
 
@@ -85,7 +85,7 @@ class Proxy:
         return self._current._tenures() if isinstance(self._current, Proxy) else ()
 
     def _notify(self, on_lost: OnLost | None) -> None:
-        """Register a callback for the loss of what is held; called in the event loop."""
+        """Register a callback for the loss of the hold; called in the event loop."""
         if on_lost is not None:
             for tenure in self._tenures():
                 tenure.add_lost_callback(partial(_call_on_lost, on_lost, tenure))
@@ -141,7 +141,7 @@ _by_type = _ByType()
 
 
 def wrap(loop: LoopThread, value: Any) -> Any:
-    """What a thread gets for a value of the event loop: the same object each time."""
+    """Return a thread's proxy for a value of the event loop: the same object each time."""
     kind = type(value)
     if _by_type[kind] is None:
         return tuple(wrap(loop, each) for each in value) if kind is tuple else value

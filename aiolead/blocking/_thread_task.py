@@ -115,7 +115,7 @@ class ThreadProxyTask:
 
     def __init__(self) -> None:
         self.blocks: list[Any] = []
-        """What the thread got from its open blocks, innermost last."""
+        """The values that the thread got from its open blocks, innermost last."""
         self._jobs: deque[ThreadJob[Any]] = deque()
         self._running: list[ThreadJob[Any]] = []
         self._news: anyio.Event | None = None

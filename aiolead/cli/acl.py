@@ -40,7 +40,7 @@ def acl(
 
     Args:
         path: The znode.
-        entry: What to set, in the place of all that there is.
+        entry: The entries to set; they replace all existing ones.
         version: Only if the ACL has this version.
         hashes: Show the hashes of passwords, too.
         common: Where to connect.

@@ -91,7 +91,7 @@ def _chosen(arguments: ArgumentCollection) -> Path | None:
 
 
 def _other_readers(path: Path) -> str:
-    """Who else may read a file, and what to do about that; empty if nobody."""
+    """Say which other users may read a file and how to prevent it; empty if none may."""
     mode = path.stat().st_mode
     if mode & stat.S_IROTH:
         return "everybody can read it: chmod go-r"

@@ -87,7 +87,7 @@ class QueuedContender:
         return self.data is not None and self.data.startswith(REVOKED)
 
     def as_json(self) -> dict[str, Any]:
-        """What every command shows of it as JSON."""
+        """The queue as JSON, the same for every command."""
         stat = self.stat
         return {
             "place": self.place.number,

@@ -35,9 +35,9 @@ def contenders(path: str, /, *, leaders: int | None = None, common: Common = COM
     read.
 
     Args:
-        path: What is contended for.
-        leaders: How many may lead at once. Default: what the contenders' names say, which those of
-            aiolead do where it is more than one; else 1.
+        path: The path of the election or lock.
+        leaders: How many may lead at once. Default: the number in the contenders' names, which
+            aiolead writes if it is more than 1; else 1.
         common: Where to connect.
     """
     validate(path)

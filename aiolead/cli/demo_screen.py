@@ -1,4 +1,4 @@
-"""What `aiolead demo` shows: a live table on a terminal, plain lines or objects elsewhere."""
+"""The output of `aiolead demo`: a live table on a terminal, plain lines or objects elsewhere."""
 
 from __future__ import annotations
 

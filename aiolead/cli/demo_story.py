@@ -122,7 +122,7 @@ class _Story:
 
         tell(f"Now {second.name} is killed, which has no guardian.", "red")
         tell(
-            "The servers cannot tell a crash from a slow network, in which case\n"
+            "The servers cannot distinguish a crash from a slow network, where\n"
             f"{second.name} would still lead. So they wait until its session expires:\n"
             f"{second.session_timeout:g} s after its last sign of life."
         )
@@ -235,7 +235,7 @@ def summary(
     terms: Sequence[DemoTerm], hand_overs: Sequence[HandOver], start: float
 ) -> list[tuple[str, str]]:
     """Lines and their styles; times are counted from `start`."""
-    lines = [("", ""), ("What you just saw", "bold")]
+    lines = [("", ""), ("Summary", "bold")]
     killed = {each.left for each in hand_overs if each.end != "resignation"}
     for term in terms:
         begin, end = term.begin - start, term.end - start
@@ -276,13 +276,13 @@ def next_steps(name: str) -> list[tuple[str, str]]:
         (f"{name} server", "a ZooKeeper server to play with"),
         ("export AIOLEAD_HOSTS=127.0.0.1:2181", "where it is, for all that follows"),
         (f"{name} run /demo -- sleep 60", "in two terminals; then stop one of them"),
-        (f"{name} observe /demo", "who leads, as it changes"),
+        (f"{name} observe /demo", "the current leader, live"),
         (f"{name} run --help", "for your own program, in any language"),
     )
     width = max(len(typed) for typed, _ in steps) + 3
     return [
         ("", ""),
-        ("What to do next", "bold"),
+        ("Next steps", "bold"),
         *((f"  {typed:<{width}}{why}", "") for typed, why in steps),
         ("In Python: async with aiolead.Election(client, path).leadership() as term: ...", ""),
     ]

@@ -30,8 +30,8 @@ def elect(
     are before this one; null if not known), token, node, session, id, reason (why it was lost).
 
     Args:
-        path: What is contended for.
-        id: What others see as the leader. Default: host name and process id.
+        path: The path of the election.
+        id: The name that others see for the leader. Default: host name and process id.
         leaders: How many may lead at once; all contenders must agree on it.
         once: End when leadership was lost, with exit code 74, rather than contend again.
         no_close_on_crash: After a crash of this process, let its session time out. By default, a

@@ -35,7 +35,7 @@ def ensemble(*, inquiry: InquiryOptions = INQUIRY, common: Common = COMMON) -> i
     state, version, zxid, behind,
     connections, latency_ms, synced_followers), voters, quorum, up (at least), tolerates (below 0:
     no quorum; null if not all were asked), has_quorum, source (of the number of voters: config,
-    mntr, or hosts, which is a guess). What is not known is null.
+    mntr, or hosts, which is a guess). Unknown values are null.
 
     Exits with 0 if there is a quorum, 69 if there is none, or no server answers.
 

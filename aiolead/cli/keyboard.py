@@ -17,7 +17,7 @@ from .signals import without_sigttou
 
 _INPUT = 0
 _TYPED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|[^\x1b])?|[\x00-\x7f]|[\x80-\xff]+", re.DOTALL)
-"""What one key sends; of several characters beyond ASCII, all."""
+"""The bytes that one key sends; of several characters beyond ASCII, all."""
 _NAMES = {
     b"\r": "enter",
     b"\n": "enter",

@@ -46,7 +46,7 @@ def lock(
         command: The command and its arguments, after "--". No shell is involved, but for --shell.
         nonblock: Do not wait for the lock.
         wait: How long to wait for the lock, in seconds. Default: forever.
-        conflict_exit_code: What to exit with if the lock was not acquired in time.
+        conflict_exit_code: The exit code if the lock was not acquired in time.
         shared: Share a read/write lock with all others that do; --exclusive locks them out.
         exclusive: Have a read/write lock alone, as opposed to those with --shared.
         slots: How many may hold it at once: one of so many permits of a semaphore.

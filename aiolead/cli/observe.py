@@ -20,7 +20,7 @@ def observe(path: str, /, *, common: Common = COMMON) -> int:
     while the connection to the servers is lost).
 
     Args:
-        path: What is contended for.
+        path: The path of the election or lock.
         common: Where to connect.
     """
     validate(path)
@@ -49,4 +49,4 @@ def _as_text(state: ElectionState) -> str:
     who = "nobody leads"
     if leader is not None:
         who = f"{render.escaped(leader.identity)} leads (token {leader.token})"
-    return f"{render.now()}  {who}" + ("" if state.is_current else ", when last heard of")
+    return f"{render.now()}  {who}" + ("" if state.is_current else " (last known state)")

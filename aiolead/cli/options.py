@@ -143,7 +143,7 @@ class Common(Basics):
     """The servers: host[:port][,host[:port]...][/chroot]."""
 
     session_timeout: Annotated[Seconds | None, _variable("SESSION_TIMEOUT")] = None
-    """How long the servers keep the session of a client that they do not hear from, in seconds.
+    """How long the servers keep the session of a silent client, in seconds.
     Default: 10."""
 
     connect_timeout: Annotated[Seconds | None, _variable("CONNECT_TIMEOUT")] = None
@@ -173,7 +173,7 @@ class Common(Basics):
     """The name in the servers' certificates, where it is not the one in --hosts."""
 
     server_version: Annotated[str | None, _variable("SERVER_VERSION")] = None
-    """The version of ZooKeeper that all servers have at least, if they do not tell it."""
+    """The oldest version of ZooKeeper among the servers, if they do not report it."""
 
     @property
     def wanted_session_timeout(self) -> float:

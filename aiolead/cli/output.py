@@ -1,4 +1,4 @@
-"""What the command prints: results on standard output, everything else on standard error.
+"""The command's output: results on standard output, everything else on standard error.
 
 Everything is escaped here: names, data, identities and messages may have been written by anybody.
 Exceptions are the colours of `styled`, and the data that `get` writes to a file or a pipe.

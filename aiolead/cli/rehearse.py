@@ -242,7 +242,7 @@ def _what(plan: SyncPlan) -> str:
     sent = render.plural(len(plan.proposals), "transaction")
     match kind_of(plan):
         case "SNAP":
-            return "gets everything: the leader cannot tell what is missing"
+            return "gets everything: the leader does not know what is missing"
         case "TRUNC":
             return f"drops all after {_name(plan.zxid)}, which no majority has"
         case "TRUNC+DIFF":
@@ -261,7 +261,7 @@ def _why(step: Step) -> str:
     if vote.leader < 0:
         return "observes: it has no vote"
     if before is not None and before.leader < 0:
-        return f"hears of {vote.leader} from {step.sender}"
+        return f"is informed about {vote.leader} by {step.sender}"
     if before is None:
         who = "itself" if vote.leader == step.server else str(vote.leader)
         joined = f", in the round of {step.sender}" if step.sender is not None else ""
@@ -272,7 +272,7 @@ def _why(step: Step) -> str:
         why = f"its log is longer ({log} after {_name(before.zxid)})"
     else:
         why = f"the logs are the same, and {vote.leader} is greater than {before.leader}"
-    return f"changes from {before.leader} to {vote.leader}, heard of from {step.sender}: {why}"
+    return f"changes from {before.leader} to {vote.leader}, proposed by {step.sender}: {why}"
 
 
 def _as_text(

@@ -31,7 +31,7 @@ def run(
     lost, 77 not allowed, 126 and 127 if there is no such command.
 
     Args:
-        path: What is contended for, such as /jobs/scheduler.
+        path: The path of the election, such as /jobs/scheduler.
         command: The command and its arguments, after "--". No shell is involved, but for --shell.
         forever: Contend again when leadership was lost, or the command has ended.
         shell: The command is one argument, for /bin/sh.

@@ -1,4 +1,4 @@
-"""What `aiolead run` and `aiolead lock` share: running a command while something is held."""
+"""Run a command while a lock or leadership is held: shared by `aiolead run` and `aiolead lock`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RunOptions:
     """Options of `run` and `lock`."""
 
     id: str | None = None
-    """What others see as the leader or holder. Default: host name and process id."""
+    """The name that others see for the leader or holder. Default: host name and process id."""
 
     pass_credentials: Flag = False
     """The command finds the credentials in its environment, as this command has them."""
@@ -50,7 +50,7 @@ class RunOptions:
     closes it as soon as the command is gone."""
 
     lost_exit_code: int = exits.LOST
-    """What to exit with when leadership or the lock was lost while the command ran."""
+    """The exit code if leadership or the lock was lost while the command ran."""
 
 
 RUN_OPTIONS = RunOptions()
@@ -58,7 +58,7 @@ RUN_OPTIONS = RunOptions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldCommand:
-    """A command, and what is held while it runs.
+    """A command, and the hold while it runs.
 
     Attributes:
         verb: "leads" or "holds".

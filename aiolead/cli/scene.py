@@ -56,7 +56,7 @@ MOST_QUEUES = 10_000
 
 @final
 class Scene:
-    """What is going on under some paths.
+    """The live state of the queues under some paths.
 
     `paths` are shown even if nobody has ever contended there. So many `leaders` may lead at once,
     at an election or a lock; if that is None, as many as the names of its contenders say, or one.
@@ -312,7 +312,7 @@ class Scene:
                 return
             old = ContenderQueue(path, kind, is_readable=path not in self._unreadable)
         if not kind and other is None and old.kind:
-            # What has been left behind is still waited for.
+            # Queues that were left behind are still waited for.
             contenders = self._at(path, places_of(self._tree.children(path), self._leaders))
         if not contenders or (kind == "unknown" and old.kind):
             kind = old.kind

@@ -56,7 +56,7 @@ def verb(kind: str) -> str:
 
 
 def event_as_text(event: SceneEvent, kind: str) -> str:
-    """What happened in a queue of this type, without when and where."""
+    """The text of an event in a queue of this type, without time and path."""
     who, term, before = name_of(event.identity), event.term, event.before
     match event.what:
         case SceneEventType.BEGAN:

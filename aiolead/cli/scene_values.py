@@ -1,4 +1,4 @@
-"""What a scene consists of: contender queues, terms, and events. Frozen values."""
+"""The parts of a scene: contender queues, terms, and events. Frozen values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OwnerConnection(enum.Enum):
 
 
 class QueueState(enum.Enum):
-    """What matters most about a queue: of several that apply, the first of these."""
+    """The most important state of a queue: of several that apply, the first of these."""
 
     MIXED = "mixed"
     """Its contenders do not all exclude each other."""
@@ -149,7 +149,7 @@ class ContenderQueue:
 
 
 class SceneEventType(enum.Enum):
-    """What happened."""
+    """The type of an event."""
 
     BEGAN = "began"
     VACANT = "vacant"

@@ -157,7 +157,7 @@ class ServerState(enum.Enum):
 @final
 @dataclass(slots=True)
 class ServerAnswers:
-    """What a server says of itself: texts as it wrote them (empty if unknown), parsed numbers.
+    """A server's report about itself: texts as it wrote them (empty if unknown), parsed numbers.
 
     Attributes:
         problem: why it says nothing; empty if it does.

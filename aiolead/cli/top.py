@@ -17,7 +17,7 @@ def top(
     scene: SceneOptions = SCENE,
     common: Common = COMMON,
 ) -> int:
-    """Show who leads what, who waits, and what happens, live, until q, SIGINT or SIGTERM.
+    """Show leaders, contenders and events, live, until q, SIGINT or SIGTERM.
 
     Elections, locks and semaphores are shown, of any library, wherever they are under the paths. It
     reads and watches, and writes nothing. On a terminal it is a table (? shows its keys); in a
@@ -31,7 +31,7 @@ def top(
         path: Where to look. Default: everywhere.
         once: Show what there is, and end.
         interval: How often to ask all servers which sessions are connected, in seconds; 0 not to.
-        scene: What to show.
+        scene: The types and details to show.
         common: Where to connect.
     """
     scene.check(path)

@@ -54,11 +54,12 @@ def tree(
 ) -> int:
     """Show a znode with everything below it.
 
-    What may not be listed is marked, and what was left out. With --json, one object per znode, from
-    the top: path, depth, children (how many; null if not known), owner (null if it is no ephemeral
-    one), denied (whether its children may not be listed), hidden (how many of them were left out;
-    null if not known), and with --data encoding and data (null if they may not be read). From
-    ZooKeeper 3.8.4 and 3.9.2 on, servers say neither owner nor children of what may not be read.
+    Marks show znodes that may not be listed, and where some were left out. With --json, one object
+    per znode, from the top: path, depth, children (how many; null if not known), owner (null if it
+    is no ephemeral one), denied (whether its children may not be listed), hidden (how many of them
+    were left out; null if not known), and with --data encoding and data (null if they may not be
+    read). From ZooKeeper 3.8.4 and 3.9.2 on, servers say neither owner nor children of what may not
+    be read.
 
     Args:
         path: The top.

@@ -235,7 +235,7 @@ def create(
         container: The servers delete it when its last child has gone.
         ttl: The servers delete it if it has no children and was not changed for so many seconds.
         parents: Create what is missing above it.
-        acl: Who may do what, as `aiolead acl` shows it. May be given several times.
+        acl: The ACL entries, as `aiolead acl` shows them. May be given several times.
         common: Where to connect.
     """
     validate(path)

@@ -25,7 +25,7 @@ WITHIN = 30.0
 
 
 async def lead(hosts: str, identity: str, seconds: float) -> None:
-    """Leads once, for so long, and waits in line before."""
+    """Leads once, for so long, after a wait in the queue."""
     async with (
         aiolead.connect(hosts) as client,
         aiolead.Election(client, ELECTION, identity=identity).leadership(),
@@ -43,7 +43,7 @@ async def hold(hosts: str, identity: str, seconds: float) -> None:
 
 
 async def play(hosts: str, tasks: asyncio.TaskGroup) -> None:
-    """Three terms with a gap, a lock that goes round; somebody is in line at the end."""
+    """Three terms with a gap, a lock that goes round; a contender still waits at the end."""
     tasks.create_task(lead(hosts, "web-1:4021", 9))
     await asyncio.sleep(1)
     tasks.create_task(lead(hosts, "web-2:3377", 7))

@@ -44,10 +44,10 @@ def test_piped_and_on_a_terminal(terminal: OnTerminal) -> None:
             r"cleo leads, \d\.\d\d s after the crash",
             r"is asked to end \(SIGTERM\)",
             r"leads, \d+\.\d ms after \w+ had stopped",
-            r"What you just saw",
+            r"Summary",
             r"One leader at a time",
             r"Tokens rise \(\d+ < \d+ < \d+ < \d+\)",
-            r"What to do next",
+            r"Next steps",
         ):
             assert re.search(promised, shown), promised
     assert list(processes_with(f"MARK={mark}")) == []

@@ -29,7 +29,7 @@ def test_the_longest_log_of_a_majority_leads_and_brings_the_others_up_to_date(ru
     ]
     changed = [one for one in value["steps"] if one["why"].startswith("changes")]
     assert [(one["server"], one["vote"], one["why"]) for one in changed] == [
-        (n, 3, f"changes from {n} to 3, heard of from 3: its log is longer (1.9 after 1.8)")
+        (n, 3, f"changes from {n} to 3, proposed by 3: its log is longer (1.9 after 1.8)")
         for n in (4, 5)
     ]
     code, out, _ = run("ensemble", "rehearse", *arguments)

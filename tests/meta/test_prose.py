@@ -56,6 +56,7 @@ def test_a_rule_finds_its_examples(rule) -> None:
         "The client reconnects in line 3 of the log.",
         "`ack()` is a single transaction.",
         "Click the link in the page.",
+        "A lock that one task holds at a time.",
     ],
 )
 def test_plain_sentences_pass(text: str) -> None:

@@ -77,7 +77,8 @@ RULES = (
         ("Nothing speaks against doing it again.", "It is made anew."),
     ),
     Rule(
-        r"\bthat one\b|\bsuch a one\b|\bthose of others\b|\bthe one of\b",
+        r"\bthat one\b(?=[.,;:)]|$| (?:is|was|has|had|says|goes|does|may|can|will)\b)"
+        r"|\bsuch a one\b|\bthose of others\b|\bthe one of\b",
         "repeat the noun",
         ("It ends when that one says so.",),
     ),

@@ -256,7 +256,7 @@ def test_to_wait_for_ever_is_allowed() -> None:
 
 
 def test_what_cannot_be_shown() -> None:
-    assert described(10**5000) == "what cannot be shown, of the type int"
+    assert described(10**5000) == "a value that cannot be shown, of type int"
     assert described("a") == "'a'"
     assert shown(10**5000) == "a number of more than 77 digits"
     assert str(CounterOverflowError("/n", 10**5000, "it is too great"))

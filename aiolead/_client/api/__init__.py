@@ -1,4 +1,4 @@
-"""What users call: the client, its operations, transactions, watches and streams.
+"""The API that users call: the client, its operations, transactions, watches and streams.
 
 client, session_side           the client: operations of znodes; the session
 client_backend                 the part for recipes and adapters

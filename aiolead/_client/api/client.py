@@ -180,10 +180,10 @@ class Client(SessionSide):
         """Delete a znode with everything below it, whatever the versions.
 
         Not as one transaction: others see a part of the tree meanwhile. A missing tree and
-        deletions by others do not matter; what others create is deleted, too, for ten rounds. Uses
-        transactions of up to 128 znodes, eight at a time. Cancellation deletes no more, but
-        transactions that were sent may still be applied. On connection loss, it goes on with what
-        is left.
+        deletions by other clients are no errors; znodes that others create meanwhile are deleted,
+        too, for at most ten rounds. Uses transactions of up to 128 znodes, eight at a time.
+        Cancellation deletes no more, but transactions that were sent may still be applied. On
+        connection loss, it goes on with what is left.
 
         Args:
             path: the top of the tree. `/` stands for everything below the chroot, which stays;
@@ -277,9 +277,9 @@ class Client(SessionSide):
         """Set the quota on a znode's tree, in place of the present one: at least one limit.
 
         The znode must exist, and be neither the root nor in `/zookeeper`. The quota is written
-        where ZooKeeper's `setquota` writes it, for all servers and clients alike. What exceeds a
-        limit already stays. On connection loss, the quota may have been set; it is safe to set it
-        again.
+        where ZooKeeper's `setquota` writes it, for all servers and clients alike. Existing data
+        that exceeds a limit stays. On connection loss, the quota may have been set; it is safe to
+        set it again.
 
         Raises:
             NodeExistsError: a znode above or below has a quota; quotas cannot be nested.

@@ -114,7 +114,7 @@ class TreeDeletion:
         return [path for path in found if path not in missing]
 
     def _count_the_unsure(self, listed: Iterable[str]) -> None:
-        # What is gone after a lost connection was most likely deleted by us.
+        # A znode that is gone after a lost connection was most likely deleted by us.
         self._deleted += len(self._unsure.difference(listed))
         self._unsure.clear()
 

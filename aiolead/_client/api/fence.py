@@ -70,7 +70,7 @@ class Fence:
         try:
             (result,) = await transaction
         except TransactionError as error:
-            # The caller asked for one write, so it gets the error of that one.
+            # The caller asked for one write, so it gets the error of that write.
             raise error.cause from None
         return result
 

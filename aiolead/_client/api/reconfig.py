@@ -78,7 +78,7 @@ def _checked_servers(name: str, servers: Sequence[ServerSpec | str]) -> str:
     specs: list[ServerSpec] = []
     for server in servers:
         try:
-            # What cannot be read back is not sent, also if it was made by hand.
+            # A member that could not be parsed again is not sent, even if constructed by hand.
             specs.append(parse_server(str(server)))
         except ValueError as error:
             raise ConfigurationError(f"{name}: {error}") from None

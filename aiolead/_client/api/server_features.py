@@ -131,7 +131,7 @@ def _check(feature: Feature, version: Version | None, peer: Peer, *, is_given: b
         return
     needs = ".".join(map(str, feature.since[:2]))
     if version is None:
-        why = f'{peer.name} does not tell its version (connect(server_version="...") settles it)'
+        why = f'{peer.name} does not report its version (connect(server_version="...") settles it)'
         raise UnsupportedError(feature.label, needs, None, why)
     found = ".".join(map(str, version))
     source = "connect(server_version=) says" if is_given else f"{peer.name} is"

@@ -60,7 +60,7 @@ class SessionSide:
 
     @property
     def credentials(self) -> SessionCredentials:
-        """What another client, in any process, needs to continue the session.
+        """The credentials with which another client, in any process, can continue the session.
 
         Raises `UsageError` without a session, or if a read-only server has made it up.
         """
@@ -90,7 +90,7 @@ class SessionSide:
     def healthy(self, max_unconfirmed: float | None = None) -> bool:
         """Return whether the servers have confirmed recently that this client is well.
 
-        For health probes (`docs/how-to/frameworks.md`); asks no server. What has to be recent:
+        For health probes (`docs/how-to/frameworks.md`); asks no server. These must be recent:
 
         * While something is held: the quorum's confirmation, which stops, for instance, when our
           server is partitioned from the others.

@@ -65,7 +65,7 @@ class Discovery:
                 servers = servers_of(await self._hosts.ask())
             if not servers:
                 raise LookupError("names no server")
-        except Exception as error:  # whatever a provider raises
+        except Exception as error:  # a provider may raise anything
             if isinstance(error, TimeoutError) and not error.args:
                 error = TimeoutError(f"no answer in {in_seconds(PATIENCE)}")
             self.failure = error

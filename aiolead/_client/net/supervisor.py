@@ -136,7 +136,7 @@ class Supervisor:
             connection.carrier.wake()
 
     def _on_due(self, at: float = -inf) -> None:
-        # Whatever is due after the next look can wait, as for a lock held for a millisecond.
+        # Work that is due after the next look can wait, as for a lock held for a millisecond.
         if self._wakes_at > at and self._wakes_at > self._machine.next_deadline():
             self._due.set()
 
@@ -298,7 +298,7 @@ class Supervisor:
         try:
             with anyio.fail_after(self._patience):
                 addresses = await self._hosts.resolve(host, port)
-        except Exception as error:  # whatever a resolver raises
+        except Exception as error:  # a resolver may raise anything
             self._failed(name, _reason(error, "its name was not resolved in time"))
             return outcome
         self._machine.can_move = len(self._hosts) > 1 or len(addresses) > 1
@@ -324,7 +324,7 @@ class Supervisor:
         try:
             with anyio.fail_after(self._patience):
                 carrier = await self._opener.open_carrier(host, address, port)
-        except Exception as error:  # whatever `dial` raises
+        except Exception as error:  # `dial` may raise anything
             self._failed(name, _reason(error, "no connection in time"))
             return "failed"
         self._doing = (name, "no answer to the handshake yet")

@@ -58,7 +58,7 @@ class TLS:
             if path is not None and not (isinstance(path, (str, os.PathLike)) and str(path)):
                 raise ConfigurationError(f"{name}: must be the path of a PEM file, not {path!r}")
         if self.password is not None and not isinstance(self.password, str):
-            raise ConfigurationError("password: must be text")  # whatever it is, it is not shown
+            raise ConfigurationError("password: must be text")  # its value is never shown
         if self.cert is None and (self.key is not None or self.password is not None):
             raise ConfigurationError("cert: missing, although there is a key or its password")
         wanted = self.server_hostname
@@ -119,7 +119,7 @@ class TLS:
 
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
-"""Time, size and inode of each file: they show that one was changed or replaced."""
+"""Time, size and inode of each file: they show whether a file was changed or replaced."""
 
 
 def _stamp(files: tuple[FilePath, ...]) -> Stamp:

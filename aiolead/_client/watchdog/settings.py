@@ -54,7 +54,7 @@ class OverdueHold:
 @final
 @dataclass(frozen=True, slots=True)
 class Overrun:
-    """What a watchdog passes to its hook.
+    """The report that a watchdog passes to its hook.
 
     Attributes:
         holds: all holds that are overdue at the same time.
@@ -125,7 +125,7 @@ class Watchdog:
 
 
 def within(seconds: float, job: Callable[[], object]) -> str | None:
-    """Runs a job in its own thread for that long; returns what went wrong, or None."""
+    """Run a job in its own thread for at most `seconds`; return what went wrong, or None."""
     problem: list[str] = [f"has not returned within {seconds:.3g} seconds"]
 
     def run() -> None:

@@ -44,7 +44,7 @@ class Acquirable:
 
     @abstractmethod
     def discard(self) -> Departure | None:
-        """Give it up, held or not; synchronous. Return its pending delete, if there is one."""
+        """Abandon the attempt or hold; synchronous. Return its pending delete, if any."""
 
     def when_asked_for(self, call: Callable[[], object]) -> None:
         """Register a callback for requests to release; only contenders in a queue get any."""

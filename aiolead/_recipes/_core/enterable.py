@@ -33,7 +33,7 @@ class Enterable(Generic[R]):
 
     @abstractmethod
     def _context(self) -> TenureContext[R]:
-        """What `async with recipe` enters."""
+        """The context that `async with recipe` enters."""
 
     @cached_property
     def _entries(self) -> dict[int, list[_TaskEntry[R]]]:

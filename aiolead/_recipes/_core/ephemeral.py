@@ -4,8 +4,9 @@ The znode exists exactly as long as its owner wants it, whatever is cancelled or
 
 * The answer to the create is recorded synchronously, even if nobody awaits it.
 * A *lost create* (its answer was lost) is looked for, and never sent again before that.
-* `withdraw` queues the delete before it returns. What cannot be deleted at once is a pending delete
-  of the client; it ends with the znode, with the session, or with a reported refusal.
+* `withdraw` queues the delete before it returns. A znode that cannot be deleted at once becomes a
+  pending delete of the client; it ends with the znode, with the session, or with a reported
+  refusal.
 * The znode may be watched: the owner is notified when others delete it.
 
 docs/explanation/ephemeral-znodes.md has the table of states. `error_policy` decides about errors
@@ -44,7 +45,7 @@ class NodeGone(Exception):
 
 
 class ZnodeState(enum.Enum):
-    """What is known of our znode; docs/explanation/ephemeral-znodes.md has the transitions."""
+    """The knowledge about our znode; docs/explanation/ephemeral-znodes.md has the transitions."""
 
     ABSENT = "absent"
     CREATING = "creating"
@@ -407,7 +408,7 @@ class EphemeralNode:
     # --- leaving ---------------------------------------------------------------------------------
 
     def discard(self) -> Departure | None:
-        """Give it up for good; synchronous. Return its pending delete, if there is one."""
+        """Abandon the znode for good; synchronous. Return its pending delete, if there is one."""
         self._lose = None
         return self.withdraw()
 
@@ -421,7 +422,7 @@ class EphemeralNode:
         if node is None:
             return None
         if self._gone or self._is_over(node.session_id):
-            # What is at that path now may be somebody else's.
+            # A znode at that path may belong to another client by now.
             self._gone = False
             self._unclaim(node)
             if watch is not None:

@@ -1,4 +1,4 @@
-"""What a recipe does about an error: one table for all; reasons: docs/reference/error-policy.md.
+"""How recipes handle errors: one table for all; reasons: docs/reference/error-policy.md.
 
 A recipe handles the errors that it expects before it asks this table: it creates a missing parent,
 and begins with another znode when its own is missing.
@@ -35,9 +35,9 @@ logger = get_logger(__name__)
 
 
 class Step(enum.Enum):
-    """What a recipe was doing.
+    """The step of a recipe in which an error occurs.
 
-    ACQUIRE creates our znode, looks at those of others, waits, and proves the lease. RELEASE
+    ACQUIRE creates our znode, reads the queue, waits, and proves the lease. RELEASE
     deletes our znode, in the foreground or in the background. FOLLOW reads a value repeatedly.
     """
 
@@ -47,7 +47,7 @@ class Step(enum.Enum):
 
 
 class Action(enum.Enum):
-    """What it does next."""
+    """The action that a recipe takes next."""
 
     RECONNECT = "wait for a connection, look what is there, and go on"
     PAUSE = "wait a moment, and go on"
@@ -84,7 +84,7 @@ TABLE: tuple[tuple[tuple[type[AioleadError], ...], dict[Step, Action]], ...] = (
 
 
 def action_for(error: AioleadError, step: Step) -> Action:
-    """What to do about an error; the failed operation's error counts for a transaction."""
+    """Return the action for an error; of a transaction, the failed operation's error counts."""
     if isinstance(error, TransactionError):
         return action_for(error.cause, step)
     return next(row[step] for errors, row in TABLE if isinstance(error, errors))

@@ -1,4 +1,4 @@
-"""What recipes share that hold something: their arguments and tenures."""
+"""The base of recipes that hold something: their arguments and tenures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every recipe has: a client, a path, and the ACL of what it creates."""
+"""The base of every recipe: a client, a path, and the ACL of the znodes that it creates."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class DoubleBarrier(HoldingRecipe[BarrierMember], Enterable[BarrierMember]):
         client: the session.
         path: the barrier; created as a container if missing. Nothing else should use it.
         count: how many members there have to be. All must agree on it.
-        identity: what others see; defaults to host name and process id.
+        identity: the name that others see; defaults to host name and process id.
         on_disconnect: when the connection is lost, `"keep"` (the default) keeps the place while the
             lease lasts, `"resign"` leaves at once.
         acl: of the znodes, and of the path if it has to be created; open to everybody by default.
@@ -127,7 +127,7 @@ class DoubleBarrier(HoldingRecipe[BarrierMember], Enterable[BarrierMember]):
         Raises (on entering):
             AcquireTimeout: not enough came within that time.
 
-        Raises (on leaving): as `TenureContext`; what is lost is `BarrierLost`.
+        Raises (on leaving): as `TenureContext`; a loss is raised as `BarrierLost`.
 
         On connection loss while leaving: waits until the member's own znode is known to be gone,
         over as many connections as it takes, and then for the others. Cancellation: while entering,

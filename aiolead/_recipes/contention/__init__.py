@@ -1,10 +1,10 @@
 """Contender queues on a path.
 
-kernel              pure: who is in front, whom to watch
-contender           one in the queue: how it gets to the front, and holds
+kernel              pure: the order of contenders, and which znodes to watch
+contender           one contender: how it waits, gets to the front, and holds
 queue_node          the znode of a contender, or of a waiter
-local_contenders    what the contenders of one client on one path share
-queue_recipe        what every recipe with a contender queue has
+local_contenders    state that the contenders of one client on one path share
+queue_recipe        the base of every recipe with a contender queue
 
 layouts             how znodes are named, and which neighbours do not fit
 unrecognized        unrecognized children, and whom they block

@@ -73,7 +73,7 @@ class Contender(QueueNode, Acquirable):
         """`LocalContenders.changes` at the answer to our create, until we wait."""
         self._standing: QueuePosition | None = None
         """The position by the listing that was sent with the create."""
-        # What watches have reported since the last look.
+        # The events of watches since the last look.
         self._ahead: dict[str, Watch] = {}
         self._ahead_gone = _NOBODY
         self._seen_to_be = _NOBODY
@@ -292,7 +292,7 @@ class Contender(QueueNode, Acquirable):
                     looks.append((name, self._client.get(path, watch=watch)))
                 else:
                     unread.append((path, watch))
-        # One request for all; whatever happened before it has fired by the answer.
+        # One request for all; watches of earlier events have fired by the time of the answer.
         armed = self._client.backend.arm(unread, since=self.node.token) if unread else None
         complete = True
         for name, look in looks:

@@ -10,7 +10,7 @@ The first `places` contenders, in the order of their sequence numbers, hold. The
 With one place, the departure of the predecessor alone does not make us first: it may have been a
 waiter. But if it was first when we looked, nobody can have come before us since, because numbers
 only rise, and no second look is needed. To know that in time, we also watch the one before it (the
-look-ahead watch), and look again when that one goes, while the predecessor still holds.
+look-ahead watch), and look again when its znode is deleted, while the predecessor still holds.
 
 Readers and writers share one queue. A writer waits for everybody before it, a reader for the
 writers before it, and each watches the nearest of those. Without look-ahead: many readers behind

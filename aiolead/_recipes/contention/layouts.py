@@ -58,7 +58,7 @@ class _Identity(enum.Enum):
 
 @dataclass(frozen=True)
 class _Form:
-    """What the server appends the number to: head, identity, tail."""
+    """The name to which the server appends the number: head, identity, tail."""
 
     head: str
     tail: str
@@ -207,7 +207,7 @@ class Layout:
         return CreateMode.PERSISTENT if careful else CreateMode.CONTAINER
 
     def _prefix(self, role: Role, session_id: int, count: int, leaders: int = 1) -> str:
-        """What the server appends the number to; it says how many may lead, if several.
+        """The name to which the server appends the number; it says how many may lead, if several.
 
         `count` is given once by the client (`Backend.serial`), so no two znodes ever have the same
         name. Numbers start again when a path is deleted and created again; a held-back request of
@@ -302,8 +302,8 @@ def _parsed(name: str, pattern: str) -> _Form:
     last = form.tail[-1:]
     if not last or last.isdigit() or any(sequence_of(prefix + n) != int(n) for n in _NUMBERS):
         raise ConfigurationError(
-            f"{name}: must end so that the number after it can be told, in a dash after a letter, "
-            f"for instance, not {pattern!r}"
+            f"{name}: must end so that the number after it can be recognized, as in a dash "
+            f"after a letter, not {pattern!r}"
         )
     return form
 

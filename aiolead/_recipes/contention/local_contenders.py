@@ -1,4 +1,4 @@
-"""What the contenders of one client on one path share: which are ours, and what was seen."""
+"""State that the contenders of one client on one path share: our contenders, the last look."""
 
 from __future__ import annotations
 

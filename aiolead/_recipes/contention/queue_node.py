@@ -47,7 +47,7 @@ class QueueNode(SerialNode):
         super().__init__(client, self._local, path, data, acl=acl)
         self._layout = layout
         self._role = role
-        # What watches have reported since the last look.
+        # The events of watches since the last look.
         self._wake = Wakeup()
         self._stale = False
         self._is_asked_for = False

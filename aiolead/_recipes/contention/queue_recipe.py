@@ -1,4 +1,4 @@
-"""What every recipe with a contender queue has: who is in the queue."""
+"""The base of every recipe with a contender queue: it lists the contenders."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class QueuedRecipe(HoldingRecipe[T]):
         layout._require(type(self).__name__, self._role)
         super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
         self._layout = layout
-        # What is known of the queue outlives a contender.
+        # The knowledge about the queue outlives a contender.
         self._local = self._client.backend.shared(path, LocalContenders)
 
     def _acquirable(self) -> Contender:

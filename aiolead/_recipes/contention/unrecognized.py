@@ -33,8 +33,8 @@ def unrecognized_children(names: Iterable[str]) -> tuple[UnrecognizedChild, ...]
     """The unrecognized children of a queue, and the libraries that they disturb.
 
     aiolead ignores a child without a number; others do not: a note left in a queue may block
-    Curator forever. A child with a number is a contender to aiolead, whatever its name. Its owner
-    tells whether it is still wanted: `exists` it, and delete it if no session owns it.
+    Curator forever. A child with a number is a contender to aiolead, whatever its name. If `exists`
+    shows that no session owns it, delete it.
 
     Args:
         names: all children of the path, as `get_children` returns them.
@@ -76,7 +76,7 @@ def _curator_waits(name: str, behind: int) -> bool:
 
 
 def _go_number(name: str) -> int | None:
-    """What go-zookeeper takes for the number of a child."""
+    """The number that go-zookeeper reads from a child's name."""
     for separator in ("lock-", "__"):
         if separator in name:
             return _int(name.rpartition(separator)[2])

@@ -197,7 +197,7 @@ class ServiceRegistry(Recipe):
         session expires, is registered again. Leaving the block removes it at once.
 
         Args:
-            instance: what observers see.
+            instance: the data that observers see.
             load_interval: least time between two published loads, in seconds.
             timeout: how long entering waits, in seconds; defaults to forever. 0 tries once.
 

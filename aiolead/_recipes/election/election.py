@@ -40,7 +40,7 @@ class Election(QueuedRecipe[Term]):
     Args:
         client: the session that contends.
         path: the path; created as a container if missing. Nothing else should use it.
-        identity: what others see; defaults to host name and process id.
+        identity: the name that others see; defaults to host name and process id.
         leaders: how many may lead at once, 1 by default. All contenders must agree on it.
         layout: the naming scheme, `Layout.CURATOR` by default; see `Layout`.
         on_disconnect: when the connection is lost, `"keep"` (the default) leads on while the lease
@@ -170,7 +170,7 @@ class Election(QueuedRecipe[Term]):
             left, *others = group.exceptions
             if others:
                 raise
-            # What the body has raised, unchanged: the group is not its context either.
+            # The body's exception, unchanged: the group is not its context either.
             propagate(left, None)
         if failure is not None:
             raise failure

@@ -25,9 +25,9 @@ class Lock(QueuedLock[Held]):
     Args:
         client: the session that holds the lock.
         path: the path; created as a container if missing. Nothing else should use it.
-        identity: what others see as the holder; defaults to host name and process id.
+        identity: the holder's name for others; defaults to host name and process id.
         layout: which libraries to contend with; see `Layout`.
-        on_disconnect: what happens to a held lock when the connection is lost: `"keep"` (the
+        on_disconnect: the fate of a held lock when the connection is lost: `"keep"` (the
             default) keeps it while the lease lasts, `"resign"` releases it at once.
         acl: of our znode, and of the path if it is created; defaults to open to everybody.
 

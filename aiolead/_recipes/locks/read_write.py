@@ -187,7 +187,7 @@ class ReadWriteLock:
 
     @property
     def identity(self) -> str:
-        """What others see as the holder or contender."""
+        """The name that others see for this holder or contender."""
         return self.read.identity
 
     async def holders(self) -> list[Participant]:

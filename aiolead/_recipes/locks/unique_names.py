@@ -69,7 +69,7 @@ class UniqueNames(HoldingRecipe[HeldName]):
         """Claim the lowest free name of a kind for the body of an `async with`.
 
         Args:
-            kind: what the name begins with.
+            kind: the beginning of the name.
             most: how many names of the kind there are, numbered from 0.
             timeout: how long to wait if none is free, in seconds. None waits forever, 0 tries once.
                 When it is up, entering raises `AcquireTimeout`.

@@ -63,7 +63,7 @@ class WriteContender(Contender):
         """Register a callback, called synchronously once the downgrade is confirmed."""
         self._on_reader = call
 
-    # --- what is held --------------------------------------------------------------------------
+    # --- the hold ------------------------------------------------------------------------------
 
     def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
         self._on_lost, self._options = lost, options

@@ -164,7 +164,7 @@ class Group(Recipe):
         is deleted, or whose session expires, joins again.
 
         Args:
-            data: what the other members see; a megabyte at most.
+            data: the data that the other members see; a megabyte at most.
             identity: the member's name; defaults to host name, process id and a random part.
             timeout: how long entering waits, in seconds; forever by default. 0 tries once.
 

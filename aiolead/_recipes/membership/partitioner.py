@@ -132,7 +132,7 @@ class Partitioner(Recipe):
         item: no worker runs for it again until it has moved.
 
         Raises:
-            Exception: what a worker raised, unchanged, once all others were cancelled and have
+            Exception: a worker's exception, unchanged, once all others were cancelled and have
                 ended; an `ExceptionGroup` only if several raised.
             ServerError, SessionError: membership, or a lock, cannot be kept.
             UsageError: it runs already, or this client has a member of that name already.

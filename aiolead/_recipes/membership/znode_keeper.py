@@ -4,8 +4,8 @@
       │ another client's znode is there
       └──> blocked ──it was deleted──> absent
 
-What is wanted is recorded synchronously. One job of the client then makes it so, step by step, and
-checks again whenever something may have changed.
+The wanted state is recorded synchronously. One job of the client then makes it so, step by step,
+and checks again whenever something may have changed.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def decode(body: bytes) -> tuple[bytes, ...]:
         if body[at] != PART:
             raise MalformedError(f"there is no part of the kind {body[at]}, at byte {at}")
         if at + _PART.size > len(body):
-            raise MalformedError("a part is cut off")
+            raise MalformedError("it is truncated")
         _, size = _PART.unpack_from(body, at)
         at += _PART.size
         if not 0 <= size <= len(body) - at:

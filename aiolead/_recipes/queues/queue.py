@@ -22,7 +22,7 @@ _BY_TIME = DelayNames()
 
 
 class _Queue(WorkQueue[QueueItem]):
-    """What all queues share: everything but `put`."""
+    """The base of all queues: everything but `put`."""
 
     _tenure = QueueItem
     _to_hold = "async with queue.get() as item:"
@@ -129,7 +129,7 @@ class Queue(_Queue):
         identity: the holder's name in claims; defaults to host name and process id.
         on_invalid: called synchronously with the `InvalidDataError` of an invalid item; logs a
             warning by default. The item stays, and this object skips it.
-        on_disconnect: what happens to claims on connection loss: `"keep"` keeps them while the
+        on_disconnect: the fate of claims on connection loss: `"keep"` keeps them while the
             lease lasts, `"resign"` releases them at once.
         acl: of items, claims, and paths that have to be created; open to everybody by default.
 
@@ -144,7 +144,7 @@ class Queue(_Queue):
             QueueFullError: `max_items` are there. Each client counts at its last put, so the limit
                 may be exceeded by one put per client, and puts in flight.
             SequenceExhaustedError: the path has no more numbers.
-            ServerError: what the server answers, such as `NoAuthError`.
+            ServerError: the server refuses, for example with `NoAuthError`.
 
         Cancellation: the item may or may not be added.
 

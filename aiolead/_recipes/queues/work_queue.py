@@ -1,4 +1,4 @@
-"""What recipes that hand out items under claims share: queues, and the task board."""
+"""The base of recipes that hand out items under claims: queues, and the task board."""
 
 from __future__ import annotations
 

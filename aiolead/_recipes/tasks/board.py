@@ -53,7 +53,7 @@ class TaskBoard(WorkQueue[Task]):
             more.
         report_every: least time between two writes of a worker's progress, in seconds.
         identity: the worker's name for others; defaults to host name and process id.
-        on_disconnect: what happens to claims on connection loss, as for a `Queue`.
+        on_disconnect: the fate of claims on connection loss, as for a `Queue`.
         acl: of tasks, claims, results and their paths; open to everybody by default.
 
     Raises:

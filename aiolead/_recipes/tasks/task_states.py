@@ -23,7 +23,7 @@ class TaskState:
     Attributes:
         task: its name.
         phase: whether it waits, is worked on, or has a result.
-        worker: who works on it, or finished it; None while it waits.
+        worker: the worker that has it, or that finished it; None while it waits.
         since: the beginning of the phase, by the servers' clock, in seconds since 1970; None while
             it waits.
         progress: from 0.0 to 1.0, as the worker reported it; None if it did not.
@@ -45,7 +45,7 @@ class TaskResult:
     Attributes:
         task: its name.
         data: as the worker gave it.
-        worker: who finished it.
+        worker: the worker that finished it.
         is_failed: whether it failed.
         note: why it failed.
     """

@@ -24,9 +24,10 @@ class TreeNode:
     Attributes:
         path: its path.
         data: its data; None if the cache keeps none, or may not read them.
-        stat: from the last read of its data; what it says of children (`num_children`, `cversion`,
-            `pzxid`) may be older than the copy. Of an unreadable znode, from the last time that the
-            cache had a reason to ask; None if the server refuses it (3.8.4, 3.9.2 and newer).
+        stat: from the last read of its data; its numbers about children (`num_children`,
+            `cversion`, `pzxid`) may be older than the copy. Of an unreadable znode, from the last
+            time that the cache had a reason to ask; None if the server refuses it (3.8.4, 3.9.2 and
+            newer).
         is_readable: False if its ACL denies reading. Then its children are unknown, too.
     """
 
@@ -37,7 +38,7 @@ class TreeNode:
 
 
 class TreeEventType(enum.Enum):
-    """What happened to a znode."""
+    """The type of a change of a znode."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -49,10 +50,10 @@ class TreeEvent:
     """A change of a znode.
 
     Attributes:
-        type: what happened.
+        type: the type of the change.
         path: of the znode.
-        old: the znode of the last event (what its `stat` says of children may differ); None if it
-            was created.
+        old: the znode of the last event (the numbers about children in its `stat` may differ); None
+            if it was created.
         new: the znode now; None if it was deleted.
     """
 
@@ -82,7 +83,7 @@ class TreeCopy:
         path, old = node.path, self.nodes.get(node.path)
         removed: list[str] = []
         if old is not None and node.stat is not None and is_another(old, node):
-            # What was below the old znode is gone; what was created since belongs to the new one.
+            # The old znode's children are gone; children created since belong to the new znode.
             for child in self.children(path):
                 removed += self._remove_older(join(path, child), node.stat.czxid)
         self.nodes[path] = node

@@ -29,7 +29,7 @@ AT_ONCE = 256
 
 
 class Todo(enum.Flag):
-    """What has to be done about a znode."""
+    """The reads that a znode still needs."""
 
     COMPARE = 0
     """Compare it with the copy, and read what differs."""
@@ -67,7 +67,7 @@ class TreeReader:
         self._on_complete = on_complete
         self._todo: dict[str, Todo] = {}
         self._batch: dict[str, Todo] = {}
-        """What is being read."""
+        """The znodes that are being read."""
         self._missing: set[str] = set()
         """Marked by `note_all`, or found by reading those: without them it is not complete."""
         self._is_completing = False

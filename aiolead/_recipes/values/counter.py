@@ -33,7 +33,7 @@ class Counter(Recipe):
         total = await counter.add(1)
 
     Each change is a compare-and-set, repeated after a random pause if another client was quicker.
-    After `promote_after` failures the client queues for a lock, so that one client tries at a time.
+    After `promote_after` failures the client queues for a lock, so that clients try one by one.
     A counter that is missing, or whose znode is empty, is 0; the first change creates it. Any
     number of tasks may use one object.
 

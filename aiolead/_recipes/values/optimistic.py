@@ -41,7 +41,7 @@ class Contended(Exception):
 
 
 class Verdict(enum.Enum):
-    """What the present state says about a write whose answer was lost."""
+    """The conclusion from the present state about a write whose answer was lost."""
 
     NOT_YET = enum.auto()
     """Nobody has written: it was not applied, but may still be in flight."""

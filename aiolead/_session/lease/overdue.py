@@ -7,7 +7,7 @@ a body that continues although it was cancelled. Both are *overdue*, a small res
 Only the event loop's thread writes (the holds, and until when they are proven); the watchdog's
 thread only calls `look`. No lock is needed: each write is one store of an immutable value or one
 change of a dict, and `look` copies the dict in one step. All are atomic in CPython, with or without
-the GIL. What `look` misses it finds the next time; `look_by` requests an earlier look.
+the GIL. If `look` misses a hold, it finds it the next time; `look_by` requests an earlier look.
 """
 
 from __future__ import annotations

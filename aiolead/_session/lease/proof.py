@@ -1,4 +1,4 @@
-"""What acknowledged requests prove about how long the session lives.
+"""The proof that acknowledged requests give about how long the session lives.
 
 `docs/explanation/safety.md` derives this from ZooKeeper's source, and has measurements. In short:
 
@@ -20,9 +20,9 @@
   committed change. (That of a local session is not; but a hold takes an ephemeral znode, for which
   the leader creates the session first, with a whole timeout.)
 
-What one connection proves depends on no other one, and stays true when it is lost. `timeout` is the
-shortest that any server has granted to this session: a touch replaces what an earlier one has set,
-and a new leader counts with the timeout that the session began with.
+The proof of one connection depends on no other connection, and stays true when it is lost.
+`timeout` is the shortest that any server has granted to this session: a touch replaces the value of
+an earlier one, and a new leader counts with the timeout that the session began with.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class LeaseProof:
         self._settle()
 
     def closed(self) -> None:
-        """Forget the connection. What it has proven stays proven."""
+        """Forget the connection. Its proof stays valid."""
         self._entries.clear()
         self._handshake = self._committed = self._collected = -inf
         self._unconfirmed.clear()

@@ -1,6 +1,6 @@
 """How holds are confirmed: by a transaction, then a `sync` that makes it count (see `proof`).
 
-what was refused, and why               which hold ends   the next renewal leaves
+refused operation, and error            which hold ends   the next renewal leaves
 one check: NoNode                       its own: DELETED  at once, with the others
 one check: any other error, as NoAuth   its own: REFUSED  at once, with the others
 the transaction, or the sync            none              after a pause, while the lease lasts

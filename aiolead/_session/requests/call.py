@@ -24,7 +24,7 @@ may be the cause."""
 
 
 class CallKind(NamedTuple):
-    """What follows from the type of a request.
+    """The properties of a type of request.
 
     Attributes:
         is_write: it changes something, so it must not be sent twice.

@@ -33,7 +33,7 @@ _KINDS = (_REQUEST, XID_SET_WATCHES, XID_AUTH)
 
 
 class Liveness:
-    """What a connection has answered last, and which of its requests waits longest.
+    """The latest answer of a connection, and its request that has waited longest.
 
     `last_answer` counts on any connection. `pings` has the times of unanswered pings.
     """

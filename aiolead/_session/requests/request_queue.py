@@ -6,7 +6,7 @@ many at a time as may be in flight.
 A server answers the requests of a connection in order, and sends nothing unasked but events.
 Anything else ends the connection:
 
-    what comes                                       error                the requests in flight
+    input                                            error                the requests in flight
     bytes that cannot be decoded (a length, a        RemoteWireError      the oldest fails with that
     header, a body, an event), an unknown xid                             error; the others as below
     the answer to another request than the oldest    ConnectionLossError  reads are sent again,

@@ -39,7 +39,7 @@ class StreamSlot:
         limit: how many events it keeps for its reader.
         on_news: called synchronously when there is something to read.
         is_set: whether a server has ever confirmed its watch; from then on it is re-armed.
-        gap: what is reported to the reader when the watch is set again.
+        gap: the gap to report to the reader when the watch is set again.
         ended: why there will be no more events.
     """
 
@@ -106,7 +106,7 @@ class PersistentWatches:
         return sum(len(persistent.streams) for persistent in self.by_path.values())
 
     def mode(self, path: str) -> AddWatchMode | None:
-        """What the server watches at exactly this path."""
+        """The mode in which the server watches exactly this path."""
         persistent = self.by_path.get(path)
         return None if persistent is None else persistent.mode
 
@@ -152,7 +152,7 @@ class PersistentWatches:
                 stream.gap = reason
 
     def to_rearm(self) -> list[tuple[str, AddWatchMode]]:
-        """What to set on a new connection, in order: older servers keep a path's last watch."""
+        """The watches to set on a new connection, in order: old servers keep a path's last one."""
         paths: dict[AddWatchMode, list[str]] = {mode: [] for mode in AddWatchMode}
         for path, persistent in self.by_path.items():
             for mode in AddWatchMode:

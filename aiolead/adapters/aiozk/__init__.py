@@ -28,7 +28,7 @@ def adapt(
     own requests, too: `zk.get` and all the others go on working. Every recipe runs on `client`,
     with the same guarantees as on `aiolead.connect`.
 
-    Leaving ends what is held and gives the session back to aiozk, with its ephemeral znodes. If
+    Leaving ends every hold and gives the session back to aiozk, with its ephemeral znodes. If
     something of ours is left in it, such as a task that still waits for a lock, the session is
     closed instead, since aiozk would keep a contender alive that nobody owns; aiozk then opens a
     new one. One adaptation for the life of the program is best. Entering and leaving are bounded,

@@ -66,7 +66,7 @@ class AdaptedSession(Session):  # type: ignore[misc]  # aiozk has no types
             self.retry_policy.clear(request)
 
     async def close(self) -> None:
-        """Closes the session; what is held on it is lost first."""
+        """Close the session; everything held on it is lost first."""
         if self.is_over:
             return
         self.is_over = True

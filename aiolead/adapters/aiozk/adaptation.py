@@ -146,12 +146,11 @@ class Adaptation:
     # --- leaving -------------------------------------------------------------------------------
 
     async def _let_go(self) -> bool:
-        """Ends what is held, then the client without its session; whether that could be done.
+        """End every hold, then the client without its session; return whether that succeeded.
 
-        It could not while something of ours is left in the session. A waiter has watches, requests
-        under way, or a background job; one that is between two requests has made the next by the
-        time that one of ours is answered. Nothing else runs between the look and the end of the
-        client.
+        It fails while something of ours is left in the session. A waiter has watches, requests
+        under way, or a background job; a waiter between two requests has sent its next one by the
+        time that ours is answered. Nothing else runs between the look and the end of the client.
         """
         machine = self._core.machine
         machine.leases.close()

@@ -105,7 +105,7 @@ class Bridge:
         def parse(r: Reader) -> Any:
             try:
                 return protocol.response_xref[op].deserialize(r.rest())
-            except Exception as error:  # whatever its parser raises
+            except Exception as error:  # its parser may raise anything
                 raise RemoteWireError(f"no answer that aiozk can read: {error}") from error
 
         def on_error(error: AioleadError) -> Any:
@@ -189,7 +189,7 @@ def _unconnected() -> Exception:
 
 
 class BridgedConnection:
-    """What aiozk sees as its connection; `version` is the servers', as aiozk has read it."""
+    """The object that aiozk uses as its connection; `version` is the servers', as aiozk read it."""
 
     start_read_only = False
     read_loop_task = None

@@ -1,4 +1,4 @@
-"""`aiolead dashboard`: who leads and who waits, as a page that keeps itself up to date.
+"""`aiolead dashboard`: a live web page of leaders and contenders.
 
 This module is the command; `serving` runs it, with uvicorn; `connections` bounds connections,
 `doors` decides whom to answer, `site` is the Starlette application, `state` a scene as JSON,
@@ -34,7 +34,7 @@ def dashboard(
     inquiry: InquiryOptions = INQUIRY,
     common: Common = COMMON,
 ) -> int:
-    """Serve a web page that shows who leads and who waits, until SIGINT or SIGTERM.
+    """Serve a live web page of leaders and contenders, until SIGINT or SIGTERM.
 
     It shows elections, locks and semaphores of any library: holders, waiters, the terms with the
     gaps between them, and the servers; and keeps itself up to date. It can only be looked at.
@@ -44,14 +44,14 @@ def dashboard(
     part of the address that is printed, if none is given.
 
     Args:
-        paths: What to show: elections and locks, or paths that have some below. Default: /.
+        paths: Paths to show: elections and locks, or paths above some. Default: /.
         listen: The address and the port to listen on; port 0 takes a free one.
         port: The port, instead of that of --listen.
-        token: What browsers must know, 16 characters or more. Everybody on this machine can read a
-            command line: better use the environment variable.
+        token: The secret that browsers must present, 16 characters or more. Every user of this
+            machine can read a command line: prefer the environment variable.
         allow_host: A name besides that of --listen that browsers may ask for, as behind a proxy;
             several times for several of them.
-        scene: What to show.
+        scene: The types and details to show.
         inquiry: How to ask servers.
         common: Where to connect.
     """

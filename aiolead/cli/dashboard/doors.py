@@ -66,7 +66,7 @@ class Doors:
 
     @property
     def cookie_value(self) -> str:
-        """What a browser keeps once it has shown the token, which cannot be derived from it."""
+        """The cookie of a browser that has presented the token, which cannot be derived from it."""
         return hmac.new((self._token or "").encode(), b"cookie", hashlib.sha256).hexdigest()
 
 

@@ -49,7 +49,7 @@ class EnsembleHealth:
 
 
 def session(scene: Scene) -> dict[str, Any]:
-    """Our own session, and since when nothing was heard from the servers."""
+    """Our own session, and the time since the servers' last answer."""
     return {
         "state": scene.session_state.value,
         "id": render.session(scene.session_id),

@@ -62,7 +62,7 @@ def doctor(*path: str, inquiry: InquiryOptions = INQUIRY, common: Common = COMMO
     credentials were refused.
 
     Args:
-        path: What is contended for, such as /jobs/scheduler.
+        path: The path of the election or lock, such as /jobs/scheduler.
         inquiry: How to ask servers.
         common: Where to connect.
     """
@@ -177,7 +177,7 @@ class Examination:
             identities = await client.whoami()
         except UnsupportedError:
             if self._common.auth is not None or self._common.sasl is not None:
-                text = "accepted; servers before 3.7 do not tell the identity"
+                text = "accepted; servers before 3.7 do not report the identity"
                 self._add(Level.OK, "login", text)
             return
         names = [f"{identity.scheme}:{identity.id}" for identity in identities]

@@ -1,4 +1,4 @@
-"""Checks of a contender queue: who is in it, and who should not be."""
+"""Checks of a contender queue: its contenders, and children that should not be in it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LITTLE_LEFT = 0.25
 
 @dataclass(frozen=True, slots=True)
 class KnownSessions:
-    """What the servers say of sessions.
+    """The sessions as the servers report them.
 
     `alive` exist, by `dump` of the leader; None if it does not say. `connected` have connections
     from these addresses, by `cons`; None if not all servers say.
@@ -51,7 +51,7 @@ class KnownSessions:
 
 @dataclass(frozen=True, slots=True)
 class QueueLook:
-    """What was seen at a path: findings, and the readable contenders."""
+    """The result of a look at a path: findings, and the readable contenders."""
 
     path: str
     findings: Sequence[Finding]

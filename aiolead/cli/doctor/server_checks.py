@@ -15,11 +15,11 @@ from .findings import Finding, Level
 OLDEST = (3, 5)
 """The oldest version that aiolead works with."""
 LEASE_FOR_ELECTIONS = 0.40
-"""What part of a session timeout a holder has for an election, at least."""
+"""The share of a session timeout that a holder has for an election, at least."""
 CLOCKS_APART = 5.0
 """How far apart clocks may be without a warning, in seconds. Only ages depend on them."""
 FILES_USED = 0.8
-"""What part of its file descriptors a server may use without a warning."""
+"""The share of its file descriptors that a server may use without a warning."""
 
 
 def judge_server(answers: ServerAnswers) -> Iterator[Finding]:

@@ -161,11 +161,11 @@ MUTANTS = (
                 "_recipes/_core/ephemeral.py",
                 """
                 if self._gone or self._is_over(node.session_id):
-                    # What is at that path now may be somebody else's.
+                    # A znode at that path may belong to another client by now.
                 """,
                 """
                 if node.token < 0:
-                    # What is at that path now may be somebody else's.
+                    # A znode at that path may belong to another client by now.
                 """,
             ),
         ),

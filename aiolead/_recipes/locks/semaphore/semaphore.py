@@ -78,7 +78,7 @@ class Semaphore(HeldRecipe[Held]):
         self._default = checked_count("limit", limit, most=MOST_PERMITS)
         self._permits = 1
         self._where = where
-        # What is known of the queue outlives one attempt.
+        # The knowledge about the queue outlives one attempt.
         self._local = (
             self._client.backend.shared(where.queue, LocalContenders) if where.is_kazoos else None
         )
