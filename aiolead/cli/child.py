@@ -157,30 +157,34 @@ class Child:
             while self._exit is None:
                 await self._receive(warn)
         if self._exit is None:
+            self._read(warn)  # whether it was started at all
+        if self._exit is None:
             # The keeper should have killed it by now; the lease leaves no time to ask.
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._pid, signal.SIGKILL)
+            self._kill_group()
             self._keeper.kill()
 
     async def _receive(self, warn: Callable[[str], object]) -> None:
-        """Process the next messages of the keeper."""
+        """Wait for messages of the keeper, and process them."""
         await anyio.wait_readable(self._socket)
+        if not self._read(warn):
+            await self._keeper_lost()
+
+    def _read(self, warn: Callable[[str], object]) -> bool:
+        """Process the keeper's messages that have arrived; False at their end."""
         try:
             data = self._socket.recv(65536)
         except BlockingIOError:
-            return
+            return True
         except ConnectionError:
             data = b""
-        if not data:
-            await self._keeper_lost()
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             try:
                 message = _parsing.json_object(line)
             except MalformedError:
-                await self._keeper_lost()  # no keeper writes that
-            else:
-                self._on_message(message, warn)
+                return False  # no keeper writes that
+            self._on_message(message, warn)
+        return bool(data)
 
     def _on_message(self, message: dict[str, Any], warn: Callable[[str], object]) -> None:
         match message:
@@ -201,11 +205,21 @@ class Child:
         """The keeper was killed: kill the child, which nothing else would stop in time."""
         self._exit = ChildExit(exits.by_signal(signal.SIGKILL), was_stopped=True)
         with anyio.move_on_after(max(0.0, self._kill_by - clock()), shield=True):
-            with suppress(ProcessLookupError, PermissionError):
-                while self._pid:
-                    os.killpg(self._pid, signal.SIGKILL)
-                    await anyio.sleep(0.005)
+            while True:
+                if not self._kill_group():
+                    break
+                await anyio.sleep(0.005)
         raise CommandError("the process that looks after the command was killed", exits.FAILED)
+
+    def _kill_group(self) -> bool:
+        """Kill the command's process group; False if there is none, as far as is known."""
+        if not self._pid:
+            return False  # 0 would be our own process group
+        try:
+            os.killpg(self._pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
 
     def _send(self, do: str, **details: Any) -> None:
         # A keeper that is gone, or hangs, is noticed by `_receive` and `_stop`.

@@ -192,6 +192,39 @@ def test_the_machine_was_suspended() -> None:
         assert process.wait(WITHIN) == 0
 
 
+NOT_STARTED = """
+import os, signal, sys
+import anyio
+from aiolead.cli.child import Child
+
+async def main():
+    with Child(("sleep", "1000"), os.environ) as child:
+        os.kill(child._keeper.pid, signal.SIGSTOP)
+        lost = {"grace": 0.0, "after_lease": 0.0, "renew_every": 1.0, "warn": print}
+        with anyio.move_on_after(0):
+            await child.run(lambda: 0.0, {}, **lost)
+    print("goes on", flush=True)
+
+anyio.run(main, backend=sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_the_keeper_has_not_started_it_yet(backend: str) -> None:
+    """The lease has ended: the keeper is killed, and not our own process group."""
+    process = subprocess.run(
+        [sys.executable, "-c", NOT_STARTED, backend],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=WITHIN,
+        process_group=0,
+        check=False,
+    )
+    assert process.returncode == 0
+    assert process.stdout.splitlines()[-1] == "goes on"
+
+
 def test_the_keeper_is_killed(somewhere: str) -> None:
     with contender(somewhere, script=STUBBORN) as command:
         child, _, node = works(command)

@@ -112,6 +112,7 @@ class Command:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
+                process_group=0,
             )
         else:
             self.process = ReadyProcess(arguments, environment(**more))

@@ -148,6 +148,8 @@ def _begin(request: dict[str, Any], stdin: int, out: int, err: int, status: int)
     if request["terminal"]:
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    else:
+        os.setpgid(0, 0)  # a signal to its own group is not one to the tests
     # As at the start of Python, with nothing ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -83,4 +83,23 @@ MUTANTS = (
         tests=OUTPUT,
         simulated=False,
     ),
+    Mutant(
+        number="374",
+        name="the-group-of-nobody-is-killed",
+        wrong="The lease ends before the keeper has started the command, whose process number is "
+        "0 as yet: SIGKILL goes to the process group of `aiolead` itself, and of the script that "
+        "runs it.",
+        seen_in="aiolead, before its first release: it ended a whole test run",
+        changes=(
+            Change(
+                "cli/child.py",
+                """        if not self._pid:
+            return False  # 0 would be our own process group
+""",
+                "",
+            ),
+        ),
+        tests=("tests/cli/test_loss.py::test_the_keeper_has_not_started_it_yet",),
+        simulated=False,
+    ),
 )
