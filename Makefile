@@ -19,7 +19,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint mypy types unit docs picture coverage soak chaos aiozk mutants fuzz bench bench-quick zookeeper peers wheel zookeepers every-zookeeper clean
+.PHONY: help demo test test-all lint mypy types unit docs picture coverage soak chaos aiozk mutants fuzz verify bench bench-quick zookeeper peers wheel zookeepers every-zookeeper clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -107,6 +107,9 @@ mutants: $(VENV)/.dev ## Plants known bugs one by one, and publishes who notices
 
 fuzz: $(VENV)/.fuzz ## Feeds what reads the network with a coverage-guided fuzzer's bytes: SECONDS=600, TARGET=machine.
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
+
+verify: zookeeper $(VENV)/.dev ## Model-checks the specifications in docs/spec, exhaustively (some minutes): SPEC="lease".
+	$(BIN)/python -m tests.spec $(SPEC)
 
 bench: peers $(VENV)/.bench ## Measures everything beside its peers, on a quiet machine (some hours).
 	$(BIN)/python -m benchmarks run

@@ -1,0 +1,50 @@
+"""TLC finds no violation in the small configurations, and one for each planted error."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from .specifications import FOLDER, SPECIFICATIONS, Check, PlantedError, Specification
+from .tlc import TlcNotFoundError, check, find_tlc, plant
+from .verdict import check_complaints, plant_complaints
+
+SMALL = [(each, one) for each in SPECIFICATIONS for one in each.checks if one.is_small]
+PLANTED = [(each, one) for each in SPECIFICATIONS for one in each.planted]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tlc() -> None:
+    try:
+        find_tlc()
+    except TlcNotFoundError as error:
+        if os.environ.get("AIOLEAD_REQUIRE_ZOOKEEPER") == "1":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("specification", "one"), SMALL, ids=[one.cfg for _, one in SMALL])
+def test_no_violation(specification: Specification, one: Check) -> None:
+    assert check_complaints(one, check(specification, one)) == []
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("specification", "error"), PLANTED, ids=[one.name for _, one in PLANTED])
+def test_a_planted_error_has_a_counterexample(
+    specification: Specification, error: PlantedError
+) -> None:
+    assert plant_complaints(error, plant(specification, error)) == []
+
+
+def test_every_module_and_configuration_is_in_the_table() -> None:
+    modules = {file.stem for file in FOLDER.glob("*.tla")}
+    cfgs = {file.stem for file in FOLDER.glob("*.cfg")}
+    assert modules == {each.module for each in SPECIFICATIONS}
+    assert cfgs == {one.cfg for each in SPECIFICATIONS for one in (*each.checks, *each.planted)}
+
+
+def test_every_specification_has_a_small_check() -> None:
+    for each in SPECIFICATIONS:
+        assert any(one.is_small for one in each.checks), each.module
