@@ -64,6 +64,26 @@ async def test_a_note_in_the_line_blocks_curator_and_not_us(
         assert await java.is_so("mutex.acquire", PATH, LONG)
 
 
+async def test_two_leaders_of_ours_are_participants_to_a_latch(
+    connect: Connect, curator: NewCurator
+) -> None:
+    """A latch reads names that tell how many lead: it lists both of us, and leads after us."""
+    async with connect() as one, connect() as two, curator() as java:
+        first = Election(one, PATH, identity="first", leaders=2)
+        second = Election(two, PATH, identity="second", leaders=2)
+        async with first.leadership():
+            async with second.leadership():
+                for child in await one.get_children(PATH):
+                    assert "-2leaders-latch-" in child
+                assert await java("latch.seen", PATH) == "first,second"
+                latch = java.begin("latch.acquire", PATH, LONG)
+                await joined(one, PATH, 3)
+            assert not latch.is_done
+        assert await latch.wait() == "true"
+        state = await Election(one, PATH, leaders=2).contenders()
+        assert [each.identity for each in state] == ["curator"]
+
+
 async def test_an_observer_sees_latches_come_and_go(connect: Connect, curator: NewCurator) -> None:
     async with connect() as client, Election(client, PATH).observe() as states:
 
