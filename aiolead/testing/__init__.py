@@ -1,4 +1,4 @@
-"""What tests, demos and development need: servers to talk to, real ones and an embedded one."""
+"""Servers for tests, demos and development: real ones and an embedded one."""
 
 from .._client.connect_options import Hooks as Hooks
 from .._wire.codes import OpCode as OpCode

@@ -18,7 +18,7 @@ FLUSH_TIMEOUT = 1.0
 
 
 class Transport(Protocol):
-    """What a connection runs over: a TCP socket, or a stream in memory."""
+    """The carrier of a connection: a TCP socket, or a stream in memory."""
 
     async def receive(self, max_bytes: int = 65536) -> bytes: ...
 
@@ -58,7 +58,7 @@ class Link:
 
     Args:
         now: the server's clock.
-        deliver: to be called after the core was: wakes whoever it has something for.
+        deliver: to be called after the core was: wakes every connection with something to send.
         failed: to be called with what nobody expects.
     """
 

@@ -26,7 +26,7 @@ ACCEPT_PAUSE = 0.1
 class Shell:
     """Runs a core. Its tasks never raise: what goes wrong is kept in `failures`, and logged.
 
-    A task that raised would cancel the task group, and with it whoever holds it open across a
+    A task that raised would cancel the task group, and with it the code that holds it open across a
     test: there the error would be lost, or the test would hang.
     """
 
@@ -64,7 +64,7 @@ class Shell:
 
     async def close(self) -> None:
         self._tasks.cancel_scope.cancel()
-        # Told of no exception, the task group has none to wrap into a group of its own.
+        # Without an exception, the task group has none to wrap into a group of its own.
         await self._tasks.__aexit__(None, None, None)
 
     async def start(self) -> None:
@@ -124,7 +124,7 @@ class Shell:
     async def _secure(
         self, tasks: TaskGroup, transport: Transport, address: str, context: ssl.SSLContext
     ) -> None:
-        """Agrees with a client on TLS; whoever fails at that was never here."""
+        """Agrees with a client on TLS; a client that fails at it was never here."""
         secure = TLSTransport(transport, context)
         is_done = False
         try:

@@ -39,7 +39,7 @@ class SocketStream:
             except OSError as error:
                 raise anyio.BrokenResourceError from error
             else:
-                # Who sends without end must not keep everybody else from running.
+                # A peer that sends without end must not keep other connections waiting.
                 await cancel_shielded_checkpoint()
                 if not data:
                     raise anyio.EndOfStream

@@ -48,7 +48,7 @@ def _escaped(value: str) -> str:
 class TLSTransport:
     """A transport under TLS. Has one reader and one writer at most.
 
-    Not anyio's, which keeps to itself what a failed handshake has to tell the client.
+    Not anyio's, which does not send the client the alert of a failed handshake.
     """
 
     def __init__(self, transport: Transport, context: ssl.SSLContext) -> None:

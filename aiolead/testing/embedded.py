@@ -34,12 +34,12 @@ MAX_CONNECTIONS = 1_000
 """How many connections there may be by default. A process may often have 1,024 open files."""
 
 MEMORY_ADDRESS = "127.0.0.1"
-"""What the scheme `ip` sees of a connection in memory."""
+"""The address that the scheme `ip` sees for a connection in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """What a server knows about a session.
+    """A session, as the server knows it.
 
     Attributes:
         timeout: as negotiated, in seconds.
@@ -83,29 +83,30 @@ class EmbeddedServer:
 
     It behaves as ZooKeeper does, expiry included, but keeps everything in memory, and its
     control methods make happen at will what is hard to provoke in a real server. It lives in the
-    task group of its context manager; what goes wrong in it is raised when that is left.
+    task group of its context manager; its errors are raised when that is left.
 
     Args:
         host: the address to listen on. Beyond this machine (as `0.0.0.0` is) it is a warning in the
-            log: whoever reaches the server may use all of it, unless `require_auth` says otherwise.
+            log: every client that reaches the server may use all of it, unless `require_auth` is
+                set.
         port: the port to listen on; 0 takes a free one. None does not listen at all: then there are
             only the connections in memory, and no real I/O.
         tick_time: the unit of time, in seconds: sessions end at multiples of it.
         min_session_timeout: the shortest session timeout that is granted, in seconds; two ticks
             by default.
         max_session_timeout: the longest; twenty ticks by default.
-        max_frame: the largest request, in bytes. Who sends a larger one is cut off.
+        max_frame: the largest request, in bytes. A client that sends a larger one is disconnected.
         max_connections: how many connections there may be at a time, 1,000 by default: one more is
             closed at once. 0 sets no limit. (ZooKeeper's `maxClientCnxns` is for each address.)
         container_interval: how often empty containers and outlived TTL znodes are looked for, in
             seconds.
-        config: what `/zookeeper/config` says at first: lines of `server.N=...`, as many as it is
-            to look like, all of them up. Then the super user may change it with `reconfig`, and is
-            refused what a real ensemble refuses: fewer than two voters, and voters of whom most
-            have yet to join. Without it reconfiguration is switched off.
+        config: the first content of `/zookeeper/config`: lines of `server.N=...`, one for each
+            server of the ensemble, all of them up. Then the super user may change it with
+            `reconfig`, and is refused what a real ensemble refuses: fewer than two voters, and
+            voters of whom most have yet to join. Without it reconfiguration is switched off.
         super_digest: the ACL id of the super user, `Auth.digest(user, password).acl().id`, as
-            ZooKeeper's `superDigest`: whoever authenticates so may do everything, whatever an ACL
-            says. By default there is none.
+            ZooKeeper's `superDigest`: a client with this identity may do everything, regardless of
+            ACLs. By default there is none.
         version: the version of ZooKeeper that it says it is, and behaves as in all that
             `aiolead.types.Feature` names; in what the table does not name, it behaves as 3.8 does.
         backports: features that it has all the same, although they came later. Distributors bring
@@ -115,11 +116,11 @@ class EmbeddedServer:
             `localSessionsUpgradingEnabled` is off: ephemeral znodes are refused.
         ssl_context: for TLS on every connection, those in memory, too. Where it asks for client
             certificates, their subjects are the clients' identities of the scheme `x509`.
-        sasl_users: who may log in by SASL's DIGEST-MD5, and their passwords; looked at with
-            each login.
+        sasl_users: the users that may log in by SASL's DIGEST-MD5, and their passwords; looked at
+            with each login.
         require_auth: the schemes (`sasl`, `digest`, `x509`) of which a client must have shown an
             identity before its first request; empty to serve everybody.
-        clock: tells the time in seconds; it must go with `anyio.sleep`. By default the clock of
+        clock: returns the time in seconds; it must go with `anyio.sleep`. By default the clock of
             the event loop.
         rng: where session ids and passwords come from. A seeded one makes them repeatable.
 
@@ -326,7 +327,7 @@ class EmbeddedServer:
         running.deliver()
 
     def expire_session(self, session_id: int) -> None:
-        """Ends a session now, as if nothing had been heard from it for its timeout.
+        """End a session now, as if its client had been silent for the session timeout.
 
         Raises:
             UsageError: there is no such session.
@@ -340,7 +341,7 @@ class EmbeddedServer:
         """Closes a session's connection, or all there are. The sessions live on.
 
         Args:
-            session_id: whose connection; None means all, also those without a session.
+            session_id: the client whose connection; None means all, also those without a session.
             reset: close with RST, which the client sees as an error, rather than with FIN.
         """
         self._running.disconnect(session_id, reset=reset)
@@ -368,7 +369,7 @@ class EmbeddedServer:
     def slow_down(self, pace: float) -> None:
         """Takes its time: after each request of a connection it rests before it reads the next.
 
-        What comes meanwhile is kept back by TCP, as by a server with too many requests at hand.
+        Requests that arrive meanwhile are held back by TCP, as by a server with too many requests.
 
         Args:
             pace: the rest in seconds; 0 ends it.
@@ -395,7 +396,7 @@ class EmbeddedServer:
         """Puts a znode there that everybody may change, as if a client had.
 
         Raises:
-            ServerError: what that client would have been answered.
+            ServerError: the answer that the client would have got.
         """
         running = self._running
         running.core.create(path, data, running.now())
@@ -404,8 +405,8 @@ class EmbeddedServer:
     async def heal(self) -> None:
         """Undoes what the methods above have done to the server itself: it serves everybody.
 
-        It runs, and is not paused, read-only or slow; what it was still to drop or throttle is
-        forgotten. The tree and the sessions stay as they are.
+        It runs, and is not paused, read-only or slow; pending drops and throttles are forgotten.
+        The tree and the sessions stay as they are.
         """
         running = self._running
         running.resume()

@@ -31,7 +31,7 @@ class BlockingEnsemble:
         partitionable: whether `isolate` works.
         tick_time: see `BlockingServer`, in seconds.
         init_limit: see `BlockingServer`, in ticks.
-        sync_limit: see `BlockingServer`, in ticks. A server that is cut off from its peers goes on
+        sync_limit: see `BlockingServer`, in ticks. A server that is isolated from its peers goes on
             serving its clients for this long.
         force_sync: see `BlockingServer`.
         extra: more lines for every server's configuration file.
@@ -60,7 +60,7 @@ class BlockingEnsemble:
         reconfigurable: bool = False,
     ) -> None:
         if partitionable and reconfigurable:
-            raise ConfigurationError("reconfigurable: servers tell each other other addresses then")
+            raise ConfigurationError("reconfigurable: cannot be combined with partitionable")
         ports = free_ports(3 * size)
         client_ports, member_ports = ports[:size], list(zip(*[iter(ports[size:])] * 2, strict=True))
         direct = {
@@ -133,7 +133,7 @@ class BlockingEnsemble:
             server.wait_serving(max(deadline - time.monotonic(), 0.0))
 
     def ensure_serving(self, timeout: float = _START_TIMEOUT) -> None:
-        """Whatever was done to the servers, brings all of them back to where they serve."""
+        """Bring all servers back to where they serve, regardless of faults."""
         if self._fabric is not None:
             self._fabric.heal()
         for server in self.servers:
@@ -153,9 +153,9 @@ class BlockingEnsemble:
     def isolate(self, server: BlockingServer) -> None:
         """Cuts a server off from its peers, not from its clients, until `heal`.
 
-        What it and they have sent each other, and send from now on, is lost, without either side
-        being told; new connections between them are refused. Other servers that are isolated stay
-        so.
+        All that it and they send each other from now on, or have in flight, is lost, without notice
+        to either side; new connections between them are refused. Other servers that are isolated
+        stay so.
 
         Raises:
             UsageError: the ensemble is not `partitionable`.
@@ -174,8 +174,8 @@ class BlockingEnsemble:
     def leader(self, timeout: float = _START_TIMEOUT) -> BlockingServer:
         """The server that leads; waits for an election to end.
 
-        A leader that is paused or cut off does not know that it was replaced. So where several say
-        that they lead, the one of the latest epoch is meant.
+        A leader that is paused or isolated does not know that it was replaced. So if several claim
+        to lead, the leader of the latest epoch counts.
 
         Args:
             timeout: in seconds.
@@ -213,7 +213,7 @@ _LONG = (1 << 64) - 1
 
 
 def _role(server: BlockingServer) -> tuple[str, int]:
-    """What a server says it is, and the last transaction that it knows; ("", -1) if it is silent.
+    """A server's role and the last transaction that it knows; ("", -1) if it is silent.
 
     A leader's first transaction id has the new epoch in its upper half.
     """

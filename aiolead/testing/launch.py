@@ -28,15 +28,15 @@ _giving = threading.Lock()
 
 
 class LaunchError(TransportError):
-    """A server did not come up, or did not do in time what it was told. Shows the log's tail."""
+    """A server did not start, or did not carry out a command in time. Shows the log's tail."""
 
 
 def free_ports(count: int) -> list[int]:
     """Ports of the loopback interface that nobody listens on.
 
     They lie below the range from which systems choose the ports of outgoing connections, so that
-    none is taken while its server is down for a restart. None is given out again for long: whoever
-    has it may listen on it only later, as the servers of an ensemble do once all have theirs.
+    none is taken while its server is down for a restart. None is given out again for long: its user
+    may listen on it only later, as the servers of an ensemble do once all have their ports.
     """
     chosen: list[int] = []
     source = random.SystemRandom()
@@ -79,8 +79,8 @@ class ChildProcess:
     """
 
     def __init__(self, command: Sequence[str], log: Path) -> None:
-        # A session of their own, so that a terminal's Ctrl-C reaches only whoever runs the tests:
-        # the program must be there for as long as they clean up.
+        # A session of its own, so that a terminal's Ctrl-C reaches only the test run: the program
+        # must live until that has cleaned up.
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command,

@@ -91,7 +91,7 @@ class FaultProxy:
     once the fault is there. `heal` undoes all of them.
 
     Where the bytes are ZooKeeper's protocol, the proxy knows its messages: it counts the requests,
-    and can lose or hold back a certain one. Whatever else they are, they pass as they come.
+    and can lose or hold back a certain one. All other bytes pass unchanged.
 
     Args:
         host: the server's host.
@@ -100,9 +100,9 @@ class FaultProxy:
         patience: how long, in seconds, a new connection waits for a server that refuses it. Then it
             is reset; it cannot be refused any more, as it would be without the proxy.
         seed: for the jitter of `delay`.
-        tap: what looks at the bytes of each connection; by default, ZooKeeper's messages.
+        tap: the inspector of each connection's bytes; by default, ZooKeeper's messages.
         thread: the thread to run in; by default, one that lives as long as the proxy.
-        chroot: what `connect_string` ends in: the chroot of the clients that are to use it.
+        chroot: the end of `connect_string`: the chroot of the clients that are to use it.
     """
 
     def __init__(
@@ -284,7 +284,7 @@ class FaultProxy:
 
         Args:
             seconds: by how much, each way.
-            jitter: up to how much more, drawn anew for each chunk; order is kept.
+            jitter: the most to add at random, for each chunk; order is kept.
             direction: which way.
         """
         self._do(lambda: self._engine.delay(direction, seconds, jitter))
@@ -304,7 +304,7 @@ class FaultProxy:
     def heal(self) -> None:
         """Undoes every standing fault and forgets every rule: the proxy passes bytes on, no more.
 
-        What was stalled or held back is delivered. Connections that lost bytes (`blackhole`,
+        Stalled and held bytes are delivered. Connections that lost bytes (`blackhole`,
         `ignore`, `how="silence"`) are reset, since they cannot go on.
         """
 
@@ -326,7 +326,7 @@ class FaultProxy:
         Args:
             op: which requests, one kind or several; `CREATE_SESSION` is the handshake.
             count: how many of them, each with its connection.
-            how: what becomes of the connection: as for `cut_after`; or `"skip"`: it goes on, and
+            how: the fate of the connection: as for `cut_after`; or `"skip"`: it goes on, and
                 the requests behind the lost one, pings included, are passed on and answered.
             after: how many of these requests pass first.
         """
@@ -338,7 +338,7 @@ class FaultProxy:
         Args:
             op: the kind of request that it answers; `NOTIFICATION` is a watch's event.
             count: how many of them, each with its connection.
-            how: what becomes of the connection: as for `cut_after`; or `"skip"`: it goes on, and
+            how: the fate of the connection: as for `cut_after`; or `"skip"`: it goes on, and
                 the replies behind the lost one are passed on, as by a server that skips an answer.
             after: how many of these replies pass first.
         """
@@ -348,7 +348,7 @@ class FaultProxy:
         """Holds the next reply of a kind back, and all that follows it on its connection.
 
         Returns:
-            what tells when it is held, and then releases it or cuts the connection.
+            an object that knows when it is held, and then releases it or cuts the connection.
         """
         held = HeldReply(self._thread)
         self._held.append(held)

@@ -26,7 +26,7 @@ PATIENCE = 30.0
 """For one errand to a server, in seconds. Errands take milliseconds; this only bounds a defect."""
 
 TIMEOUT = 10.0
-"""What is asked for as the session timeout of a session that is to end, in seconds."""
+"""The requested session timeout of a session that is to end, in seconds."""
 
 
 @runtime_checkable
@@ -39,7 +39,7 @@ class OwnsSession(Protocol):
 
 @runtime_checkable
 class KazooClient(Protocol):
-    """What has a session as kazoo's client does: its id and its password."""
+    """An object with a session like kazoo's client: its id and its password."""
 
     @property
     def client_id(self) -> tuple[int, bytes] | None: ...
@@ -49,7 +49,7 @@ class GivenServer:
     """Servers that somebody else runs.
 
     Args:
-        connect_string: where they are; what is done here happens below its chroot.
+        connect_string: where they are; all operations happen below its chroot.
 
     Raises:
         ConfigurationError: it is malformed.
@@ -67,10 +67,10 @@ class Sandbox:
     whatever was done to the server, so that the next one finds it as it should be. In servers that
     somebody else runs (`GivenServer`) the chroot is deleted, with all that is in it.
 
-    Clients of any kind connect to `connect_string`. They are closed by whoever has made them.
+    Clients of any kind connect to `connect_string`. Their creator closes them.
 
     Args:
-        server: what it is a part of.
+        server: the sandbox that it belongs to.
 
     Attributes:
         hosts: where the server is, without a chroot.
@@ -92,7 +92,7 @@ class Sandbox:
 
     def __enter__(self) -> Self:
         if isinstance(self._shared, ThreadedServer):
-            self._shared.create(self.chroot)  # whatever it takes to log in
+            self._shared.create(self.chroot)  # the credentials, if a login is needed
         else:
             _run(self._make_chroot)
         return self
@@ -118,7 +118,7 @@ class Sandbox:
 
     @property
     def server(self) -> ThreadedServer:
-        """The embedded server, for what only that one can do: `pause`, `drop_reply`, `znodes` ...
+        """The embedded server, for its own abilities: `pause`, `drop_reply`, `znodes` ...
 
         Raises:
             UsageError: it is another kind of server.
@@ -141,14 +141,14 @@ class Sandbox:
         return self._proxies.enter_context(FaultProxy(host, port, chroot=self.chroot))
 
     def expire_session(self, session: int | OwnsSession | KazooClient | SessionCredentials) -> None:
-        """Ends a session, as if nothing had been heard from its client for the session timeout.
+        """End a session, as if its client had been silent for the session timeout.
 
-        Its ephemeral znodes are gone when this returns. The client finds out when it asks for
-        something next, or is told, as always.
+        Its ephemeral znodes are gone when this returns. The client finds out by its next request,
+        or by a notification, as always.
 
         Args:
-            session: whose: a client of aiolead or kazoo, a term, or the session's id. A real server
-                wants its password besides: there it takes the client, or its `credentials`.
+            session: its owner, a client of aiolead or kazoo, or a term; or the session's id. A real
+                server wants its password besides: there it takes the client, or its `credentials`.
 
         Raises:
             UsageError: there is no such session, or its password is not known.
@@ -168,7 +168,7 @@ class Sandbox:
             await client.delete_all(self.chroot)
 
     async def _close_session(self, credentials: SessionCredentials) -> None:
-        # Whoever has a session's password may go on with it, and so may close it.
+        # Every client with a session's password may resume it, and so may close it.
         async with connect(self.hosts, resume=credentials):
             pass
 
@@ -177,7 +177,7 @@ class EnsembleSandbox(Sandbox):
     """A real ensemble, and an empty chroot in it that nobody else uses: see `Sandbox`.
 
     Attributes:
-        ensemble: its servers, to be killed, paused, cut off from each other. `ensemble.blocking`
+        ensemble: its servers, to be killed, paused, isolated from each other. `ensemble.blocking`
             has the same verbs for tests that are no coroutines.
     """
 

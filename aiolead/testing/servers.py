@@ -63,7 +63,7 @@ class BlockingServer:
         tick_time: ZooKeeper's unit of time, in seconds. Session timeouts lie between 2 and 20
             ticks, and servers look for expired sessions once per tick.
         init_limit: how long a follower may take to join, in ticks.
-        sync_limit: how long leader and follower may hear nothing from each other, in ticks.
+        sync_limit: how long leader and follower may be silent towards each other, in ticks.
         force_sync: whether writes wait for the disk. Off, as nothing outlives the tests.
         extra: more lines for the configuration file; they win over those made here.
         port: where clients connect; by default one that is free.
@@ -158,7 +158,7 @@ class BlockingServer:
         return self._process is not None and self._process.exit_status is None
 
     def start(self, timeout: float = _START_TIMEOUT) -> None:
-        """Starts the server and waits until it serves. What it stored before is still there.
+        """Starts the server and waits until it serves. Data that it stored before is still there.
 
         Args:
             timeout: in seconds.
@@ -203,7 +203,7 @@ class BlockingServer:
             self._process = None
 
     def kill(self) -> None:
-        """Ends the server at once (SIGKILL). What clients were told to be written stays written."""
+        """Ends the server at once (SIGKILL). Acknowledged writes stay."""
         self._running().kill()
         self._process = None
 
@@ -221,7 +221,7 @@ class BlockingServer:
         self.start(timeout)
 
     def ensure_serving(self, timeout: float = _START_TIMEOUT) -> None:
-        """Whatever was done to the server, brings it back to where it serves."""
+        """Bring the server back to where it serves, regardless of faults."""
         if self.is_running:
             self.resume()
             self.wait_serving(timeout)
@@ -268,7 +268,7 @@ class BlockingServer:
                 answer += chunk
 
     def mntr(self) -> dict[str, str]:
-        """What the server says of itself: the answer to `mntr`, without the prefix `zk_`.
+        """The server's report about itself: the answer to `mntr`, without the prefix `zk_`.
 
         Raises:
             OSError: the server does not answer.

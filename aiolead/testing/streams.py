@@ -22,7 +22,7 @@ class _Pipe:
         self._buffer = bytearray()
         self._changed = anyio.Event()
         self.has_ended = False
-        """The sender will send no more; what is buffered can still be received."""
+        """The sender will send no more; buffered bytes can still be received."""
         self.is_deserted = False
         """The receiver has closed: sending makes no sense."""
         self.is_broken: bool = False

@@ -24,8 +24,8 @@ T = TypeVar("T")
 class ThreadedServer:
     """An `EmbeddedServer` with plain methods; made by `EmbeddedServer.in_thread`.
 
-    Its event loop runs in a thread that ends with the `with` block. Every method may be called
-    from any thread but that one, waits until it is done, and means what it means there.
+    Its event loop runs in a thread that ends with the `with` block. Every method may be called from
+    any other thread, waits until it is done, and has the same meaning there.
     """
 
     def __init__(self, server: EmbeddedServer) -> None:

@@ -42,7 +42,7 @@ ALWAYS = (
     "line moved while a waiter had no link",
     "handed over after a loss",
     "handed over while something was broken",
-    "ran out of time in line",
+    "timed out in the queue",
     "leader changed while somebody held",
 )
 """Situations that even these schedules have to reach, on each event loop, or they prove little."""

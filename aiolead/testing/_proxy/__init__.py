@@ -1,1 +1,1 @@
-"""What a fault proxy is made of: a thread, links, and taps that look at what passes."""
+"""The parts of a fault proxy: a thread, links, and taps that inspect passing bytes."""

@@ -28,8 +28,8 @@ class Engine:
 
     Attributes:
         port: where it listens, once it has.
-        journal: what passed.
-        defects: what went wrong in the engine itself.
+        journal: the traffic so far.
+        defects: an error in the engine itself.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Engine:
         try:
             server = None if self._ignoring else await self._dial()
         except OSError:
-            return  # There is no server: being reset is all that the client can be told.
+            return  # There is no server: a reset is all that the client can get.
         link = self._links[task] = Link(client, server, self._tap(), self._faults, self.journal)
         await link.run()
 
@@ -185,7 +185,7 @@ class Engine:
             self._listener.close()
             self._listener = None
         await self.cut_all("reset")
-        # What is left waits, politely, for two ends to close that were told so by `fin`.
+        # The remaining links wait until both ends, which got a `fin`, have closed.
         leaving = list(self._links)
         for task in leaving:
             task.cancel()

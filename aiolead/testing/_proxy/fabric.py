@@ -15,8 +15,8 @@ __all__ = ["Fabric"]
 _PATIENCE = 1.0
 """For a new leader that does not listen yet, in seconds.
 
-A follower that is refused tries again by itself. One that gets through, to the proxy, and is reset
-then gives its leader up, and the election, which was over, starts anew.
+A follower that is refused retries by itself. A follower that reaches the proxy and is then reset
+abandons its leader, and the finished election starts again.
 """
 
 _OPENING = struct.Struct(">qqi")
@@ -24,7 +24,7 @@ _SERVER_ID = struct.Struct(">q")
 
 
 class Fabric:
-    """Lets each member see its peers under addresses of its own, and can cut it off from them.
+    """Gives each member its own addresses of its peers, and can isolate it from them.
 
     Args:
         ports: each member's port for its followers and port for elections.
@@ -110,12 +110,13 @@ class Fabric:
 
 
 class _ElectionTap(RawTap):
-    """Hides from a member where its peer really is.
+    """Hides the real address of a peer from a member.
 
-    Whoever opens an election connection to a member of a higher id tells it its own address, closes
-    the connection and is called back *there*, past every proxy. Older servers (3.4) tell their id
-    alone; then the member looks the address up in its own configuration. So the opening is turned
-    into that of an older server. (`QuorumCnxManager.handleConnection` in ZooKeeper's source.)
+    A member that opens an election connection to a member of a higher id sends its own address,
+    closes the connection and is called back *there*, past every proxy. Older servers (3.4) send
+    only their id; the member then looks the address up in its own configuration. So the opening is
+    turned into that of an older server. (`QuorumCnxManager.handleConnection` in ZooKeeper's
+    source.)
     """
 
     def __init__(self) -> None:

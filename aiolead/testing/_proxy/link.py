@@ -24,7 +24,7 @@ _BOTH: tuple[Direction, Direction] = ("to_server", "to_client")
 
 @dataclass(slots=True)
 class _Cut:
-    """How much may still pass before a link is cut."""
+    """How much may still pass before a connection is cut."""
 
     remaining: int
     how: How
@@ -74,7 +74,7 @@ class Link:
     Args:
         client: the socket that was accepted.
         server: the socket to the server; None for a link that leads nowhere.
-        tap: what makes pieces of bytes.
+        tap: the tap that divides bytes into pieces.
         faults: shared with the proxy's other links.
         journal: where it is noted what passed.
     """
@@ -102,7 +102,7 @@ class Link:
         return self._muted
 
     def cut(self, how: How) -> None:
-        """Orders the end of the link; `severed` tells when both ends have been told.
+        """Orders the end of the link; `severed` returns when both ends were notified.
 
         `"silence"` keeps it: nothing passes any more, and neither end learns of it.
         """
@@ -112,14 +112,14 @@ class Link:
             self._end.set_result(how)
 
     async def severed(self) -> None:
-        """Waits until both ends were told of the end."""
+        """Wait until both ends were notified of the end."""
         await self._severed.wait()
 
     async def run(self) -> None:
         """Passes bytes until the link ends.
 
         Raises:
-            Exception: a defect of the proxy; whatever sockets raise only ends the link.
+            Exception: a defect of the proxy; an error of a socket only ends the connection.
         """
         pumps = [] if self._server is None else self._start(self._client, self._server)
         how: How = "reset"
@@ -128,7 +128,7 @@ class Link:
         finally:
             for pump in pumps:
                 pump.cancel()
-            # Before any socket is closed: a late reader would watch whoever has the number next.
+            # Before any socket is closed: a late reader would watch the next owner of its number.
             await asyncio.gather(*pumps, return_exceptions=True)
             if how == "fin":
                 self._shut_down()
@@ -229,7 +229,7 @@ class Link:
             await self._stop("silence")
 
     async def _stop(self, how: How) -> NoReturn:
-        """Ends the link, or has it fall silent; what waited to pass never does."""
+        """Ends the link, or has it fall silent; pieces that waited to pass are dropped."""
         self.cut(how)
         await self._loop.create_future()
         raise AssertionError("a pump that has stopped only ends by being cancelled")

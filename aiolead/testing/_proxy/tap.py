@@ -1,4 +1,4 @@
-"""What a proxy makes of the bytes that pass: ZooKeeper's messages, and the rules about them.
+"""How a proxy interprets passing bytes: ZooKeeper's messages, and the rules about them.
 
 A tap turns what was read from one end of a link into pieces for the other end. It does no I/O.
 """
@@ -37,7 +37,7 @@ How = Literal["reset", "fin", "silence"]
 """How a connection ends."""
 
 Loss = How | Literal["skip"]
-"""What becomes of the connection of a lost message; `"skip"`: the messages behind it pass."""
+"""The fate of the connection of a lost message; `"skip"`: the messages behind it pass."""
 
 _HEAD = struct.Struct(">ii")
 
@@ -55,13 +55,13 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The link is to end here, or to fall silent."""
+    """The connection is to end here, or to fall silent."""
 
     how: How
 
 
 class Verdict(Protocol):
-    """What somebody else will decide about a message that is held back."""
+    """A decision, still to be made elsewhere, about a message that is held back."""
 
     async def __call__(self) -> How | None:
         """Waits for the decision: how to end the link, or None to let the message pass."""
@@ -80,10 +80,10 @@ Piece = Data | Break | Hold
 
 @dataclass(eq=False, slots=True)
 class Rule:
-    """What is to happen to the next `count` messages of some kinds.
+    """How to treat the next `count` messages of some kinds.
 
     Attributes:
-        how: what becomes of the connection.
+        how: the fate of the connection.
         after: how many messages of these kinds pass first.
         verdict: decides about them later; without one they are dropped.
     """
@@ -107,7 +107,7 @@ class Rule:
 
 
 class Journal:
-    """What passed, for whoever wants to know or to wait for it. Thread-safe."""
+    """The record of the traffic, to be read or waited for. Thread-safe."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -180,8 +180,8 @@ class _Stream:
 class MessageTap:
     """Cuts a ZooKeeper link into messages and applies the rules.
 
-    A message passes when all of it is there. What turns out not to be ZooKeeper's protocol, such
-    as a four-letter command or TLS, passes as it came.
+    A message passes when all of it is there. Bytes of another protocol, such as a four-letter
+    command or TLS, pass unchanged.
 
     Args:
         rules: shared by all links, in the order in which they were given; the first that takes a

@@ -29,7 +29,7 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(_PATIENCE)
 
     def close(self) -> None:
-        """Ends the thread. Whatever still ran in it must have been ended before."""
+        """Ends the thread. Everything that ran in it must have ended before."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_PATIENCE)
         self._loop.close()

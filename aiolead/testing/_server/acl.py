@@ -1,4 +1,4 @@
-"""Who may do what: the schemes world, auth, digest and ip; x509 and sasl where they are on."""
+"""Access control: the schemes world, auth, digest and ip; x509 and sasl where they are on."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Identity = tuple[str, str]
 """A scheme and an id that a connection has shown to be its own."""
 
 SUPER: Identity = ("super", "")
-"""Who may do everything, whatever an ACL says."""
+"""The identity that may do everything, regardless of ACLs."""
 
 DEFAULT_SCHEMES = frozenset({"digest", "ip"})
-"""What ACL entries may name, beside world and auth, on a server as it comes."""
+"""The schemes of ACL entries on a server with default settings, beside world and auth."""
 
 AUTHENTICATED = frozenset({"digest", "sasl", "x509"})
 """The schemes that `auth` stands for. An address is no authentication: everybody has one."""
@@ -105,7 +105,7 @@ def masked(acls: tuple[ACL, ...]) -> tuple[ACL, ...]:
 
 
 def user(scheme: str, id_: str) -> str:
-    """What an identity is called where its secret must not show."""
+    """The name of an identity without its secret."""
     return id_.partition(":")[0] if scheme == "digest" else id_
 
 

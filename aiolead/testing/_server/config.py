@@ -23,10 +23,10 @@ _NOBODYS_OWN = ("0.0.0.0", "::", "localhost", "::1")  # noqa: S104
 
 
 class Membership:
-    """Who belongs to the ensemble that the server plays, and which of its members are up.
+    """The members of the ensemble that the server plays, and which of them are up.
 
     Args:
-        config: what the ensemble looks like at first: all of these servers are up.
+        config: the initial ensemble: all of these servers are up.
     """
 
     def __init__(self, config: bytes) -> None:
@@ -95,7 +95,7 @@ def _joiner(text: str) -> ServerSpec:
 
 
 def _server(text: str) -> ServerSpec:
-    """A line; whatever stands before the last dot of its name."""
+    """A line; the part before the last dot of its name."""
     name, _, value = text.partition("=")
     number = _number(name.rpartition(".")[2])
     try:

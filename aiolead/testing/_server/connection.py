@@ -18,13 +18,13 @@ MAX_UNSENT = 16 * 1024 * 1024
 
 
 class Closing(enum.Enum):
-    """What becomes of a connection once the core is done with it."""
+    """The fate of a connection once the core is done with it."""
 
     NO = enum.auto()
     FLUSH = enum.auto()
-    """To be closed after what is queued has been sent."""
+    """Close it after the queued bytes were sent."""
     NOW = enum.auto()
-    """To be closed whatever is queued."""
+    """Close it at once; queued bytes are dropped."""
 
 
 class Connection:
@@ -90,7 +90,7 @@ class Connection:
         self._woken[self] = None
 
     def take(self) -> bytes:
-        """What is to be sent now, in one piece."""
+        """The bytes to send now, in one piece."""
         data = b"".join(self._unsent)
         self._unsent.clear()
         self._unsent_bytes = 0
@@ -110,7 +110,7 @@ class Connection:
 
 
 class Traffic:
-    """What went through a server, in all of its life.
+    """The traffic of a server in all of its life.
 
     Attributes:
         requests: how often each operation was asked for, by the name of its `OpCode`.

@@ -54,7 +54,7 @@ class Core:
     """One standalone server.
 
     Args:
-        settings: what is fixed for its life.
+        settings: the settings that are fixed for its life.
         rng: where session ids and passwords come from.
     """
 
@@ -93,7 +93,7 @@ class Core:
 
         Args:
             address: of the client, as text.
-            identities: what the client has shown to be before it says anything.
+            identities: the identities that the client has proved before its first message.
         """
         if self.is_full():
             return None
@@ -156,7 +156,7 @@ class Core:
                 else:
                     self._handshake(connection, packet, now_ms)
             except RemoteWireError:
-                # What no client of the protocol sends: there is nobody to answer.
+                # No client of the protocol sends this: there is nobody to answer.
                 self._close(connection)
             if self.pace:
                 return False
@@ -201,11 +201,11 @@ class Core:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether it plays a server that is cut off from the quorum."""
+        """Whether it plays a server that is isolated from the quorum."""
         return self._kept_sessions is not None
 
     def become_read_only(self) -> None:
-        """Cut off from the quorum: every connection is closed, and only reads are answered.
+        """Play a server without a quorum: every connection is closed, and only reads are answered.
 
         Sessions neither end nor begin meanwhile, but for those that are made up for clients that
         say that they would rather have old answers than none.
@@ -253,7 +253,7 @@ class Core:
         """A persistent znode, under a zxid of its own, as if a client had created it.
 
         Raises:
-            ServerError: what that client would have been answered.
+            ServerError: the answer that the client would have got.
         """
         paths.validate(path)
         request = Create(path, data, tuple(OPEN_ACL_UNSAFE), CreateMode.PERSISTENT)
@@ -308,8 +308,9 @@ class Core:
             return None
         if not compare_digest(request.password, self.sessions.password(session.id)):
             return None
-        # ZooKeeper closes the old connection before it looks at the password. So does nobody here:
-        # session ids are no secret, and whoever guesses one could keep its owner from being served.
+        # ZooKeeper closes the old connection before it looks at the password. Nobody does so here:
+        # session ids are no secret, and a client that guesses one could keep its owner from being
+        # served.
         if previous := self._attached.get(session.id):
             self._close(previous)
         self.sessions.touch(session.id, timeout, now_ms)

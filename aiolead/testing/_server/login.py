@@ -20,10 +20,10 @@ class DigestLogin:
 
     Args:
         users: the password of each user.
-        nonce: what the client cannot have known before.
+        nonce: the nonce, which the client cannot have known before.
 
     Attributes:
-        user: who has logged in; None as long as nobody has.
+        user: the identity that has logged in; None as long as nobody has.
     """
 
     def __init__(self, users: Mapping[str, str], nonce: str) -> None:

@@ -50,11 +50,11 @@ class Processor:
         features: in what it differs from a server of 3.5.
         enforces_quotas: whether the hard limits of quotas hold.
         refuses_ephemerals: whether sessions are local, and can have no ephemeral znodes.
-        schemes: what ACL entries may name, beside world and auth.
+        schemes: the schemes of ACL entries, beside world and auth.
 
     Attributes:
         zxid: of the last change.
-        on_changes: called with what each transaction has changed, before the watchers are told.
+        on_changes: called with the changes of each transaction, before the watchers are notified.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class Processor:
         return encode_reply(header, WatcherEvent(type_, path))
 
     def _set_watches(self, connection: Connection, request: SetWatches) -> None:
-        """Arms watches of an earlier connection; what it has missed since is told at once."""
+        """Arm watches of an earlier connection; events missed since are sent at once."""
         for path in request.data:
             node = self.tree.get(path)
             if node is None:

@@ -1,4 +1,4 @@
-"""What a server says on a connection, whatever stands behind it: one server or an ensemble."""
+"""The server's side of a connection, the same for one server and for an ensemble."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .sessions import PASSWORD_SIZE
 AUTH_FAILED = -115
 
 NEEDS_LOGIN = -124
-"""To whoever asks for something before it has proved who it is, where that is required."""
+"""The answer to a request before the login, where a login is required."""
 
 OLD_CONNECT_SIZE = 28
 """Bytes of a ConnectRequest without its password and its read-only flag."""
@@ -30,7 +30,7 @@ MAX_IDENTITIES = 256
 OPS = {int(op): op for op in OpCode}
 """Every operation by its number."""
 
-# What only servers ask of each other, or of themselves.
+# Requests that only servers send to each other, or to themselves.
 NOT_FOR_CLIENTS = {
     OpCode.NOTIFICATION,
     OpCode.CREATE_SESSION,
@@ -43,7 +43,7 @@ class Greeting:
     """A client's first packet.
 
     Attributes:
-        request: what it says.
+        request: its content.
         is_old: whether it comes from a client before 3.4, which knows no read-only mode: it
             neither sends the flag nor expects it.
     """

@@ -1,4 +1,4 @@
-"""What changes nothing: each request's answer, and the watch that it leaves."""
+"""Reads: each request's answer, and the watch that it leaves."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ def multi_read(
 
 
 def _names(node: Znode) -> list[str]:
-    # Servers list children in the order of a hash table. Ours comes out backwards, so that whoever
-    # forgets to sort finds out.
+    # Servers list children in the order of a hash table. Ours is in reverse order, so that a caller
+    # that forgets to sort finds out.
     return list(reversed(node.children))
 
 

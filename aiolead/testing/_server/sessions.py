@@ -9,7 +9,7 @@ PASSWORD_SIZE = 16
 
 
 def password(secret: bytes, session_id: int) -> bytes:
-    """What proves that a session is one's own."""
+    """The password that proves the ownership of a session."""
     seed = secret + session_id.to_bytes(8, "big", signed=True)
     return hashlib.sha256(seed).digest()[:PASSWORD_SIZE]
 
@@ -24,12 +24,12 @@ class Session:
 
 
 class Sessions:
-    """Tells which session is over when.
+    """Knows when each session expires.
 
     Args:
         tick_ms: the width of a bucket.
         first_id: the id of the first session; the following ones count up from it.
-        secret: what the passwords are derived from.
+        secret: the secret from which passwords are derived.
     """
 
     def __init__(self, tick_ms: int, first_id: int, secret: bytes) -> None:
@@ -97,7 +97,7 @@ class Sessions:
         ]
 
     def next_expiry_ms(self) -> int | None:
-        """When the next session ends if nothing is heard from it."""
+        """When the next session ends if its client stays silent."""
         return min(self._buckets, default=None)
 
     def _unbucket(self, session: Session) -> None:

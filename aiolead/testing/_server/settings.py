@@ -1,4 +1,4 @@
-"""What can be set on an embedded server."""
+"""The settings of an embedded server."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Settings:
         enforces_quotas: whether the hard limits of quotas hold (`enforceQuota`).
         has_local_sessions: whether sessions are local and stay so (`localSessionsEnabled`, without
             `localSessionsUpgradingEnabled`): they can have no ephemeral znodes.
-        config: what `/zookeeper/config` holds at first; None where it cannot be changed.
-        version: what the server says it is, and behaves as: see `Feature`.
+        config: the first content of `/zookeeper/config`; None where it cannot be changed.
+        version: the version that the server reports, and whose behaviour it has: see `Feature`.
         backports: features that it has although they came later.
         sasl_users: the passwords of those who may log in by SASL; none switches that off.
-        schemes: what ACL entries may name, beside world and auth.
+        schemes: the schemes of ACL entries, beside world and auth.
         super_digest: the digest id of the super user, who may do everything; None if there is none.
         required: the schemes of which a client must have proved one before its first request;
             none to serve everybody.
@@ -69,7 +69,7 @@ class Settings:
         return op not in NOT_FOR_CLIENTS and self.knows(op)
 
     def knows(self, op: OpCode) -> bool:
-        """Whether a server of this version has heard of the operation."""
+        """Whether a server of this version knows the operation."""
         feature = _NEEDS.get(op)
         return feature is None or self.has(feature)
 
@@ -82,7 +82,7 @@ class Settings:
         return frozenset(filter(self.has, Feature))
 
     def full_version(self, kind: str) -> str:
-        """The version as a server tells it, with what stands for the revision of its source."""
+        """The version as a server reports it, with a stand-in for the revision of its source."""
         return f"{'.'.join(map(str, self.version))}-aiolead-{kind}, built on {BUILT}"
 
     def negotiated_ms(self, asked_ms: int) -> int:
@@ -93,7 +93,7 @@ class Settings:
 def milliseconds(seconds: float) -> int:
     """Whole milliseconds, as the server counts them.
 
-    What a float lacks to the next millisecond by less than a microsecond is rounding: without the
-    allowance, a timer that sleeps until a deadline would find that it is not there yet.
+    A float may lack less than a microsecond to the next millisecond, by rounding. Without the
+    allowance, a timer that sleeps until a deadline would wake just before it.
     """
     return int(seconds * 1000 + 1e-3)

@@ -32,7 +32,7 @@ _FIXED = ("/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota")
 
 
 class Change(NamedTuple):
-    """What watchers are told.
+    """A change, as watchers are notified of it.
 
     Attributes:
         acl: of the znode whose readers may know of it.
@@ -50,7 +50,7 @@ class Transaction:
     left then, and `rollback` undoes those before it.
 
     Attributes:
-        events: what watchers are to be told if the transaction succeeds, in order.
+        events: the notifications for watchers if the transaction succeeds, in order.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class Transaction:
         node = self._tree.remove(path)
         self._growth.append((path, -node.size, -1))
         parent.pzxid = self._zxid
-        # A znode that is created anew counts from 0, also within the transaction.
+        # A znode that is created again counts from 0, also within the transaction.
         self._counters.pop(path, None)
 
         def undo() -> None:

@@ -20,7 +20,7 @@ _LIMITS = "/zookeeper_limits"
 
 
 class Lifetime(enum.Enum):
-    """What ends a znode, beside a delete."""
+    """The cause that ends a znode, beside a delete."""
 
     PERSISTENT = enum.auto()
     EPHEMERAL = enum.auto()
@@ -92,7 +92,7 @@ class Znode:
         return len(self.data or b"")
 
     def stat(self) -> Stat:
-        """What clients see of it.
+        """The `Stat` that clients see.
 
         Clients know `cversion` as the number of changes to the list of children: each create, and
         each delete, which are the creates less the children that are left.

@@ -10,7 +10,7 @@ from ..._wire.codes import WatcherType
 from ...model import EventType
 
 W = TypeVar("W")
-"""Who watches: anything hashable. The server uses its connections."""
+"""A watcher: anything hashable. The server uses its connections."""
 
 
 class Mode(enum.IntFlag):
@@ -71,13 +71,13 @@ class _Table(Generic[W]):
             self.discard(path, watcher)
 
     def trigger(self, path: str, type_: EventType) -> list[W]:
-        """Who is to be told; watches that last once are gone after it."""
+        """The watchers to notify; watches that last once are gone after it."""
         told = dict.fromkeys(self.by_path.get(path, ()))
         for watcher in list(told):
             modes = self.by_path[path][watcher]
             self.discard(path, watcher, Mode.ONCE)
             if modes == Mode.RECURSIVE and type_ is EventType.CHILDREN_CHANGED:
-                # It hears of the child itself.
+                # It is notified of the child itself.
                 del told[watcher]
         if self._recursive and type_ is not EventType.CHILDREN_CHANGED:
             for above in _ancestors(path):
@@ -137,9 +137,9 @@ class Watches(Generic[W]):
         self._child.forget(watcher)
 
     def trigger(self, type_: EventType, path: str) -> list[W]:
-        """Who is to be told of an event, each once.
+        """The watchers to notify of an event, each once.
 
-        A deletion ends watches of both kinds, and who has both hears of it once.
+        A deletion ends watches of both kinds; a watcher of both is notified once.
         """
         match type_:
             case EventType.CHILDREN_CHANGED:
@@ -151,7 +151,7 @@ class Watches(Generic[W]):
                 return self._data.trigger(path, type_)
 
     def by_path(self) -> dict[str, set[W]]:
-        """Who watches each path, in whichever way."""
+        """The watchers of each path, of any kind."""
         report: dict[str, set[W]] = {}
         for table in (self._data, self._child):
             for path, watchers in table.by_path.items():

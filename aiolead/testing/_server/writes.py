@@ -1,4 +1,4 @@
-"""What changes something: each request as a function of the transaction that it is part of."""
+"""Writes: each request as a function of the transaction that it is part of."""
 
 from __future__ import annotations
 

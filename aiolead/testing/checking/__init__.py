@@ -1,4 +1,4 @@
-"""What a client must promise so that every recipe runs on it: docs/how-to/testing-your-code.md."""
+"""The promises of a client on which every recipe runs: docs/how-to/testing-your-code.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PARTS = (requests, writes, watches, session, lease)  # importing them fills PRO
 async def check_client(
     connect: Open, *, only: Collection[str] = (), patience: float = 10.0
 ) -> tuple[str, ...]:
-    """Puts a `CoordinationClient` through what the seam promises (see `aiolead.abc`).
+    """Checks a `CoordinationClient` against the promises of the client interface (`aiolead.abc`).
 
     Each promise is tried by itself, on an embedded server behind a proxy that breaks links, from
     the outside alone: it does not matter how the client does what it does. For instance

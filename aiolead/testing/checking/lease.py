@@ -35,7 +35,7 @@ async def a_hold_is_renewed_through_the_quorum(stage: Stage) -> None:
     for _ in range(3):
         await _renewed(stage)
     hold.release()
-    same(lost, [], "what the holder was told")
+    same(lost, [], "the reported losses")
 
 
 @promise
@@ -65,7 +65,7 @@ async def a_lease_never_shrinks_but_with_its_session(stage: Stage) -> None:
             deadlines.append(lease.deadline)
             await anyio.sleep(0.002)
     same(deadlines, sorted(deadlines), "the deadlines, one after the other")
-    same(lost, [], "what the holder was told")
+    same(lost, [], "the reported losses")
     hold.release()
 
 
@@ -76,7 +76,7 @@ async def reads_and_pings_prove_nothing(stage: Stage) -> None:
     lost: list[LossReason] = []
     await stage.held(HELD)
     hold = client.backend.lease.hold(HELD, lost.append, urgent=True)
-    # As by a server that is cut off from the others: it answers reads, and commits nothing.
+    # As by a server that is isolated from the others: it answers reads, and commits nothing.
     before = _renewals(stage)
     stage.server.throttle(OpCode.MULTI, count=1_000_000)
     await stage.eventually(lambda: _renewals(stage) > before, "a renewal that is refused")
@@ -85,13 +85,13 @@ async def reads_and_pings_prove_nothing(stage: Stage) -> None:
         await client.exists("/")
         true(client.backend.lease.deadline <= deadline, "nothing was proven meanwhile")
         await anyio.sleep(0.01)
-    same(lost, [LossReason.UNCONFIRMED], "what the holder was told")
+    same(lost, [LossReason.UNCONFIRMED], "the reported losses")
     hold.release()
 
 
 @promise
 async def a_hold_ends_before_its_session(stage: Stage) -> None:
-    """With no server to be heard, it is lost in time: the session lives when that is told."""
+    """Without an answer it is lost in time: the session still lives at the report."""
     client = stage.client
     await stage.held(HELD)
     lost: list[tuple[LossReason, bool]] = []
@@ -104,7 +104,7 @@ async def a_hold_ends_before_its_session(stage: Stage) -> None:
     stage.proxy.blackhole()
     await stage.eventually(lambda: lost, "the hold is lost")
     same(lost, [(LossReason.UNCONFIRMED, True)], "why, and whether the session still lived")
-    same(client.backend.lease.remaining(), 0.0, "what remains of the lease")
+    same(client.backend.lease.remaining(), 0.0, "the remaining lease")
     true(not client.backend.lease.is_enough(), "it is not enough to begin with")
     hold.release()
 
@@ -147,13 +147,13 @@ async def a_deleted_znode_is_not_held(stage: Stage) -> None:
     hold = stage.client.backend.lease.hold(HELD, lost.append, urgent=True)
     await stage.operator.delete(HELD)
     await stage.eventually(lambda: lost, "the hold is lost")
-    same(lost, [LossReason.DELETED], "what the holder was told")
+    same(lost, [LossReason.DELETED], "the reported losses")
     hold.release()
 
 
 @promise
 async def nothing_is_held_without_its_session(stage: Stage) -> None:
-    """The end of the session ends its holds; who has released hears nothing of it."""
+    """The end of the session ends its holds; a holder that has released is not notified."""
     lost: list[str] = []
     await stage.held(HELD)
     lease = stage.client.backend.lease
@@ -161,13 +161,13 @@ async def nothing_is_held_without_its_session(stage: Stage) -> None:
     released = lease.hold(HELD, lambda reason: lost.append(f"released: {reason.name}"))
     released.release()
     await stage.expire()
-    same(lost, ["held: EXPIRED"], "who was told what")
+    same(lost, ["held: EXPIRED"], "the notified holders")
     hold.release()
 
 
 @promise
 async def a_hold_settles_once(stage: Stage) -> None:
-    """`settled` is called once, before the first renewal; not for what was let go of before."""
+    """`settled` is called once, before the first renewal; not after a release."""
     told: list[str] = []
     await stage.held(HELD)
     lease = stage.client.backend.lease
@@ -187,15 +187,15 @@ async def a_hold_is_lost_by_its_holders_word(stage: Stage) -> None:
     await stage.held(HELD)
     hold = stage.client.backend.lease.hold(HELD, lost.append)
     hold.lose(LossReason.DELETED)
-    same(lost, [LossReason.DELETED], "what it was told, when `lose` returns")
+    same(lost, [LossReason.DELETED], "the reported losses when `lose` returns")
     hold.lose(LossReason.EXPIRED)
     hold.release()
-    same(lost, [LossReason.DELETED], "what it was told after that")
+    same(lost, [LossReason.DELETED], "the reported losses after that")
 
 
 @promise
 async def closing_waits_for_its_holders(stage: Stage) -> None:
-    """What is held is lost first (`CLOSED`); the session lives until that was let go of."""
+    """Holds are lost first (`CLOSED`); the session lives until its holders have released."""
     told: list[str] = []
     is_lost = anyio.Event()
 
@@ -212,5 +212,5 @@ async def closing_waits_for_its_holders(stage: Stage) -> None:
     async with anyio.create_task_group() as tasks, stage.another() as client:
         await client.create(HELD, mode=CreateMode.EPHEMERAL)
         tasks.start_soon(let_go, client.backend.lease.hold(HELD, on_lost))
-    same(told, ["CLOSED", "lives"], "what came about, in this order")
+    same(told, ["CLOSED", "lives"], "the order of events")
     same(stage.server.znodes(), [], "the tree")

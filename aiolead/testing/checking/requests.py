@@ -29,7 +29,7 @@ async def requests_are_applied_in_the_order_of_the_calls(stage: Stage) -> None:
     # In another order than they were made in, as a caller may.
     same(await gone, None, "exists, after the delete")
     data, stat = await read
-    same((data, stat.version), (b"1", 1), "what get shows, between set and delete")
+    same((data, stat.version), (b"1", 1), "the result of get, between set and delete")
     true(await there is not None, "exists, after the create, shows the znode")
     same((await changed).version, 1, "the version after the set")
     same((await created).path, "/a", "the path of the create")
@@ -67,7 +67,7 @@ async def a_reply_can_be_awaited_again(stage: Stage) -> None:
     async with anyio.create_task_group() as tasks:
         for _ in range(3):
             tasks.start_soon(wait)
-    same([answer.path for answer in answers], ["/a"] * 3, "what all of them got")
+    same([answer.path for answer in answers], ["/a"] * 3, "the results of all of them")
     for _ in range(2):
         await fails(refused, NoNodeError)
 
@@ -82,7 +82,7 @@ async def a_reply_tells_whether_it_is_done(stage: Stage) -> None:
     held.release()
     await created
     await fails(refused, NoNodeError)
-    true(created.is_done and refused.is_done, "what was awaited is done")
+    true(created.is_done and refused.is_done, "the awaited request is done")
     same(created.result().path, "/a", "result()")
     same(created.error(), None, "error() of an answer")
     true(isinstance(refused.error(), NoNodeError), "error() gives the error")
@@ -113,7 +113,7 @@ async def cancelling_a_wait_abandons_the_answer_alone(stage: Stage) -> None:
 
 @promise
 async def bad_arguments_are_refused_at_the_call(stage: Stage) -> None:
-    """What no server would take raises `ConfigurationError` at the call, and is not sent."""
+    """Invalid arguments raise `ConfigurationError` at the call, and are not sent."""
     client = stage.client
     before = stage.server.znodes()
     refuses(lambda: client.get("no-slash"), ConfigurationError)
@@ -130,7 +130,7 @@ async def bad_arguments_are_refused_at_the_call(stage: Stage) -> None:
 
 @promise
 async def errors_have_the_names_of_the_servers(stage: Stage) -> None:
-    """What a server refuses comes as the `ServerError` of that name."""
+    """The refusal of a server is raised as the `ServerError` of that name."""
     client = stage.client
     await client.create("/a")
     await client.create("/a/b", mode=CreateMode.EPHEMERAL)
@@ -170,4 +170,4 @@ async def sync_is_answered(stage: Stage) -> None:
     await stage.operator.create("/a", b"1")
     caught_up, read = stage.client.sync("/a"), stage.client.get("/a")
     await caught_up
-    same((await read)[0], b"1", "what was written before")
+    same((await read)[0], b"1", "the data of the earlier write")

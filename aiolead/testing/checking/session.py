@@ -33,7 +33,7 @@ async def a_client_knows_its_session(stage: Stage) -> None:
 
 @promise
 async def states_are_told_in_order(stage: Stage) -> None:
-    """A lost link is told as `SUSPENDED`, then `CONNECTED`, of the same session."""
+    """A lost connection is reported as `SUSPENDED`, then `CONNECTED`, of the same session."""
     client = stage.client
     told: list[tuple[SessionState, int]] = []
     agreed: list[bool] = []
@@ -47,13 +47,17 @@ async def states_are_told_in_order(stage: Stage) -> None:
     await stage.cut_off()
     stage.proxy.heal()
     await client.ready()
-    same(told, [(SessionState.SUSPENDED, mine), (SessionState.CONNECTED, mine)], "what was told")
+    same(
+        told,
+        [(SessionState.SUSPENDED, mine), (SessionState.CONNECTED, mine)],
+        "the reported states",
+    )
     true(all(agreed), "`state` says the same, at that moment")
     unsubscribe()
     await stage.cut_off()
     stage.proxy.heal()
     await client.ready()
-    same(len(told), 2, "how often who has unsubscribed is told")
+    same(len(told), 2, "the notifications of an unsubscribed callback")
 
 
 @promise
@@ -64,8 +68,8 @@ async def an_expired_session_is_told_before_the_next(stage: Stage) -> None:
     client.backend.subscribe(lambda state, session_id: told.append((state, session_id)))
     old = await stage.expire()
     new = client.session_id
-    true((SessionState.EXPIRED, old) in told, "the end of the old session is told")
-    true((SessionState.CONNECTED, new) in told, "the new session is told")
+    true((SessionState.EXPIRED, old) in told, "the end of the old session is reported")
+    true((SessionState.CONNECTED, new) in told, "the new session is reported")
     ended = told.index((SessionState.EXPIRED, old))
     true(all(session_id != old for _, session_id in told[ended + 1 :]), "the old one is over")
     true(all(session_id != new for _, session_id in told[:ended]), "the new one comes later")
@@ -108,7 +112,7 @@ async def ready_waits_for_the_connection(stage: Stage) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(wait)
         await anyio.sleep(0.02)
-        true(not is_ready.is_set(), "it waits while the link is down")
+        true(not is_ready.is_set(), "it waits while there is no connection")
         stage.proxy.heal()
         await is_ready.wait()
     same(client.state, SessionState.CONNECTED, "the state")
@@ -169,7 +173,7 @@ async def closing_without_a_link_is_bounded(stage: Stage) -> None:
 
 @promise
 async def a_job_outlives_its_caller(stage: Stage) -> None:
-    """What is spawned runs on when its caller is cancelled, and ends with the client."""
+    """A spawned job outlives the cancellation of its caller, and ends with the client."""
     told: list[str] = []
     begun, may_go_on = anyio.Event(), anyio.Event()
 
@@ -190,7 +194,7 @@ async def a_job_outlives_its_caller(stage: Stage) -> None:
         await begun.wait()
         may_go_on.set()
         await stage.eventually(lambda: told == ["went on"], "the job goes on")
-    same(told, ["went on", "ended"], "what has become of it when the client is closed")
+    same(told, ["went on", "ended"], "its state when the client is closed")
 
 
 @promise

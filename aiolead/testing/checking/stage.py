@@ -38,7 +38,7 @@ def promise(tried: Promise) -> Promise:
 
 
 def shown(tried: Promise) -> str:
-    """What a promise says, in one line."""
+    """The text of a promise, in one line."""
     return " ".join((inspect.getdoc(tried) or "").split())
 
 
@@ -82,7 +82,7 @@ class Stage:
     def __init__(self, connect: Open) -> None:
         self._connect = connect
         self.waits_for: str = ""
-        """What `eventually` is waiting for."""
+        """The condition that `eventually` is waiting for."""
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:

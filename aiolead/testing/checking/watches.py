@@ -82,7 +82,7 @@ async def a_watch_is_armed_again_by_another_read(stage: Stage) -> None:
 
 @promise
 async def watches_are_armed_together(stage: Stage) -> None:
-    """`arm` watches several znodes; what has become of them since then is told at once."""
+    """`arm` watches several znodes; changes since then are reported at once."""
     client, operator = stage.client, stage.operator
     for name in ("same", "changed", "gone"):
         await client.create(f"/{name}")
@@ -96,9 +96,9 @@ async def watches_are_armed_together(stage: Stage) -> None:
     )
     true(same_.is_armed and same_.event is None, "where nothing was, it is armed")
     told = changed.event
-    true(told is not None and told.type is EventType.DATA_CHANGED, "what was changed is told")
+    true(told is not None and told.type is EventType.DATA_CHANGED, "a change is reported")
     told = gone.event
-    true(told is not None and told.type is EventType.DELETED, "what was deleted is told")
+    true(told is not None and told.type is EventType.DELETED, "a deletion is reported")
     true(not (changed.is_armed or gone.is_armed), "and not watched for")
     await operator.delete("/same")
     same((await same_.wait()).type, EventType.DELETED, "what comes later")
@@ -132,7 +132,7 @@ async def watches_on_one_path_are_independent(stage: Stage) -> None:
     await stage.operator.set("/a", b"1")
     await watches["a"].wait()
     await watches["c"].wait()
-    same(sorted(events), ["a", "c"], "who was told")
+    same(sorted(events), ["a", "c"], "the notified watches")
 
 
 @promise
@@ -158,7 +158,7 @@ async def a_closed_watch_is_taken_back(stage: Stage) -> None:
 
 @promise
 async def watches_outlive_links(stage: Stage) -> None:
-    """What happens while the link is down, the next one reports; what does not, stays watched."""
+    """The next connection reports missed events; znodes without a change stay watched."""
     client, operator = stage.client, stage.operator
     for path in ("/changed", "/deleted", "/parent", "/quiet"):
         await client.create(path)
@@ -207,15 +207,15 @@ async def the_end_of_a_session_ends_its_watches(stage: Stage) -> None:
     await client.get("/a", watch=waited)
     await client.get("/a", watch=told)
     await stage.expire()
-    same((await waited.wait()).type, EventType.NONE, "what a waiter is told")
-    same([event.type for event in events], [EventType.NONE], "what a callback is told")
+    same((await waited.wait()).type, EventType.NONE, "the event of a waiter")
+    same([event.type for event in events], [EventType.NONE], "the events of a callback")
     await client.get("/a", watch=waited)
     true(waited.is_armed and waited.event is None, "it can be armed in the next session")
 
 
 @promise
 async def a_stream_tells_every_event(stage: Stage) -> None:
-    """A persistent watch tells all events in order, if the client has such watches at all."""
+    """A persistent watch reports all events in order, if the client has such watches at all."""
     await stage.client.create("/a")
     seen: list[EventType] = []
     with suppress(UnsupportedError):

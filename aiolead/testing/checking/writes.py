@@ -56,19 +56,19 @@ async def a_lost_read_is_sent_again(stage: Stage) -> None:
     client = stage.client
     await client.create("/a", b"1")
     stage.proxy.drop_reply(OpCode.GET_DATA, count=2)
-    same((await client.get("/a"))[0], b"1", "what is read at last")
+    same((await client.get("/a"))[0], b"1", "the last read")
     stage.proxy.drop_request(OpCode.EXISTS)
     true(await client.exists("/a") is not None, "a read that the server never saw is answered")
 
 
 @promise
 async def what_was_not_sent_waits_for_the_link(stage: Stage) -> None:
-    """A request that is made while the link is down goes out over the next one, in its order."""
+    """A request that is made without a connection is sent over the next one, in its order."""
     await stage.cut_off()
     created, read = stage.client.create("/a", b"1"), stage.client.get("/a")
     true(not created.is_done, "it waits")
     stage.proxy.heal()
-    same((await read)[0], b"1", "what is read after the create")
+    same((await read)[0], b"1", "the read after the create")
     await created
 
 
@@ -132,7 +132,7 @@ async def a_lost_transaction_is_never_sent_again(stage: Stage) -> None:
 
 @promise
 async def a_check_asks_the_quorum(stage: Stage) -> None:
-    """It is a transaction, which a server that is cut off from the others cannot answer."""
+    """It is a transaction, which a server that is isolated from the others cannot answer."""
     client = stage.client
     before = stage.server.requests["MULTI"]
     await client.create("/a")

@@ -1,4 +1,4 @@
-"""What happened in a run: events, and the recorder that programs report to.
+"""The history of a run: events, and the recorder that programs report to.
 
     history = History(clock)
     history.joined("/jobs", "host1")

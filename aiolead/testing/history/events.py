@@ -1,12 +1,12 @@
-"""What can be told of a run: the vocabulary of histories.
+"""The events of a run: the vocabulary of histories.
 
 Events are frozen values. Their fields are numbers, strings, booleans and None, and nothing else, so
 that each can be written as one line of JSON and read back exactly. All times are seconds on one
 clock: that of the simulation's world, or the monotonic clock of one machine.
 
-*Who.* `contender` is the name of whoever wants to hold something. What concerns a process or a
-client (`Killed`, `Session`) bears the name of that, and goes for all contenders of the same name
-and of names that begin with it and a slash: `host1` is all of `host1/a` and `host1/b`.
+*Who.* `contender` is the name of a task that wants to hold something. An event of a process or a
+client (`Killed`, `Session`) has its name, and applies to all contenders of the same name and of
+names that begin with it and a slash: `host1` is all of `host1/a` and `host1/b`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import Any
 
 Value = str | int | float | bool | None
-"""What fields are made of."""
+"""The values that fields may have."""
 
 RESIGNED = "resigned"
 """Why of a `SteppedDown` that its holder wanted: the body goes on, but holds nothing any more."""
@@ -53,7 +53,7 @@ class OfTurn(OfContender):
     """Something about one contender's turn in one line.
 
     Attributes:
-        line: what is contended for.
+        line: the contended path or resource.
     """
 
     line: str
@@ -96,8 +96,8 @@ class Entered(OfTurn):
         session_id: the session that it believes to own the znode.
         mode: `read` or `write` where readers share and writers do not; else empty.
         permits: how many of the places it takes.
-        stubborn: whether its body is one that goes on although it was cancelled. Then what counts
-            is not when it ended but when it was told.
+        stubborn: whether its body is one that goes on although it was cancelled. Then the time of
+            the notification counts, not the time of the end.
     """
 
     token: int
@@ -142,7 +142,7 @@ class Acted(OfTurn):
     """It did something that only the holder may do.
 
     Attributes:
-        token: what it showed to the resource.
+        token: the token that it presented to the resource.
         what: in words.
         resource: to what; by default to something that belongs to the line.
         accepted: False if the resource refused, since it had seen a greater token.
@@ -168,8 +168,8 @@ class Read(OfContender):
 
     Attributes:
         key: which.
-        value: what was in it.
-        token: what it showed to the register; 0 for none.
+        value: its content.
+        token: the token that it presented to the register; 0 for none.
         zxid: of the transaction that wrote what was read, for znodes; -1 if that is not known.
     """
 
@@ -273,7 +273,7 @@ class FaultBegan(Event):
     """Something was broken on purpose.
 
     Attributes:
-        kind: what, in a word.
+        kind: the type of the resource, in a word.
         target: where.
         severe: whether it may cost sessions or holds however short it is, such as an operator's
             order, or a fault in a place that the promise of sessions rests on.
@@ -339,7 +339,7 @@ class SessionOpened(Event):
     """The servers made a session.
 
     Attributes:
-        timeout: what was agreed on, in seconds.
+        timeout: the agreed session timeout, in seconds.
     """
 
     session_id: int
@@ -373,11 +373,11 @@ class LeaderChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notified(Event):
-    """A session was told by a watch that a znode is gone.
+    """A watch notified a session that a znode is gone.
 
     Attributes:
         path: of the watched znode, with the chroot.
-        session_id: who was told.
+        session_id: the notified session.
     """
 
     path: str

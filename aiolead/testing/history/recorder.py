@@ -27,13 +27,13 @@ class History:
 
     Args:
         clock: seconds; the same clock for all that report.
-        is_alive: whether a contender's process has not been killed. What a dead one reports (its
-            tasks may still be unwinding) is not recorded. By default everybody lives.
+        is_alive: whether a contender's process has not been killed. Reports of a dead process (its
+            tasks may still be unwinding) are not recorded. By default everybody lives.
         sink: is given each event as a line of JSON, as it happens: the `write` of a file that is
             line-buffered keeps all that was reported even if the process is killed.
 
     Attributes:
-        events: what was recorded.
+        events: the recorded events.
     """
 
     def __init__(

@@ -1,19 +1,19 @@
-"""What must hold for every history: pure functions of the events.
+"""The invariants of every history: pure functions of the events.
 
     wrong = violations(history.events, Bounds(session_timeout=4.0))
     assert wrong == []
 
 Each invariant has a name and a function `(events, bounds) -> list[Violation]`. They know nothing of
-the library: only what its users were promised. What a history does not tell of is not checked: I4,
-I6, I10 and the margins of I2 need the servers' own account (`NodeCreated`, `NodeDeleted`), I5 and
-I7 that of the clients (`Session`), I13 that of the faults.
+the library: only what its users were promised. An invariant is only checked if the history has its
+events: I4, I6, I10 and the margins of I2 need the servers' (`NodeCreated`, `NodeDeleted`), I5 and
+I7 the clients' (`Session`), I13 the faults.
 
 | name | what | function |
 |---|---|---|
 | I1 | one holder (or as many as there are places; no writer with anybody) | `one_holder` |
 | I2 | every body has ended before the servers delete its znode | `stop_before_expiry`, `margins` |
 | I3 | fencing tokens rise; a resource that goes by them refuses the right ones | `fencing` |
-| I4 | whoever enters was in front, with a znode of its own session | `truthful_return` |
+| I4 | a contender that enters was in front, with a znode of its own session | `truthful_return` |
 | I5 | nothing of an old session counts as held | `no_zombie` |
 | I6 | no znode outlives its turn, none is made twice | `exactly_once` |
 | I7 | another session only after the old one was said to have expired | `session_continuity` |
@@ -21,7 +21,7 @@ I7 that of the clients (`Session`), I13 that of the faults.
 | I9 | no free place while somebody waits, and all are served | `progress` |
 | I10 | first come, first served | `first_come_first_served` |
 | I11 | calls with a limit end within it | `bounded_calls` |
-| I12 | who is cancelled ends soon and leaves nothing behind | `leaves_nothing` |
+| I12 | a cancelled call ends soon and leaves nothing behind | `leaves_nothing` |
 | I13 | nothing is lost while no fault lasts | `no_false_alarm` |
 | I14 | a departure wakes few | `no_herd` |
 | I15 | nothing is left at the end | `nothing_left` |

@@ -1,4 +1,4 @@
-"""What the invariants are given beside the history, and what they say."""
+"""The parameters of the invariants beside the history, and their findings."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ class Bounds:
 
     Attributes:
         session_timeout: that of the sessions, as the servers agreed to it.
-        tick_time: the servers'; half of the session timeout unless given.
-        grace_period: how long a body may take to end; a tenth of the session timeout unless given.
+        tick_time: the servers'; defaults to half of the session timeout.
+        grace_period: how long a body may take to end; defaults to a tenth of the session timeout.
         reconnect: how long a client may take to find a server that it can reach: an attempt at one
-            that it cannot, and the longest pause. Unless given, a quarter of the session timeout,
-            and another tenth of it or a second, whichever is shorter.
+            that it cannot, and the longest pause. Defaults to a quarter of the session timeout, and
+            another tenth of it or a second, whichever is shorter.
         release: how long the znode of a contender that has left may stay although its session
             lives, once nothing is broken and the servers have a leader; None if that is not asked.
         election: how long the servers may take to have a leader once nothing is broken.
-        harmless: how long a fault may last without costing a session or a hold; a third of the
-            session timeout unless given.
+        harmless: how long a fault may last without costing a session or a hold; defaults to a third
+            of the session timeout.
         harmless_to_holds: the same for holds alone, whose leases are shorter than sessions are at
             times; below 0 if any fault may cost one.
-        grace: what progress may take beyond what can be reckoned.
+        grace: how long progress may take beyond the computed time.
         slack: how much later than its limit a bounded call may end.
         places: how many may hold at once, in each line or in all of them.
         woken: how many waiters one departure may wake, where there is one place.
-        is_complete: whether the run has ended, so that whoever still waits was forgotten.
+        is_complete: whether the run has ended, so that a contender that still waits was forgotten.
     """
 
     session_timeout: float = 10.0
@@ -92,7 +92,7 @@ class Violation:
 
     Attributes:
         invariant: the name of what was violated, such as `I1`.
-        text: what happened, in words.
+        text: a description in words.
         at: when, in seconds on the history's clock.
     """
 
@@ -109,7 +109,7 @@ class Margin:
     """How long before the servers deleted its znode a loser had stopped.
 
     Attributes:
-        line: what it held.
+        line: the path that it held.
         contender: who.
         token: the token of the hold.
         why: how it learned of the loss: the `why` of its first `SteppedDown`; empty if unknown.

@@ -1,4 +1,4 @@
-"""Who holds, and whether it may: I1 to I4, and the registers that are written under a lock."""
+"""Holding, and the right to hold: I1 to I4, and the registers that are written under a lock."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def _fit(turn: Turn, others: list[Turn], places: int) -> bool:
 
 
 def _false_claims(turn: Turn, overtaker: Turn | None) -> list[Violation]:
-    """Each time that it said that it holds after it had been told, had left, or was overtaken."""
+    """Each claim to hold after a reported loss, a departure, or being overtaken."""
     limits = [(turn.closed_pos, "it had left")]
     if turn.stepped:
-        limits.append((turn.stepped[0][0], "it was told of the loss"))
+        limits.append((turn.stepped[0][0], "it was notified of the loss"))
     if overtaker is not None:
         limits.append((overtaker.entered_pos, f"{overtaker} had entered"))
     since, why = min(limits)
@@ -145,9 +145,10 @@ def fencing(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation
     """I3: tokens rise with the order of holds, and a resource that goes by them is right.
 
     With several places, holders may enter in another order than that of their tokens, so no two
-    must have the same. Where readers share that goes for them, among themselves. Where the servers
-    were heard, a token is the transaction that created the znode. Whoever enters after an operator
-    took his place away, and before he was told, has a token that others have overtaken.
+    must have the same. Where readers share that goes for them, among themselves. If the history has
+    the servers' events, a token is the transaction that created the znode. A contender that enters
+    after an operator deleted its znode, and before it was notified, has a token that others have
+    overtaken.
     """
     reading = Reading.of(events)
     wrong: list[Violation] = []
@@ -186,7 +187,7 @@ def _tokens(line: str, holds: list[Turn], places: int) -> list[Violation]:
 
 
 def _resources(reading: Reading, bounds: Bounds) -> list[Violation]:
-    """What a resource that keeps the greatest token did, against what it should have done."""
+    """The actions of a resource that keeps the greatest token, compared with the right ones."""
     wrong: list[Violation] = []
     greatest: dict[tuple[str, str], int] = {}
     for pos, act in reading.all(Acted):
@@ -211,11 +212,11 @@ def _resources(reading: Reading, bounds: Bounds) -> list[Violation]:
 
 
 def truthful_return(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
-    """I4: whoever enters was in front in some moment of its call, with a znode of its own session.
+    """I4: a contender that enters was in front during its call, with its session's znode.
 
-    Only where the servers were heard. In front: fewer than `places` znodes were there that are
-    older, of the same parent and ephemeral. Where the line is the znode itself, a claim for
-    instance, its brothers are other lines: that it was there is all.
+    Only if the history has the servers' events. In front: fewer than `places` znodes were there
+    that are older, of the same parent and ephemeral. If the queue is the znode itself, such as a
+    claim, its siblings are other queues: only its existence is checked.
     """
     reading = Reading.of(events)
     wrong: list[Violation] = []

@@ -108,9 +108,10 @@ def _unserved(line: str, reading: Reading) -> list[Violation]:
 def first_come_first_served(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
     """I10: holders enter in the order in which their znodes were created.
 
-    Where the servers were heard, in lines with one place. (Where there are more, those who are in
-    front may enter in any order; I4 says who is in front. Readers pass readers.) Whoever enters
-    after an operator took his place away, and before he was told, is none of them.
+    If the history has the servers' events, in queues with one place. (Where there are more, those
+    who are in front may enter in any order; I4 says who is in front. Readers pass readers.) A
+    contender that enters after an operator deleted its znode, and before it was notified, does not
+    count.
     """
     reading = Reading.of(events)
     wrong: list[Violation] = []
@@ -183,14 +184,14 @@ def _calls(reading: Reading) -> Iterable[tuple[Began, float | None]]:
 def no_false_alarm(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
     """I13: while no fault lasts longer than is `harmless`, no session and no hold is lost.
 
-    Holds may be more delicate than sessions (`harmless_to_holds`). What a program loses as it
-    closes its own client is no alarm.
+    Holds may be more delicate than sessions (`harmless_to_holds`). A loss because a program closes
+    its own client is no alarm.
 
     Faults with less than the time to recover between them count as one; so do times without a
     leader, and stops. A loss is excused by a longer fault that ended less than the bound of
     progress before it, and by a severe one (`FaultBegan`).
 
-    Only where faults were told of, or `Healed` says that there were none.
+    Only if the history has faults, or `Healed` says that there were none.
     """
     reading = Reading.of(events)
     losses = list(_losses(reading, bounds))
@@ -279,9 +280,9 @@ def _leaderless(reading: Reading) -> list[Stop]:
 def no_herd(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
     """I14: the departure of one wakes a bounded number of others, however many wait.
 
-    At most `woken` sessions that wait in the line, or one more than there are places, are told that
-    a znode was deleted. Only where `Notified` was reported. What is told of a path that was there
-    several times counts for the last one that was gone.
+    At most `woken` sessions that wait in the queue, or one more than there are places, are notified
+    that a znode was deleted. Only where `Notified` was reported. A notification of a path that
+    existed several times counts for the last deletion.
     """
     reading = Reading.of(events)
     told: dict[str, list[tuple[int, int]]] = {}
@@ -303,7 +304,8 @@ def no_herd(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation
                 if node.deleted_pos < pos < end and session_id != node.owner
             }
             if len(woken) > most:
-                # Who has left since, or watches without waiting, is none of the herd.
+                # Contenders that have left since, or watch without waiting, are not part of the
+                # herd.
                 woken &= {
                     other.owner
                     for other in nodes

@@ -1,7 +1,7 @@
 """A history, read once: turns, znodes and stops, as all the checks want to have them.
 
-Events are ordered by their *position* in the history. Many may bear the same time, in virtual time
-above all, and positions still tell which came first.
+Events are ordered by their *position* in the history. Many may have the same time, in virtual time
+above all; positions still show which came first.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """What one contender did between joining a line and being out of it.
+    """The acts of one contender between joining a queue and leaving it.
 
     Attributes:
         joined: None if that was not reported.
@@ -73,9 +73,9 @@ class Turn:
         closed: the `Left`, `Withdrew` or `Killed` that ended it; None while it goes on.
         over: when its hold counts as ended (see `_settle`); infinite while it lasts.
         stepped: each signal that the hold was lost.
-        looks: what it found when it asked whether it held.
+        looks: the answers when it asked whether it held.
         replaced: the first sign that its client had another session by then.
-        node: its znode, if the servers were heard on that.
+        node: its znode, if the servers reported it.
     """
 
     line: str
@@ -156,7 +156,7 @@ class Reading:
         by_line: the same, by line.
         nodes: all ephemeral znodes, in the order of their creation; by parent.
         parents: the path under which the znodes of a line are, where it is known.
-        strays: what was reported of holds that never began.
+        strays: reports about holds that never began.
         end: the time of the last event.
         healed: since when nothing is broken any more; None if something still is, or may be.
     """
@@ -214,7 +214,7 @@ class Reading:
         return self._holds[line]
 
     def latest_holder(self, line: str, pos: float) -> Turn | None:
-        """Who of a line had entered last before a position."""
+        """The contender of a queue that had entered last before a position."""
         holds = self.holds_in(line)
         index = bisect_left(holds, pos, key=lambda turn: turn.entered_pos)
         return holds[index - 1] if index else None
@@ -262,7 +262,7 @@ class Reading:
             self.parents.setdefault(event.line, event.path.rpartition("/")[0])
         else:
             turn.node = self._by_czxid.get(event.token)
-        # A campaign's term may have begun, and have been taken away, before it is told of here.
+        # A campaign's term may have begun and ended before it is reported here.
         before = self._revocations.get((event.line, event.contender))
         if before and turn.node and turn.node.created_pos < before[0]:
             self._revoke(turn, *before)
@@ -387,7 +387,7 @@ def _settle(turn: Turn) -> None:
 
     Most often that is when its body has ended, or its process. It is earlier if an operator took
     it away, which no holder can know in time; if its holder resigned; and for a body that does not
-    heed its cancellation: what counts there is when it was told, or found out for good.
+    heed its cancellation: there, the time counts at which it was notified, or found out for good.
     """
     ends = [(turn.closed_pos, turn.closed_at), (turn.revoked_pos, turn.revoked)]
     for pos, step in turn.stepped:

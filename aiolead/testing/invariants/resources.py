@@ -1,4 +1,4 @@
-"""What is left, what grows, what is logged, and what is called back: I15 to I19 but for I17."""
+"""Leftovers, growth, logged errors and callbacks: I15 to I19 but for I17."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .reading import Reading
 SERIOUS = frozenset({"ERROR", "CRITICAL"})
 
 UNNOTICED = ("was never awaited", "was never retrieved", "Unclosed", "unclosed")
-"""What the interpreter and event loops say, at any level, of what nobody took care of."""
+"""The messages of the interpreter and event loops, at any level, about unhandled results."""
 
 
 def nothing_left(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
@@ -28,7 +28,7 @@ def _of(what: str) -> str:
 
 
 def no_growth(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
-    """I16: what is counted over and over (`Counted`) does not grow.
+    """I16: repeated counts (`Counted`) do not grow.
 
     It has grown if the least of the second half is more than the most of the first. The first count
     is taken while things get going, and left out; fewer than four others say nothing.
@@ -65,14 +65,14 @@ def told_once(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violati
         last: dict[str, tuple[float, float]] = {}
         for turn in reading.holds_in(line):
             if len(turn.stepped) > 1:
-                text = f"{line}: {turn} was told {len(turn.stepped)} times of its loss"
+                text = f"{line}: {turn} was notified {len(turn.stepped)} times of its loss"
                 wrong.append(Violation("I19", text, turn.stepped[1][1].at))
             closed_pos, told_pos = last.get(turn.contender, (-1.0, -1.0))
             if turn.entered_pos < closed_pos:
                 text = f"{line}: {turn} entered before it had left its last hold"
                 wrong.append(Violation("I19", text, turn.hold.at))
             elif turn.entered_pos < told_pos:
-                text = f"{line}: {turn} entered before it was told that it had lost its last hold"
+                text = f"{line}: {turn} entered before it was notified of the loss of its last hold"
                 wrong.append(Violation("I19", text, turn.hold.at))
             last[turn.contender] = (turn.closed_pos, turn.stepped[0][0] if turn.stepped else -1.0)
     for stray in reading.strays:

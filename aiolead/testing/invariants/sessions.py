@@ -41,7 +41,9 @@ def no_zombie(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violati
         who = f"{turn.line}: {turn} of the session 0x{turn.hold.session_id:x}"
         told = turn.stepped[0][1].at if turn.stepped else turn.over - bounds.body
         if told > session.at + bounds.slack:
-            text = f"{who} was not told when its client had the session 0x{session.session_id:x}"
+            text = (
+                f"{who} was not notified when its client had the session 0x{session.session_id:x}"
+            )
             wrong.append(Violation("I5", text, session.at))
         for pos, look in turn.looks:
             if look.held and pos > since:
@@ -53,9 +55,9 @@ def no_zombie(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violati
 def exactly_once(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
     """I6: a turn leaves no znode behind, and has but one for itself.
 
-    What is there too much (a create was repeated, a delete forgotten) must be gone within the bound
-    of progress, counted from the end of the turn or of the faults, whichever is later. Only where
-    the servers were heard, and each contender has a client of its own in the line.
+    A surplus znode (a repeated create, a forgotten delete) must be gone within the bound of
+    progress, counted from the end of the turn or of the faults, whichever is later. Only if the
+    history has the servers' events, and each contender has its own client in the queue.
     """
     reading = Reading.of(events)
     if reading.healed is None:
@@ -74,7 +76,7 @@ def exactly_once(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Viol
 
 
 def leaves_nothing(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
-    """I12: whoever is cancelled, or ran out of time, ends soon and leaves no znode behind.
+    """I12: a call that is cancelled, or times out, ends soon and leaves no znode behind.
 
     A cancelled call that waits ends within `slack`, a cancelled body in its grace period. The
     znode is gone within the bound of progress, as for I6.
@@ -97,8 +99,8 @@ def released_in_time(events: Iterable[Event] | Reading, bounds: Bounds) -> list[
     """I21: a contender that has left does not block the queue until its session ends.
 
     The znode of a turn is gone within `release`, counted from the end of the turn, of the faults,
-    or from when the servers had their latest leader. Only where the servers were heard. A client
-    that was closed, or whose session or process has ended, can delete nothing.
+    or from when the servers had their latest leader. Only if the history has the servers' events. A
+    client that was closed, or whose session or process has ended, can delete nothing.
     """
     reading = Reading.of(events)
     if reading.healed is None or bounds.release is None:
@@ -158,8 +160,8 @@ def _cancelled_late(turn: Turn, reading: Reading, bounds: Bounds) -> Violation |
     if end - at - missed <= limit:
         return None
     if turn.entered is None:
-        # Who takes turn after turn (`Election.run`) may still be releasing the one before, for
-        # which it, too, waits for the servers to confirm it.
+        # A contender that takes turn after turn (`Election.run`) may still be releasing the
+        # previous one, and waits for the servers to confirm that, too.
         limit += max(0.0, _left_before(turn, reading) + bounds.session_timeout / 3 - at)
         if end - at - missed <= limit:
             return None
@@ -243,7 +245,7 @@ def _znodes(reading: Reading) -> Iterator[tuple[Turn, list[Node]]]:
 
 
 def session_continuity(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
-    """I7: a listener hears of another session only after it has heard that the old one expired."""
+    """I7: a listener is notified of another session only after the expiry of the old one."""
     wrong: list[Violation] = []
     last: dict[str, int] = {}
     expired: dict[str, int] = {}

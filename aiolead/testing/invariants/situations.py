@@ -1,6 +1,6 @@
 """How often rare situations were reached: proof that a run was worth something ("sometimes").
 
-A suite that never stops a holder, or never lets a session expire in line, proves nothing about
+A suite that never stops a holder, or never lets a session expire in the queue, proves nothing about
 that. So each situation has a name, and over many runs none of them may stay at zero.
 """
 
@@ -66,7 +66,7 @@ SITUATIONS = (
     "handed over while there was no leader",
     "handed over while something was broken",
     "joined while something was broken",
-    "ran out of time in line",
+    "timed out in the queue",
     "deposed holder refused",
     "leader changed while somebody held",
 )
@@ -77,7 +77,7 @@ REPORTED = (
     "create lost before it was applied",
     "delete applied, its answer lost",
     "watch event lost with the link",
-    "watches were being re-armed as the link broke",
+    "the connection broke while watches were re-armed",
     "link lost between the handshake and the first request",
     "handshake applied, its answer lost",
     "lagging server refused a client",
@@ -153,7 +153,7 @@ class _Tour:
     def withdrew(self, event: Withdrew) -> None:
         self._phase.pop((event.line, event.contender), None)
         if event.why == "timeout":
-            self.seen["ran out of time in line"] += 1
+            self.seen["timed out in the queue"] += 1
 
     def cancelled(self, event: Cancelled) -> None:
         if phase := self._phase.get((event.line, event.contender)):
@@ -255,7 +255,7 @@ def sometimes(events: Iterable[Event]) -> Counter[str]:
     """How often each situation was reached: those of `SITUATIONS`, and what was `Reached`.
 
     A contender is *acquiring* until its znode is there, *releasing* from the end of its body until
-    the znode is gone; both need to have been told by the servers and by its client (`NodeCreated`,
+    the znode is gone; both need events of the servers and of its client (`NodeCreated`,
     `NodeDeleted`, `Session`), or else it never comes to wait.
     """
     tour = _Tour()

@@ -3,7 +3,7 @@
     outcome = simulate(scenario, seed=17, backend="trio")
     outcome.check()
 
-`docs/how-to/simulation.md` tells how to put a program of one's own into it.
+`docs/how-to/simulation.md` shows how to run your own program in it.
 """
 
 from .faults import KINDS as KINDS

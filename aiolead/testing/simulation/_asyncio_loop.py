@@ -25,10 +25,10 @@ Ts = TypeVarTuple("Ts")
 
 
 class Handle:
-    """A callback that is ready, or a timer's; what asyncio's own class is, in fewer steps.
+    """A callback that is ready, or a timer's; as asyncio's own class, in fewer steps.
 
     Attributes:
-        callback: what to call; None once it has been cancelled.
+        callback: the callback; None once it has been cancelled.
         context: in which to call it: that of a task is known by it (see `parking`).
     """
 
@@ -90,7 +90,7 @@ class _Task(asyncio.Task[T]):
 class VirtualLoop(asyncio.BaseEventLoop):
     """Runs what is ready, in order; when nothing is, moves the timeline to what is due next.
 
-    Whatever would need a socket, a thread or a signal raises.
+    Methods that would need a socket, a thread or a signal raise.
 
     Attributes:
         ready: the handles that are to run. May be replaced by a deque that holds some back.
@@ -216,7 +216,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 self.ready.append(handle)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """What asyncio would only log ends the run: an exception that nobody has retrieved, say."""
+        """End the run for errors that asyncio only logs: an exception that nobody retrieved."""
         error = context.get("exception")
         if not isinstance(error, BaseException):
             error = SimulationError(str(context.get("message")))
@@ -285,7 +285,7 @@ def run(main: Callable[[], Awaitable[T]], timeline: Timeline) -> T:
 
     Raises:
         Whatever `main` raises.
-        SimulationError: the run did not end though it was told to.
+        SimulationError: the run did not end although it was asked to.
     """
     with _ordered_scopes():
         return anyio.run(

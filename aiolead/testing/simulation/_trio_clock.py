@@ -42,7 +42,7 @@ class VirtualClock(trio.abc.Clock):
             return 0.0
         timeline.advance(deadline)
         while not runner.runq:
-            # Whatever ran woke nobody, but may have changed a deadline.
+            # The tasks that ran woke nobody, but may have changed a deadline.
             deadline = runner.deadlines.next_deadline()
             if deadline <= timeline.now:
                 break
@@ -115,7 +115,7 @@ def run(main: Callable[[], Awaitable[T]], timeline: Timeline, seed: int) -> T:
 
     Raises:
         Whatever `main` raises.
-        SimulationError: the run did not end though it was told to.
+        SimulationError: the run did not end although it was asked to.
     """
     with seeded_scheduler(seed), no_idle_threads():
         try:

@@ -60,7 +60,7 @@ def replay(
     backend
         The event loop.
     faults
-        Only these faults of it, by their numbers, with commas; or "none". All unless given.
+        Only these faults of it, by their numbers, with commas; or "none". Default: all.
     absent
         Processes that are not started, by their names, with commas.
     digest

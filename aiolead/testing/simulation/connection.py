@@ -1,8 +1,8 @@
 """One connection: two ends, a flow of segments in each direction, and the rules of TCP.
 
-What one end sends arrives at the other in order. Closing an end says so to its peer after all that
-was sent; resetting it says so at once, once, and is lost where nothing arrives. Whatever arrives at
-an end that is closed is answered by a reset.
+Bytes arrive at the other end in order. Closing an end says so to its peer after all that
+was sent; resetting it says so at once, once, and is lost where nothing arrives. Bytes that arrive
+at a closed end are answered by a reset.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Endpoint(Protocol):
-    """What is told to one end of a connection; nothing after it has closed or reset it."""
+    """One end of a connection, as it is notified; nothing after it has closed or reset it."""
 
     def received(self, data: Any, /) -> None:
         """Bytes, cut anywhere, from a peer that sends bytes; else one object that it sent."""
@@ -39,7 +39,7 @@ Accept = Callable[["Wire", str], Endpoint | None]
 
 
 class Mark(enum.Enum):
-    """What is said between two ends besides data."""
+    """The signals between two ends besides data."""
 
     OPEN = enum.auto()
     OPENED = enum.auto()
@@ -121,7 +121,7 @@ class Flow:
             self._timer = self._timeline.at(queue[0].arrival, self._deliver)
 
     def put_reset(self) -> None:
-        """What has not arrived is dropped; the reset is sent once, whether it arrives or not."""
+        """Bytes in flight are dropped; the reset is sent once, whether it arrives or not."""
         if self.path.is_silent:
             self.clear()
         else:
@@ -203,7 +203,7 @@ class Flow:
 
 @final
 class Wire:
-    """What one end of a connection may do.
+    """The operations of one end of a connection.
 
     Attributes:
         host: of this end.
@@ -230,7 +230,7 @@ class Wire:
         return self._out.unsent
 
     def when_sent(self, do: Callable[[], object]) -> None:
-        """Has `do` called once, when something has arrived, or nothing will any more."""
+        """Call `do` once, when something has arrived, or nothing will any more."""
         self._out.when_sent = do
 
     def send(self, data: Any) -> None:
@@ -250,7 +250,7 @@ class Wire:
         self._leave()
 
     def reset(self) -> None:
-        """Breaks the connection; what was sent and has not arrived is lost."""
+        """Breaks the connection; bytes that were sent and have not arrived are lost."""
         if self.is_open:
             self._out.put_reset()
             self._leave()
@@ -346,7 +346,7 @@ class Connection:
             opened(None)
 
     def finish(self) -> None:
-        """Both ends are told, as by a box between them, that the other one sends no more."""
+        """Notify both ends, as a box between them would, that the other end sends no more."""
         self.client.end()
         self.server.end()
 

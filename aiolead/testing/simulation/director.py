@@ -19,7 +19,7 @@ class Director:
     """One for each run.
 
     Args:
-        world: to which it is done.
+        world: the fault's target.
         levers: how.
 
     Attributes:
@@ -67,7 +67,7 @@ class Director:
             return
         kind, history = KINDS[fault.kind], self._world.history
         self.done[fault.kind] += 1
-        # Each is told of by itself, though two of a kind may have the same target.
+        # Each is reported by itself, though two of a kind may have the same target.
         target = f"{fault.target or 'all'} #{fault.number}"
         history.fault_began(fault.kind, target, severe=kind.severe)
         undo = kind.act(self._levers, fault)

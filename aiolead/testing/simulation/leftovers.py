@@ -1,4 +1,4 @@
-"""What is still there at the end, when everybody has gone."""
+"""Leftovers at the end, when all processes have gone."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 
 async def look_for_leftovers(world: World) -> None:
-    """Waits until nothing is left, for as long as it may take, and tells the history of the rest.
+    """Wait until nothing is left, for as long as it may take; report the rest to the history.
 
-    What a client has closed is gone at once; what a killed process had, when its session ends.
+    Sockets that a client closed are gone at once; the znodes of a killed process go when its
+    session ends.
     """
     end = world.now + world.bounds().progress
     while any(_left(world).values()) and world.now < end:  # noqa: ASYNC110
@@ -31,7 +32,7 @@ def _left(world: World) -> dict[str, list[str]]:
         "connections": [
             f"{connection.client.host} to {connection.target}"
             for connection in world.network.connections()
-            # What a server still has of a connection whose end it was never told is no leftover.
+            # A server's side of a connection whose end it never learned is no leftover.
             if connection.client.is_open and not world.is_server(connection.client.host)
         ],
         "tasks": [f"of {process.name}" for process in world.alive()],

@@ -1,4 +1,4 @@
-"""What faults pull at. Whatever two of them hold down is well again only when both let go."""
+"""The controls that faults use. A part that two faults disturb recovers when both have ended."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Levers:
         return [self.sids[int(target[1:]) % len(self.sids)]]
 
     def server_of(self, process: Process) -> int | None:
-        """To which server a process is connected, last."""
+        """The last server that a process was connected to."""
         hosts = [c.server.host for c in self.network.connections() if c.client.host == process.host]
         return next((s.id for s in self._ensemble.servers if hosts and s.host == hosts[-1]), None)
 
@@ -95,7 +95,7 @@ class Levers:
 
     @property
     def leader(self) -> int | None:
-        """Who leads now; None if nobody does."""
+        """The current leader; None if nobody does."""
         leader = self._ensemble.leader()
         return None if leader is None else leader.id
 
@@ -173,7 +173,7 @@ class Levers:
         return self._press(("replies", sid), lambda: set_(seconds), lambda: set_(0.0))
 
     def apply_late(self, seconds: float) -> Undo:
-        """Has whoever leads apply late by so many seconds what was committed."""
+        """Delay the leader's application of committed entries by so many seconds."""
 
         def set_(delay: float) -> None:
             for server in self._ensemble.servers:

@@ -43,14 +43,14 @@ def run_virtual(
         seed: of the order in which trio runs tasks; asyncio's order is that of its queue.
         limit: how long it may take, in seconds of virtual time. A run that fails has some more, so
             that its tasks can wind up.
-        timeline: the one to drive; a new one unless given.
+        timeline: the one to drive; defaults to a new one.
 
     Raises:
         Deadlock: every task waits, and nothing is due.
         Livelock: something goes on and on without time moving.
         OutOfTime: the limit was reached.
         SimulationError: it attempted I/O or wanted a thread, or another run is under way.
-        Exception: what `main` or a callback of the timeline raised, as it is.
+        Exception: an exception of `main` or a callback of the timeline, unchanged.
     """
     timeline = timeline or Timeline()
     timeline.limit = timeline.now + limit
@@ -87,7 +87,7 @@ def _run(main: Callable[[], Awaitable[T]], backend: Backend, seed: int, timeline
 
 def _end(timeline: Timeline, scope: anyio.CancelScope) -> None:
     if timeline.parking is not None:
-        # Who is stopped cannot end.
+        # A stopped process cannot end.
         timeline.parking.resume_all()
     scope.cancel()
 
@@ -128,7 +128,7 @@ def _without_threads() -> Iterator[None]:
 def _without_collector() -> Iterator[None]:
     """When garbage is collected depends on what ran before, and shows through weak references.
 
-    What a run leaves behind is collected after it.
+    The garbage of a run is collected after it.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,8 +1,8 @@
 """A network of hosts, paths between them, and connections that behave as TCP's do.
 
-All of it is callbacks on a timeline. What is sent arrives later, in order, or never. A path that is
+All of it is callbacks on a timeline. Bytes arrive later, in order, or never. A path that is
 silent keeps what is on its way, as TCP keeps and repeats what nobody acknowledges; only a reset is
-sent once and is lost there. Whoever sends to an end that is no more is answered by a reset.
+sent once and is lost there. Bytes to a closed end are answered by a reset.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Network:
         Args:
             source: the host that opens it.
             target: where to, `host:port`.
-            endpoint: what is told about it.
+            endpoint: the notifications about it.
             opened: called with our wire once the connection stands, or with None if it is refused;
                 never, as long as nobody answers.
 
@@ -170,11 +170,11 @@ class Network:
         return list(self._connections)
 
     def listener(self, address: str) -> Accept | None:
-        """Who takes the connections to an address."""
+        """The listener of an address."""
         return self._listeners.get(address)
 
     def forget(self, connection: Connection) -> None:
-        """Nobody has an end of this connection any more."""
+        """Drop a connection that has no end in use."""
         self._connections.pop(connection, None)
 
 

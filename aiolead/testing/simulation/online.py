@@ -1,4 +1,4 @@
-"""A client of a simulated process that is told to the history."""
+"""A client of a simulated process that reports to the history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Online:
     """A client for as long as an `async with` lasts; made by `World.client`.
 
     Reports how long entering and leaving took, where both have limits, each state of the session,
-    and each departure that wakes somebody in a line (only who waits, not who looks on).
+    and each departure that wakes a contender in a queue (but not observers).
     """
 
     def __init__(self, world: World, process: Process, options: dict[str, object]) -> None:

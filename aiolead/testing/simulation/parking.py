@@ -1,9 +1,8 @@
 """Stopping the tasks of a process while time goes on, as SIGSTOP does.
 
 Every task knows its process by a context variable, which the tasks that it starts inherit. While a
-process is stopped, whatever of it could run is put aside as it comes to the loop's queue; when it
-goes on, it finds everything that has happened meanwhile: bytes wait in the buffers, and timers fire
-late.
+process is stopped, its callbacks are put aside as they come to the loop's queue; when it goes on,
+it finds everything that has happened meanwhile: bytes wait in the buffers, and timers fire late.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ class _Stop:
 
 
 class _Sieve(deque[Any]):
-    """The queue of a loop while some process is stopped: what is of such a one is put aside."""
+    """The queue of a loop while some process is stopped: its callbacks are put aside."""
 
     def __init__(self, items: deque[Any], stops: dict[object, _Stop]) -> None:
         super().__init__(items)

@@ -26,21 +26,21 @@ No real clock stands still while a program looks at it again and again, waiting 
 """
 
 Program = Callable[["Process"], Awaitable[object]]
-"""What a process runs."""
+"""The program of a process."""
 
 
 class Process:
     """A program that runs as tasks of its own.
 
     Attributes:
-        name: what it is called.
+        name: its name.
         host: its address.
         rng: random numbers of its own.
         is_alive: whether it has begun, and has neither ended nor been killed.
-        failure: what the program raised, if it did.
+        failure: the exception of the program, if any.
 
     Args:
-        name: what it is called; the names of a run differ, since what its processes draw at random
+        name: its name; the names of a run differ, since what its processes draw at random
             follows from them.
         host: its address, such as `10.0.1.1`.
         servers: the connect string of the ensemble, with literal addresses.
@@ -91,7 +91,7 @@ class Process:
     def start(self, program: Program) -> None:
         """Runs `program(process)`; once.
 
-        What it raises is kept as `failure`, and ends the run.
+        Its exception is kept as `failure`, and ends the run.
         """
         self.is_alive = True
         context = copy_context()
@@ -163,8 +163,8 @@ class Process:
         """A connection to the ensemble over the simulated network, by this process's clock.
 
         Args:
-            hosts: a connect string of literal addresses, such as `10.0.0.1:2181/app`; all servers
-                of the ensemble unless given.
+            hosts: a connect string of literal addresses, such as `10.0.0.1:2181/app`; defaults to
+                all servers of the ensemble.
             options: see `aiolead.connect`.
         """
         self._clients += 1

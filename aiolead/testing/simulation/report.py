@@ -1,4 +1,4 @@
-"""What a soak has shown, as a page with a picture."""
+"""The result of a soak, as a page with a picture."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def write_report(
 
     Args:
         directory: where to; created if it is missing.
-        total: what was found.
-        scenarios: what was run.
+        total: the findings.
+        scenarios: the scenarios.
         seeds: which seeds, by event loop.
         seconds: how long it took, in real time.
         workers: how many processes did it.
@@ -68,7 +68,7 @@ def write_report(
 
 
 def _commit() -> str:
-    """What was simulated, where the current directory is a checkout."""
+    """The simulated commit, if the current directory is a checkout."""
     command = ("git", "describe", "--always", "--dirty", "--abbrev=12")
     try:
         told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)

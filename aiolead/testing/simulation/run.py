@@ -25,7 +25,7 @@ from .timeline import SimulationError, Timeline
 from .world import World
 
 Scenario = Callable[[World], Awaitable[object]]
-"""What is simulated: starts programs in the world that it is handed."""
+"""A scenario: starts programs in the world that it gets."""
 
 TRIES = 200
 """How many runs shrinking may take."""
@@ -36,13 +36,13 @@ EXCERPT = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a schedule.
+    """The outcome of a schedule.
 
     Attributes:
-        scenario: what was run.
+        scenario: the schedule.
         schedule: with which faults.
         backend: on which event loop.
-        violations: what was wrong; empty if nothing was.
+        violations: the violations; empty if nothing was.
         seen: how often each rare situation was reached; see `invariants.SITUATIONS`.
         done: how often each kind of fault was done.
         margins: how long before the servers deleted its znode each holder that lost its tenure had
@@ -114,7 +114,7 @@ class Outcome:
         return best
 
     def tell(self) -> str:
-        """What was wrong, in what schedule, what happened before, and how to see it again."""
+        """The violations, their schedule, the events before them, and how to repeat the run."""
         lines = [str(violation) for violation in self.violations] or ["Nothing was wrong."]
         lines.append(self.schedule.tell())
         if self.violations:
@@ -133,15 +133,15 @@ def simulate(
     """Runs a scenario through one schedule.
 
     Args:
-        scenario: what is run: a coroutine function that is given a `World`.
+        scenario: the scenario: a coroutine function that gets a `World`.
         seed: of the schedule.
         schedule: the schedule itself, instead of a seed.
         backend: the event loop: `trio` or `asyncio`. (uvloop keeps its own time.)
-        faults: the numbers of the faults that are kept; all unless given.
+        faults: the numbers of the faults that are kept; defaults to all.
 
     Raises:
         ConfigurationError: neither or both of a seed and a schedule are given.
-        Exception: what a program has raised, if nothing of it was expected.
+        Exception: an unexpected exception of a program.
     """
     if (seed is None) == (schedule is None):
         raise ConfigurationError("simulate: needs either a seed or a schedule")
@@ -198,7 +198,7 @@ def explore(
     """Runs a scenario through many schedules, and adds up what became of them.
 
     Args:
-        scenario: what is run.
+        scenario: the scenario.
         seeds: of the schedules.
         backend: the event loop.
         on_outcome: called with each outcome.
@@ -223,7 +223,7 @@ class _Logs(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         world = self._world()
-        # Events are no complaints; the history tells by itself what they would tell it.
+        # Events are no complaints; the history has their events already.
         if world is not None and not hasattr(record, "aiolead_event"):
             world.history.logged(record.levelname, record.getMessage())
 
@@ -274,7 +274,7 @@ def _load_file(path: Path) -> object:
 
 
 def name_of(scenario: Scenario) -> str:
-    """What `load_scenario` takes for a scenario, from the current directory."""
+    """The name of a scenario for `load_scenario`, from the current directory."""
     source = inspect.getsourcefile(scenario)
     function = getattr(scenario, "__qualname__", repr(scenario))
     if source is None:
@@ -285,7 +285,7 @@ def name_of(scenario: Scenario) -> str:
 
 
 def names_in(history: History) -> list[str]:
-    """The programs that a history tells of."""
+    """The programs of a history."""
     found = (getattr(event, "contender", "") for event in history.events)
     return sorted({who.partition("/")[0].partition(".")[0] for who in found if who})
 

@@ -30,20 +30,20 @@ class Schedule:
     All times are in seconds.
 
     Attributes:
-        seed: what everything is derived from.
+        seed: the number that everything is derived from.
         voters: how many servers vote.
         observers: how many further servers do not.
         tick: the servers' `tickTime`.
         sync_limit: the servers' `syncLimit`, in ticks.
-        session_timeout: what clients ask for, and get.
+        session_timeout: as clients request it, and get it.
         grace_period: how long the bodies of tenures may take to stop.
-        tells_tick: whether clients are told the tick time.
+        tells_tick: whether clients know the tick time.
         latency: how long a packet takes between a client and a server, at least.
         peer_latency: how long one takes between two servers, at least.
         jitter: how much longer either may take, as a multiple of itself.
         process_rates: how fast the clocks of processes run; of real time's rate, in turns.
         server_rates: how fast those of servers run.
-        faults: what goes wrong, in the order of their numbers.
+        faults: the faults, in the order of their numbers.
         healing: when everything that still is wrong ends.
         absent: processes, by name, that are not started: fewer may fail in the same way.
     """
@@ -67,7 +67,7 @@ class Schedule:
 
     @classmethod
     def of(cls, seed: int) -> Self:
-        """What a seed means."""
+        """The schedule of a seed."""
         rng = derived(seed, "ensemble")
         timeout = rng.choice((2.0, 2.0, 2.0, 3.0, 4.0))
         healing = 1.0 + timeout * derived(seed, "healing").uniform(2.0, 3.2)
@@ -76,7 +76,7 @@ class Schedule:
         grace_periods = (0.0, 0.05, 0.1, 0.1, 0.25)
         if latency == timeout / 200:
             # A quarter, and round trips of up to a twelfth of the session timeout: with that, and
-            # a tick that is not told, there is no lease left to renew (docs/explanation/safety.md).
+            # an unknown tick time, there is no lease left to renew (docs/explanation/safety.md).
             grace_periods = (0.0, 0.05, 0.1, 0.1, 0.15)
         return cls(
             seed=seed,
@@ -186,9 +186,9 @@ class Schedule:
         clients = (
             f"  session timeout {self.session_timeout:g} s, grace period {self.grace_period:g} s, "
             + (
-                "the tick time is told to clients"
+                "clients know the tick time"
                 if self.tells_tick
-                else "the tick time is not told"
+                else "clients do not know the tick time"
             )
         )
         net = (
@@ -304,5 +304,5 @@ def draw_span(rng: Random) -> float:
 
 
 def draw_moment(rng: Random) -> str:
-    """What a fault waits for, once it is due: mostly for nothing."""
+    """The event that a fault waits for, once it is due: mostly none."""
     return rng.choices(("", "entered", "left", "joined"), (6, 3, 1, 1))[0]

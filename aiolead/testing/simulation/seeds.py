@@ -8,8 +8,8 @@ import random
 def derived(seed: int, name: str) -> random.Random:
     """The generator for one purpose.
 
-    What one purpose draws does not change what another one does, so that a fault can be left out of
-    a run without changing the rest of it.
+    The draws for one purpose do not change those for another, so that a fault can be left out of a
+    run without changing the rest of it.
 
     Args:
         seed: of the run.

@@ -71,7 +71,7 @@ def soak(
     """Does the work until it is done, the time is over, or SIGINT (Ctrl-C) or SIGTERM comes.
 
     Args:
-        work: what to do.
+        work: the job.
         workers: how many processes do it.
         minutes: after how many minutes of real time no more work is begun.
         progress: called after each job with it, what it has found, and the sum so far.
@@ -102,7 +102,7 @@ def soak(
                         running[pool.submit(run_job, job)] = job
                 done, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
             except KeyboardInterrupt:
-                # What is being worked on is finished: seconds.
+                # Time for schedules in progress to finish, in seconds.
                 over = True
                 for future in [future for future in running if future.cancel()]:
                     del running[future]

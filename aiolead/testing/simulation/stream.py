@@ -150,7 +150,7 @@ class SimulatedStream(ByteStream):
     def abort(self) -> None:
         """Ends the connection as the kernel does when the process is no more.
 
-        What was sent is still sent; what was received and not read makes it a reset.
+        Accepted bytes are still sent; unread bytes turn the close into a reset.
         """
         self._is_broken = True
         if self._wire is not None:

@@ -1,4 +1,4 @@
-"""What many outcomes add up to."""
+"""The sum of many outcomes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Failure:
     Attributes:
         schedule: the schedule, in its short form.
         backend: the event loop.
-        violations: what was wrong.
+        violations: the violations.
         replay: the command that does it again.
     """
 
@@ -39,7 +39,7 @@ class Tally:
         seen: how often each rare situation was reached.
         reached_in: in how many schedules it was.
         margins: of every holder that lost its tenure, in seconds; see `Outcome.margins`.
-        failures: what was found.
+        failures: the findings.
     """
 
     schedules: collections.Counter[str] = field(default_factory=collections.Counter)

@@ -67,7 +67,7 @@ class Timeline:
 
     Attributes:
         now: seconds since the start of the run.
-        failure: what went wrong first, if anything did: it is what the run raises.
+        failure: the first error, if any: the run raises it.
         steps: callbacks and task steps since time moved last.
     """
 
@@ -86,12 +86,12 @@ class Timeline:
         self._cancelled = 0
 
     def at(self, when: float, do: Callable[[], object]) -> Timer:
-        """Has `do` called at an instant; those of one instant run in the order of these calls.
+        """Call `do` at an instant; those of one instant run in the order of these calls.
 
         Args:
-            when: seconds since the start; what lies in the past is due now, yet never within this
+            when: seconds since the start; an instant in the past is due now, yet never within this
                 call.
-            do: what to call: synchronous. What it raises ends the run.
+            do: the callback: synchronous. Its exception ends the run.
         """
         if not when > self.now:
             when = self.now
@@ -100,7 +100,7 @@ class Timeline:
         return timer
 
     def after(self, delay: float, do: Callable[[], object]) -> Timer:
-        """Has `do` called in `delay` seconds; see `at`."""
+        """Call `do` in `delay` seconds; see `at`."""
         return self.at(self.now + delay, do)
 
     def fail(self, error: BaseException) -> None:
@@ -122,7 +122,7 @@ class Timeline:
 
         Raises:
             SimulationError: there is no such instant, or it is beyond the limit, and the run has
-                not ended though it was told to.
+                not ended although it was asked to.
         """
         heap = self._heap
         while heap and heap[0][2]._do is None:
@@ -176,7 +176,7 @@ class Timeline:
         else:
             error = OutOfTime(f"not over after {self.limit:g} s of virtual time")
         if self.failure is not None:
-            # It was told to end, and it does not.
+            # It was asked to end, and does not.
             raise error from self.failure
         self.limit += GRACE
         self.fail(error)

@@ -1,4 +1,4 @@
-"""Tenures that are told to a history."""
+"""Tenures that report to a history."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Turn(Generic[T]):
 
     Args:
         history: where to.
-        line: what the invariants call that which is contended for.
-        contender: who contends: the process's name, or that and what follows a slash.
-        context: what `acquire`, `try_acquire` or `leadership` gave.
+        line: the name of the contended resource in the invariants.
+        contender: the contender: the process's name, or that and a slash with more.
+        context: the context of `acquire`, `try_acquire` or `leadership`.
         timeout: the limit that it was given, in seconds.
         chroot: of the client.
         stubborn: whether the body goes on although it was cancelled; see `history.Entered`.

@@ -1,4 +1,4 @@
-"""What is true of the ensemble, told to the history."""
+"""Facts about the ensemble, reported to the history."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Witness:
     """Takes the ensemble's facts; see `ensemble.facts`.
 
     Args:
-        history: where they are told.
+        history: the receiver of the facts.
     """
 
     def __init__(self, history: History) -> None:
@@ -70,7 +70,7 @@ class Witness:
 
 
 def _omitted(*, op: OpCode, is_applied: bool, is_swallowed: bool, **_: object) -> str:
-    """What befell a request that is not answered, as `invariants.REPORTED` has it."""
+    """The fault of an unanswered request, by its name in `invariants.REPORTED`."""
     what = "swallowed" if is_swallowed else "skipped"
     if op not in WRITES:
         return f"read {what}"

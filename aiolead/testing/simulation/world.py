@@ -48,20 +48,20 @@ class _Offer:
 
 
 class World:
-    """What a scenario is handed.
+    """The world that a scenario gets.
 
     Attributes:
-        schedule: what the seed means.
+        schedule: the schedule of the seed.
         timeline: virtual time.
-        history: what programs report to, and what the invariants are checked on.
+        history: the history that programs report to, and on which the invariants are checked.
         network: hosts and the paths between them.
         ensemble: the servers.
         names: those of all programs, in the order in which they were started.
         places: how many may hold at once, by line, where it is more than one.
         harmless_to_holds: see `invariants.Bounds`.
-        witness: what is true of the servers.
+        witness: the facts about the servers.
         sessions: the session of each process that has one, by its name.
-        violations: what scenarios have found wrong by themselves.
+        violations: the violations that scenarios report themselves.
     """
 
     def __init__(self, schedule: Schedule, timeline: Timeline, tasks: TaskGroup) -> None:
@@ -70,8 +70,8 @@ class World:
         self.network: Network = Network(timeline, schedule.seed)
         self.names: list[str] = []
         self.places: dict[str, int] = {}
-        # A lease may be as short as an eighth of the session timeout when a hold begins. To
-        # reconnect and renew it takes three round trips.
+        # A lease may be as short as an eighth of the session timeout when a hold begins.
+        # Reconnecting and renewing takes three round trips.
         slowest = schedule.latency * (1.0 + schedule.jitter)
         is_fast = 6 * slowest < schedule.session_timeout / 20
         self.harmless_to_holds: float = 0.0 if is_fast else -1.0
@@ -83,7 +83,7 @@ class World:
         self._all: dict[str, Process] = {}
         self._offers: dict[Process, list[_Offer]] = {}
         self._closing: dict[Process, anyio.Event] = {}
-        # Who has joined a line, of each process: several of its tasks may have.
+        # The contenders that have joined a queue, by process: several of its tasks may have.
         self._turns: dict[tuple[str, str], dict[str, None]] = {}
         self._waiters: dict[str, None] = {}
         self._holders: dict[str, None] = {}
@@ -134,9 +134,9 @@ class World:
         It does not if the schedule was shrunk to one that lacks this process.
 
         Args:
-            name: what the process is called, in the history too; without a slash or a dot. The one
+            name: the name of the process, in the history too; without a slash or a dot. The one
                 that takes its place after it was killed is called `name.2`, and so on.
-            program: a coroutine function; what it raises ends the run as a violation.
+            program: a coroutine function; its exception ends the run as a violation.
         """
         if name in self._programs or not name or "/" in name or "." in name:
             raise ValueError(f"name: must be new, without a slash or a dot, not {name!r}")
@@ -148,10 +148,10 @@ class World:
         return True
 
     def client(self, process: Process, **options: Any) -> Online:
-        """A client, as `async with`, that is told to the history.
+        """A client, as `async with`, that reports to the history.
 
         Args:
-            process: whose it is.
+            process: its process.
             options: for `aiolead.connect`, beside those that follow from the schedule.
         """
         schedule = self.schedule
@@ -170,8 +170,8 @@ class World:
         """Offers the body of a `with` to the faults that cancel tasks.
 
         Args:
-            process: whose task it is.
-            line: what is contended for in the body.
+            process: the process of the task.
+            line: the tenure that the body contends for.
             contender: as which.
         """
         offer = _Offer(line, contender)
@@ -233,7 +233,7 @@ class World:
             self.history.killed(process.name)
 
     def restart(self, process: Process) -> None:
-        """Starts a killed process's program anew, unless that has been done."""
+        """Restart a killed process's program, unless that has been done."""
         name, _, number = process.name.partition(".")
         if self._processes.get(name) is process and not process.is_alive:
             self._start(name, f"{name}.{int(number or 1) + 1}")
@@ -310,7 +310,7 @@ class World:
         """From the start of the servers to the look at what is left.
 
         Raises:
-            Exception: what a program or the scenario raised.
+            Exception: the exceptions of programs or the scenario.
         """
         levers = self._levers
         for one in levers.hosts:
@@ -325,7 +325,7 @@ class World:
         with anyio.move_on_after(self.bounds().progress + 2 * self.schedule.session_timeout):
             for process in list(self._processes.values()):
                 await process.wait()
-        # Who is not done by now is a violation; kill it, to see what else there is.
+        # A process that is not done by now is a violation; kill it, to see what else there is.
         for process in self.alive():
             self.violation("I9", f"{process.name} is not done long after everything has healed")
             self.kill(process)

@@ -97,7 +97,7 @@ def test_and_before_its_holder_enters_again(tale: HistoryBuilder) -> None:
     tale.at(5).left(L, "a", 2)
     (wrong,) = tale.wrong()
     assert wrong.text == (
-        "/l: a (token 2) entered before it was told that it had lost its last hold"
+        "/l: a (token 2) entered before it was notified of the loss of its last hold"
     )
 
 
@@ -185,7 +185,6 @@ def test_those_are_all_situations_of_a_phase() -> None:
         "joined while something was broken",
         "leader changed while somebody held",
         "line moved while a waiter had no link",
-        "ran out of time in line",
         "resigned",
         "stepped down as the client was closed",
         "stepped down as the connection was lost",
@@ -193,6 +192,7 @@ def test_those_are_all_situations_of_a_phase() -> None:
         "stepped down as the session expired",
         "stepped down as the znode was deleted",
         "stepped down by the clock",
+        "timed out in the queue",
     ]
     assert len(set(SITUATIONS)) == len(SITUATIONS)
 
@@ -272,7 +272,7 @@ def test_faults_and_leaders(tale: HistoryBuilder) -> None:
         "joined while something was broken": 1,
         "handed over while something was broken": 1,
         "leader changed while somebody held": 1,
-        "ran out of time in line": 1,
+        "timed out in the queue": 1,
         "handed over while there was no leader": 1,
         "deposed holder refused": 2,
         "something": 1,

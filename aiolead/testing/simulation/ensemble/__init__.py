@@ -2,8 +2,8 @@
 
 A `Server` has a disk (`replica`, `log`) and, while it runs, a process (`life`), clients (`clients`,
 `pipeline`), a part in elections (`looking`) and a role: `following` or `leading`, the latter with
-its `learners` and its `broadcast`. What servers say to each other is in `messages`; what is true of
-them all together is told through `facts`.
+its `learners` and its `broadcast`. The messages between servers are in `messages`; facts about the
+ensemble as a whole are reported through `facts`.
 """
 
 from .facts import OnFact

@@ -1,4 +1,4 @@
-"""A leader's order of things: what is proposed and who has it, and which session ends."""
+"""A leader's order of events: proposals and their acknowledgements, and the ends of sessions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _Outstanding:
-    """A proposal, and who has it on disk: one bit for each server."""
+    """A proposal, and the servers that have it on disk: one bit for each server."""
 
     __slots__ = ("acks", "entry")
 
@@ -65,18 +65,18 @@ class Broadcast:
         self._expiry_ms = 0
         self._is_over = False
         for session_id, timeout_ms in server.replica.sessions.items():
-            # With its full timeout, whenever it was heard of last.
+            # With its full timeout, regardless of its last sign of life.
             self.sessions.track(session_id, timeout_ms, self._now_ms())
         self._watch_expiry()
         self._reaping = self._life.after(server.settings.container_interval, self._reap)
 
     def stop(self) -> None:
-        """The leader gives up. What it has not applied by now it learns from the next one."""
+        """The leader gives up. It gets entries not yet applied here from the next leader."""
         self._is_over = True
         if self._expiry is not None:
             self._expiry.cancel()
         self._reaping.cancel()
-        # What the disk, or a learner, says of them from now on comes too late.
+        # Reports about them, from the disk or a learner, come too late from now on.
         self._outstanding.clear()
 
     # --- proposals -----------------------------------------------------------------------------
@@ -85,7 +85,7 @@ class Broadcast:
         """Gives a request its place in the order: ZooKeeper's `PrepRequestProcessor`.
 
         Args:
-            request: what a client asks for.
+            request: the client's request.
             owner: by whom it came: a learner, or the leader itself.
         """
         op = request.op
@@ -102,7 +102,7 @@ class Broadcast:
             if refusal is None:
                 write = write_of(op, Reader(request.body), self._features) or nothing
             else:
-                # The client that is refused for having moved is not answered, but cut off.
+                # A client that is refused because it has moved gets no answer, but is disconnected.
                 whole = op if not isinstance(refusal, SessionElsewhere) else OpCode.CHECK
                 write = refused(whole, Reader(request.body), refusal)
         self._propose(op, write, request)
@@ -112,7 +112,7 @@ class Broadcast:
         self._propose(op, write, Request(0, 0, session_id, op, b""))
 
     def expire(self, session_id: int) -> None:
-        """Ends a session as if nothing had been heard of it."""
+        """End a session as if its client had been silent."""
         self._end(session_id, "expired")
         self.order(OpCode.CLOSE_SESSION, Transaction.end_session, session_id)
 
@@ -155,7 +155,7 @@ class Broadcast:
             self._commit(first.entry)
 
     def forward(self, learner: Learner, after: int) -> None:
-        """Tells a learner that synchronises of what is in flight."""
+        """Send proposals in flight to a learner that synchronises."""
         if learner.is_voter:
             for zxid, one in self._outstanding.items():
                 if zxid > after:
@@ -206,7 +206,7 @@ class Broadcast:
     # --- sessions ------------------------------------------------------------------------------
 
     def touch(self, session_id: int, timeout_ms: int) -> bool:
-        """A session was heard of; False if it is over."""
+        """A session showed a sign of life; False if it is over."""
         return self.sessions.touch(session_id, timeout_ms, self._now_ms())
 
     def revalidate(self, session_id: int, timeout_ms: int, owner: object) -> bool:
@@ -230,9 +230,9 @@ class Broadcast:
         )
 
     def _watch_expiry(self) -> None:
-        """Sees to it that a timer is armed for the next end of a session.
+        """Arm a timer for the next end of a session, unless one is armed.
 
-        A timer that comes too early, since the session was heard of, arms the next one.
+        A timer that fires too early, because the session is still alive, arms the next one.
         """
         due = self.sessions.next_expiry_ms()
         if due is None or (self._expiry is not None and self._expiry_ms <= due):

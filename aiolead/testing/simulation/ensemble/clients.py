@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class Office(Protocol):
-    """What a server's role does about its clients' sessions."""
+    """How a server's role treats its clients' sessions."""
 
     pipeline: Pipeline
 
     def touch(self, session_id: int, timeout_ms: int) -> bool:
-        """The session was heard of; False if it is over."""
+        """The session showed a sign of life; False if it is over."""
         ...
 
     def revalidate(self, session_id: int, timeout_ms: int) -> None:
@@ -42,10 +42,10 @@ class ClientLink:
     """The server's end of a connection to a client, as an endpoint of the network.
 
     Attributes:
-        greeting: of a handshake that is not decided yet; what comes in until then is `held`.
+        greeting: of a handshake that is not decided yet; requests until then are `held`.
         is_ready: whether the handshake is done.
         busy_until: when the last reply leaves that was delayed, in seconds of the timeline.
-        omission: whose request came over this connection, the last one.
+        omission: the session of the latest request over this connection.
     """
 
     def __init__(self, clients: Clients, wire: Wire, connection: Connection) -> None:
@@ -279,7 +279,7 @@ class Clients:
         delay = server.reply_delay
         now = server.timeline.now
         if (delay or link.busy_until > now) and closing is not Closing.NOW:
-            # What was delayed is not overtaken.
+            # Delayed messages are not overtaken.
             link.busy_until = max(now + delay, link.busy_until)
             server.timeline.at(link.busy_until, lambda: self._send_now(link, data, closing))
         else:

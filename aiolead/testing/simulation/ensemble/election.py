@@ -1,7 +1,7 @@
 """Fast leader election: how the servers of an ensemble agree on one of them.
 
-A kernel without I/O and without a clock. One `Election` belongs to one server; whoever drives it
-passes in what happens and carries out what comes back:
+A kernel without I/O and without a clock. One `Election` belongs to one server; its owner passes in
+events and carries out the results:
 
     election = Election(server=2, voters={1, 2, 3})
     letters = election.look(now, epoch=4, zxid=0x400000007)    # the server has no leader
@@ -19,21 +19,21 @@ passes in what happens and carries out what comes back:
 * When the server has lost its leader, or the leader its majority, call `look` again, with the epoch
   and the zxid that the server has by then. It may be called at any time.
 * A server that is killed loses its election: make a new one, with the same arguments.
-* When a connection to a server is made anew, send it `election.last_sent(server)`, if there is one:
-  that is how ZooKeeper makes up for what the old connection lost. Without it the notification that
-  is repeated after a while has to do, up to a minute later.
+* When a connection to a server is made again, send `election.last_sent(server)`, if there is one:
+  this is how ZooKeeper replaces the letters that the old connection lost. Without it, the server
+  gets the next repeated notification, up to a minute later.
 
 The rules are those of ZooKeeper's `FastLeaderElection`. A vote names a server and how much it
-knows: (epoch, zxid, server id), of which the greatest wins. Servers tell each other their votes,
-and take over a better one as they hear of it. A vote counts in its round only. Whoever sees a
+knows: (epoch, zxid, server id), of which the greatest wins. Servers send each other their votes,
+and adopt a better one when they receive it. A vote counts in its round only. A server that sees a
 majority for its own vote waits for a moment, in case a better vote is under way, and acts on it.
 
 That two servers never *believe* at the same time that they lead is not among the promises: a vote
-that comes too late leaves one server with another leader than the rest. What is promised is that a
-leader knows at least as much as each of a majority did when that voted. That only one can lead is
+that comes too late leaves one server with another leader than the rest. The promise is that a
+leader knows at least as much as each of a majority did when it voted. That only one can lead is
 decided after the election, when a majority accepts the new epoch from it and from nobody else.
 
-What is left out: weights and groups of servers, and members that change while the ensemble runs.
+Not modelled: weights and groups of servers, and members that change while the ensemble runs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ LAST_REPEAT = 60.0
 
 
 class Role(Enum):
-    """What a server does: seeks a leader, or has one."""
+    """The state of a server: it seeks a leader, or has one."""
 
     LOOKING = "looking"
     FOLLOWING = "following"
@@ -81,17 +81,17 @@ class Vote:
 
 
 NO_VOTE = Vote(-1, -1, -1)
-"""What a server proposes that has no vote. It loses against every other."""
+"""The vote of a server that has none. It loses against every other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What one server tells another.
+    """A message of one server to another.
 
     Attributes:
         vote: its vote; of a server that is not LOOKING, the one that was decided.
         round: the round to which the vote belongs.
-        role: what the sender is doing.
+        role: the role of the sender.
     """
 
     vote: Vote
@@ -124,7 +124,7 @@ class Election:
 
     Attributes:
         server: this server's id.
-        role: what this server is doing. LOOKING from the start, but nothing happens before `look`.
+        role: the role of this server. LOOKING from the start, but nothing happens before `look`.
         round: the logical clock. It counts elections since the server started.
         vote: while LOOKING the leader that is proposed, afterwards the one that was decided.
         deadline: when to call `time_passed`; None while nothing is waited for.
@@ -154,7 +154,7 @@ class Election:
         self._decided: Vote | None = None
         self._repeat = first_repeat
         self._is_finalizing = False
-        # What was said in this round, and what was said, in any, by servers that have a leader.
+        # The votes of this round, and those of servers that have a leader, of any round.
         self._cast: dict[int, Notification] = {}
         self._settled: dict[int, Notification] = {}
         self._last_sent: dict[int, Notification] = {}
@@ -200,7 +200,7 @@ class Election:
         Args:
             now: in seconds.
             sender: the server that it is from.
-            notification: what it says.
+            notification: its content.
 
         Returns:
             What to send.
@@ -270,7 +270,7 @@ class Election:
     # What comes in ------------------------------------------------------------------------------
 
     def _answer_observer(self, sender: int, notification: Notification) -> list[Letter]:
-        """Tells a server without a vote who was elected last, even while a new leader is sought."""
+        """Send a server without a vote the last result, even while a new leader is sought."""
         if notification.role is not Role.LOOKING or self.server not in self._voters:
             return []
         vote = self._own if self._decided is None else self._decided
@@ -305,7 +305,7 @@ class Election:
     def _is_backed(self, claim: Notification, heard: Mapping[int, Notification]) -> bool:
         leader = claim.vote.leader
         if leader == self.server:
-            # Only whoever was in that very round may find out from others that it leads.
+            # Only a server of that very round may learn from others that it leads.
             if claim.round != self.round:
                 return False
         elif leader not in heard or heard[leader].role is not Role.LEADING:
@@ -352,8 +352,8 @@ class Election:
 def _agree(one: Notification, other: Notification) -> bool:
     """Whether two notifications are for the same leader.
 
-    Those who have a leader may have elected it in different rounds, and may remember another zxid
-    of it; but each epoch has one leader only.
+    Servers that have a leader may have elected it in different rounds, and may remember another
+    zxid of it; but each epoch has one leader only.
     """
     if one.role is Role.LOOKING or other.role is Role.LOOKING:
         return one.vote == other.vote and one.round == other.round

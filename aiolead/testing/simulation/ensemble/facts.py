@@ -1,4 +1,4 @@
-"""What is true of the ensemble as a whole, whatever its clients have heard of it so far."""
+"""Facts about the ensemble as a whole, regardless of what its clients have seen so far."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .log import Entry
 
 
 class OnFact(Protocol):
-    """Is told the truth, as it happens.
+    """Receives the facts, as they happen.
 
     The kinds, with their details, which are passed by name:
 
@@ -33,7 +33,7 @@ class OnFact(Protocol):
     * `server`: `server`, `state`: `down`, `looking`, `leading`, `following`, `observing`, `frozen`
       or `thawed`. A role begins when clients are served in it.
 
-    What is written counts from the instant at which a quorum has it on disk and its leader knows.
+    A write counts from the instant at which a quorum has it on disk and its leader knows.
     """
 
     def __call__(self, kind: str, *, at: float, **details: Any) -> None:
@@ -42,11 +42,11 @@ class OnFact(Protocol):
 
 
 class Truth:
-    """Tells each change once, when the first of the servers applies it.
+    """Reports each change once, when the first of the servers applies it.
 
     Attributes:
-        zxid: of the last change that was told.
-        on_fact: who is told; None if nobody cares.
+        zxid: of the last change that was reported.
+        on_fact: the receiver; None if nobody cares.
         znodes: czxid and owner of every znode that there is, by path.
     """
 

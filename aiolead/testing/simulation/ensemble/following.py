@@ -1,8 +1,8 @@
 """FOLLOWING and OBSERVING: ZooKeeper's `Follower`, `Observer` and what they share.
 
 A learner promises itself to its leader's epoch, is brought to the leader's state, and serves
-clients once a quorum was. While nothing comes from the leader it goes on: it answers reads and
-pings, and writes down who was heard of, until the leader was silent for too long.
+clients once a quorum was. Without messages from the leader it goes on: it answers reads and pings,
+and records the sessions that are alive, until the leader was silent for too long.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Following:
         limit = server.settings.init_limit * server.settings.tick
         self._silence = Silence(server.life, limit, server.look)
         self._epoch = self._synced = 0
-        # What came between the synchronisation and its end: proposals, and the newest commit.
+        # Messages between the synchronisation and its end: proposals, and the newest commit.
         self._waiting: list[Message] = []
         self._touched: dict[int, int] = {}
 
@@ -166,7 +166,7 @@ class Following:
         self._link.send(EpochAck(counts, self._replica.zxid))
 
     def _synchronise(self, sync: Sync) -> None:
-        """Takes over the leader's state. What is new in it is applied when a quorum has it."""
+        """Takes over the leader's state. New entries are applied when a quorum has them."""
         replica = self._replica
         if sync.kind is SyncKind.SNAP and sync.snapshot is not None:
             replica.restore(sync.snapshot)

@@ -69,7 +69,7 @@ class Leading:
         self._learners: list[Learner] = []
         self._unidentified: dict[Link, None] = {}
         """Connections that have not said whose they are."""
-        # Who has joined, promised, and synchronised: bits, one for each voter.
+        # The voters that have joined, promised, and synchronised: one bit for each.
         me = 1 << server.id
         self._joined, self._promised, self._synced = me, me, me
         self._has_epoch = self._has_promises = False
@@ -246,7 +246,7 @@ class Leading:
         """Sends what a learner lacks, or has it drop what nobody else has."""
         replica, log = self._replica, self._replica.log
         if self.broadcast is None:
-            # What this leader has in its log counts as committed, as soon as a quorum has it, too.
+            # The entries of this leader's log count as committed as soon as a quorum has them, too.
             committed, last_processed = log.last, replica.zxid
         else:
             self.broadcast.catch_up()
@@ -326,7 +326,7 @@ class Leading:
         self._timer = self._server.life.after(limit, self._server.look)
 
     def _half_tick(self) -> None:
-        """Twice a tick: who is still there, and what have they heard of the sessions?"""
+        """Twice a tick: which learners are still there, and which sessions are alive?"""
         server = self._server
         self._timer = server.life.after(server.settings.tick / 2, self._half_tick)
         if not self._skips_tick:

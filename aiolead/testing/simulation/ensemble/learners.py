@@ -15,7 +15,7 @@ class Stage(enum.IntEnum):
     JOINED = 0
     """It has said who it is, and waits for the epoch."""
     INVITED = 1
-    """It was told the epoch."""
+    """It was sent the epoch."""
     PROMISED = 2
     """It has accepted the epoch, and waits until a quorum has."""
     SYNCING = 3
@@ -30,10 +30,10 @@ class Learner:
     """One connection from a learner. A learner that comes back gets a new one.
 
     Args:
-        join: what it has said.
+        join: its last message.
         link: the connection.
         is_voter: whether its acknowledgements count.
-        silence: runs out when nothing was heard of it for too long.
+        silence: runs out when it was silent for too long.
         deadline: the tick up to which it counts as alive.
 
     Attributes:
@@ -52,7 +52,7 @@ class Learner:
         self.stage = Stage.JOINED
         self.zxid = 0
         self.is_over: bool = False
-        # Of the proposals that it owes an acknowledgement: the oldest, and the newest after it.
+        # Of the proposals that it has yet to acknowledge: the oldest, and the newest after it.
         self._owed: tuple[int, float] | None = None
         self._owed_next: tuple[int, float] | None = None
 

@@ -12,16 +12,16 @@ from ..timeline import Timeline, Timer
 
 
 class Urgency(enum.IntEnum):
-    """What may overtake what when a stopped process goes on and all of it is due at once."""
+    """The order of events that are all due at once when a stopped process goes on."""
 
     TIMER = 0
     BYTES = 1
     SILENCE = 2
-    """Whoever waits for bytes looks at what has come before it gives up."""
+    """A waiter for bytes looks at those that have arrived before it gives up."""
 
 
 class Socket(Protocol):
-    """What a process has open and the system closes when it dies."""
+    """A resource that a process has open and the system closes when it dies."""
 
     def reset(self) -> None: ...
 
@@ -32,12 +32,12 @@ class Life:
     Args:
         timeline: where the time comes from.
         rate: how fast this process's clock runs, of real time's rate.
-        phase: what the clock shows when time begins, in seconds.
+        phase: the time on the clock at the beginning, in seconds.
 
     Attributes:
         is_over: whether the process was killed.
         is_stopped: whether it is stopped, as by SIGSTOP.
-        unsent: what has something to be sent; where it is not empty after something was done,
+        unsent: the objects with something to send; where it is not empty after something was done,
             `settle` is called.
         settle: sends it.
     """
@@ -89,7 +89,7 @@ class Life:
         self._sockets.pop(socket, None)
 
     def stop(self) -> None:
-        """Nothing of the process runs until `go_on`; what comes in waits."""
+        """Nothing of the process runs until `go_on`; incoming messages wait."""
         self.is_stopped = True
 
     def go_on(self, rng: random.Random) -> None:
@@ -149,7 +149,7 @@ class LifeTimer:
 
 
 class Silence:
-    """Calls back when nothing was heard for a time, as a socket's read time-out does.
+    """Calls back after a time of silence, as a socket's read timeout does.
 
     A sign of life costs no timer: the one that is armed looks how long ago the last one was.
     """

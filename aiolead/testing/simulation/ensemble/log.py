@@ -17,11 +17,11 @@ class Entry:
 
     Attributes:
         zxid: its place in the order: the epoch in the upper 32 bits, a counter in the lower ones.
-        op: what was asked for.
-        write: what it does to a tree.
+        op: the request.
+        write: its effect on a tree.
         time_ms: when the leader took it up, in milliseconds since 1970.
-        session_id: whose request it was; of a session that is ended, its id.
-        identities: what its author had shown to be.
+        session_id: the session of the request; of a session that is ended, its id.
+        identities: the identities that its author had proved.
         server: the server that its author is connected to; 0 if it is the ensemble's own.
         ticket: by which that server knows the request.
         timeout_ms: of the session, where one is created.

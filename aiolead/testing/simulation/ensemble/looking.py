@@ -87,7 +87,7 @@ class Electoral:
     def _repeat_to(self, peer: int) -> None:
         """Says what was said last to a peer again, which has opened a connection.
 
-        It may have been lost; and a server that hears something often enough repeats nothing by
+        It may have been lost; and a server that receives messages often enough repeats nothing by
         itself. ZooKeeper's connections carry both ways, and begin with that.
         """
         self._renew(peer)
@@ -98,8 +98,9 @@ class Electoral:
     def _renew(self, peer: int) -> None:
         """Has the next letter take a new connection.
 
-        The old one may be dead, or stay half open, without anybody knowing. So whoever repeats a
-        letter does not use it again, nor does whoever hears from a peer by a new connection.
+        The old one may be dead, or stay half open, without anybody knowing. So a server that
+        repeats a letter does not use it again, nor does one that a peer contacts by a new
+        connection.
         """
         link = self._links.get(peer)
         if link is not None and self._life.clock() - self._made[peer] > self._least_age:

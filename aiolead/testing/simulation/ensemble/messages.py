@@ -1,4 +1,4 @@
-"""What servers tell each other. Messages are values: nobody changes one that was sent."""
+"""The messages between servers. Messages are values: nobody changes one that was sent."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """What a client asks for, as the servers hand it on.
+    """A client's request, as the servers forward it.
 
     Attributes:
         server: the server that the client is connected to.
         ticket: by which that server knows the request; it gives each number once.
-        session_id: whose request it is.
-        op: what is asked for.
+        session_id: the session of the request.
+        op: the request.
         body: without the header.
-        identities: what the client had shown to be.
+        identities: the identities that the client had proved.
         timeout_ms: of the session, where one is created.
     """
 
@@ -85,7 +85,7 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """The answer to `Ping`: the sessions that were heard of since the last one.
+    """The answer to `Ping`: the sessions that showed a sign of life since the last one.
 
     Attributes:
         touched: timeouts in milliseconds by session.
@@ -119,7 +119,7 @@ class Sync:
     Attributes:
         kind: which of the three.
         zxid: see `sync.SyncPlan`.
-        entries: what the learner lacks after that.
+        entries: the entries that the learner lacks after that.
         snapshot: for SNAP.
     """
 
@@ -157,7 +157,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Inform:
-    """INFORM: what was committed, for observers, who get no proposals."""
+    """INFORM: a committed entry, for observers, which get no proposals."""
 
     entry: Entry
 

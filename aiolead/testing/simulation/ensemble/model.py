@@ -24,19 +24,19 @@ class Ensemble:
     """A model of a ZooKeeper ensemble that speaks the client protocol.
 
     It is made of callbacks on the timeline and of connections over the network: between servers
-    as well as with clients. What is not decided by these is drawn from `rng`.
+    as well as with clients. Everything else is drawn from `rng`.
 
     Args:
         timeline: where the time comes from.
         network: where the servers listen, from `start` on: server n is the host `10.0.0.n`.
         rng: for session ids, passwords, the phases of clocks, and the order in which a process
             that goes on does what has waited.
-        settings: what is fixed.
+        settings: the fixed settings.
         on_fact: told what is true of the ensemble, as it happens; see `facts.OnFact`.
 
     Attributes:
         servers: all of them, the voters first.
-        settings: what it was made with.
+        settings: its settings.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Ensemble:
         return self._newest().sessions()
 
     def server_of(self, session_id: int) -> Server | None:
-        """The server that a session's client is connected to; of several, the one of the leader's.
+        """The server that a session's client is connected to; of several, the leader's counts.
 
         A client that has moved may still have a connection that its old server knows of.
         """
@@ -123,7 +123,7 @@ class Ensemble:
         self._leading().expire(session_id)
 
     def delete(self, path: str) -> None:
-        """Has the leader delete a znode, whoever owns it; nothing happens if there is none.
+        """Let the leader delete a znode, regardless of its owner; nothing happens if there is none.
 
         Raises:
             UsageError: nobody leads.

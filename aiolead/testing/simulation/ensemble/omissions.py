@@ -13,7 +13,7 @@ from ...._wire.codes import OpCode
 
 
 class Fate(enum.Enum):
-    """What becomes of the answer to a request."""
+    """The fate of the answer to a request."""
 
     SENT = enum.auto()
     CUT_OFF = enum.auto()
@@ -32,7 +32,7 @@ class Omission:
         is_applied: whether the request is carried out all the same.
         is_swallowed: whether nothing that comes behind it on its connection is answered either, but
             for pings, until `is_over`. Otherwise what comes behind it is answered as usual.
-        op: what the client has to ask for; None for anything.
+        op: the type of request; None for anything.
         host: the client's; None for anybody's.
         passes: how many such requests are answered before.
         is_used: whether the request was found.

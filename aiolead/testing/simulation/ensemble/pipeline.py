@@ -1,7 +1,7 @@
 """In which order a server does what its clients ask for: ZooKeeper's `CommitProcessor`.
 
-What needs the leader waits for it, and all that the same session asks for afterwards waits behind
-it, pings included. Other sessions do not wait.
+A request that needs the leader waits for it, and all later requests of the session wait behind it,
+pings included. Other sessions do not wait.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Pipeline:
     Args:
         server_id: the server's.
         clients: to whom answers are given.
-        replica: what reads are answered from.
+        replica: the replica that answers reads.
         new_ticket: numbers that this server gives once.
         way: how requests get to be committed.
     """
@@ -112,7 +112,7 @@ class Pipeline:
         Args:
             link: from whom.
             xid: its number.
-            op: what is asked for.
+            op: the request.
             body: the rest.
             fate: of the answer.
         """
@@ -129,7 +129,7 @@ class Pipeline:
             queue.append(pending)
 
     def committed(self, entry: Entry, reply: Record | None, error: int) -> None:
-        """An entry was applied: answers whoever asked for it, here."""
+        """An entry was applied: answer the client that requested it, if it is here."""
         pending = None
         if entry.server == self._server_id:
             pending = self._tickets.pop(entry.ticket, None)
@@ -139,7 +139,7 @@ class Pipeline:
             return
         self._leave_queue(entry.session_id, pending)
         if entry.op is OpCode.CREATE_SESSION:
-            # What has come with the greeting is taken up at once.
+            # Requests that came with the greeting are handled at once.
             self._clients.greeted(pending.link, is_valid=not error)
         else:
             self._answer(pending, reply, error)

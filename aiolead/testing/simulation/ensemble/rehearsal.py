@@ -53,7 +53,7 @@ class Rehearsal:
         leader: the server that all agree on; None if nobody leads, for want of a majority.
         seconds: when the last server had decided.
         notifications: how many were sent from one server to another.
-        course: what happened, in order: when, in seconds, and a sentence.
+        course: the events, in order: the time, in seconds, and a sentence.
         steps: the same in full.
         roles: the role of each server at the end, and its leader.
     """

@@ -16,7 +16,7 @@ from .facts import Truth
 from .log import Entry, Log
 
 Applied = Callable[[Entry, Record | None, int], None]
-"""Told of each entry that was applied, with its reply, and its error or 0."""
+"""Called with each entry that was applied, its reply, and its error or 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Snapshot:
     """A server's state at one zxid.
 
     Attributes:
-        zxid: what its owner's clients see.
+        zxid: the tree that its owner's clients see.
         newest: of the last entry that is in it.
         tree: a copy that nobody else has.
         sessions: timeouts in milliseconds by session.
@@ -50,7 +50,7 @@ class Replica:
             was applied, or of a new epoch that has none yet.
         sessions: timeouts in milliseconds of the sessions that there are, by id.
         newest: the zxid of the last entry that was applied.
-        applied: told of every entry; None while the server serves nobody.
+        applied: called for every entry; None while the server serves nobody.
     """
 
     def __init__(self, truth: Truth, history: int, *, features: Collection[Feature]) -> None:
@@ -108,7 +108,7 @@ class Replica:
         self.log.restart(snapshot.zxid)
 
     def crash(self) -> None:
-        """Only what is on the disk is left. What clients have seen the effect of is there."""
+        """Only what is on the disk is left. Entries whose effect clients have seen are there."""
         log, processor = self.log, self.processor
         log.truncate(max(log.committed, self._durable))
         self._durable = log.last

@@ -49,7 +49,7 @@ class Server:
         disk_delay: seconds until what is proposed is on its disk. May be set at any time.
         reply_delay: seconds by which all that it sends to clients is late. May be set at any time.
         apply_delay: seconds from a commit until it is applied here, while it leads. May be set at
-            any time. Its own clients' syncs do not wait; learners hear of the commits at once.
+            any time. Its own clients' syncs do not wait; learners receive the commits at once.
         omissions: the requests that will not be answered, as they come. May be changed at any time.
         syncs: how often it has brought a learner up to date, by the way it did.
     """
@@ -81,7 +81,7 @@ class Server:
         self.apply_delay: float = 0.0
         self.omissions: list[Omission] = []
         self.syncs: Counter[SyncKind] = Counter()
-        # What is on the disk, besides the replica.
+        # The content of the disk, besides the replica.
         self.accepted_epoch = 0
         self.current_epoch = 0
         self.replica: Replica = Replica(truth, settings.history, features=self.protocol.features)

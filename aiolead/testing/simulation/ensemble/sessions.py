@@ -1,4 +1,4 @@
-"""The sessions as the leader knows them: who owns each, and when it ends."""
+"""The sessions as the leader knows them: the owner of each, and when it ends."""
 
 from __future__ import annotations
 
@@ -76,5 +76,5 @@ class LeaderSessions:
         return [session.id for session in self._sessions.overdue(now_ms)]
 
     def next_expiry_ms(self) -> int | None:
-        """When the next one ends if nothing is heard of it."""
+        """When the next session ends if its client stays silent."""
         return self._sessions.next_expiry_ms()

@@ -1,4 +1,4 @@
-"""What can be set on the model of an ensemble."""
+"""The settings of the model of an ensemble."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class EnsembleSettings:
         history: how many committed transactions a server remembers. A learner that lacks more
             gets a snapshot.
         rates: how fast the servers' clocks run, of real time's rate; used in turns.
-        phases: what the servers' clocks show when time begins, in turns; None to draw it. Ticks,
+        phases: the times on the servers' clocks at the beginning, in turns; None to draw it. Ticks,
             and with them the ends of sessions, are multiples of a tick on the leader's clock.
         finalize_wait: see `election.FINALIZE_WAIT`.
         first_repeat: see `election.FIRST_REPEAT`.
@@ -36,7 +36,7 @@ class EnsembleSettings:
         max_connections: how many connections one host may have to one server; 0 sets no limit.
         container_interval: how often empty containers and outlived TTL znodes are deleted.
         epoch: seconds since 1970 when time begins, for the times in a Stat.
-        version: what the servers say they are, and behave as.
+        version: the version that the servers report, and whose behaviour they have.
         backports: features that they have although they came later.
     """
 
@@ -61,7 +61,7 @@ class EnsembleSettings:
     backports: frozenset[Feature] = frozenset()
 
     def of_one_server(self) -> Settings:
-        """What concerns the protocol between one server and its clients."""
+        """The settings of the protocol between one server and its clients."""
         shortest, longest = self.min_session_timeout, self.max_session_timeout
         tick_ms = round(self.tick * 1000)
         return Settings(

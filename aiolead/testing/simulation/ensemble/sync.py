@@ -35,14 +35,14 @@ class SyncKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SyncPlan:
-    """What a leader sends a learner, in this order.
+    """The messages of a leader to a learner, in this order.
 
     Attributes:
-        kind: what it begins with. A truncation may be followed by proposals, too.
+        kind: the first message. A truncation may be followed by proposals, too.
         zxid: of that packet. DIFF: the last transaction that the learner will have then. TRUNC: the
             last one that it keeps. SNAP: the last one that is in the snapshot.
         proposals: the committed transactions to send after it, oldest first.
-        forward_after: what is in flight at the leader is forwarded if it is newer than this.
+        forward_after: proposals in flight at the leader are forwarded if they are newer than this.
     """
 
     kind: SyncKind

@@ -31,8 +31,8 @@ STREAMS: dict[str, tuple[Kind | Composite, ...]] = {
     "swarm": (*_FIRST, *COMPOSITES.values()),
     "omissions": (*_LATER, HANDS_CHANGE),
 }
-"""What a schedule draws its faults from: each stream by a generator of its own.
+"""The streams that a schedule draws its faults from: each by its own generator.
 
-What is added to a stream changes what all seeds mean. So what comes later gets a stream of its own:
-a seed then means what it did, and maybe more.
+An addition to a stream changes the meaning of all seeds. So what comes later gets a stream of its
+own: a seed then means what it did, and maybe more.
 """

@@ -81,7 +81,7 @@ def _rolling_restart(rng: random.Random, start: float, timeout: float) -> list[F
 
 
 def _leaders_die(rng: random.Random, start: float, timeout: float) -> list[Fault]:
-    """Whoever leads the ensemble is killed, several times."""
+    """The leader of the ensemble is killed, several times."""
     pause = rng.uniform(0.15, 0.6) * timeout
     down = rng.uniform(0.05, 1.0) * timeout
     spans = [(start + n * pause, down, "leader") for n in range(rng.randint(2, 4))]
@@ -89,7 +89,7 @@ def _leaders_die(rng: random.Random, start: float, timeout: float) -> list[Fault
 
 
 def _cut_and_die(rng: random.Random, start: float, timeout: float) -> list[Fault]:
-    """The holder's server is cut off from its peers; then it dies, or the holder's link does."""
+    """The holder's server is isolated from its peers; then it dies, or the holder's link does."""
     after = rng.uniform(0.0, 0.5) * timeout
     span = rng.uniform(0.5, 2.0) * timeout
     kind = rng.choice(("server-killed", "link-reset", "link-stalled", "server-frozen"))
@@ -102,7 +102,7 @@ def _cut_and_die(rng: random.Random, start: float, timeout: float) -> list[Fault
 
 
 def _handed_over_amid(rng: random.Random, start: float, timeout: float) -> list[Fault]:
-    """The waiter's server is cut off or dies, just as the holder goes."""
+    """The waiter's server is isolated or dies, just as the holder goes."""
     blow = rng.choice(("isolated", "server-killed", "server-frozen"))
     gone = rng.choice(("cancelled", "process-killed", "session-ended", "link-half-open"))
     gap = rng.uniform(-0.01, 0.01)
@@ -158,7 +158,7 @@ COMPOSITES: dict[str, Composite] = {
         ),
         Composite("rolling-restart", "each server is restarted in turn", _rolling_restart),
         Composite("leaders-die", "the leader is killed, several times", _leaders_die),
-        Composite("cut-and-die", "a holder's server is cut off, then dies", _cut_and_die, 1.0),
+        Composite("cut-and-die", "a holder's server is isolated, then dies", _cut_and_die, 1.0),
         Composite(
             "amid-handover",
             "the next one's server fails as the holder goes",

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from ..levers import Levers
 
 MOST_BYTES = 400
-"""A link that is to break after some bytes does so within these: a handshake, or a few answers."""
+"""A connection that is to break after some bytes does so within these: a handshake, or a few
+answers."""
 
 
 def _ways(levers: Levers, fault: Fault) -> Iterator[tuple[Path, Path]]:
@@ -120,9 +121,14 @@ KINDS = (
     Kind("link-silent-up", "nothing of a client's arrives", Target.PROCESS, _silent_up),
     Kind("link-silent-down", "nothing arrives at a client", Target.PROCESS, _silent_down),
     Kind("link-stalled", "nothing passes; later, all of it", Target.PROCESS, _stalled, 1.5),
-    Kind("link-half-open", "connections die, and nobody is told", Target.PROCESS, _half_open, 1.5),
+    Kind("link-half-open", "connections die without notice", Target.PROCESS, _half_open, 1.5),
     Kind("link-slow", "packets take long, and at random", Target.PROCESS, _slow),
-    Kind("link-cut-up", "the link breaks after some bytes to a server", Target.PROCESS, _breaks_up),
+    Kind(
+        "link-cut-up",
+        "the connection breaks after some bytes to a server",
+        Target.PROCESS,
+        _breaks_up,
+    ),
     Kind("link-cut-down", "... after some bytes to the client", Target.PROCESS, _breaks_down, 2.0),
     Kind("link-refused", "connections break, and new ones are refused", Target.PROCESS, _refused),
     Kind("link-pinned", "a client reaches no other server than its own", Target.PROCESS, _pinned),

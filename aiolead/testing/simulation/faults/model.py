@@ -1,4 +1,4 @@
-"""What a fault is: of some kind, at some time, somewhere."""
+"""A fault: its kind, its time, its target."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Fault:
         start: when, in seconds from the start of the run.
         duration: how long it lasts, in seconds; kinds that are over at once do not mind.
         target: to whom, as `Target` draws it.
-        on: what it waits for from its start on, at most for its duration: `entered`, `left` or
-            `joined`, the event of that name in the history; empty for nothing.
+        on: the event that it waits for from its start on, at most for its duration: `entered`,
+            `left` or `joined`, by its name in the history; empty for nothing.
         amount: 0 to 1: how much, or which; each kind makes something of it.
     """
 
@@ -51,7 +51,7 @@ class Fault:
 
 
 class Target(enum.Enum):
-    """What a kind of fault is done to."""
+    """The type of target of a kind of fault."""
 
     NONE = "none"
     PROCESS = "process"
@@ -86,7 +86,7 @@ class Kind:
     Attributes:
         name: a word or two.
         meaning: a sentence.
-        target: what it is done to.
+        target: its target.
         act: does it.
         weight: how often it is drawn, compared with others.
         stretch: by what its durations are multiplied.

@@ -28,7 +28,7 @@ OPS: dict[str, OpCode | None] = {
     "rearm": OpCode.SET_WATCHES2,
     "close": OpCode.CLOSE_SESSION,
 }
-"""What may be omitted, by the name that the kinds of faults have for it; None for anything."""
+"""The messages that may be omitted, by their names in the kinds of faults; None for anything."""
 
 MOST_PASSES = 8
 """Before a request of any kind is omitted, fewer than so many of its client are answered."""

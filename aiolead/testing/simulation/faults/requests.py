@@ -21,7 +21,7 @@ OPS = {
     "ping": OpCode.PING,
     "close": OpCode.CLOSE_SESSION,
 }
-"""What may be lost, by the name that the kinds of faults have for it."""
+"""The messages that may be lost, by their names in the kinds of faults."""
 
 
 def _lost(op: OpCode, *, applied: bool) -> Act:

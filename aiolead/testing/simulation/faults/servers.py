@@ -101,7 +101,7 @@ def _halves(levers: Levers, fault: Fault) -> Undo:
 
 
 def _apart_from_leader(levers: Levers, fault: Fault) -> Undo:
-    """A server and the leader do not hear each other, or one not the other; the rest does."""
+    """A server and the leader are isolated from each other, in both directions or in one."""
     leader = levers.leader
     others = [sid for sid in levers.voters if sid != leader]
     aimed = [sid for sid in levers.aimed_servers(fault.target) if sid != leader] or others[:1]
@@ -121,14 +121,14 @@ def _late(levers: Levers, fault: Fault, pairs: Iterable[tuple[int, int]]) -> Und
 
 
 def _lagging(levers: Levers, fault: Fault) -> Undo:
-    """What a server hears from its peers comes late."""
+    """Messages to a server from its peers come late."""
     aimed = levers.aimed_servers(fault.target)
     pairs = [(other, sid) for sid in aimed for other in levers.sids if other != sid]
     return _late(levers, fault, pairs)
 
 
 def _heard_late(levers: Levers, fault: Fault) -> Undo:
-    """What a server says to its peers comes late."""
+    """Messages of a server to its peers come late."""
     aimed = levers.aimed_servers(fault.target)
     pairs = [(sid, other) for sid in aimed for other in levers.sids if other != sid]
     return _late(levers, fault, pairs)
@@ -156,10 +156,10 @@ KINDS = (
         "slow-disk", "a server's log is written slowly", Target.SERVER, _slow_disk, 0.7, 1.0, True
     ),
     Kind(
-        "isolated", "a server is cut off from its peers", Target.SERVER, _isolated, 3.0, 1.5, True
+        "isolated", "a server is isolated from its peers", Target.SERVER, _isolated, 3.0, 1.5, True
     ),
-    Kind("deaf", "a server hears nothing of its peers", Target.SERVER, _deaf, 1.0, 1.5, True),
-    Kind("mute", "its peers hear nothing of a server", Target.SERVER, _mute, 1.0, 1.5, True),
+    Kind("deaf", "a server receives nothing from its peers", Target.SERVER, _deaf, 1.0, 1.5, True),
+    Kind("mute", "its peers receive nothing from a server", Target.SERVER, _mute, 1.0, 1.5, True),
     Kind("all-apart", "no server reaches another", Target.NONE, _all_apart, 0.5, severe=True),
     Kind("halves", "the servers are parted in two", Target.NONE, _halves, 1.0, 1.5, severe=True),
     Kind(
@@ -171,9 +171,23 @@ KINDS = (
         1.5,
         True,
     ),
-    Kind("lagging", "a server hears of its peers late", Target.SERVER, _lagging, 0.7, 1.5, True),
     Kind(
-        "heard-late", "its peers hear of a server late", Target.SERVER, _heard_late, 0.7, 1.5, True
+        "lagging",
+        "messages of its peers reach a server late",
+        Target.SERVER,
+        _lagging,
+        0.7,
+        1.5,
+        True,
+    ),
+    Kind(
+        "heard-late",
+        "messages of a server reach its peers late",
+        Target.SERVER,
+        _heard_late,
+        0.7,
+        1.5,
+        True,
     ),
     Kind(
         "peers-reset",
