@@ -23,10 +23,18 @@ import anyio
 from anyio.abc import TaskGroup
 
 from .. import Client
+from ..abc import Reply
 from ..errors import ClientClosedError, UsageError
 from ..types import Connection
 from ._result import ThreadResult
-from ._thread_task import CLOSED, BlockJob, CallJob, ThreadJob, ThreadProxyTask
+from ._thread_task import (
+    CLOSED,
+    BlockJob,
+    CallJob,
+    RequestJob,
+    ThreadJob,
+    ThreadProxyTask,
+)
 
 T = TypeVar("T")
 
@@ -70,6 +78,9 @@ class LoopThread:
         self._scope: anyio.CancelScope
         self._over: ThreadResult[None] = ThreadResult()
         self._tasks: set[ThreadProxyTask] = set()
+        self._requests: set[RequestJob[Any]] = set()
+        self._put_off: deque[Act] = deque()
+        self._has_put_off: anyio.Event
 
     # --- opening and closing -------------------------------------------------------------------
 
@@ -135,6 +146,7 @@ class LoopThread:
         try:
             async with anyio.create_task_group() as self._group:
                 self._scope = anyio.CancelScope()
+                self._has_put_off = anyio.Event()
                 self._group.start_soon(self._receive)
                 try:
                     with self._scope:
@@ -144,9 +156,13 @@ class LoopThread:
                 except BaseException as error:  # of any kind: no thread may wait for us
                     failure = error
                 self._refuse()
+                self._has_put_off.set()
                 self._ring()
+                self._do_put_off()
                 for task in self._tasks:
                     task.dismiss()
+                while self._requests:
+                    self._requests.pop().done.fail(ClientClosedError(CLOSED))
             if failure is not None:
                 raise failure  # unchanged: not out of the group
         except BaseException as error:
@@ -197,7 +213,7 @@ class LoopThread:
             return act()
         result: ThreadResult[T] = ThreadResult()
         settle = partial(result.set_from, act)
-        self._post(settle, settle)
+        self._post(partial(self._soon, settle), settle)
         return result.wait()
 
     def call(self, act: Callable[[], Awaitable[T]]) -> T:
@@ -217,6 +233,31 @@ class LoopThread:
             return job.done.wait()
         except BaseException:
             self._undo(task, job)
+            raise
+        finally:
+            mine.waits = before
+
+    def request(self, act: Callable[[], Reply[T]]) -> T:
+        """Make a request of the client and wait for the answer.
+
+        Unlike a call, a request has nothing to cancel, so it takes no task: unless this thread has
+        a block open, whose loss ends the wait.
+        """
+        mine = self._mine
+        if mine.task is not None and not mine.waits:
+            return self.call(act)
+        self.check_here()
+        job = RequestJob(act)
+        before = mine.waits
+        try:
+            mine.waits = True
+            if self._is_closing:
+                raise ClientClosedError(CLOSED)
+            refuse = partial(job.done.fail, ClientClosedError(CLOSED))
+            self._post(partial(job.send, self._requests), refuse)
+            return job.done.wait()
+        except BaseException:
+            job.is_abandoned = True
             raise
         finally:
             mine.waits = before
@@ -346,14 +387,41 @@ class LoopThread:
     # --- in the event loop ---------------------------------------------------------------------
 
     async def _receive(self) -> None:
-        while not self._has_ended:
-            self._take()
-            await anyio.wait_readable(self._bell)
-            self._bell.recv(4096)
+        """Take what threads post whenever the bell has rung, which it may have done often."""
+        if self._backend != "asyncio":
+            while not self._has_ended:
+                await anyio.wait_readable(self._bell)
+                self._hear()
+                self._do_put_off()
+            return
+        # `anyio.wait_readable` takes as long as all else that a request does here: it registers
+        # the socket for each wait.
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._bell.fileno(), self._hear)
+        try:
+            while not self._has_ended:
+                self._has_put_off = anyio.Event()
+                self._do_put_off()
+                await self._has_put_off.wait()
+        finally:
+            loop.remove_reader(self._bell.fileno())
+
+    def _hear(self) -> None:
+        """On asyncio, a callback without a task; anyio needs one, so jobs are put off to a task."""
+        self._bell.recv(4096)
+        self._take()
 
     def _start(self, task: ThreadProxyTask, job: ThreadJob[Any]) -> None:
         self._tasks.add(task)
-        self._group.start_soon(self._work, task, job)
+        self._soon(partial(self._group.start_soon, self._work, task, job))
+
+    def _soon(self, act: Act) -> None:
+        self._put_off.append(partial(copy_context().run, act))
+        self._has_put_off.set()
+
+    def _do_put_off(self) -> None:
+        while self._put_off:
+            self._put_off.popleft()()
 
     async def _work(self, task: ThreadProxyTask, job: ThreadJob[Any]) -> None:
         try:

@@ -176,6 +176,9 @@ def _method(name: str, function: types.FunctionType) -> Any:
     def call(self: Proxy, *args: Any, **kwargs: Any) -> Any:
         return self._loop.call(partial(getattr(self._target, name), *args, **kwargs))
 
+    def request(self: Proxy, *args: Any, **kwargs: Any) -> Any:
+        return self._loop.request(partial(getattr(self._target, name), *args, **kwargs))
+
     def build(self: Proxy, *args: Any, **kwargs: Any) -> Any:
         getattr(self._target, name)(*args, **kwargs)
         return self
@@ -195,7 +198,9 @@ def _method(name: str, function: types.FunctionType) -> Any:
 
     extra: list[inspect.Parameter] = []
     method: Any = read if name in DIRECT or name.startswith("__") else ask
-    if inspect.iscoroutinefunction(function) or returns.startswith("PendingReply["):
+    if returns.startswith("PendingReply["):
+        method = request
+    elif inspect.iscoroutinefunction(function):
         method = call
     elif returns == "Self":
         method = build

@@ -23,7 +23,7 @@ from .._parsing import MalformedError, real
 from ..errors import ConfigurationError, LeadershipLost, ServerError, TenureLost, UsageError
 from ..model import Stat
 from ._loop import LoopThread
-from ._result import Flag
+from ._result import LostEvent
 from ._thread_task import BlockJob
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ class HoldBase(Proxy):
     lost: threading.Event
 
     def _begin(self) -> None:
-        self.lost = Flag()
+        self.lost = LostEvent()
         for tenure in self._tenures():
             tenure.add_lost_callback(self.lost.set)
 

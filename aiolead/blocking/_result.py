@@ -15,11 +15,10 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Flag(threading.Event):
-    """A `threading.Event` whose `set` never waits, wherever its waiters were interrupted."""
+class Flag:
+    """Like a `threading.Event`, but `set` never waits, wherever its waiters were interrupted."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._is_set = False
         self._asleep: set[threading.Lock] = set()  # each operation on it is atomic
 
@@ -54,6 +53,14 @@ class Flag(threading.Event):
         finally:
             self._asleep.discard(bed)
         return self._is_set
+
+
+class LostEvent(Flag, threading.Event):
+    """A `Flag` that users may pass where a `threading.Event` is expected."""
+
+    def __init__(self) -> None:
+        threading.Event.__init__(self)
+        super().__init__()
 
 
 class ThreadResult(Generic[T]):

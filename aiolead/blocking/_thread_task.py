@@ -11,11 +11,13 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import anyio
 import anyio.lowlevel
 
+from ..abc import Reply
 from ..errors import ClientClosedError, TenureLost, UsageError
 from ._result import ThreadResult
 
@@ -64,6 +66,34 @@ class CallJob(ThreadJob[T]):
 
     async def run(self, task: ThreadProxyTask) -> None:
         self.done.set(await self._act())
+
+
+class RequestJob(Generic[T]):
+    """A request of the client, which takes no task: its answer is set from where it arrives.
+
+    The thread sets `is_abandoned` when it no longer waits: then it is not sent, if it was not yet.
+    """
+
+    def __init__(self, act: Callable[[], Reply[T]]) -> None:
+        self.done: ThreadResult[T] = ThreadResult()
+        self.is_abandoned = False
+        self._act = act
+
+    def send(self, outstanding: set[RequestJob[Any]]) -> None:
+        """Make the request, in the event loop; it is in `outstanding` until it is answered."""
+        if self.is_abandoned:
+            return
+        try:
+            reply = self._act()
+        except BaseException as error:  # it belongs to the thread
+            self.done.fail(error)
+            return
+        outstanding.add(self)
+        reply.add_done_callback(partial(self._settle, reply, outstanding))
+
+    def _settle(self, reply: Reply[T], outstanding: set[RequestJob[Any]]) -> None:
+        outstanding.discard(self)
+        self.done.set_from(reply.result)
 
 
 class BlockJob(ThreadJob[T]):

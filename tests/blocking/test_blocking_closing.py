@@ -106,7 +106,8 @@ def test_a_thread_that_stands_still_in_a_call_does_not_keep_it_open(
         def ask() -> None:
             sys.settrace(trace)  # type: ignore[arg-type]
             try:
-                client.exists("/")
+                client.exists("/")  # a request, which takes no task
+                client.call(_nothing)
             finally:
                 sys.settrace(None)
                 stopped.set()
@@ -126,7 +127,7 @@ def test_a_thread_that_stands_still_in_a_call_does_not_keep_it_open(
     which = 1
     while stop_at(which):
         which += 37
-    assert which > 300
+    assert which > 500
 
 
 def test_from_its_beginning_on_calls_are_refused(
@@ -174,6 +175,10 @@ def test_from_its_beginning_on_calls_are_refused(
         body.result(PATIENCE)
     closing.result(PATIENCE)
     assert own.requests["SET_DATA"] == 0
+
+
+async def _nothing(_client: aiolead.Client) -> None:
+    pass
 
 
 async def _forever(_client: aiolead.Client) -> None:
@@ -241,3 +246,24 @@ def test_a_name_that_is_looked_up_keeps_nobody(no_names: threading.Event, backen
     in_daemon(connection.__enter__).result(PATIENCE)
     assert no_names.wait(PATIENCE)
     in_daemon(lambda: connection.__exit__(None, None, None)).result(PATIENCE)
+
+
+def test_a_request_whose_event_loop_crashes(own: ThreadedServer, backend: Backend) -> None:
+    """Nothing but the loop would answer it, and no task of the loop waits for it."""
+    is_asked = threading.Event()
+
+    def exits(_event: object) -> None:
+        if is_asked.is_set():
+            raise SystemExit
+
+    connection = blocking.connect(
+        own.connect_string, session_timeout=SESSION, backend=backend, on_event=exits
+    )
+    client = connection.__enter__()
+    own.stop()
+    is_asked.set()
+    request = in_daemon(lambda: client.exists("/"))
+    with pytest.raises(aiolead.errors.ClientClosedError):
+        request.result(PATIENCE)
+    with pytest.raises(BaseException):  # noqa: B017 - each event loop has its own
+        connection.__exit__(None, None, None)

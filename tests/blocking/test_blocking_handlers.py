@@ -35,6 +35,13 @@ def connect():
 def on_signal(act):
     signal.signal(signal.SIGUSR1, lambda number, frame: act())
 
+def use(client):
+    '''A request, which takes no task, and a call, which does.'''
+    client.exists("/")
+    async def nothing(client):
+        pass
+    client.call(nothing)
+
 def at_each(act, step=1, events=("call", "opcode")):
     '''Does it again and again, with a signal at its first instruction, then at its second ...'''
     for which in itertools.count(1, step):
@@ -88,7 +95,7 @@ with connect() as client:
     def ask():
         answers.append(client.get("/")[0])
     on_signal(ask)
-    assert at_each(lambda: client.exists("/")) > 300
+    assert at_each(lambda: use(client)) > 500
     lock = blocking.Lock(client, "/lock")
     def hold():
         with lock as held:
@@ -110,7 +117,7 @@ with connect() as client:
         raise SoftLimit
     on_signal(stop)
     # Where Python looks for signals: neither between any two instructions, nor in C.
-    assert at_each(lambda: client.exists("/"), events=("call", "return")) > 30
+    assert at_each(lambda: use(client), events=("call", "return")) > 60
     deadline()
     with lock as held:
         held.verify()
@@ -144,7 +151,7 @@ def at(which):
     deadline()
     sys.settrace(trace)
     try:
-        client.exists("/")
+        use(client)
     except aiolead.errors.ClientClosedError:
         pass
     finally:
@@ -156,7 +163,7 @@ def at(which):
 for which in itertools.count(1, 17):
     if at(which):
         break
-assert which > 300
+assert which > 500
 print("closed")
 """
 

@@ -237,3 +237,26 @@ def test_a_loss_can_interrupt_the_main_thread(own: ThreadedServer, tmp_path: Pat
         assert program.finish() == 0
         assert "Traceback" not in "".join(program.lines)
     assert own.sessions() == {}, "closed as the program ends"
+
+
+@pytest.mark.usefixtures("limit")
+def test_a_request_that_was_not_sent_yet(own: ThreadedServer, backend: Backend) -> None:
+    """The event loop is busy; the thread gives up before the loop looks what it was asked for."""
+    with blocking.connect(own.connect_string, session_timeout=SESSION, backend=backend) as client:
+        is_busy, go_on = threading.Event(), threading.Event()
+
+        async def block(_client: aiolead.Client) -> None:
+            is_busy.set()
+            go_on.wait(PATIENCE)
+
+        busy = threading.Thread(target=client.call, args=(block,))
+        busy.start()
+        assert is_busy.wait(PATIENCE)
+        asks = interrupted_when(lambda: client._loop._inbox)  # type: ignore[attr-defined]
+        with pytest.raises(SoftLimit):
+            client.set("/", b"never")
+        go_on.set()
+        busy.join()
+        asks.join()
+        assert client.get("/")[0] == b""
+    assert own.requests["SET_DATA"] == 0

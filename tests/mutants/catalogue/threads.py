@@ -105,4 +105,20 @@ MUTANTS: tuple[Mutant, ...] = (
         tests=(f"{HOLDING}::test_the_other_recipes",),
         simulated=False,
     ),
+    Mutant(
+        number="393",
+        name="requests-outlive-their-event-loop",
+        wrong="A thread waits forever for the answer to a request when the event loop has crashed.",
+        changes=(Change("blocking/_loop.py", "while self._requests:", "while False:"),),
+        tests=("tests/blocking/test_blocking_closing.py::test_a_request_whose_event_loop_crashes",),
+        simulated=False,
+    ),
+    Mutant(
+        number="394",
+        name="interrupted-requests-are-sent",
+        wrong="A request of a thread that no longer waits for it is sent all the same.",
+        changes=(Change("blocking/_thread_task.py", "if self.is_abandoned:", "if False:"),),
+        tests=(f"{INTERRUPTED}::test_a_request_that_was_not_sent_yet",),
+        simulated=False,
+    ),
 )
