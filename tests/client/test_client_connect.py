@@ -16,6 +16,8 @@ from anyio.abc import ByteStream, SocketAttribute, SocketStream
 from conftest import ServerUnderTest
 from support.client_fake import FakeServer
 from support.recipes import PATIENCE, Wire, connect, eventually, tasks_living
+from support.virtual_time import embedded as embedded_in_memory
+from support.virtual_time import settled, virtually
 
 import aiolead
 from aiolead import Auth, Client, CreateMode
@@ -245,6 +247,7 @@ async def test_every_server_that_was_not_reached_is_named() -> None:
     assert sorted(reasons.values()) == ["no connection yet", "not tried yet", "not tried yet"]
 
 
+@virtually
 async def test_a_name_that_means_several_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
@@ -508,8 +511,9 @@ async def test_leaving_while_the_goodbyes_answer_is_lost() -> None:
         assert server.sessions() == {}
 
 
+@virtually
 async def test_whoever_waits_for_a_reply_at_the_end_is_told() -> None:
-    async with EmbeddedServer() as server:
+    async with embedded_in_memory() as server:
         wire, told = Wire(server), []
 
         async def wait(client: Client) -> None:
@@ -522,7 +526,7 @@ async def test_whoever_waits_for_a_reply_at_the_end_is_told() -> None:
             async with wire.connect(session_timeout=4.0) as client:
                 wire.hold()
                 tasks.start_soon(wait, client)
-                await anyio.wait_all_tasks_blocked()
+                await settled()
             wire.release()
         assert told == [aiolead.errors.Outcome.UNKNOWN]
 

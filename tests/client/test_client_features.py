@@ -12,6 +12,7 @@ import pytest
 from anyio.abc import ByteStream
 from conftest import ServerUnderTest
 from support.recipes import PATIENCE, SESSION, connect, eventually
+from support.virtual_time import embedded, virtually
 
 import aiolead
 from aiolead import Client, ConnectionLossError
@@ -374,8 +375,9 @@ async def test_reads_go_on_after_a_lost_connection(lost: str) -> None:
             assert server.requests["WHO_AM_I"] == 3
 
 
+@virtually
 async def test_without_a_connection_one_waits_for_the_session_timeout() -> None:
-    async with EmbeddedServer() as server:
+    async with embedded() as server:
         async with Telephone(server).connect(session_timeout=1.0) as client:
             await server.stop()
             await eventually(lambda: client.state is SessionState.SUSPENDED, "the link is lost")

@@ -22,6 +22,7 @@ from conftest import ServerUnderTest
 from support.certificates import Authority
 from support.many_addresses import a_fleet
 from support.recipes import SESSION, eventually
+from support.virtual_time import virtually
 
 import aiolead
 from aiolead import TLS, Hosts
@@ -109,6 +110,7 @@ async def test_it_is_asked_again_from_time_to_time() -> None:
         assert told.asked == asked
 
 
+@virtually
 async def test_it_is_asked_again_when_no_server_answers() -> None:
     async with a_fleet() as fleet:
         told = RecordedEvents("10.0.0.1")

@@ -128,6 +128,7 @@ async def test_the_session_of_a_holder_is_never_shown_to_one() -> None:
                 assert "lock" in await client.get_children("/")
 
 
+@virtually
 async def test_a_long_election_costs_no_session() -> None:
     """Servers that hang up, but are not read-only, may come back with the session."""
     async with a_fleet() as fleet:

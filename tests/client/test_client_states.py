@@ -84,8 +84,9 @@ async def test_a_slow_observer_misses_no_expiry_and_not_the_last_word() -> None:
         )
 
 
+@virtually
 async def test_between_two_expiries_the_last_one_counts() -> None:
-    async with EmbeddedServer() as server, connect(server) as client:
+    async with embedded() as server, connect_virtually(server) as client:
         async with client.observe() as states:
             for _ in range(2):
                 old = client.session_id

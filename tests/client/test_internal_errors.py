@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 
 import anyio
 import pytest
-from support.recipes import PATIENCE, connect, eventually
+from support.recipes import PATIENCE, connect, eventually, in_memory
+from support.virtual_time import embedded, virtually
 
 import aiolead
 from aiolead import (
@@ -70,7 +71,7 @@ async def defective(*_: object, **__: object) -> NoReturn:
 @asynccontextmanager
 async def bystander(records: Records) -> AsyncIterator[tuple[Client, Client, EmbeddedServer]]:
     """Two clients; the first one holds a lock, which it has at the end, too."""
-    async with EmbeddedServer() as server, connect(server) as helper, connect(server) as client:
+    async with embedded() as server, in_memory(server) as helper, in_memory(server) as client:
         session_id = client.session_id
         async with Lock(client, "/bystander") as held:
             with anyio.fail_after(PATIENCE):
@@ -237,6 +238,7 @@ OWNERS: list[tuple[Use, type, str, Any]] = [
     OWNERS,
     ids=[f"{use.__name__}-{name}" for use, _, name, _ in OWNERS],
 )
+@virtually
 async def test_an_owner_ends_with_the_documented_error(
     use: Use,
     owner: type,
@@ -297,6 +299,7 @@ HOLDS: list[tuple[Any, type, str]] = [
 @pytest.mark.parametrize(
     ("use", "owner", "name"), HOLDS, ids=[f"{use.__name__}-{name}" for use, _, name in HOLDS]
 )
+@virtually
 async def test_what_cannot_be_watched_any_more_is_given_up(
     use: Any, owner: type, name: str, monkeypatch: pytest.MonkeyPatch, internal_errors: Records
 ) -> None:
@@ -311,6 +314,7 @@ async def test_what_cannot_be_watched_any_more_is_given_up(
         assert caught.value.blame is aiolead.errors.Blame.CALLER
 
 
+@virtually
 async def test_a_watch_that_cannot_be_set_again_later(
     monkeypatch: pytest.MonkeyPatch, internal_errors: Records
 ) -> None:
@@ -329,6 +333,7 @@ async def test_a_watch_that_cannot_be_set_again_later(
 
 
 @pytest.mark.parametrize("is_awaited", [True, False], ids=["awaited", "left"])
+@virtually
 async def test_a_pending_delete_is_reported(
     is_awaited: bool,
     monkeypatch: pytest.MonkeyPatch,
@@ -474,6 +479,7 @@ async def test_what_is_raised_while_requests_are_sent(
 
 
 @pytest.mark.parametrize("raised", [Defect, OSError, ValueError])
+@virtually
 async def test_what_dial_raises(raised: type[Exception]) -> None:
     async def dial(*_: object) -> NoReturn:
         raise raised("no")

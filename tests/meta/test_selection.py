@@ -13,6 +13,7 @@ from support.loops import BACKENDS
 from support.selection import (
     BOTH_LOOPS,
     ELSEWHERE,
+    KEPT,
     LOOPS,
     REAL_TIER,
     SAMPLED,
@@ -33,7 +34,7 @@ def selected(request: pytest.FixtureRequest) -> list[str]:
 
 
 def test_the_tables_name_what_exists() -> None:
-    names = [*BOTH_LOOPS, *REAL_TIER, *ELSEWHERE, *SAMPLED]
+    names = [*BOTH_LOOPS, *REAL_TIER, *ELSEWHERE, *KEPT, *SAMPLED]
     gone = []
     for name in names:
         file, _, test = name.partition("::")
@@ -42,6 +43,7 @@ def test_the_tables_name_what_exists() -> None:
         if not exists or test.partition("[")[0] not in (path.read_text() if test else ""):
             gone.append(name)
     assert gone == []
+    assert all(any(each.startswith(other) for other in ELSEWHERE) for each in KEPT)
 
 
 # --- rotation ----------------------------------------------------------------------------------

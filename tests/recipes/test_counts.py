@@ -22,7 +22,7 @@ from support.recipes import (
     tasks_living,
 )
 from support.virtual_time import connect as connect_virtually
-from support.virtual_time import virtually
+from support.virtual_time import embedded, virtually
 
 from aiolead import Client, Election, Lock
 from aiolead._client.core import KEPT
@@ -458,8 +458,13 @@ def _census() -> Counter[str]:
     return Counter(type(each).__name__ for each in gc.get_objects() if isinstance(each, kinds))
 
 
+@virtually
 async def test_two_hundred_cycles_leave_nothing_behind() -> None:
-    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+    async with (
+        embedded() as server,
+        connect_virtually(server) as a,
+        connect_virtually(server) as b,
+    ):
 
         async def cycle(client: Client, times: int) -> None:
             for _ in range(times // 2):

@@ -64,25 +64,71 @@ REAL_TIER = (
     "tests/recipes/test_margin.py",
 )
 """How the node ids begin of tests that meet a real server whenever they can; the other tests that
-take any kind of server meet the embedded one half of the time."""
+take any kind of server meet the embedded one three times out of four."""
 
 _COMMAND = "the command at the edges; running, locking and electing with it are tested here"
 
+_RANDOM = "random data, beside the worst data, all of which is tried"
+
 _MARGIN = "test_margin.py does the same to a server, and measures the margin"
+
+_DEATHS = "the same loss in one more way; what it ends is tested here"
+
+_KIT = "the test kit's servers, which the tests of the recipes start, kill and isolate"
+
+_TOOLS = "checks what runs these tests, and nothing of the library"
+
+_AIOZK = "waits for aiozk's own timeouts; the same recipes alone on a client are tested here"
+
+_REAL = "the same on the embedded server, in a tenth of the time"
 
 ELSEWHERE: dict[str, str] = {
     "tests/adapters/test_aiozk_faults.py": "the recipes' promises over a client that is not ours",
     "tests/adapters/test_aiozk_trio.py": "the recipes' promises over a client that is not ours",
+    "tests/adapters/test_aiozk_shared.py::test_theirs_is_left_alone_after_a_create": _AIOZK,
+    "tests/adapters/test_aiozk_shared.py::test_what_has_a_path_of_its_own": _AIOZK,
     "tests/chaos/test_chaos.py": "random faults find new bugs; known ones have tests of their own",
     "tests/cli/test_absurd_grant.py": _COMMAND,
     "tests/cli/test_bench.py": _COMMAND,
+    "tests/cli/test_dashboard.py": _COMMAND,
+    "tests/cli/test_dashboard_connections.py::test_any_text": _RANDOM,
     "tests/cli/test_dashboard_page.py": "needs a browser",
     "tests/cli/test_degrading.py": _COMMAND,
     "tests/cli/test_demo.py": _COMMAND,
+    "tests/cli/test_doctor.py": _COMMAND,
+    "tests/cli/test_ensemble.py": _COMMAND,
+    "tests/cli/test_feed.py": _COMMAND,
+    "tests/cli/test_first_hour.py": _COMMAND,
+    "tests/cli/test_herd.py": _COMMAND,
+    "tests/cli/test_hostile_servers.py": _COMMAND,
+    "tests/cli/test_hostile_views.py": _COMMAND,
+    "tests/cli/test_lock.py::test_shared_and_exclusive[standalone": _COMMAND,
+    "tests/cli/test_lock.py::test_slots": _COMMAND,
+    "tests/cli/test_lock.py::test_somebody_else_has_it": _COMMAND,
+    "tests/cli/test_loss.py::test_a_command_that_holds_something_else": _COMMAND,
+    "tests/cli/test_loss.py::test_a_link_that_carries_nothing[standalone": _REAL,
+    "tests/cli/test_loss.py::test_a_short_outage": _COMMAND,
+    "tests/cli/test_run_killed.py::test_a_second_command_in_one_session": _COMMAND,
     "tests/cli/test_top.py::test_on_a_terminal": "needs tmux",
     "tests/docs/test_adding_a_recipe.py::test_as_a_program": "runs an example as a program",
     "tests/docs/test_examples.py": "runs each example as a program",
+    "tests/blocking/test_blocking_handlers.py::test_a_handler_never_hangs[asks-at-each": (
+        "a handler at each of some thousand instructions; one that closes at any of them runs here"
+    ),
+    "tests/blocking/test_blocking_losses.py::test_a_silent_link_and_a_real_server": _REAL,
+    "tests/client/test_client_faults.py::test_another_server_takes_over_when_ours": _DEATHS,
+    "tests/client/test_guardian.py::test_a_daemon": _DEATHS,
+    "tests/client/test_guardian.py::test_on_a_real_ensemble": _REAL,
+    "tests/client/test_guardian.py::test_out_of_memory": _DEATHS,
+    "tests/client/test_guardian.py::test_servers_that_come_back": _DEATHS,
     "tests/client/test_guardian_workers.py": "needs gunicorn and uvicorn",
+    "tests/client/test_real_ensembles.py": "the same features on the embedded server",
+    "tests/client/test_watchdog.py::test_a_blocked_event_loop_and_a_real_server": _REAL,
+    "tests/client/test_watchdog.py::test_a_hook_that_fails": _DEATHS,
+    "tests/client/test_watchdog.py::test_a_process_that_was_stopped": _DEATHS,
+    "tests/client/test_watchdog.py::test_bodies_that_stop": _DEATHS,
+    "tests/client/test_watchdog.py::test_code_that_keeps_the_interpreter": _DEATHS,
+    "tests/client/test_watchdog.py::test_other_processes_are_not_ended": _DEATHS,
     "tests/docs/test_reference_markdown.py::test_the_pages_are_current": "needs Sphinx",
     "tests/docs/test_frameworks.py": "needs the frameworks of the examples",
     "tests/docs/test_manifests.py": "needs the frameworks of the examples",
@@ -94,18 +140,53 @@ ELSEWHERE: dict[str, str] = {
     "tests/docs/test_tutorial.py": "runs the tutorial as programs",
     "tests/examples/": "runs each example as a program",
     "tests/interop/": "needs Curator and a Java compiler",
-    "tests/kit/test_backends.py": "checks the fixtures of these tests, and nothing of the library",
+    "tests/kit/test_backends.py": _TOOLS,
     "tests/kit/test_check_client.py::test_an_adapted_client": "a client that is not ours",
+    "tests/kit/test_check_client.py::test_our_own_client": "its promises have tests of their own",
+    "tests/kit/test_check_client.py::test_planted_bugs": "checks the kit, and nothing it checks",
+    "tests/kit/test_ensemble.py": _KIT,
+    "tests/kit/test_pytest_plugin.py::test_a_version": _KIT,
+    "tests/kit/test_pytest_plugin.py::test_an_address_that_makes_no_sense": _KIT,
+    "tests/kit/test_pytest_plugin.py::test_an_ensemble_is_brought_back": _KIT,
+    "tests/kit/test_pytest_plugin.py::test_servers_that_were_given": _KIT,
+    "tests/kit/test_servers.py": _KIT,
+    "tests/kit/test_stalls.py": _TOOLS,
+    "tests/kit/test_zookeeper_tools.py": _TOOLS,
     "tests/login/test_kerberos.py": "needs a Kerberos server and its headers",
+    "tests/login/test_sasl_digest.py::test_nobody_else_is[real": _REAL,
+    "tests/login/test_sasl_digest.py::test_whoever_knows_the_password_is_let_in[real": _REAL,
+    **{
+        f"tests/login/test_tls.py::{test}[real": _REAL
+        for test in (
+            "test_a_certificate_of_ours_that_the_server_refuses",
+            "test_a_wrong_host_name",
+            "test_an_expired_certificate",
+            "test_mutual_tls",
+            "test_tls",
+        )
+    },
+    "tests/meta/test_regular_expressions.py": (
+        "tries each regular expression on long texts; test_parsers.py parses the worst data here"
+    ),
+    "tests/meta/test_selection.py::test_a_combination_that_is_left_out": _TOOLS,
+    "tests/meta/test_selection.py::test_every_combination_is_met": _TOOLS,
+    "tests/meta/test_selection.py::test_real_servers_are_met": _TOOLS,
     "tests/performance/": "benchmarks measure, and promise nothing",
-    "tests/recipes/test_faults_servers.py::test_follower_that_dies": _MARGIN,
-    "tests/recipes/test_faults_servers.py::test_follower_that_is_cut_off": _MARGIN,
+    "tests/recipes/test_faults_link.py::test_links_to_a_real_server_that_fall_silent": _REAL,
+    "tests/recipes/test_faults_servers.py::test_follower_that_": _MARGIN,
     "tests/recipes/test_lost_messages.py::test_recipes_ride_on[held": (
         "loses each of some hundred messages; those of what is done and followed are lost here"
     ),
     "tests/recipes/test_lost_messages.py::test_recipes_ride_on_at_a_real_server": (
         "the same on the embedded server takes a tenth of the time"
     ),
+    "tests/recipes/test_margin.py::test_killed_follower": (
+        "it ends at once; one that is isolated serves on for longer than a session"
+    ),
+    "tests/server/test_reconfig_differential.py": (
+        "compares the embedded server with an ensemble of its own"
+    ),
+    "tests/server/test_zkcli.py": "starts programs of ZooKeeper's own in Java",
     "tests/simulation/test_conformance.py::test_same_answers_among_faults": (
         "the simulated servers' answers without faults are compared in the same file"
     ),
@@ -118,16 +199,33 @@ ELSEWHERE: dict[str, str] = {
 }
 """Folders, files and tests that only `make test-all` runs, and why no promise depends on them."""
 
+KEPT = (
+    "tests/adapters/test_aiozk_shared.py::test_what_has_a_path_of_its_own_is_theirs[ExclusiveLock",
+    "tests/cli/test_dashboard.py::test_a_token_that_is_wrong_earns_no_place",
+    "tests/cli/test_hostile_servers.py::test_hostile_admin_servers",
+)
+"""Of those, what `make test` runs all the same: the tests that see a planted bug."""
+
 _SWEEP = "each case cancels at every await; the cases of one recipe differ in little"
 _HOSTILE = "every answer is tried on one of several kinds of requests"
+_REPEATED = "each case waits for half a session timeout, for one more request"
+_COMPARED = "tests/conformance compares the same servers, all that it has"
 _PROCESSES = "each case starts processes, and ends them in one more way"
-_RANDOM = "random data, beside the worst data, all of which is tried"
 
 SAMPLED: dict[str, tuple[int, str]] = {
+    "tests/blocking/test_blocking_closing.py::test_threads_that_try_again": (2, _PROCESSES),
+    "tests/client/test_client_faults.py::test_a_renewal_that_is_swallowed": (3, _REPEATED),
+    "tests/client/test_client_faults.py::test_a_request_that_is_swallowed": (3, _REPEATED),
+    "tests/client/test_client_home.py::test_a_forked_child": (2, _PROCESSES),
+    "tests/client/test_client_hostile_configs.py::test_any_configuration": (4, _HOSTILE),
     "tests/client/test_client_hostile_servers.py::test_any_answer": (3, _HOSTILE),
     "tests/client/test_client_hosts.py::test_a_target_elsewhere": (2, "a refusal waits for real"),
     "tests/client/test_guardian.py::test_child_processes": (3, _PROCESSES),
     "tests/client/test_guardian.py::test_the_next_one_holds": (2, _PROCESSES),
+    "tests/costs/test_costs.py::test_an_operation_costs": (
+        3,
+        "every row of the table of costs; test_counts.py counts requests of locks and elections",
+    ),
     "tests/recipes/barriers/test_barriers.py::test_an_answer_is_lost": (3, "all recipes alike"),
     "tests/recipes/locks/test_condition.py::test_cancelled": (4, _SWEEP),
     "tests/recipes/locks/test_semaphore.py::test_a_create_whose_answer": (3, "all recipes alike"),
@@ -142,6 +240,8 @@ SAMPLED: dict[str, tuple[int, str]] = {
     "tests/recipes/test_hostile_znodes.py": (2, "each case is one recipe and one kind of data"),
     "tests/recipes/test_refusals.py::test_a_refused_release_is_logged": (4, "all recipes alike"),
     "tests/recipes/values/test_values_cancelled.py::test_cancelled": (4, _SWEEP),
+    "tests/server/test_embedded_differential.py::test_same_answers": (3, _COMPARED),
+    "tests/simulation/test_conformance.py::test_same_answers": (3, _COMPARED),
     "tests/unit/test_parsers.py::test_hostile": (4, _RANDOM),
 }
 """Tests with many cases: `make test` runs one case of so many, and why that is enough."""
@@ -223,7 +323,7 @@ def _one_loop(test: str, loops: set[str]) -> str:
 
 def _is_elsewhere(test: str) -> bool:
     if any(test.startswith(each) for each in ELSEWHERE):
-        return True
+        return not test.startswith(KEPT)
     share = next((n for each, (n, _) in SAMPLED.items() if test.startswith(each)), 1)
     return _number(test, "case") % share != 0
 
@@ -235,8 +335,9 @@ def _chosen(test: str, group: list[tuple[Combination, pytest.Item]]) -> Iterator
         found = {each.server: item for each, item in group if each.loop == loop}
         real = [server for server in REAL_SERVERS if server in found]
         number = _number(test, loop)
-        if real and (len(real) == len(found) or number % 2 or test.startswith(REAL_TIER)):
-            yield found[real[number // 2 % len(real)]]
+        is_real = len(real) == len(found) or number % 4 == 0 or test.startswith(REAL_TIER)
+        if real and is_real:
+            yield found[real[number // 4 % len(real)]]
         else:
             yield found[EMBEDDED if EMBEDDED in found else ""]
 
@@ -290,7 +391,8 @@ class Promises:
         """Does not even import what is left to `make test-all` as a whole."""
         if collection_path.is_relative_to(self._root):
             name = collection_path.relative_to(self._root).as_posix()
-            if name in ELSEWHERE or f"{name}/" in ELSEWHERE:
+            is_elsewhere = name in ELSEWHERE or f"{name}/" in ELSEWHERE
+            if is_elsewhere and not any(each.startswith(name) for each in KEPT):
                 return True
         return None
 
