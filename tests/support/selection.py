@@ -20,11 +20,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from support.loops import BACKENDS
+
+T = TypeVar("T")
 
 LOOPS = tuple(str(backend.id) for backend in BACKENDS)
 """The event loops, by the names that they have in node ids."""
@@ -187,9 +189,7 @@ ELSEWHERE: dict[str, str] = {
         "compares the embedded server with an ensemble of its own"
     ),
     "tests/server/test_zkcli.py": "starts programs of ZooKeeper's own in Java",
-    "tests/simulation/test_conformance.py::test_same_answers_among_faults": (
-        "the simulated servers' answers without faults are compared in the same file"
-    ),
+    "tests/simulation/test_conformance.py": "compares simulated servers with real ensembles",
     "tests/simulation/test_election_real.py": "compares simulated elections with real ensembles",
     "tests/simulation/test_planted_bugs.py": "checks the simulation, and nothing of the library",
     "tests/simulation/test_schedules_asyncio.py": "test_schedules.py reaches the same with few",
@@ -209,11 +209,11 @@ KEPT = (
 _SWEEP = "each case cancels at every await; the cases of one recipe differ in little"
 _HOSTILE = "every answer is tried on one of several kinds of requests"
 _REPEATED = "each case waits for half a session timeout, for one more request"
-_COMPARED = "tests/conformance compares the same servers, all that it has"
 _PROCESSES = "each case starts processes, and ends them in one more way"
 
 SAMPLED: dict[str, tuple[int, str]] = {
     "tests/blocking/test_blocking_closing.py::test_threads_that_try_again": (2, _PROCESSES),
+    "tests/client/test_client_dropped_replies.py": (2, "each request is one case"),
     "tests/client/test_client_faults.py::test_a_renewal_that_is_swallowed": (3, _REPEATED),
     "tests/client/test_client_faults.py::test_a_request_that_is_swallowed": (3, _REPEATED),
     "tests/client/test_client_home.py::test_a_forked_child": (2, _PROCESSES),
@@ -237,12 +237,15 @@ SAMPLED: dict[str, tuple[int, str]] = {
     "tests/recipes/test_cancellation.py::test_cancelled": (4, _SWEEP),
     "tests/recipes/test_cancellation_shared.py::test_cancelled": (4, _SWEEP),
     "tests/recipes/test_every_recipe_cancelled.py": (4, _SWEEP),
-    "tests/recipes/test_hostile_znodes.py": (2, "each case is one recipe and one kind of data"),
+    "tests/recipes/test_hostile_znodes.py": (3, "each case is one recipe and one kind of data"),
     "tests/recipes/test_refusals.py::test_a_refused_release_is_logged": (4, "all recipes alike"),
     "tests/recipes/values/test_values_cancelled.py::test_cancelled": (4, _SWEEP),
-    "tests/server/test_embedded_differential.py::test_same_answers": (3, _COMPARED),
-    "tests/simulation/test_conformance.py::test_same_answers": (3, _COMPARED),
-    "tests/unit/test_parsers.py::test_hostile": (4, _RANDOM),
+    "tests/server/test_embedded_differential.py::test_same_answers": (
+        3,
+        "tests/conformance compares the same",
+    ),
+    "tests/simulation/test_ensemble_random.py::test_replicas_agree": (2, "each is one seed"),
+    "tests/unit/test_parsers.py::test_hostile": (8, _RANDOM),
 }
 """Tests with many cases: `make test` runs one case of so many, and why that is enough."""
 
@@ -263,8 +266,11 @@ class Combination:
 
     @classmethod
     def of(cls, item: pytest.Item) -> Combination:
-        test, _, _ = item.nodeid.partition("[")
-        spec = getattr(item, "callspec", None)
+        return cls.named(item.nodeid.partition("[")[0], getattr(item, "callspec", None))
+
+    @classmethod
+    def named(cls, test: str, spec: Any) -> Combination:
+        """The same for a test and pytest's `CallSpec2`, if it has one."""
         if spec is None:
             return cls(test, "", "")
         parts = spec.id.split("-")
@@ -299,12 +305,16 @@ def reaches_real_server(item: pytest.Item) -> bool:
 
 def promised(items: Iterable[pytest.Item]) -> set[pytest.Item]:
     """Those of all tests that `make test` runs."""
-    groups: dict[str, list[tuple[Combination, pytest.Item]]] = {}
-    for item in items:
-        combination = Combination.of(item)
-        if not _is_elsewhere(combination.test):
-            groups.setdefault(combination.test, []).append((combination, item))
-    return {item for test, group in groups.items() for item in _chosen(test, group)}
+    return set(_promised((Combination.of(item), item) for item in items))
+
+
+def _promised(each: Iterable[tuple[Combination, T]]) -> Iterator[T]:
+    groups: dict[str, list[tuple[Combination, T]]] = {}
+    for combination, item in each:
+        groups.setdefault(combination.test, []).append((combination, item))
+    for test, group in groups.items():
+        if not _is_elsewhere(test):
+            yield from _chosen(test, group)
 
 
 def on_real_servers(items: Iterable[pytest.Item]) -> set[pytest.Item]:
@@ -328,7 +338,7 @@ def _is_elsewhere(test: str) -> bool:
     return _number(test, "case") % share != 0
 
 
-def _chosen(test: str, group: list[tuple[Combination, pytest.Item]]) -> Iterator[pytest.Item]:
+def _chosen(test: str, group: list[tuple[Combination, T]]) -> Iterator[T]:
     known = {each.loop for each, _ in group}
     is_both = {"asyncio", "trio"} <= known and test.startswith(BOTH_LOOPS)
     for loop in ("asyncio", "trio") if is_both else (_one_loop(test, known),):
@@ -395,6 +405,16 @@ class Promises:
             if is_elsewhere and not any(each.startswith(name) for each in KEPT):
                 return True
         return None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> Iterator[None]:
+        """Leaves out at once what would be deselected: making items is half of collecting."""
+        result = yield
+        test, calls = metafunc.definition.nodeid, metafunc._calls
+        chosen = _promised((Combination.named(test, call), call) for call in calls)
+        # One is left in any case: without a call, pytest would make an item without parameters.
+        calls[:] = list(chosen) or calls[:1]
+        return result
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(
