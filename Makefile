@@ -9,13 +9,14 @@ SCENARIOS ?= tests/simulation/scenarios.py:contend tests/simulation/scenarios.py
 MINUTES ?= $(if $(SEEDS),,10)
 REPORT ?= soak-report
 SECONDS ?= 60
-# Of the tests, at the same time.
+# Processes that run tests at the same time. Those of `make test` wait for half of their time.
 WORKERS ?= 2
+test coverage: WORKERS = 3
 # Each that docs/reference/support.md calls tested, for `make zookeepers`.
 ZOOKEEPERS ?= 3.8.0 3.9.3 3.9.6
 SOURCES := aiolead _aiolead_pytest.py tests examples benchmarks docs/conf.py docs/_site noxfile.py
 # In the order of their names, so that the many small files of tests/unit are the last ones.
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help

@@ -32,6 +32,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 # --- TLS ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.keeps_time(1.0)
 async def test_tls_with_a_client_certificate(authority: Authority) -> None:
     context = authority.server_context(authority.issue(), wants_client=True)
     mine = authority.issue("app@example.org", common_name="app")
@@ -55,6 +56,7 @@ async def test_tls_with_a_client_certificate(authority: Authority) -> None:
                 pass
 
 
+@pytest.mark.keeps_time(1.0)
 async def test_failures_of_tls_say_why_for_each_server(
     authority: Authority, tmp_path: Path
 ) -> None:

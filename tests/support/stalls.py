@@ -4,8 +4,9 @@ A test that lives by the session timeout of a real server fails for two reasons:
 or the process was stopped for so long that its session could only end. A thread tells the two
 apart: it wakes up again and again, and measures by how much it was late.
 
-A test that reaches a server over TCP, or is marked `keeps_time`, is repeated when it fails if, and
-only if, this process was stopped meanwhile for a sixth of the session timeout or more. The report
+A coroutine test, all of which run in real time, and one that reaches a server over TCP or is marked
+`keeps_time`, is repeated when it fails if, and only if, this process was stopped meanwhile for a
+sixth of the session timeout or more. The report
 says so. A test that fails while the process runs is red at once, and one that has failed `ATTEMPTS`
 times is red whatever the machine did.
 """
@@ -27,8 +28,9 @@ SHARE = 6
 """Which part of its session timeout a client can lose without losing more: it renews its lease four
 times per timeout, and stops a good deal before the session ends."""
 
-SERVERS = frozenset({"server", "embedded"})
-"""Fixtures of servers that are reached over TCP, and so in real time, of whatever kind they are."""
+IN_REAL_TIME = frozenset({"anyio_backend", "server", "embedded"})
+"""What tests take that run in real time: coroutine tests do (those on virtual time are functions),
+and servers of whatever kind are reached over TCP."""
 
 ATTEMPTS = 3
 
@@ -83,7 +85,7 @@ def tolerates(item: pytest.Item) -> float | None:
         return float(marker.args[0]) / SHARE
     names = getattr(item, "fixturenames", ())
     is_real = item.get_closest_marker("real") is not None
-    return SESSION / SHARE if is_real or not SERVERS.isdisjoint(names) else None
+    return SESSION / SHARE if is_real or not IN_REAL_TIME.isdisjoint(names) else None
 
 
 class StallGuard:
