@@ -172,7 +172,10 @@ class Lease(Protocol):
 
     @property
     def deadline(self) -> float:
-        """When holders must begin to stop: the proven end, less clock drift and grace period."""
+        """When holders must begin to stop: the proven end, less clock drift and grace period.
+
+        If a session holds many znodes, their holders are notified before that, one after the other.
+        """
         ...
 
     def remaining(self) -> float:
@@ -180,7 +183,10 @@ class Lease(Protocol):
         ...
 
     def is_enough(self) -> bool:
-        """Return whether a hold may begin: there is time to answer its first renewal."""
+        """Return whether a hold may begin: there is time to answer its first renewal.
+
+        Raises `TooManyHoldsError` if the session has as many holds as it could lose in time.
+        """
         ...
 
     def hold(

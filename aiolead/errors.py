@@ -5,6 +5,7 @@
     │   └─ AlreadyHeldError               this task already holds, or waits for, this object
     │       └─ UpgradeError               ... for reading, and asks to write
     ├─ TooManyRequestsError               too many requests wait to be sent already
+    ├─ TooManyHoldsError                  one session holds as much as it could lose in time
     ├─ ConfigurationError(ValueError)     an argument was refused before any I/O
     │   ├─ InvalidPathError
     │   └─ InvalidConnectStringError
@@ -143,6 +144,7 @@ __all__ = [
     "SystemFaultError",
     "TenureLost",
     "ThrottledOpError",
+    "TooManyHoldsError",
     "TooManyRequestsError",
     "TransactionError",
     "TransportError",
@@ -179,6 +181,13 @@ class TooManyRequestsError(AioleadError, blame=Blame.CALLER):
     """Too many requests wait to be sent already (`Limits.max_queued`); nothing was sent.
 
     Servers are slow or unreachable, and the program does not await replies before it sends more.
+    """
+
+
+class TooManyHoldsError(AioleadError, blame=Blame.CALLER):
+    """The session has as many holds as it could lose in time; this one was not acquired.
+
+    Use more clients, or a longer session timeout: a session has 1,250 holds for each second of it.
     """
 
 

@@ -398,7 +398,7 @@ class SessionMachine(SessionLife):
 
     def next_deadline(self) -> float:
         leases = self.leases
-        due = min(leases.deadline if leases.is_held else inf, leases.settle_due())
+        due = min(leases.loss_due if leases.is_held else inf, leases.settle_due())
         if self._established:
             return min(
                 due, self._ping_due(), self._silent_due(), self._cut_due(), leases.renewal_due()

@@ -126,6 +126,7 @@ ANSWERS = {
     "UsageError": (CALLER, NO, False),
     "AlreadyHeldError": (CALLER, NO, False),
     "UpgradeError": (CALLER, NO, False),
+    "TooManyHoldsError": (CALLER, NO, False),
     "TooManyRequestsError": (CALLER, NO, False),
     "ConfigurationError": (CALLER, NO, False),
     "InvalidPathError": (CALLER, NO, False),

@@ -29,6 +29,7 @@ import aiolead
 from aiolead._recipes._core.reporting import RecipeReporting, hook_of
 from aiolead._session.states import TRANSITIONS
 from aiolead.abc import EventHook
+from aiolead.errors import LossReason
 from aiolead.events import LOGGERS, Event, EventHub, EventName
 from aiolead.instrumentation.measures import MEASURES, Measures, MetricKind
 from aiolead.instrumentation.otel import OpenTelemetrySink
@@ -190,8 +191,12 @@ class _Deaf:
 
 
 class _Client:
+    """A client that was closed, so that it reports losses at once."""
+
+    state = SessionState.CLOSED
+
     def __init__(self, events: object) -> None:
-        self.backend = SimpleNamespace(events=events)
+        self.backend = SimpleNamespace(events=events, shared=lambda _path, make: make())
 
 
 def test_recipes_tell_nothing_to_whom_does_not_listen() -> None:
@@ -200,10 +205,10 @@ def test_recipes_tell_nothing_to_whom_does_not_listen() -> None:
     reporting = RecipeReporting(client, "Lock", "/lock", "host-1", is_rare=False)
     assert reporting.waits(1) is None
     reporting.begun(17, 1)
-    reporting.ended(17, 1, "released", 0.5, is_loss=False)
+    reporting.ended(17, 1, "released", 0.5)
     assert deaf.told == []
     assert deaf.asked == {logging.DEBUG: 3}
-    reporting.ended(17, 1, "expired", 0.5, is_loss=True)
+    reporting.lost(17, 1, LossReason.EXPIRED, 0.5)
     assert deaf.told == [EventName.TENURE_ENDED]
 
 

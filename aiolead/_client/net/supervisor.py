@@ -286,7 +286,7 @@ class Supervisor:
         share = 1 / (1 + len(self._hosts))
         patience = timing.patience * share
         if leases.is_held:
-            left = (leases.deadline - self._core.clock()) * share
+            left = (leases.loss_due - self._core.clock()) * share
             patience = min(patience, max(left, timing.patience * LEAST_PATIENCE))
         return patience
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import final
 
+import anyio.lowlevel
+
+from ..._internal_errors import call_back
 from ...abc import CoordinationClient, EventHook
+from ...errors import LossReason
 from ...events import EventHub, EventName
 
 SILENT = EventHub()
@@ -17,11 +23,47 @@ def hook_of(client: CoordinationClient) -> EventHook:
     return client.backend.events or SILENT
 
 
+class LossReports:
+    """The reports of one client's losses, which come after the lost bodies had their turn.
+
+    Thousands of holds may be lost at once. Logging a loss takes longer than cancelling a body, and
+    no body may wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._due: deque[Callable[[], object]] = deque()
+        self._is_running = False
+
+    def add(self, client: CoordinationClient, report: Callable[[], object]) -> None:
+        self._due.append(report)
+        if client.state.is_final:
+            self._report_all()
+        elif not self._is_running:
+            self._is_running = True
+            client.backend.spawn(self._run)
+
+    async def _run(self) -> None:
+        try:
+            while self._due:
+                await anyio.lowlevel.checkpoint()
+                self._report_one()
+        finally:  # also if the client is closed meanwhile
+            self._is_running = False
+            self._report_all()
+
+    def _report_one(self) -> None:
+        call_back(self._due.popleft())
+
+    def _report_all(self) -> None:
+        while self._due:
+            self._report_one()
+
+
 @final
 class RecipeReporting:
     """Reports the events of one recipe: its tenures at INFO if they are rare, else at DEBUG."""
 
-    __slots__ = ("_hook", "_identity", "_path", "_rare", "_recipe", "now")
+    __slots__ = ("_client", "_hook", "_identity", "_path", "_rare", "_recipe", "now")
 
     def __init__(
         self,
@@ -32,6 +74,7 @@ class RecipeReporting:
         *,
         is_rare: bool,
     ) -> None:
+        self._client = client
         self._hook = hook_of(client)
         self._recipe = recipe
         self._path = path
@@ -49,19 +92,25 @@ class RecipeReporting:
         if self._hook.wants(self._rare):
             self.emit(EventName.TENURE_BEGUN, self._rare, session_id, token=token)
 
-    def ended(
-        self, token: int, session_id: int, reason: str, lasted: float, *, is_loss: bool
-    ) -> None:
-        level = logging.WARNING if is_loss else self._rare
+    def ended(self, token: int, session_id: int, reason: str, lasted: float) -> None:
+        if self._hook.wants(self._rare):
+            self._emit_ended(self._rare, token, session_id, reason, lasted)
+
+    def lost(self, token: int, session_id: int, loss: LossReason, lasted: float) -> None:
+        """Report a loss soon: see `LossReports`."""
+        level = self._rare if loss is LossReason.CLOSED else logging.WARNING
         if self._hook.wants(level):
-            self.emit(
-                EventName.TENURE_ENDED,
-                level,
-                session_id,
-                token=token,
-                reason=reason,
-                lasted=lasted,
-            )
+            reason = loss.name.lower()
+            report = partial(self._emit_ended, level, token, session_id, reason, lasted)
+            client = self._client
+            client.backend.shared("/", LossReports).add(client, report)
+
+    def _emit_ended(
+        self, level: int, token: int, session_id: int, reason: str, lasted: float
+    ) -> None:
+        self.emit(
+            EventName.TENURE_ENDED, level, session_id, token=token, reason=reason, lasted=lasted
+        )
 
     def emit(
         self, name: EventName, level: int, session_id: int, **fields: str | int | float

@@ -276,14 +276,11 @@ class Tenure:
         """Report that it is over, and why, unless that was reported before."""
         if self._lasted is None:
             reporting, loss = self._recipe._reporting, self._loss
-            self._lasted = reporting.now() - self._since
-            reporting.ended(
-                self.token,
-                self._session_id,
-                self._given_up_as if loss is None else loss.name.lower(),
-                self._lasted,
-                is_loss=loss not in (None, LossReason.CLOSED),
-            )
+            lasted = self._lasted = reporting.now() - self._since
+            if loss is None:
+                reporting.ended(self._token, self._session_id, self._given_up_as, lasted)
+            else:
+                reporting.lost(self._token, self._session_id, loss, lasted)
 
     @property
     def _given_up_as(self) -> str:

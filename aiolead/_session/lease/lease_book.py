@@ -1,6 +1,7 @@
 """The holds under the lease: what `LeaseProof` proves, less clock drift and grace period.
 
-Holds end when the clock passes the end of the lease, whether or not a task notices. A hold is
+Holds end when the clock passes the end of the lease, whether or not a task notices. Losing many of
+them takes time, so that begins earlier, in proportion to their number (`loss_due`). A hold is
 *fresh* at first, so that short holds cost no renewal. It *settles* after a moment, or at once if
 urgent; renewals confirm settled holds. A lost hold is in its *grace period* until its release.
 """
@@ -13,10 +14,11 @@ from itertools import islice
 from math import inf
 from typing import Protocol
 
+from ..._escaping import in_seconds
 from ..._internal_errors import call_back, contained
-from ...errors import LossReason
+from ...errors import LossReason, TooManyHoldsError
 from .proof import LeaseProof
-from .timing import Timing
+from .timing import LOSING, Timing
 
 MULTI_END = 9
 """Bytes at the end of a transaction."""
@@ -108,6 +110,11 @@ class LeaseBook:
         return self._lease_proof.proven_until - self._timing.margin
 
     @property
+    def loss_due(self) -> float:
+        """When to begin to lose the holds, so that the last one is lost by `deadline`."""
+        return self.deadline - max(0, self.held - 1) * LOSING
+
+    @property
     def given_away_at(self) -> float:
         """The earliest time at which the servers may give holds to other clients."""
         return self.deadline + self._timing.grace_period
@@ -176,11 +183,18 @@ class LeaseBook:
         """Whether a hold may begin: its first renewal will be answered before the lease runs out.
 
         A renewal is two round trips, each as long as a write takes here. An ample lease is enough
-        however slow the last write was, since it can always be had.
+        however slow the last write was, since it can always be had. Raises `TooManyHoldsError` if
+        the session has as many holds as it may have.
         """
         timing = self._timing
+        if self.held >= timing.most_holds:
+            raise TooManyHoldsError(
+                f"the session holds {self.held} znodes, as many as it could lose in time with a "
+                f"timeout of {in_seconds(timing.session_timeout)}: use more clients, or another "
+                "timeout"
+            )
         usual = max(timing.enough_lease, 3 * self._lease_proof.write_took)
-        return self.deadline - now >= min(usual, timing.ample_lease)
+        return self.deadline - self.held * LOSING - now >= min(usual, timing.ample_lease)
 
     # --- renewing ------------------------------------------------------------------------------
 
@@ -222,7 +236,7 @@ class LeaseBook:
     def _extend_wait(self, now: float) -> None:
         """Allow half of the lease for an answer, or more where answers usually take longer."""
         usual = max(2 * self._took, 3 * self._lease_proof.write_took)
-        self._wait_until = now + max((self.deadline - now) / 2, usual)
+        self._wait_until = now + max((self.loss_due - now) / 2, usual)
 
     def renewed(self, sent: float, answered: float, now: float) -> None:
         """Record that the second request has confirmed the renewal now.
@@ -233,7 +247,7 @@ class LeaseBook:
         self._unanswered = False
         self._took = now - self._begun
         self._next_renewal = max(sent + self._timing.renew_every, answered + self._timing.half_tick)
-        if self.deadline - self._next_renewal < self._timing.enough_lease:
+        if self.loss_due - self._next_renewal < self._timing.enough_lease:
             # This one just missed a request that would have made the lease longer.
             self._next_renewal = min(self._next_renewal, max(now, self._lease_proof.provable_from))
         self._changed(-inf)
@@ -257,13 +271,13 @@ class LeaseBook:
             # A hold that ends with the connection gains nothing.
             return inf
         left = self._timing.short_lease if can_move else self._timing.enough_lease
-        return max(self.deadline - left, self._wait_until)
+        return max(self.loss_due - left, self._wait_until)
 
     # --- losing --------------------------------------------------------------------------------
 
     def expire(self, now: float) -> None:
-        """End every hold if the lease has run out."""
-        if (self._settled or self._fresh) and now >= self.deadline:
+        """End every hold if the lease has run out, or is about to and they are many."""
+        if (self._settled or self._fresh) and now >= self.loss_due:
             self.lose_all(LossReason.UNCONFIRMED)
 
     def lose_all(self, reason: LossReason) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import floor
 
 from ..._escaping import in_seconds
 from ..._wire.handshake import ConnectResponse
@@ -29,6 +30,9 @@ SHORTEST = 0.1
 LONGEST_UNASKED = 60.0
 """The part of a granted timeout that counts if less was asked for, in seconds. Servers grant at
 least their `minSessionTimeout`, by default two ticks."""
+
+LOSING = 0.0001
+"""Seconds allowed for losing one hold: cancelling its body, until the body begins to stop."""
 
 REMARKABLE = 10.0
 """The factor between the granted and the asked timeout from which on it is reported."""
@@ -173,3 +177,8 @@ class Timing:
     def margin(self) -> float:
         """How long before the proven end of the session a holder begins to stop."""
         return self.session_timeout * DRIFT + self.grace_period
+
+    @cached_property
+    def most_holds(self) -> int:
+        """How many holds a session may have: losing them all takes no more than `enough_lease`."""
+        return floor(self.enough_lease / LOSING)

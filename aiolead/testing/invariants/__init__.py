@@ -30,6 +30,7 @@ I7 the clients' (`Session`), I13 the faults.
 | I19 | a loss is signalled once, and before the next hold | `told_once` |
 | I21 | the znode of a contender that has left goes while its session lives | `released_in_time` |
 | I22 | a guardian closes the session of a process after its last thread | `closed_after_death` |
+| I23 | a body whose lease runs out has time to stop, however many are cancelled | `told_in_time` |
 | lock-set | no update under a lock is lost | `lock_set` |
 
 I17 (no processor time while waiting) is no matter of histories: `tests/client/test_idle.py`.
@@ -50,6 +51,7 @@ from .holding import lock_set as lock_set
 from .holding import margins as margins
 from .holding import one_holder as one_holder
 from .holding import stop_before_expiry as stop_before_expiry
+from .holding import told_in_time as told_in_time
 from .holding import truthful_return as truthful_return
 from .liveness import bounded_calls as bounded_calls
 from .liveness import first_come_first_served as first_come_first_served
@@ -98,6 +100,7 @@ INVARIANTS: Mapping[str, Check] = MappingProxyType(
         "I19": told_once,
         "I21": released_in_time,
         "I22": closed_after_death,
+        "I23": told_in_time,
         "lock-set": lock_set,
     }
 )

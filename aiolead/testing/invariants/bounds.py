@@ -14,6 +14,7 @@ class Bounds:
         session_timeout: that of the sessions, as the servers agreed to it.
         tick_time: the servers'; defaults to half of the session timeout.
         grace_period: how long a body may take to end; defaults to a tenth of the session timeout.
+        losing: how long it may take to cancel one body, if a session loses several holds at once.
         reconnect: how long a client may take to find a server that it can reach: an attempt at one
             that it cannot, and the longest pause. Defaults to a quarter of the session timeout, and
             another tenth of it or a second, whichever is shorter.
@@ -34,6 +35,7 @@ class Bounds:
     session_timeout: float = 10.0
     tick_time: float | None = None
     grace_period: float | None = None
+    losing: float = 0.0001
     reconnect: float | None = None
     release: float | None = None
     election: float = 0.0

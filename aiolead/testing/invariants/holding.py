@@ -1,14 +1,19 @@
-"""Holding, and the right to hold: I1 to I4, and the registers that are written under a lock."""
+"""Holding, and the right to hold: I1 to I4, I23, and the registers written under a lock."""
 
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Iterable
 from math import inf
 
+from ...errors import LossReason
 from ..history.events import Acted, Event, Read, Value, Wrote
 from .bounds import Bounds, Margin, Violation
 from .reading import Node, Reading, Turn
+
+_ROUNDED = 1e-6
+"""Seconds by which times are rounded."""
 
 MOST = 20
 """How many overlaps are reported for one line: where exclusion is broken, all overlap with all."""
@@ -129,6 +134,34 @@ def margins(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Margin]:
                 Margin(turn.line, turn.contender, turn.hold.token, why, turn.over, node.deleted)
             )
     return found
+
+
+def told_in_time(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
+    """I23: a body whose lease runs out has its grace period, however many have to be cancelled.
+
+    The servers delete its znode no earlier than that after its loss was signalled, and later by the
+    time that it takes to cancel the others of its session that are signalled at the same time.
+    """
+    sessions: defaultdict[int, list[tuple[float, Turn]]] = defaultdict(list)
+    for turn in Reading.of(events).holds():
+        if turn.stepped and turn.stepped[0][1].why == LossReason.UNCONFIRMED.value:
+            sessions[turn.hold.session_id].append((turn.stepped[0][1].at, turn))
+    wrong: list[Violation] = []
+    for lost in sessions.values():
+        for signalled, turn in lost:
+            node = turn.node
+            if node is None or node.deleted == inf or node.by or _unable(turn, bounds):
+                continue
+            others = sum(at == signalled for at, _ in lost) - 1
+            needed = bounds.body + others * bounds.losing
+            left = node.deleted - signalled
+            if left < needed - _ROUNDED:
+                text = (
+                    f"{turn.line}: the loss of {turn} was signalled {left:.4f} s before its znode "
+                    f"was deleted, with {others} others at that time, which takes {needed:.4f} s"
+                )
+                wrong.append(Violation("I23", text, signalled))
+    return wrong
 
 
 def _unable(turn: Turn, bounds: Bounds) -> bool:

@@ -59,6 +59,7 @@ class World:
         names: those of all programs, in the order in which they were started.
         places: how many may hold at once, by line, where it is more than one.
         harmless_to_holds: see `invariants.Bounds`.
+        losing: see `invariants.Bounds`.
         witness: the facts about the servers.
         sessions: the session of each process that has one, by its name.
         violations: the violations that scenarios report themselves.
@@ -75,6 +76,7 @@ class World:
         slowest = schedule.latency * (1.0 + schedule.jitter)
         is_fast = 6 * slowest < schedule.session_timeout / 20
         self.harmless_to_holds: float = 0.0 if is_fast else -1.0
+        self.losing: float = 0.0001
         self.sessions: dict[str, int] = {}
         self.violations: list[Violation] = []
         self._tasks = tasks
@@ -204,6 +206,7 @@ class World:
             release=schedule.session_timeout,
             election=patience + 2.0,
             harmless_to_holds=self.harmless_to_holds,
+            losing=self.losing,
             places=self.places,
         )
 

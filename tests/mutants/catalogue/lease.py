@@ -503,4 +503,48 @@ MUTANTS = (
         ),
         tests=("tests/unit/session/test_session_lease.py",),
     ),
+    Mutant(
+        number="400",
+        name="many-are-lost-late",
+        wrong="Losing the holds of a session begins when a single one would have to be lost, "
+        "however many there are.",
+        seen_in="aiolead: 5,000 holds at a session timeout of 4 s ended 135 to 290 ms after the "
+        "servers might have given them away",
+        changes=(
+            Change(
+                "_session/lease/lease_book.py",
+                "return self.deadline - max(0, self.held - 1) * LOSING",
+                "return self.deadline",
+            ),
+        ),
+        tests=("tests/simulation/test_many_holds.py", "tests/unit/session/test_many_holds.py"),
+    ),
+    Mutant(
+        number="400b",
+        name="any-number-of-holds",
+        wrong="A session may have more holds than it could lose in time.",
+        changes=(
+            Change(
+                "_session/lease/lease_book.py",
+                "if self.held >= timing.most_holds:",
+                "if False:",
+            ),
+        ),
+        tests=("tests/unit/session/test_many_holds.py",),
+        simulated=False,
+    ),
+    Mutant(
+        number="400c",
+        name="losses-are-reported-first",
+        wrong="A lost body waits until the losses of all others are logged.",
+        changes=(
+            Change(
+                "_recipes/_core/reporting.py",
+                'client.backend.shared("/", LossReports).add(client, report)',
+                "report()",
+            ),
+        ),
+        tests=("tests/recipes/test_many_holds.py",),
+        simulated=False,
+    ),
 )

@@ -7,8 +7,16 @@ from dataclasses import replace
 import pytest
 from support.history_builder import BOUNDS, PARENT, HistoryBuilder, L, path_of, session_of
 
+from aiolead.errors import LossReason
 from aiolead.testing.history import RESIGNED
-from aiolead.testing.invariants import Bounds, Margin, margins, one_holder, violations
+from aiolead.testing.invariants import (
+    Bounds,
+    Margin,
+    margins,
+    one_holder,
+    told_in_time,
+    violations,
+)
 
 
 @pytest.fixture
@@ -833,3 +841,43 @@ def test_what_was_read_with_another_token_is_old(tale: HistoryBuilder) -> None:
     _update(tale, "b", 2, 1)
     tale.wrote("a", "count", 9, token=3)
     assert violations(tale.events, BOUNDS) == []
+
+
+# --- I23: time to stop ---------------------------------------------------------------------------
+
+UNCONFIRMED = LossReason.UNCONFIRMED.value
+
+
+def _lost_together(tale: HistoryBuilder, count: int, *, left: float, why: str) -> HistoryBuilder:
+    """`count` contenders of one session lose what they hold, `left` seconds before its end."""
+    zxids = range(1, count + 1)
+    for zxid in zxids:
+        tale.node_created(f"/{zxid}/x", zxid, 7)
+        tale.entered(f"/{zxid}", f"host/{zxid}", zxid, path=f"/{zxid}/x", session_id=7)
+    tale.after(5)
+    for zxid in zxids:
+        tale.stepped_down(f"/{zxid}", f"host/{zxid}", zxid, why)
+        tale.left(f"/{zxid}", f"host/{zxid}", zxid, was_lost=True)
+    tale.after(left)
+    for zxid in zxids:
+        tale.node_deleted(f"/{zxid}/x", 100 + zxid, 7)
+    return tale
+
+
+@pytest.mark.parametrize(
+    ("count", "left", "why", "broken"),
+    [
+        (1, 0.5, UNCONFIRMED, False),
+        (1, 0.49, UNCONFIRMED, True),
+        (11, 1.5, UNCONFIRMED, False),
+        (11, 1.49, UNCONFIRMED, True),
+        (11, 0.1, LossReason.DELETED.value, False),  # which nobody knows in advance
+    ],
+)
+def test_those_that_are_lost_together_have_time_to_stop(
+    tale: HistoryBuilder, count: int, left: float, why: str, broken: bool
+) -> None:
+    _lost_together(tale, count, left=left, why=why)
+    wrong = told_in_time(tale.events, replace(BOUNDS, losing=0.1))
+    assert bool(wrong) is broken
+    assert {each.invariant for each in wrong} <= {"I23"}
