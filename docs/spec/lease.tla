@@ -1,105 +1,417 @@
 -------------------------------- MODULE lease --------------------------------
 (***************************************************************************)
-(* The lease of a session: a client's server, the leader, and the proof.   *)
+(* How a client proves that its session lives, and the hold under that     *)
+(* proof: docs/explanation/safety.md as a state machine.                   *)
+(*                                                                         *)
+(* One session, its client, the server that the client is connected to,    *)
+(* and the leader. Servers have no names: only the role of the client's    *)
+(* server matters. It may have lost the leader and not noticed: then it is *)
+(* "isolated". Or another leader was elected, and it has not noticed that: *)
+(* then it is "deposed", the former leader or still its follower. Another  *)
+(* client waits for the role: it holds from the instant at which the       *)
+(* leader has ended the session. No real one can be earlier.               *)
+(*                                                                         *)
+(* Time is in units, by two clocks: the client's and the servers'. All     *)
+(* variables are ages and remainders, so behaviours are not bounded in     *)
+(* time. Messages may take any time; between two processes they keep their *)
+(* order, or are lost with the connection.                                 *)
 (***************************************************************************)
 EXTENDS Naturals, Sequences
 
 CONSTANTS
     Tau,    \* the session timeout
-    Half,   \* half a tick: how often the leader pings
-    Grace   \* the grace period
+    Half,   \* half a tick: how often a leader pings its followers
+    Wait,   \* half a tick, as the client counts it
+    Grace,  \* how long a body may run after its cancellation
+    Drift,  \* how far the two clocks may get apart, in any interval
+    Margin, \* what the client subtracts for that
+    Rule,   \* what counts as a proof: see Proven; the others are planted errors
+    Faults  \* which may happen: a subset of AllFaults
+
+AllFaults == {"isolation", "election", "stop", "move"}
+
+ASSUME /\ Tau > Margin + Grace /\ 2 * Half <= Tau /\ Margin <= 1
+       /\ Faults \subseteq AllFaults
+       /\ Rule \in {"two requests", "one request", "sync at any time", "ping", "event",
+                    "itself", "handshake"}
 
 VARIABLES
-    touchAge,   \* at the leader: the time since the last touch
-    pingAge,    \* at the leader: the time since the last ping
-    ended,      \* whether the leader has ended the session
-    down,       \* on the way from the leader to the client's server
-    up,         \* on the way from the client's server to the leader
-    touched,    \* at the client's server: whether the session was touched since its last answer
-    aSent, aAnswered,   \* the client: the ages of request `a`; NA if there is none
-    wSent,      \* the client: whether the write is on its way
-    left,       \* the client: how long the session is still proven to live
-    holds       \* whether the client's body runs
+    \* The leader.
+    touchAge,   \* how long ago it last learnt of a touch of the session
+    pingAge,    \* how long ago it last pinged
+    stopped,    \* whether its process is stopped
+    late,       \* after that: "no", "yes", "answered" (one request, before it caught up)
+    session,    \* "lives", "ending" (it has decided so), "over" (and has committed it)
+    \* The client's server, and the connection between the two.
+    place,      \* "leader", "follower", "isolated", "deposed"; "closed": the server has closed the
+                \* connection; "none": the client has none
+    touched,    \* a follower: whether it has a touch that it has not reported
+    down,       \* messages from the leader to the follower
+    up,         \* messages from the follower to the leader
+    \* The client's connection. It has one request at a time.
+    request,    \* "none", "handshake", "ping", "write", "sync", "second" (a second write)
+    where,      \* "sent", "served" (by the server; or the leader has it), "answered" or "none"
+    \* The client's proof: request `a`, and the write `w` sent after its answer.
+    aKind,      \* "none", "request", "handshake"
+    aSent, aAnswered,   \* ages
+    wSent, wAnswered,   \* ages; NA: there is none
+    left,       \* how long the session is still proven to live
+    \* The holder.
+    body,       \* "none", "runs", "stops" (it was cancelled)
+    spare,      \* how long a cancelled body may still run
+    \* The clocks.
+    skew        \* how far the client's is ahead
 
-vars == <<touchAge, pingAge, ended, down, up, touched, aSent, aAnswered, wSent, left, holds>>
+leaderVars == <<touchAge, pingAge, stopped, late, session>>
+serverVars == <<place, touched, down, up>>
+requestVars == <<request, where>>
+proofVars == <<aKind, aSent, aAnswered, wSent, wAnswered>>
+bodyVars == <<body, spare>>
+vars == <<leaderVars, serverVars, requestVars, proofVars, left, bodyVars, skew>>
 
-NA == 99
+NA == 100
+
+Max(x, y) == IF x > y THEN x ELSE y
+Min(x, y) == IF x < y THEN x ELSE y
+
+\* Of two pings (or touches), one behind the other, the first one is enough: a touch that comes
+\* later makes a session live longer.
+Merged(queue, message) ==
+    IF queue /= <<>> /\ queue[Len(queue)] = message THEN queue ELSE Append(queue, message)
+
+Without(queue, message) == \A i \in DOMAIN queue : queue[i] /= message
+
+Older(age, most) == IF age >= most THEN age ELSE age + 1
 
 Init ==
-    /\ touchAge = 0 /\ pingAge \in 0..Half /\ ended = FALSE
-    /\ down = <<>> /\ up = <<>> /\ touched = FALSE
-    /\ aSent = NA /\ aAnswered = NA /\ wSent = FALSE
-    /\ left = Tau /\ holds = FALSE
+    /\ touchAge = 0 /\ pingAge \in 0..Half /\ stopped = FALSE /\ late = "no"
+    /\ session = "lives"
+    /\ place \in {"leader", "follower"} /\ touched = FALSE /\ down = <<>> /\ up = <<>>
+    /\ request = "none" /\ where = "none"
+    /\ aKind = "none" /\ aSent = NA /\ aAnswered = NA /\ wSent = NA /\ wAnswered = NA
+    /\ left = Tau  \* the session was just created: a committed change
+    /\ body = "none" /\ spare = 0 /\ skew \in 0..Drift
 
-Older(age, most) == IF age = NA THEN NA ELSE IF age < most THEN age + 1 ELSE age
+-----------------------------------------------------------------------------
+(* Time. A leader that runs pings in time, and a client that runs cancels  *)
+(* and ends its body in time (A3 to A5 of safety.md).                      *)
+
+ServersMayAge == stopped \/ late /= "no" \/ pingAge < Half \/ session = "over"
+
+ClientMayAge ==
+    /\ body = "runs" => left > Margin + Grace
+    /\ body = "stops" => spare > 0
+
+\* When the session is over, the time of the leader matters no more.
+ServersAge ==
+    IF session = "over" THEN UNCHANGED <<touchAge, pingAge>>
+    ELSE touchAge' = Older(touchAge, Tau + 1) /\ pingAge' = Older(pingAge, Half)
+
+\* A proof that is older than the session timeout is worth nothing.
+ClientAges ==
+    /\ aSent' = Older(aSent, Tau)
+    /\ aAnswered' = Older(aAnswered, Wait)
+    /\ wSent' = Older(wSent, Tau)
+    /\ wAnswered' = Older(wAnswered, Wait)
+    /\ left' = IF left = 0 THEN 0 ELSE left - 1
+    /\ spare' = IF spare = 0 THEN 0 ELSE spare - 1
 
 Tick ==
-    /\ pingAge < Half /\ ~ended
-    /\ holds => left > Grace
-    /\ touchAge' = Older(touchAge, Tau)
-    /\ pingAge' = pingAge + 1
-    /\ aSent' = Older(aSent, Tau)
-    /\ aAnswered' = Older(aAnswered, Half)
-    /\ left' = IF left > 0 THEN left - 1 ELSE 0
-    /\ UNCHANGED <<ended, down, up, touched, wSent, holds>>
+    /\ ServersMayAge /\ ClientMayAge
+    /\ ServersAge /\ ClientAges
+    /\ UNCHANGED <<stopped, late, session, serverVars, requestVars, aKind, body, skew>>
+
+ServersTick ==
+    /\ skew > 0 /\ skew' = skew - 1
+    /\ ServersMayAge /\ ServersAge
+    /\ UNCHANGED <<stopped, late, session, serverVars, requestVars, proofVars, left, bodyVars>>
+
+ClientTick ==
+    /\ skew < Drift /\ skew' = skew + 1
+    /\ ClientMayAge /\ ClientAges
+    /\ UNCHANGED <<leaderVars, serverVars, requestVars, aKind, body>>
+
+-----------------------------------------------------------------------------
+(* The leader: pings, touches, requests, the end of sessions.              *)
 
 Ping ==
-    /\ pingAge = Half
+    /\ ~stopped /\ pingAge = Half /\ session /= "over"
     /\ pingAge' = 0
-    /\ down' = IF down /= <<>> /\ down[Len(down)] = "ping" THEN down ELSE Append(down, "ping")
-    /\ UNCHANGED <<touchAge, ended, up, touched, aSent, aAnswered, wSent, left, holds>>
+    /\ down' = IF place = "follower" THEN Merged(down, "ping") ELSE down
+    /\ UNCHANGED <<touchAge, stopped, late, session, place, touched, up, requestVars, proofVars,
+                   left, bodyVars, skew>>
 
-Expire ==
-    /\ ~ended /\ touchAge = Tau
-    /\ ended' = TRUE
-    /\ UNCHANGED <<touchAge, pingAge, down, up, touched, aSent, aAnswered, wSent, left, holds>>
+\* What is due goes first. A leader that was stopped may answer one request before it has caught up:
+\* before it has pinged, has the answer, and has begun to end the session if it was due (A3).
+MayAnswer == ~stopped /\ IF late = "no" THEN pingAge < Half ELSE late = "yes"
 
-SendA ==
-    /\ ~wSent
-    /\ aSent' = 0 /\ aAnswered' = 0 /\ touched' = TRUE
-    /\ UNCHANGED <<touchAge, pingAge, ended, down, up, wSent, left, holds>>
+Answered == late' = IF late = "no" THEN "no" ELSE "answered"
 
-SendW ==
-    /\ aAnswered = Half /\ ~wSent
-    /\ wSent' = TRUE /\ touched' = TRUE
-    /\ up' = Append(up, "write")
-    /\ UNCHANGED <<touchAge, pingAge, ended, down, aSent, aAnswered, left, holds>>
+CatchUp ==
+    /\ ~stopped /\ late /= "no"
+    /\ pingAge < Half
+    /\ session = "lives" => touchAge <= Tau /\ Without(down, "ping") /\ Without(up, "touch")
+    /\ late' = "no"
+    /\ UNCHANGED <<touchAge, pingAge, stopped, session, serverVars, requestVars, proofVars, left,
+                   bodyVars, skew>>
 
-Leader ==
-    /\ up /= <<>> /\ pingAge < Half /\ ~ended
+Touch == touchAge' = IF session = "lives" THEN 0 ELSE touchAge
+
+LeaderHasTouch ==
+    /\ ~stopped /\ up /= <<>> /\ Head(up) = "touch"
     /\ up' = Tail(up)
-    /\ \/ /\ Head(up) = "touch"
-          /\ touchAge' = IF ended THEN touchAge ELSE 0
-          /\ UNCHANGED down
-       \/ /\ Head(up) = "write"
-          /\ down' = IF ended THEN down ELSE Append(down, "written")
-          /\ UNCHANGED touchAge
-    /\ UNCHANGED <<pingAge, ended, touched, aSent, aAnswered, wSent, left, holds>>
+    /\ Touch
+    /\ UNCHANGED <<pingAge, stopped, late, session, place, touched, down, requestVars, proofVars,
+                   left, bodyVars, skew>>
 
-Server ==
-    /\ down /= <<>>
+\* A request that a follower has forwarded touches nothing, but for the handshake. A session that
+\* ends gets no write committed.
+LeaderHasRequest ==
+    /\ MayAnswer /\ up /= <<>> /\ Head(up) /= "touch"
+    /\ up' = Tail(up)
+    /\ Answered
+    /\ IF Head(up) = "handshake" THEN Touch ELSE UNCHANGED touchAge
+    /\ down' = IF session = "lives" \/ Head(up) = "sync" THEN Append(down, Head(up)) ELSE down
+    /\ UNCHANGED <<pingAge, stopped, session, place, touched, requestVars, proofVars, left,
+                   bodyVars, skew>>
+
+LeaderServes ==
+    /\ MayAnswer /\ place = "leader" /\ where = "sent"
+    /\ Answered /\ Touch
+    /\ where' = IF session = "lives" \/ request \in {"sync", "ping", "probe"}
+                THEN "answered" ELSE "served"
+    /\ UNCHANGED <<pingAge, stopped, session, serverVars, request, proofVars, left, bodyVars, skew>>
+
+\* Servers end a session strictly later than its timeout after the last touch.
+Decide ==
+    /\ ~stopped /\ touchAge > Tau /\ session = "lives"
+    /\ session' = "ending"
+    /\ UNCHANGED <<touchAge, pingAge, stopped, late, serverVars, requestVars, proofVars, left,
+                   bodyVars, skew>>
+
+\* Now the other client holds. The session's own server closes the connection when it learns of it.
+End ==
+    /\ ~stopped /\ session = "ending"
+    /\ session' = "over" /\ touchAge' = 0 /\ pingAge' = 0
+    /\ down' = IF place = "follower" THEN Append(down, "over") ELSE down
+    /\ place' = IF place = "leader" THEN "closed" ELSE place
+    /\ UNCHANGED <<stopped, late, touched, up, requestVars, proofVars, left, bodyVars, skew>>
+
+-----------------------------------------------------------------------------
+(* The other servers.                                                      *)
+
+FollowerServes ==
+    /\ place = "follower" /\ where = "sent"
+    /\ touched' = (touched \/ request /= "handshake")
+    /\ IF request \in {"ping", "probe"}
+       THEN where' = "answered" /\ UNCHANGED up
+       ELSE /\ where' = "served"
+            /\ up' = Append(up, IF request = "second" THEN "write" ELSE request)
+    /\ UNCHANGED <<leaderVars, place, down, request, proofVars, left, bodyVars, skew>>
+
+FollowerHasPing ==
+    /\ place = "follower" /\ down /= <<>> /\ Head(down) = "ping"
     /\ down' = Tail(down)
-    /\ \/ /\ Head(down) = "ping"
-          /\ up' = IF touched /\ Len(up) < 2 THEN Append(up, "touch") ELSE up
-          /\ touched' = FALSE
-          /\ UNCHANGED <<aSent, aAnswered, wSent, left>>
-       \/ /\ Head(down) = "written"
-          /\ left' = IF Tau - aSent > left THEN Tau - aSent ELSE left
-          /\ aSent' = NA /\ aAnswered' = NA /\ wSent' = FALSE
-          /\ UNCHANGED <<up, touched>>
-    /\ UNCHANGED <<touchAge, pingAge, ended, holds>>
+    /\ up' = IF touched THEN Merged(up, "touch") ELSE up
+    /\ touched' = FALSE
+    /\ UNCHANGED <<leaderVars, place, requestVars, proofVars, left, bodyVars, skew>>
 
-Begin == /\ ~holds /\ left > Grace /\ holds' = TRUE
-         /\ UNCHANGED <<touchAge, pingAge, ended, down, up, touched, aSent, aAnswered, wSent, left>>
+FollowerHasAnswer ==
+    /\ down /= <<>> /\ Head(down) \in {"handshake", "write", "sync"}
+    /\ down' = Tail(down)
+    /\ where' = "answered"
+    /\ UNCHANGED <<leaderVars, place, touched, up, request, proofVars, left, bodyVars, skew>>
 
-Stop == /\ holds /\ holds' = FALSE
-        /\ UNCHANGED <<touchAge, pingAge, ended, down, up, touched, aSent, aAnswered, wSent, left>>
+FollowerHasEnd ==
+    /\ down /= <<>> /\ Head(down) = "over"
+    /\ place' = "closed" /\ down' = <<>> /\ up' = <<>> /\ touched' = FALSE
+    /\ UNCHANGED <<leaderVars, requestVars, proofVars, left, bodyVars, skew>>
 
-Next == Tick \/ Ping \/ Expire \/ SendA \/ SendW \/ Leader \/ Server \/ Begin \/ Stop
+\* Another client's znode is deleted, and this client watches it. Only a planted error uses events.
+SendEvent ==
+    /\ Rule = "event" /\ MayAnswer /\ place = "follower" /\ Without(down, "event")
+    /\ down' = Append(down, "event")
+    /\ Answered
+    /\ UNCHANGED <<touchAge, pingAge, stopped, session, place, touched, up, requestVars, proofVars,
+                   left, bodyVars, skew>>
+
+\* The others need a leader.
+IsolatedServes ==
+    /\ place = "isolated" /\ where = "sent"
+    /\ where' = IF request \in {"ping", "probe"} THEN "answered" ELSE "served"
+    /\ UNCHANGED <<leaderVars, serverVars, request, proofVars, left, bodyVars, skew>>
+
+\* Writes need a quorum; a sync and a handshake do not.
+DeposedServes ==
+    /\ place = "deposed" /\ where = "sent"
+    /\ where' = IF request \in {"write", "second"} THEN "served" ELSE "answered"
+    /\ UNCHANGED <<leaderVars, serverVars, request, proofVars, left, bodyVars, skew>>
+
+-----------------------------------------------------------------------------
+(* Faults.                                                                 *)
+
+Disconnected ==
+    /\ touched' = FALSE /\ down' = <<>> /\ up' = <<>> /\ request' = "none" /\ where' = "none"
+    /\ aKind' = "none" /\ aSent' = NA /\ aAnswered' = NA /\ wSent' = NA /\ wAnswered' = NA
+
+\* Some of what the leader had sent may still arrive. Answers to its pings would arrive nowhere.
+SomeArrives == down' \in {<<>>, SelectSeq(down, LAMBDA message : message /= "ping")}
+
+\* The connection to the leader breaks.
+LosesLeader ==
+    /\ "isolation" \in Faults /\ place = "follower"
+    /\ place' = "isolated" /\ up' = <<>> /\ touched' = FALSE
+    /\ SomeArrives
+    /\ UNCHANGED <<leaderVars, requestVars, proofVars, left, bodyVars, skew>>
+
+\* A new leader starts all sessions again, with their full timeout. A server that takes part in the
+\* election closes its clients' connections; one that does not may serve them for a while.
+Elect ==
+    /\ "election" \in Faults /\ session /= "over"
+    /\ touchAge' = 0 /\ pingAge' = 0 /\ stopped' = FALSE /\ late' = "no"
+    /\ session' = "lives"
+    /\ \/ /\ place \in {"leader", "follower"}
+          /\ place' = "deposed" /\ touched' = FALSE /\ up' = <<>>
+          /\ SomeArrives
+          /\ UNCHANGED <<requestVars, proofVars>>
+       \/ /\ place \in {"isolated", "deposed", "closed", "none"}
+          /\ UNCHANGED <<serverVars, requestVars, proofVars>>
+       \/ place' = "none" /\ Disconnected
+    /\ UNCHANGED <<left, bodyVars, skew>>
+
+StopLeader ==
+    /\ "stop" \in Faults /\ ~stopped
+    /\ stopped' = TRUE
+    /\ UNCHANGED <<touchAge, pingAge, late, session, serverVars, requestVars, proofVars, left,
+                   bodyVars, skew>>
+
+ContinueLeader ==
+    /\ stopped
+    /\ stopped' = FALSE /\ late' = IF late = "no" THEN "yes" ELSE late
+    /\ UNCHANGED <<touchAge, pingAge, session, serverVars, requestVars, proofVars, left, bodyVars,
+                   skew>>
+
+\* The client moves to another server, or its server closes the connection.
+Disconnect ==
+    /\ place /= "none" /\ ("move" \in Faults \/ place = "closed")
+    /\ place' = "none" /\ Disconnected
+    /\ UNCHANGED <<leaderVars, left, bodyVars, skew>>
+
+Connect ==
+    /\ place = "none"
+    /\ place' \in {"leader", "follower"} \cup (IF "isolation" \in Faults THEN {"isolated"} ELSE {})
+                                        \cup (IF "election" \in Faults THEN {"deposed"} ELSE {})
+    /\ request' = "handshake" /\ where' = "sent"
+    /\ aKind' = "handshake" /\ aSent' = 0
+    /\ UNCHANGED <<leaderVars, touched, down, up, aAnswered, wSent, wAnswered, left, bodyVars,
+                   skew>>
+
+-----------------------------------------------------------------------------
+(* The client's requests, and what their answers prove.                    *)
+
+IsFree == place /= "none" /\ request = "none"
+
+\* Any request may be `a`, also a renewal: see Proves.
+SendA ==
+    /\ IsFree /\ wSent = NA
+    /\ request' = "ping" /\ where' = "sent"
+    /\ aKind' = "request" /\ aSent' = 0 /\ aAnswered' = NA
+    /\ UNCHANGED <<leaderVars, serverVars, wSent, wAnswered, left, bodyVars, skew>>
+
+SendWrite ==
+    /\ IsFree /\ wSent = NA /\ aAnswered /= NA /\ aSent < Tau
+    /\ aKind = "request" => aAnswered >= Wait
+    /\ request' = "write" /\ where' = "sent"
+    /\ wSent' = 0
+    /\ UNCHANGED <<leaderVars, serverVars, aKind, aSent, aAnswered, wAnswered, left, bodyVars,
+                   skew>>
+
+SendSecond ==
+    /\ IsFree /\ wAnswered /= NA
+    /\ request' \in {"sync", "second"} /\ where' = "sent"
+    /\ UNCHANGED <<leaderVars, serverVars, proofVars, left, bodyVars, skew>>
+
+\* Planted: a second ping, and then an event, show that the server has contact with the leader.
+SendProbe ==
+    /\ Rule = "event" /\ IsFree /\ wSent = NA /\ aAnswered /= NA /\ aSent < Tau
+    /\ aAnswered >= Wait
+    /\ request' = "probe" /\ where' = "sent"
+    /\ wSent' = 0
+    /\ UNCHANGED <<leaderVars, serverVars, aKind, aSent, aAnswered, wAnswered, left, bodyVars,
+                   skew>>
+
+\* The session lives until Tau after `sent`.
+Proven(sent) == left' = Max(left, Tau - Min(sent, Tau))
+
+\* The proof is complete: the write is the next `a`.
+Next_a ==
+    /\ aKind' = "request" /\ aSent' = wSent /\ aAnswered' = wAnswered
+    /\ wSent' = NA /\ wAnswered' = NA
+
+Receive ==
+    /\ where = "answered"
+    /\ request' = "none" /\ where' = "none"
+    /\ CASE request \in {"handshake", "ping"} ->
+              /\ aAnswered' = 0
+              /\ IF Rule = "ping" \/ (Rule = "handshake" /\ request = "handshake")
+                 THEN Proven(aSent) ELSE UNCHANGED left
+              /\ UNCHANGED <<aKind, aSent, wSent, wAnswered>>
+         [] request = "probe" ->
+              wAnswered' = 0 /\ UNCHANGED <<aKind, aSent, aAnswered, wSent, left>>
+         [] request = "write" ->
+              IF aKind = "handshake" \/ Rule = "one request"
+              THEN Proven(aSent) /\ aKind' = "request" /\ aSent' = wSent /\ aAnswered' = 0
+                   /\ wSent' = NA /\ wAnswered' = NA
+              ELSE wAnswered' = 0 /\ UNCHANGED <<aKind, aSent, aAnswered, wSent, left>>
+         [] request \in {"sync", "second"} ->
+              /\ Next_a
+              /\ IF request = "second" \/ left > 0 \/ Rule = "sync at any time"
+                 THEN Proven(IF Rule = "itself" THEN wSent ELSE aSent)
+                 ELSE UNCHANGED left
+    /\ UNCHANGED <<leaderVars, serverVars, bodyVars, skew>>
+
+\* Events come behind the answers that the server has sent before.
+ReceiveEvent ==
+    /\ where /= "answered" /\ down /= <<>> /\ Head(down) = "event"
+    /\ down' = Tail(down)
+    /\ IF wAnswered /= NA THEN Proven(aSent) /\ Next_a ELSE UNCHANGED <<left, proofVars>>
+    /\ UNCHANGED <<leaderVars, place, touched, up, requestVars, bodyVars, skew>>
+
+-----------------------------------------------------------------------------
+(* The body.                                                               *)
+
+Begin ==
+    /\ body = "none" /\ left > Margin + Grace
+    /\ body' = "runs"
+    /\ UNCHANGED <<leaderVars, serverVars, requestVars, proofVars, left, spare, skew>>
+
+Cancel ==
+    /\ body = "runs" /\ left <= Margin + Grace
+    /\ body' = "stops" /\ spare' = Grace
+    /\ UNCHANGED <<leaderVars, serverVars, requestVars, proofVars, left, skew>>
+
+EndBody ==
+    /\ body = "stops"
+    /\ body' = "none" /\ spare' = 0
+    /\ UNCHANGED <<leaderVars, serverVars, requestVars, proofVars, left, skew>>
+
+-----------------------------------------------------------------------------
+Next ==
+    \/ Tick \/ ServersTick \/ ClientTick
+    \/ Ping \/ CatchUp \/ LeaderHasTouch \/ LeaderHasRequest \/ LeaderServes \/ Decide \/ End
+    \/ FollowerServes \/ FollowerHasPing \/ FollowerHasAnswer \/ FollowerHasEnd \/ IsolatedServes \/ DeposedServes
+    \/ LosesLeader \/ Elect \/ StopLeader \/ ContinueLeader \/ Disconnect \/ Connect
+    \/ SendA \/ SendWrite \/ SendSecond \/ Receive
+    \/ SendEvent \/ SendProbe \/ ReceiveEvent
+    \/ Begin \/ Cancel \/ EndBody
 
 Spec == Init /\ [][Next]_vars
 
-NoTwoHolders == ~(holds /\ ended)
+-----------------------------------------------------------------------------
+(* The promises.                                                           *)
 
-Bounded == left <= Tau
+NoTwoHolders == session = "over" => body = "none"
+
+\* The body has ended before any leader can begin to end the session.
+EndedInTime == (session = "lives" /\ touchAge > Tau /\ ~stopped) => body = "none"
 =============================================================================

@@ -81,26 +81,114 @@ class Specification:
     checks_deadlock: bool = False
 
 
+TWO_HOLDERS = "NoTwoHolders"
+LATE = "EndedInTime"
+
+# Actions of the lease that a check leaves out.
+_EVENTS = frozenset({"SendEvent", "SendProbe", "ReceiveEvent"})  # only a planted error has them
+_STOP = frozenset({"StopLeader", "ContinueLeader", "CatchUp"})
+_DRIFT = frozenset({"ClientTick", "ServersTick"})
+_SERVERS = frozenset({"LosesLeader", "Elect", "IsolatedServes", "DeposedServes"})
+
 LEASE = Specification(
     "lease",
-    checks=(Check("lease-small", states=3412, depth=21, is_small=True),),
+    checks=(
+        Check("lease-small", 62_097, 38, True, _EVENTS | _STOP | _DRIFT),
+        Check("lease-stop", 222_664, 42, True, _EVENTS | _SERVERS | _DRIFT),
+        Check("lease-drift", 99_045, 36, True, _EVENTS | _SERVERS | _STOP),
+        Check("lease", 1, 1, False, _EVENTS),
+    ),
     planted=(
         PlantedError(
-            "one request is proof",
-            "The answer to the write counts at once, without a second request.",
+            "ping counts as proof",
+            "The answer to a ping extends the lease, as in kazoo and Curator.",
             cfg="lease-small",
-            violates="NoTwoHolders",
-            length=15,
-            invariants=("NoTwoHolders",),
+            violates=LATE,
+            length=14,
+            constants={"Rule": '"ping"'},
+        ),
+        PlantedError(
+            "an event counts as proof",
+            "A watch event shows that the client's server has contact with the leader.",
+            cfg="lease-small",
+            violates=LATE,
+            length=19,
+            constants={"Rule": '"event"'},
+        ),
+        PlantedError(
+            "a renewal counts itself",
+            "The lease counts from the renewal that was answered, instead of the one before.",
+            cfg="lease-small",
+            violates=LATE,
+            length=28,
+            constants={"Rule": '"itself"'},
         ),
         PlantedError(
             "no half tick between renewals",
-            "The write leaves at once.",
+            "A renewal proves the one before, however soon after it was sent.",
             cfg="lease-small",
-            violates="NoTwoHolders",
+            violates=LATE,
+            length=25,
+            constants={"Wait": "0"},
+        ),
+        PlantedError(
+            "no wind-down",
+            "The body is cancelled when the proof ends, and has its grace period after that.",
+            cfg="lease-small",
+            violates=LATE,
+            length=12,
+            changes=(
+                ('body = "runs" => left > Margin + Grace', 'body = "runs" => left > Margin'),
+                ('body = "runs" /\\ left <= Margin + Grace', 'body = "runs" /\\ left <= Margin'),
+            ),
+        ),
+        PlantedError(
+            "one request is proof",
+            "The answer to the write counts, without a second request behind it.",
+            cfg="lease-small",
+            violates=LATE,
+            length=20,
+            constants={"Rule": '"one request"'},
+        ),
+        PlantedError(
+            "a sync counts after the proof has ended",
+            "The second request is a sync, although the session may be ending.",
+            cfg="lease-small",
+            violates=TWO_HOLDERS,
+            length=29,
+            constants={"Rule": '"sync at any time"'},
+        ),
+        PlantedError(
+            "a handshake is proof",
+            "A session that moved lives, without a committed write.",
+            cfg="lease-small",
+            violates=LATE,
             length=15,
-            changes=(("aAnswered = Half", "aAnswered /= NA"),),
-            invariants=("NoTwoHolders",),
+            constants={"Rule": '"handshake"'},
+        ),
+        PlantedError(
+            "half a tick without drift",
+            "The client waits for half a tick by its own clock, which may be the faster one.",
+            cfg="lease-drift",
+            violates=LATE,
+            length=28,
+            constants={"Wait": "1"},
+        ),
+        PlantedError(
+            "a lease without drift",
+            "Nothing is subtracted from the lease for clocks that get apart.",
+            cfg="lease-drift",
+            violates=LATE,
+            length=14,
+            constants={"Margin": "0"},
+        ),
+        PlantedError(
+            "a leader goes on without its followers",
+            "A leader that was stopped pings before the second request, but has no answer yet.",
+            cfg="lease-stop",
+            violates=LATE,
+            length=25,
+            changes=(('Without(down, "ping") /\\ Without(up, "touch")', "TRUE"),),
         ),
     ),
 )
