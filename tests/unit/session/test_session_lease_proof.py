@@ -6,7 +6,7 @@ Whether the rule is right is another question: see `test_session_ledger_ensemble
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 import pytest
@@ -17,8 +17,8 @@ from aiolead._session.lease.proof import GRAIN, LeaseProof
 from aiolead._session.lease.timing import Timing
 
 TIMEOUT = 8.0
-TIMING = Timing.derive(TIMEOUT, tick_time=None, grace_period=None)
-HALF = TIMING.half_tick
+HALF = TIMEOUT / 4
+TIMING = replace(Timing.derive(TIMEOUT, tick_time=None, grace_period=None), half_tick=HALF)
 assert HALF == 2.0
 
 

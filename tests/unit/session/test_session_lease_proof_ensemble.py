@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
@@ -22,8 +22,8 @@ from aiolead._session.lease.proof import LeaseProof
 from aiolead._session.lease.timing import Timing
 
 TIMEOUT = 8.0
-TIMING = Timing.derive(TIMEOUT, tick_time=None, grace_period=None)
-HALF = TIMING.half_tick
+HALF = TIMEOUT / 4
+TIMING = replace(Timing.derive(TIMEOUT, tick_time=None, grace_period=None), half_tick=HALF)
 assert HALF == 2.0
 
 
