@@ -96,7 +96,7 @@ LEASE = Specification(
         Check("lease-small", 62_097, 38, True, _EVENTS | _STOP | _DRIFT),
         Check("lease-stop", 222_664, 42, True, _EVENTS | _SERVERS | _DRIFT),
         Check("lease-drift", 99_045, 36, True, _EVENTS | _SERVERS | _STOP),
-        Check("lease", 1, 1, False, _EVENTS),
+        Check("lease", 1_221_903, 39, False, _EVENTS),
     ),
     planted=(
         PlantedError(

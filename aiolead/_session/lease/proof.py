@@ -14,7 +14,8 @@
 * The second request may be a write, which a leader refuses once it has begun to end the session. Or
   it is a cheaper `sync`, which comes behind the end of the session: our server learns of the end
   first, and closes the connection. A `sync` may slip in between the decision to end a session and
-  its queueing. So a client whose proof has run out takes two writes: `Contender._await_lease`.
+  its queueing. So a `sync` counts only while the previous proof holds, and a client whose proof has
+  run out takes two writes: `Contender._await_lease`.
 * The handshake of a session that moves touches the leader itself. It needs a write committed after
   it, to show that the leader is one, and no second request. The creation of a session is itself a
   committed change. (That of a local session is not; but a hold takes an ephemeral znode, for which
@@ -99,7 +100,8 @@ class LeaseProof:
         `proof`: it was a committed write. `led`: the leader answered it in order, as it does such a
         write or a `sync`.
         """
-        if led:
+        # A sync may slip into the instant in which a leader ends the session; a write may not.
+        if led and (proof or now <= self.proven_until - self._timing.drift):
             self._confirm(sent)
         if proof:
             self.write_took = now - sent

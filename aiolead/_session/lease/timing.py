@@ -21,7 +21,7 @@ from ..._wire.handshake import ConnectResponse
 from ...errors import RemoteWireError
 
 DRIFT = 0.001
-"""How much faster the servers' clocks may run than ours, as a fraction: 500 ppm on each side."""
+"""How much faster or slower the servers' clocks may run than ours: 500 ppm on each side."""
 
 
 SHORTEST = 0.1
@@ -174,9 +174,14 @@ class Timing:
         return self.patience / 3
 
     @cached_property
+    def drift(self) -> float:
+        """How far clocks may get apart during a session timeout."""
+        return self.session_timeout * DRIFT
+
+    @cached_property
     def margin(self) -> float:
         """How long before the proven end of the session a holder begins to stop."""
-        return self.session_timeout * DRIFT + self.grace_period
+        return self.drift + self.grace_period
 
     @cached_property
     def most_holds(self) -> int:

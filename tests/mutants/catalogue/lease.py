@@ -219,6 +219,22 @@ MUTANTS = (
         tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
+        number="5d",
+        name="a-late-sync-is-proof",
+        aim=GONE_TOGETHER,
+        wrong="A sync confirms a write although the proof before it has ended: it may have slipped "
+        "into the instant in which the leader ended the session.",
+        seen_in="aiolead, until the specification showed it",
+        changes=(
+            Change(
+                "_session/lease/proof.py",
+                "if led and (proof or now <= self.proven_until - self._timing.drift):",
+                "if led:",
+            ),
+        ),
+        tests=("tests/unit/session/test_session_lease_proof.py",),
+    ),
+    Mutant(
         number="5c",
         name="renewals-in-one-step",
         aim=GONE_TOGETHER,
@@ -260,8 +276,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/lease/timing.py",
-                "return self.session_timeout * DRIFT + self.grace_period",
-                "return self.session_timeout * DRIFT",
+                "return self.drift + self.grace_period",
+                "return self.drift",
             ),
         ),
         tests=("tests/unit/session/test_session_lease.py",),

@@ -314,6 +314,18 @@ class WriteAlone(LeaseProof):
             self._settle()
 
 
+class SyncAtAnyTime(LeaseProof):
+    """Takes a sync for the second step, although the proof has ended."""
+
+    __slots__ = ()
+
+    def answered(self, sent: float, now: float, *, proof: bool, led: bool) -> None:
+        if led:
+            self._confirm(sent)
+            self._settle()
+        super().answered(sent, now, proof=proof, led=led)
+
+
 class AnythingConfirms(LeaseProof):
     """Takes the answer to any request for the second step."""
 
@@ -366,9 +378,11 @@ def test_to_let_any_answer_confirm_a_write_promises_too_much() -> None:
 
 
 def test_a_sync_counts_only_behind_the_end_of_the_session() -> None:
-    """A leader that answered syncs of sessions that it has ended would deceive the lease_proof."""
-    assert World(LeaseProof(TIMING), LATE).promised == TIMEOUT
-    world = World(LeaseProof(TIMING), LATE, end_first=False)
+    """A leader that answered syncs of sessions that it has ended would deceive a lease_proof."""
+    for end_first in (True, False):
+        assert World(LeaseProof(TIMING), LATE, end_first=end_first).promised == TIMEOUT
+    assert World(SyncAtAnyTime(TIMING), LATE).promised == TIMEOUT
+    world = World(SyncAtAnyTime(TIMING), LATE, end_first=False)
     assert world.ends == TIMEOUT
     assert world.promised == 1.5 + TIMEOUT
 
