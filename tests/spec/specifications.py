@@ -13,6 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+DEADLOCK = "deadlock"
+"""Stands for the property when a state has no next one."""
+
+LIVENESS = "liveness"
+"""Stands for the property when one over time is violated: TLC does not say which one."""
+
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "spec"
 
 
@@ -43,8 +49,8 @@ class PlantedError:
         name: what the page and the tests call it.
         about: what is wrong, in a sentence.
         cfg: the configuration that it changes, without `.cfg`.
-        violates: the invariant whose counterexample TLC must print; `tlc.LIVENESS` for a property
-            over time, `tlc.DEADLOCK` for a state without a next one.
+        violates: the invariant whose counterexample TLC must print; `LIVENESS` for a property
+            over time, `DEADLOCK` for a state without a next one.
         length: the number of states of the shortest counterexample; None for a liveness property,
             where TLC does not look for the shortest one.
         constants: values instead of those of the configuration.
@@ -193,4 +199,234 @@ LEASE = Specification(
     ),
 )
 
-SPECIFICATIONS: tuple[Specification, ...] = (LEASE,)
+QUEUE = Specification(
+    "queue",
+    checks=(
+        Check("queue-small", states=22166, depth=29, is_small=True),
+        Check(
+            "queue-three",
+            states=7032,
+            depth=28,
+            is_small=True,
+            unreached=frozenset(
+                [
+                    "BehindOurs",
+                    "Cut",
+                    "Drop",
+                    "Expire",
+                    "ExpireDead",
+                    "Kill",
+                    "Look",
+                    "Notice",
+                    "OperatorDeletes",
+                    "Resolve",
+                    "Wipe",
+                ]
+            ),
+        ),
+        Check(
+            "queue-together",
+            states=128882,
+            depth=43,
+            is_small=True,
+            unreached=frozenset(
+                [
+                    "Cut",
+                    "Drop",
+                    "Expire",
+                    "ExpireDead",
+                    "Kill",
+                    "Look",
+                    "Notice",
+                    "OperatorDeletes",
+                    "Resolve",
+                ]
+            ),
+        ),
+        Check(
+            "queue-late",
+            states=135234,
+            depth=34,
+            is_small=True,
+            unreached=frozenset(
+                ["Expire", "ExpireDead", "Kill", "Notice", "OperatorDeletes", "Wipe"]
+            ),
+        ),
+    ),
+    planted=(
+        PlantedError(
+            "predecessor gone means first",
+            "A waiter holds when its predecessor is gone, which may have been a waiter, too.",
+            cfg="queue-three",
+            violates="AtMostN",
+            length=20,
+            changes=(("/\\ next[c] \\/ wasFirst(watch[c][1])", "/\\ TRUE"),),
+        ),
+        PlantedError(
+            "a lost create is repeated",
+            "A create whose answer was lost is sent again, without looking for its znode.",
+            cfg="queue-small",
+            violates="NothingForgotten",
+            length=5,
+            changes=(
+                ("/\\ IF found # {}\n", "/\\ IF FALSE\n"),
+                ('{[c |-> c, n |-> serial[c], step |-> "second"]}', "{}"),
+            ),
+        ),
+        PlantedError(
+            "a lagging server is asked for a lost create",
+            "The look for a lost create is not behind a write, so the server may lag.",
+            cfg="queue-small",
+            violates="NothingForgotten",
+            length=6,
+            changes=(("CaughtUp(k) == lag[k] = <<>> /\\", "CaughtUp(k) =="),),
+        ),
+        PlantedError(
+            "a skipped delete is forgotten",
+            "A delete whose answer was lost counts as done.",
+            cfg="queue-small",
+            violates="NothingForgotten",
+            length=6,
+            changes=(
+                (
+                    "dead, pending, front, node,\n                   serial, rounds, token>>",
+                    """dead, front, node, serial, rounds, token>>
+    /\\ pending' = {z \\in pending : ClientOf(z.c) # k}""",
+                ),
+            ),
+        ),
+        PlantedError(
+            "a watch reports nothing of before",
+            "A watch is set as if nothing could have happened since the listing.",
+            cfg="queue-small",
+            violates="NoLostWakeUp",
+            length=11,
+            changes=(("![c] = names \\ view[k]]", "![c] = {}]"),),
+        ),
+        PlantedError(
+            "a watch reports nothing of before, and somebody waits forever",
+            "The same, seen as a waiter that never gets its turn.",
+            cfg="queue-small",
+            violates=LIVENESS,
+            length=None,
+            changes=(("![c] = names \\ view[k]]", "![c] = {}]"),),
+            properties=("EveryoneServed",),
+        ),
+        PlantedError(
+            "the front of a deleted queue counts",
+            "The predecessor was the first of this client, but in a queue that is deleted by now.",
+            cfg="queue-together",
+            violates="AtMostN",
+            length=19,
+            changes=(("front[k] = z /\\ z \\in outlived[c]", "front[k] = z"),),
+        ),
+        PlantedError(
+            "an orphan is waited for",
+            "A client waits for a znode of its own that none of its contenders has.",
+            cfg="queue-late",
+            violates="NotForItself",
+            length=12,
+            changes=(("pending \\cup orphans", "pending"),),
+        ),
+    ),
+)
+
+BARRIER = Specification(
+    "barrier",
+    checks=(
+        Check(
+            "barrier-small",
+            states=142476,
+            depth=70,
+            is_small=True,
+            unreached=frozenset(
+                [
+                    "BodyFails",
+                    "Cut",
+                    "Drop",
+                    "Expire",
+                    "ExpireDead",
+                    "GiveUp",
+                    "Kill",
+                    "Late",
+                    "Notice",
+                    "TidyList",
+                    "TidyRead",
+                ]
+            ),
+        ),
+        Check("barrier-live", states=33462, depth=46, is_small=True),
+    ),
+    planted=(
+        PlantedError(
+            "`ready` goes before the own delete is known",
+            "A member that leaves lists the others while its own znode may still be there.",
+            cfg="barrier-small",
+            violates="OutTogether",
+            length=35,
+            changes=(
+                (
+                    '{"leaving", "tidying"}\n    /\\ node[m] \\notin view[m].members\n',
+                    '{"leaving", "tidying"}\n',
+                ),
+                ("LET rest == view[m].members\n", "LET rest == view[m].members \\ {node[m]}\n"),
+            ),
+        ),
+        PlantedError(
+            "an old `ready` lets in",
+            "A member is inside when it sees `ready`, also one that is older than itself.",
+            cfg="barrier-small",
+            violates="InTogether",
+            length=26,
+            changes=(("isIn == ready # None /\\ ready.t > node[m].t", "isIn == ready # None"),),
+        ),
+        PlantedError(
+            "a waiting member does not watch `ready`",
+            "Only the departure of another member wakes it.",
+            cfg="barrier-live",
+            violates=LIVENESS,
+            length=None,
+            changes=(("\\/ view[m].ready # saw[m]\n", "\\/ FALSE\n"),),
+            properties=("NobodyStuck",),
+        ),
+    ),
+)
+
+RWLOCK = Specification(
+    "rwlock",
+    checks=(Check("rwlock-small", states=55718, depth=46, is_small=True),),
+    planted=(
+        PlantedError(
+            "a downgraded writer lets another writer in early",
+            "A writer holds when the writer before it is gone, which may have become a reader.",
+            cfg="rwlock-small",
+            violates="Exclusive",
+            length=16,
+            changes=(("settles == z.reads \\/ nearest.reads", "settles == TRUE"),),
+        ),
+        PlantedError(
+            "the reader of a downgrade gets a new number",
+            "A downgraded writer goes behind those that wait.",
+            cfg="rwlock-small",
+            violates="Exclusive",
+            length=14,
+            changes=(
+                (
+                    "\\cup {AsReader(node[c])})",
+                    "\\cup {[AsReader(node[c]) EXCEPT !.q = number]})",
+                ),
+            ),
+            invariants=("Exclusive",),
+        ),
+        PlantedError(
+            "the reader's delete does not wait for the writer's",
+            "The first answer to the delete of the reader counts, which may still be created.",
+            cfg="rwlock-small",
+            violates="NothingForgotten",
+            length=13,
+            changes=(("\\/ z.reads /\\ [z EXCEPT !.reads = FALSE] \\in new}", "}"),),
+        ),
+    ),
+)
+
+SPECIFICATIONS: tuple[Specification, ...] = (LEASE, QUEUE, BARRIER, RWLOCK)

@@ -19,18 +19,12 @@ from time import perf_counter
 
 from aiolead.testing.installation import ZooKeeperNotFoundError, find_installation
 
-from .specifications import FOLDER, Check, PlantedError, Specification
+from .specifications import DEADLOCK, FOLDER, LIVENESS, Check, PlantedError, Specification
 
 HEAP = "3g"
 
 LONGEST = 3600.0
 """Seconds that a search may take: one that takes longer has no bound."""
-
-DEADLOCK = "deadlock"
-"""Stands for the property when a state has no next one."""
-
-LIVENESS = "liveness"
-"""Stands for the property when one over time is violated: TLC does not say which one."""
 
 
 class TlcNotFoundError(Exception):

@@ -1,0 +1,509 @@
+------------------------------ MODULE barrier ------------------------------
+(***************************************************************************)
+(* The rounds of DoubleBarrier: in together, out together.                 *)
+(*                                                                         *)
+(* WHAT IT MODELS.  Members, each with a client of its own, enter a double *)
+(* barrier, run their bodies, and leave.  A member has an ephemeral znode. *)
+(* The one that sees `Count` members creates the znode `ready`, which lets *)
+(* all of them in; a round lasts from there until `ready` is removed.  A   *)
+(* member that comes during a round joins it.  Leaving waits until all     *)
+(* have left.  A member may give up, its body may fail, its requests may   *)
+(* be lost, its session may expire, its process may be killed.             *)
+(*                                                                         *)
+(* SERVERS.  `tree` is what the quorum has committed: the members' znodes, *)
+(* and `ready` with its czxid and version.  Each member sees the committed *)
+(* states in order, with any delay (`lag`), and reads what it sees.  What  *)
+(* was in flight on a lost connection (`stale`) is applied later or never; *)
+(* not after a later write of its session, and not after its end.          *)
+(*                                                                         *)
+(* THE CODE behind each action (aiolead/_recipes/barriers/):               *)
+(*                                                                         *)
+(*   Join, ReadReady,     barrier_membership.py  BarrierMembership._try,   *)
+(*   CountMembers           _join, _members; SendReady: _decide            *)
+(*   LookAtOthers         ._is_under_way                                   *)
+(*   WakeUp               the watches of ._try and .others_left            *)
+(*   GiveUp, BodyFails    .discard, .left_early                            *)
+(*   EndBody              double_barrier.py  _BarrierContext.__aexit__     *)
+(*   OwnGone              barrier_membership.py  ._own_left                *)
+(*   ReadAgain, ListAgain ._is_over                                        *)
+(*   Mark, Remove         ready.py  remove_ready: a write, then a delete   *)
+(*                          of the version that the write has made         *)
+(*   TidyRead, TidyList   ready.py  tidy                                   *)
+(*   Create, Ready, Delete, and what happens in Mark and Remove: servers   *)
+(*                                                                         *)
+(* ASSUMED.  The lease (lease.tla): a session does not expire while a body *)
+(* runs under it.                                                          *)
+(*                                                                         *)
+(* LEFT OUT.  Lost creates of members (the mechanism is that of queue.tla);*)
+(* operators; a refused delete; a member that comes again while its        *)
+(* clean-up still runs.  The bounds: three members, each at most `Times`   *)
+(* times inside, at most `Faults` faults.                                  *)
+(***************************************************************************)
+EXTENDS Naturals, Sequences, FiniteSets, TLC
+
+CONSTANTS
+    Members,
+    None,           \* no `ready`, no znode, no request
+    Count,          \* how many make a round
+    Times,          \* how often each member enters
+    Faults,         \* how many faults a run may have
+    Kinds,          \* of faults: "cut", "expire", "kill"; counted as faults,
+                    \* although they are none: "fail" (a body), "give up"
+    MaxLag          \* by how many changes a member's server may lag
+
+Symmetry == Permutations(Members)
+
+VARIABLES
+    \* The servers.
+    tree,       \* the members' znodes, and `ready`
+    zxid,       \* how many znodes have been created
+    over,       \* [member]: the servers have ended its session
+    stale,      \* requests on their way over lost connections
+    view, lag,  \* [member]: what it sees, and what has not reached it
+    \* Each member.
+    pc, node, round, times,
+    request,    \* the write that it waits for
+    pending,    \* znodes whose delete is pending: repeated until they are gone
+    saw,        \* `ready`, as it has read it
+    watch,      \* the znodes that it looks at, or whose deletion wakes it
+    then,       \* where it goes on when `ready` is removed
+    \* The model.
+    left,       \* rounds that a member has left, after its body
+    enough,     \* there were `Count` members since the barrier was empty
+    faults
+
+vars == <<tree, zxid, over, stale, view, lag, pc, node, round, times, request,
+          pending, saw, watch, then, left, enough, faults>>
+
+Empty == [members |-> {}, ready |-> None]
+
+Init ==
+    /\ tree = Empty /\ zxid = 0 /\ stale = {}
+    /\ over = [m \in Members |-> FALSE]
+    /\ view = [m \in Members |-> Empty] /\ lag = [m \in Members |-> <<>>]
+    /\ pc = [m \in Members |-> "join"]
+    /\ node = [m \in Members |-> None]
+    /\ round = [m \in Members |-> 0]
+    /\ times = [m \in Members |-> Times]
+    /\ request = [m \in Members |-> None]
+    /\ pending = {}
+    /\ saw = [m \in Members |-> None]
+    /\ watch = [m \in Members |-> {}]
+    /\ then = [m \in Members |-> "none"]
+    /\ left = {} /\ enough = FALSE /\ faults = Faults
+
+\* Where a member can be.
+Entering == {"join", "sent", "seen", "count", "decide", "others", "asleep",
+             "aside"}
+Leaving == {"leaving", "again", "list", "await", "left"}
+Tidying == {"tidying", "tidy", "tidy list"}
+Removing == {"mark", "remove"}      \* in all three; see `then`
+Ended == {"out", "dead"}
+
+-----------------------------------------------------------------------------
+\* A member without a znode sees everything at once: it makes no difference,
+\* and spares TLC states.
+Follows(m) == pc[m] \in {"join", "out", "dead"}
+
+Commit(new) ==
+    /\ \A m \in Members : Len(lag[m]) < MaxLag \/ Follows(m)
+    /\ tree' = new
+    /\ view' = [m \in Members |-> IF Follows(m) THEN new ELSE view[m]]
+    /\ lag' = [m \in Members |-> CASE Follows(m) -> <<>>
+                                   [] new = tree -> lag[m]
+                                   [] OTHER -> Append(lag[m], new)]
+    /\ enough' = /\ new.members # {}
+                 /\ enough \/ Cardinality(new.members) >= Count
+
+SameTree == UNCHANGED <<tree, view, lag, enough>>
+
+Goes(m, state) == pc' = [pc EXCEPT ![m] = state]
+
+\* A later write of a session overtakes what it has on its way elsewhere
+\* (SessionMovedException).
+Written(m) ==
+    /\ ~over[m]
+    /\ stale' = {r \in stale : r.m # m}
+
+-----------------------------------------------------------------------------
+(* Entering. *)
+
+Join(m) ==
+    /\ pc[m] = "join"
+    /\ Goes(m, "sent")
+    /\ request' = [request EXCEPT ![m] = [m |-> m, kind |-> "create", n |-> 0]]
+    /\ UNCHANGED <<tree, zxid, over, stale, view, lag, node, round, times,
+                   pending, saw, watch, then, left, enough, faults>>
+
+Create(m) ==
+    /\ request[m] # None /\ request[m].kind = "create"
+    /\ Written(m)
+    /\ LET z == [m |-> m, t |-> zxid + 1]
+       IN /\ Commit([tree EXCEPT !.members = @ \cup {z}])
+          /\ node' = [node EXCEPT ![m] = z]
+    /\ zxid' = zxid + 1
+    /\ request' = [request EXCEPT ![m] = None]
+    /\ UNCHANGED <<over, pc, round, times, pending, saw, watch, then, left,
+                   faults>>
+
+Deliver(m) ==
+    /\ lag[m] # <<>>
+    /\ LET new == Head(lag[m])
+           made == pc[m] = "sent" /\ node[m] \in new.members
+           let == /\ pc[m] = "decide" /\ request[m] = None
+                  /\ new.ready # None /\ new.ready.m = m
+                  /\ new.ready.t > node[m].t
+       IN /\ view' = [view EXCEPT ![m] = new]
+          /\ lag' = [lag EXCEPT ![m] = Tail(@)]
+          /\ pc' = [pc EXCEPT ![m] = CASE made -> "seen"
+                                       [] let -> "inside"
+                                       [] OTHER -> @]
+          /\ round' = IF let THEN [round EXCEPT ![m] = new.ready.t] ELSE round
+          /\ pending' = {z \in pending : z.m = m => z \in new.members}
+    /\ UNCHANGED <<tree, zxid, over, stale, node, times, request, saw, watch,
+                   then, left, enough, faults>>
+
+\* A waiting member is inside once `ready` is younger than its own znode.
+ReadReady(m) ==
+    LET ready == view[m].ready
+        isIn == ready # None /\ ready.t > node[m].t
+    IN /\ pc[m] = "seen" /\ ~over[m]
+       /\ saw' = [saw EXCEPT ![m] = IF isIn THEN None ELSE ready]
+       /\ round' = IF isIn THEN [round EXCEPT ![m] = ready.t] ELSE round
+       /\ Goes(m, IF isIn THEN "inside" ELSE "count")
+       /\ UNCHANGED <<tree, zxid, over, stale, view, lag, node, times, request,
+                      pending, watch, then, left, enough, faults>>
+
+CountMembers(m) ==
+    LET others == view[m].members \ {node[m]}
+    IN /\ pc[m] = "count"
+       /\ CASE saw[m] = None /\ Cardinality(others) + 1 >= Count ->
+                 /\ Goes(m, "decide")
+                 /\ request' = [request EXCEPT ![m] =
+                                  [m |-> m, kind |-> "ready", n |-> 0]]
+                 /\ UNCHANGED <<watch, then>>
+            [] saw[m] = None /\ Cardinality(others) + 1 < Count ->
+                 /\ Goes(m, "asleep") /\ UNCHANGED <<request, watch, then>>
+            [] saw[m] # None /\ others = {} ->
+                 /\ Goes(m, "mark")
+                 /\ request' = [request EXCEPT ![m] =
+                                  [m |-> m, kind |-> "mark", n |-> saw[m].t]]
+                 /\ then' = [then EXCEPT ![m] = "seen"]
+                 /\ UNCHANGED watch
+            [] saw[m] # None /\ others # {} ->
+                 /\ Goes(m, "others")
+                 /\ watch' = [watch EXCEPT ![m] = others]
+                 /\ UNCHANGED <<request, then>>
+       /\ UNCHANGED <<tree, zxid, over, stale, view, lag, node, round, times,
+                      pending, saw, left, enough, faults>>
+
+\* `ready` is older than this member.  It joins the round if another member is
+\* older than `ready`, and so still inside.
+LookAtOthers(m) ==
+    LET there == watch[m] \cap view[m].members
+        isIn == \E z \in there : z.t < saw[m].t
+        isYounger == \E z \in there : z.t < node[m].t
+    IN /\ pc[m] = "others" /\ ~over[m]
+       /\ Goes(m, CASE isIn -> "inside"
+                    [] ~isIn /\ isYounger -> "aside"
+                    [] OTHER -> "asleep")
+       /\ round' = IF isIn THEN [round EXCEPT ![m] = saw[m].t] ELSE round
+       /\ pending' = IF ~isIn /\ isYounger THEN pending \cup {node[m]}
+                     ELSE pending
+       /\ node' = IF ~isIn /\ isYounger THEN [node EXCEPT ![m] = None] ELSE node
+       /\ watch' = IF isIn THEN [watch EXCEPT ![m] = {}] ELSE watch
+       /\ saw' = IF isIn THEN [saw EXCEPT ![m] = None] ELSE saw
+       /\ UNCHANGED <<tree, zxid, over, stale, view, lag, times, request, then,
+                      left, enough, faults>>
+
+\* The watches on `ready`, and on the members that it has read.
+WakeUp(m) ==
+    /\ pc[m] \in {"asleep", "aside", "await"}
+    /\ \/ view[m].ready # saw[m]
+       \/ ~(watch[m] \subseteq view[m].members)
+    /\ Goes(m, CASE pc[m] = "asleep" -> "seen"
+                 [] pc[m] = "aside" -> "join"
+                 [] pc[m] = "await" -> "again")
+    /\ saw' = [saw EXCEPT ![m] = None]
+    /\ watch' = [watch EXCEPT ![m] = {}]
+    /\ UNCHANGED <<tree, zxid, over, stale, view, lag, node, round, times,
+                   request, pending, then, left, enough, faults>>
+
+-----------------------------------------------------------------------------
+(* Leaving. *)
+
+Fault(kind) == faults > 0 /\ kind \in Kinds /\ faults' = faults - 1
+
+\* The own delete is queued.  After a good end the member waits for the others;
+\* else it leaves at once, and removes `ready` if nobody is left to do it.
+Discards(m, next) ==
+    /\ Goes(m, next)
+    /\ pending' = IF node[m] # None /\ node[m] \in view[m].members
+                  THEN pending \cup {node[m]} ELSE pending
+    /\ saw' = [saw EXCEPT ![m] = None]
+    /\ watch' = [watch EXCEPT ![m] = {}]
+    /\ UNCHANGED <<tree, zxid, over, view, lag, node, round, times, then, left,
+                   enough>>
+
+EndBody(m) == pc[m] = "inside" /\ Discards(m, "leaving")
+              /\ UNCHANGED <<request, stale, faults>>
+BodyFails(m) == Fault("fail") /\ pc[m] = "inside" /\ Discards(m, "tidying")
+                /\ UNCHANGED <<request, stale>>
+\* Its request may still be applied.
+GiveUp(m) ==
+    /\ Fault("give up")
+    /\ pc[m] \in {"asleep", "decide"}
+    /\ Discards(m, "tidying")
+    /\ request' = [request EXCEPT ![m] = None]
+    /\ stale' = stale \cup ({request[m]} \ {None})
+
+Delete == \E z \in pending :
+    /\ z \in tree.members
+    /\ Written(z.m)
+    /\ Commit([tree EXCEPT !.members = @ \ {z}])
+    /\ UNCHANGED <<zxid, over, pc, node, round, times, request, pending, saw,
+                   watch, then, left, faults>>
+
+\* While its znode is there, a newcomer that sees `ready` joins the round.
+OwnGone(m) ==
+    /\ pc[m] \in {"leaving", "tidying"}
+    /\ node[m] \notin view[m].members
+    /\ Goes(m, IF pc[m] = "leaving" THEN "again" ELSE "tidy")
+    /\ UNCHANGED <<tree, zxid, over, stale, view, lag, node, round, times,
+                   request, pending, saw, watch, then, left, enough, faults>>
+
+ReadAgain(m) ==
+    /\ pc[m] = "again"
+    /\ saw' = [saw EXCEPT ![m] = view[m].ready]
+    /\ Goes(m, "list")
+    /\ UNCHANGED <<tree, zxid, over, stale, view, lag, node, round, times,
+                   request, pending, watch, then, left, enough, faults>>
+
+ListAgain(m) ==
+    LET rest == view[m].members
+    IN /\ pc[m] = "list"
+       /\ CASE saw[m] = None \/ (saw[m] # None /\ saw[m].t # round[m]) ->
+                 Goes(m, "left") /\ UNCHANGED <<request, then, watch>>
+            [] saw[m] # None /\ saw[m].t = round[m] /\ rest = {} ->
+                 /\ Goes(m, "mark")
+                 /\ request' = [request EXCEPT ![m] =
+                                  [m |-> m, kind |-> "mark", n |-> round[m]]]
+                 /\ then' = [then EXCEPT ![m] = "left"]
+                 /\ UNCHANGED watch
+            [] saw[m] # None /\ saw[m].t = round[m] /\ rest # {} ->
+                 \* The one after it in a circle: any, for this model.
+                 /\ Goes(m, "await")
+                 /\ \E z \in rest : watch' = [watch EXCEPT ![m] = {z}]
+                 /\ UNCHANGED <<request, then>>
+       /\ UNCHANGED <<tree, zxid, over, stale, view, lag, node, round, times,
+                      pending, saw, left, enough, faults>>
+
+TidyRead(m) ==
+    /\ pc[m] = "tidy"
+    /\ saw' = [saw EXCEPT ![m] = view[m].ready]
+    /\ Goes(m, "tidy list")
+    /\ UNCHANGED <<tree, zxid, over, stale, view, lag, node, round, times,
+                   request, pending, watch, then, left, enough, faults>>
+
+Ends(m) ==
+    /\ Goes(m, IF times[m] > 1 THEN "join" ELSE "out")
+    /\ times' = [times EXCEPT ![m] = @ - 1]
+    /\ node' = [node EXCEPT ![m] = None]
+    /\ round' = [round EXCEPT ![m] = 0]
+    /\ saw' = [saw EXCEPT ![m] = None]
+    /\ watch' = [watch EXCEPT ![m] = {}]
+    /\ then' = [then EXCEPT ![m] = "none"]
+    /\ view' = [view EXCEPT ![m] = tree]
+    /\ lag' = [lag EXCEPT ![m] = <<>>]
+    /\ UNCHANGED <<tree, zxid, over, pending, enough, faults>>
+
+TidyList(m) ==
+    /\ pc[m] = "tidy list"
+    /\ IF saw[m] # None /\ view[m].members = {}
+       THEN /\ Goes(m, "mark")
+            /\ request' = [request EXCEPT ![m] =
+                             [m |-> m, kind |-> "mark", n |-> saw[m].t]]
+            /\ then' = [then EXCEPT ![m] = "tidied"]
+            /\ UNCHANGED <<tree, zxid, over, stale, view, lag, node, round,
+                           times, pending, saw, watch, left, enough, faults>>
+       ELSE Ends(m) /\ UNCHANGED <<request, stale, left>>
+
+HasLeft(m) ==
+    /\ pc[m] \in {"left", "tidied"}
+    /\ left' = IF pc[m] = "left" THEN left \cup {round[m]} ELSE left
+    /\ Ends(m)
+    /\ UNCHANGED <<request, stale>>
+
+-----------------------------------------------------------------------------
+(* `ready`: the member that sees enough creates it.  It is removed by a     *)
+(* write, whose answer says which round's it is, and a delete of the        *)
+(* version that this write has made.                                        *)
+
+\* A refusal is answered behind everything that was committed before it.
+Refused(m) == SameTree /\ lag[m] = <<>>
+Applied(m) == request' = [request EXCEPT ![m] = None]
+Others == <<zxid, over, node, round, times, pending, saw, watch, then, left,
+            faults>>
+
+Ready(m) ==
+    /\ request[m] # None /\ request[m].kind = "ready"
+    /\ Written(m) /\ Applied(m)
+    /\ IF tree.ready = None
+       THEN /\ Commit([tree EXCEPT !.ready = [t |-> zxid + 1, v |-> 0, m |-> m]])
+            /\ zxid' = zxid + 1 /\ UNCHANGED pc
+       ELSE Refused(m) /\ Goes(m, "seen") /\ UNCHANGED zxid
+    /\ UNCHANGED <<over, node, round, times, pending, saw, watch, then, left,
+                   faults>>
+
+Mark(m) ==
+    /\ request[m] # None /\ request[m].kind = "mark"
+    /\ Written(m)
+    /\ IF tree.ready = None
+       THEN Refused(m) /\ Goes(m, then[m]) /\ Applied(m)
+       ELSE /\ Commit([tree EXCEPT !.ready.v = @ + 1])
+            /\ IF tree.ready.t = request[m].n
+               THEN /\ Goes(m, "remove")
+                    /\ request' = [request EXCEPT ![m] =
+                         [m |-> m, kind |-> "remove", n |-> tree.ready.v + 1]]
+               ELSE Goes(m, then[m]) /\ Applied(m)
+    /\ UNCHANGED Others
+
+Remove(m) ==
+    /\ request[m] # None /\ request[m].kind = "remove"
+    /\ Written(m) /\ Applied(m)
+    /\ IF tree.ready # None /\ tree.ready.v = request[m].n
+       THEN Commit([tree EXCEPT !.ready = None]) ELSE SameTree
+    /\ Goes(m, then[m])
+    /\ UNCHANGED Others
+
+\* The same, on its way over a lost connection; nobody waits for it.
+Late == \E r \in stale :
+    /\ ~over[r.m]
+    /\ stale' = stale \ {r}
+    /\ CASE r.kind = "ready" /\ tree.ready = None ->
+              /\ Commit([tree EXCEPT !.ready =
+                           [t |-> zxid + 1, v |-> 0, m |-> r.m]])
+              /\ zxid' = zxid + 1
+         [] r.kind = "mark" /\ tree.ready # None ->
+              Commit([tree EXCEPT !.ready.v = @ + 1]) /\ UNCHANGED zxid
+         [] r.kind = "remove" /\ tree.ready # None ->
+              /\ Commit(IF tree.ready.v = r.n THEN [tree EXCEPT !.ready = None]
+                        ELSE tree)
+              /\ UNCHANGED zxid
+         [] OTHER -> SameTree /\ UNCHANGED zxid
+    /\ UNCHANGED <<over, pc, node, round, times, request, pending, saw, watch,
+                   then, left, faults>>
+
+Drop == \E r \in stale :
+    /\ stale' = stale \ {r}
+    /\ SameTree
+    /\ UNCHANGED <<zxid, over, pc, node, round, times, request, pending, saw,
+                   watch, then, left, faults>>
+
+-----------------------------------------------------------------------------
+(* Faults. *)
+
+\* Where a member goes on when its connection was lost.
+Back(m) == CASE pc[m] = "decide" -> "seen"
+             [] pc[m] \in Removing /\ then[m] = "seen" -> "seen"
+             [] pc[m] \in Removing /\ then[m] = "left" -> "again"
+             [] pc[m] \in Removing /\ then[m] = "tidied" -> "tidy"
+
+Cut(m) ==
+    /\ Fault("cut")
+    /\ pc[m] = "decide" \/ pc[m] \in Removing
+    /\ Goes(m, Back(m))
+    /\ stale' = stale \cup ({request[m]} \ {None})
+    /\ request' = [request EXCEPT ![m] = None]
+    /\ saw' = [saw EXCEPT ![m] = None]
+    /\ watch' = [watch EXCEPT ![m] = {}]
+    /\ UNCHANGED <<tree, zxid, over, view, lag, node, round, times, pending,
+                   then, left, enough>>
+
+End(m) ==
+    /\ ~over[m] /\ pc[m] # "inside"
+    /\ over' = [over EXCEPT ![m] = TRUE]
+    /\ Commit([tree EXCEPT !.members = {z \in @ : z.m # m}])
+    /\ UNCHANGED <<zxid, stale, pc, node, round, times, request, pending, saw,
+                   watch, then, left>>
+
+Expire(m) == Fault("expire") /\ pc[m] \notin Ended /\ End(m)
+ExpireDead(m) == pc[m] = "dead" /\ End(m) /\ UNCHANGED faults
+
+\* The client learns of it, and has another session.
+Notice(m) ==
+    /\ over[m] /\ pc[m] # "dead"
+    /\ over' = [over EXCEPT ![m] = FALSE]
+    /\ stale' = {r \in stale : r.m # m}
+    /\ pending' = {z \in pending : z.m # m}
+    /\ request' = [request EXCEPT ![m] = None]
+    /\ LET enters == pc[m] \in Entering
+                     \/ (pc[m] \in Removing /\ then[m] = "seen")
+       IN /\ Goes(m, CASE enters -> "join"
+                       [] pc[m] = "leaving" -> "again"
+                       [] pc[m] = "tidying" -> "tidy"
+                       [] pc[m] \in Removing /\ ~enters -> Back(m)
+                       [] OTHER -> pc[m])
+          /\ node' = IF enters THEN [node EXCEPT ![m] = None] ELSE node
+          /\ saw' = IF enters THEN [saw EXCEPT ![m] = None] ELSE saw
+          /\ watch' = IF enters THEN [watch EXCEPT ![m] = {}] ELSE watch
+    /\ UNCHANGED <<tree, zxid, view, lag, round, times, then, left, enough,
+                   faults>>
+
+Kill(m) ==
+    /\ Fault("kill") /\ pc[m] \notin Ended
+    /\ Goes(m, "dead")
+    /\ stale' = stale \cup ({request[m]} \ {None})
+    /\ request' = [request EXCEPT ![m] = None]
+    /\ pending' = {z \in pending : z.m # m}
+    /\ node' = [node EXCEPT ![m] = None]
+    /\ round' = [round EXCEPT ![m] = 0]
+    /\ saw' = [saw EXCEPT ![m] = None]
+    /\ watch' = [watch EXCEPT ![m] = {}]
+    /\ then' = [then EXCEPT ![m] = "none"]
+    /\ UNCHANGED <<tree, zxid, over, view, lag, times, left, enough>>
+
+-----------------------------------------------------------------------------
+Progress ==
+    \/ Delete \/ Late \/ Drop
+    \/ \E m \in Members :
+         \/ Join(m) \/ Create(m) \/ Deliver(m) \/ ReadReady(m)
+         \/ CountMembers(m) \/ LookAtOthers(m) \/ WakeUp(m) \/ EndBody(m)
+         \/ OwnGone(m) \/ ReadAgain(m) \/ ListAgain(m) \/ TidyRead(m)
+         \/ TidyList(m) \/ HasLeft(m) \/ Ready(m) \/ Mark(m) \/ Remove(m)
+         \/ ExpireDead(m) \/ Notice(m)
+
+Next ==
+    \/ Progress
+    \/ \E m \in Members : BodyFails(m) \/ GiveUp(m)
+    \/ \E m \in Members : Cut(m) \/ Expire(m) \/ Kill(m)
+
+Spec == Init /\ [][Next]_vars
+
+\* Fairness: as long as anything can go on, something does.  No fault has to
+\* happen, nobody has to give up, and there are at most `Faults` faults.
+FairSpec == Spec /\ WF_vars(Progress)
+
+-----------------------------------------------------------------------------
+(* PROPERTIES. *)
+
+Inside == {m \in Members : pc[m] = "inside"}
+
+\* Once a member has left, no body of its round runs.
+OutTogether == \A m \in Inside : round[m] \notin left
+
+\* Nobody is inside unless enough members were there at one moment.
+InTogether == Inside # {} => enough
+
+\* A body runs under a znode of its own.
+InsideIsThere == \A m \in Inside : node[m] \in tree.members
+
+\* Members that run at the same time are in one round.
+OneRound == \A m, o \in Inside : round[m] = round[o]
+
+\* In the end, nobody is on its way out, and too few wait to get in.
+Waits == {m \in Members : pc[m] \in Entering \cup Removing}
+NobodyStuck ==
+    <>[](/\ Cardinality(Waits) < Count
+         /\ \A m \in Members : pc[m] \notin Leaving \cup Tidying)
+=============================================================================
