@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
+from functools import partial
+
 import anyio
 from support.costs import IDENTITY, PATH, Bench, Operation
 
 from aiolead import Client, Election
+from costs.membership import until
 
 
 def election(client: Client, leaders: int = 1) -> Election:
@@ -79,6 +83,20 @@ async def observe(bench: Bench) -> None:
             await bench.stop()
 
 
+async def resign_observed(bench: Bench, observers: int) -> None:
+    leading, looking = await bench.client(), await bench.client()
+    async with AsyncExitStack() as stack:
+        async with election(leading).leadership():
+            views = [
+                await stack.enter_async_context(election(looking).observe())
+                for _ in range(observers)
+            ]
+            await bench.settle()
+            await bench.start()
+        await until(lambda: all(view.value.leader is None for view in views))
+        await bench.stop()
+
+
 ROWS = [
     Operation("Election", "lead, nobody there", lead),
     Operation("Election", "resign", resign),
@@ -86,4 +104,12 @@ ROWS = [
     Operation("Election", "hand-over as the leader's session expires, the same", leader_dies),
     Operation("Election", "ask who leads", who_leads),
     Operation("Election", "start to observe", observe),
+    Operation(
+        "Election", "resign, until an observer sees it", partial(resign_observed, observers=1)
+    ),
+    Operation(
+        "Election",
+        "resign, until 1,000 observers of one client see it",
+        partial(resign_observed, observers=1000),
+    ),
 ]

@@ -11,9 +11,9 @@ from ...errors import NoNodeError
 from ...events import EventName
 from ...model import Participant, SessionState
 from ...paths import join
-from .._core.observe import View
 from .._core.participants import participant
 from .._core.reporting import hook_of
+from .._core.sharing import SharedReading, SharedView
 from ..contention.layouts import Layout, Role
 from ..contention.neighbours import queue_order
 
@@ -39,17 +39,18 @@ class ElectionState:
 
 
 @final
-class ElectionObserver(View[ElectionState]):
+class ElectionObserver(SharedView[ElectionState]):
     """The leaders, and each change of them: `async with election.observe() as view`. See `View`.
 
     Only the leaders' znodes are watched, and the queue only while it has fewer contenders than may
-    lead: any number of observers and contenders do not disturb each other.
+    lead: any number of observers and contenders do not disturb each other. The observers of one
+    client share their reads.
     """
 
     def __init__(
         self, client: CoordinationClient, path: str, layout: Layout, role: Role, leaders: int
     ) -> None:
-        super().__init__(client)
+        super().__init__(client, path, (layout, role, leaders))
         self._path = path
         self._layout = layout
         self._role = role
@@ -57,15 +58,12 @@ class ElectionObserver(View[ElectionState]):
         self._hook = hook_of(client)
         self._tokens: tuple[int, ...] | None = None
 
-    def _publish(self, value: ElectionState) -> None:
-        # A read-only server's answer may be old, and may be undone.
-        super()._publish(replace(value, is_current=self._client.state is SessionState.CONNECTED))
-        self._report(value)
+    def _make_reading(self) -> _LeaderReading:
+        return _LeaderReading(self._client, self._path, self._layout, self._role, self._leaders)
 
-    def _on_state(self, state: SessionState, session_id: int) -> None:
-        super()._on_state(state, session_id)
-        if self._count and state is not SessionState.CONNECTED:
-            super()._publish(replace(self._value, is_current=False))
+    def _publish(self, value: ElectionState) -> None:
+        super()._publish(value)
+        self._report(value)
 
     def _report(self, state: ElectionState) -> None:
         """Report other leaders than before; not those of the first reading."""
@@ -85,6 +83,29 @@ class ElectionObserver(View[ElectionState]):
                 "leaders": len(tokens),
             },
         )
+
+
+@final
+class _LeaderReading(SharedReading[ElectionState]):
+    """Reads the leaders for all observers of one client."""
+
+    def __init__(
+        self, client: CoordinationClient, path: str, layout: Layout, role: Role, leaders: int
+    ) -> None:
+        super().__init__(client)
+        self._path = path
+        self._layout = layout
+        self._role = role
+        self._leaders = leaders
+
+    def _publish(self, value: ElectionState) -> None:
+        # A read-only server's answer may be old, and may be undone.
+        super()._publish(replace(value, is_current=self._client.state is SessionState.CONNECTED))
+
+    def _on_state(self, state: SessionState, session_id: int) -> None:
+        super()._on_state(state, session_id)
+        if self._count and state is not SessionState.CONNECTED:
+            self._outdate(replace(self._value, is_current=False))
 
     async def _read(self) -> ElectionState:
         leaders = None

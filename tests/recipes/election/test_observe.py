@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable
+from contextlib import AsyncExitStack
 
 import anyio
 import pytest
@@ -198,3 +199,104 @@ async def test_an_observer_is_entered_once(server: ServerUnderTest) -> None:
             pass
         with pytest.raises(UsageError):
             await observer.__aenter__()
+
+
+# --- several observers of one client -----------------------------------------------------------
+
+
+async def test_observers_of_one_client_share_their_reads() -> None:
+    async with EmbeddedServer(tick_time=3) as server:
+        wire = Wire(server)
+        async with (
+            in_memory(server) as a,
+            in_memory(server) as b,
+            wire.connect(session_timeout=60, clock=stopped_clock) as c,
+            AsyncExitStack() as stack,
+        ):
+            first = await stack.enter_async_context(Election(a, PATH, identity="a").campaign())
+            term = await term_of(first)
+            await stack.enter_async_context(Election(b, PATH, identity="b").campaign())
+            await joined(a, PATH, 2)
+            views = [await stack.enter_async_context(Election(c, PATH).observe())]
+            await anyio.wait_all_tasks_blocked()
+            sent = len(wire.segments)
+            views += [
+                await stack.enter_async_context(Election(c, PATH).observe()) for _ in range(999)
+            ]
+            assert all(view.is_live for view in views)
+            assert {view.value.leader.identity for view in views if view.value.leader} == {"a"}
+            assert len(wire.segments) == sent, "they know from the first one"
+            await term.resign()
+            for view in views:
+                await until(view, "b")
+            await anyio.wait_all_tasks_blocked()
+            assert len(wire.segments) == sent + 2, "the queue, and the leader's data"
+
+
+async def test_the_last_observer_that_leaves_ends_the_reading() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        async with AsyncExitStack() as stack:
+            first, second = Election(b, PATH).observe(), Election(b, PATH).observe()
+            await first.__aenter__()
+            await stack.enter_async_context(second)
+            await first.__aexit__(None, None, None)
+            assert not first.is_live
+            async with Election(a, PATH, identity="a").leadership() as term:
+                await until(second, "a")
+                await stack.aclose()
+                await eventually(
+                    lambda: server.watches() == {term.path: {a.session_id}}, "the leader's is left"
+                )
+                # The next one begins again.
+                async with Election(b, PATH).observe() as third:
+                    assert third.value.leader is not None
+                    assert third.value.leader.identity == "a"
+
+
+async def test_an_observer_that_comes_while_the_link_is_lost_waits_for_a_reading() -> None:
+    async with (
+        EmbeddedServer() as server,
+        in_memory(server) as a,
+        in_memory(server) as b,
+        Election(b, PATH).observe() as first,
+    ):
+        server.disconnect(b.session_id)
+        await until_state(first, is_current=False)
+        async with (
+            Election(a, PATH, identity="a").leadership(),
+            Election(b, PATH).observe() as second,
+        ):
+            assert second.value.is_current
+            assert second.value.leader is not None, "not what was seen before"
+
+
+async def test_an_observer_that_comes_after_a_failure_reads_again() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as a:
+        await a.create(PATH)
+        await a.create(f"{PATH}/lock-0000000000")
+        for _ in range(2):
+            with pytest.raises(MixedLayoutError):
+                await Election(a, PATH).observe().__aenter__()
+        await a.delete(f"{PATH}/lock-0000000000")
+        async with Election(a, PATH).observe() as view:
+            assert view.value.leaders == ()
+
+
+async def test_observers_of_several_leaders_read_for_themselves() -> None:
+    async with (
+        EmbeddedServer() as server,
+        in_memory(server) as a,
+        in_memory(server) as b,
+        Election(a, PATH, identity="a", leaders=2).leadership(),
+        Election(b, PATH, identity="b", leaders=2).leadership(),
+        Election(b, PATH, leaders=2).observe() as two,
+        Election(b, PATH).observe() as one,
+    ):
+        assert [len(view.value.leaders) for view in (one, two)] == [1, 2]
+
+
+async def until_state(states: AsyncIterable[ElectionState], *, is_current: bool) -> None:
+    with anyio.fail_after(PATIENCE):
+        async for state in states:
+            if state.is_current is is_current:
+                return
