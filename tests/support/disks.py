@@ -55,7 +55,10 @@ def read_disk(server: BlockingServer) -> Disk:
         return Disk(0, 0, ())
     snapshots = [int(path.suffix[1:], 16) for path in directory.glob("snapshot.*")]
     logs = sorted(directory.glob("log.*"), key=lambda path: int(path.suffix[1:], 16))
-    return Disk(epoch, max(snapshots, default=0), tuple(z for log in logs for z in _zxids(log)))
+    # A follower that is brought up to date may log a transaction twice, with a warning; what it
+    # loads is the same.
+    logged = dict.fromkeys(zxid for log in logs for zxid in _zxids(log))
+    return Disk(epoch, max(snapshots, default=0), tuple(logged))
 
 
 def is_logged(server: BlockingServer, data: bytes) -> bool:
