@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import aiolead
@@ -60,6 +61,7 @@ class _Module:
                 }
 
 
+@cache
 def parsing_functions(root: Path = ROOT, *, without: tuple[str, ...] = ("testing",)) -> set[str]:
     """All functions that call one of these, as `module:function` or `module:Class.method`.
 

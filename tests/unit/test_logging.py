@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,7 @@ class Site:
     template: str
 
 
+@cache
 def sites() -> list[Site]:
     """All of the library, the command and the test kit."""
     found: list[Site] = []
@@ -79,10 +81,10 @@ def sites() -> list[Site]:
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
             owner, method = node.func.value, node.func.attr
+            if method not in ("debug", "info", "warning", "error", "exception", "log", "critical"):
+                continue
             name = ast.unparse(owner)
             if not re.fullmatch(r"(?i)_?logger|get_logger\(.*\)", name):
-                continue
-            if method not in ("debug", "info", "warning", "error", "exception", "log", "critical"):
                 continue
             template = node.args[1] if method == "log" else node.args[0]
             assert isinstance(template, ast.Constant), (file, "a message that is no literal")
