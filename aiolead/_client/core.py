@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
@@ -43,6 +44,9 @@ logger = get_logger("aiolead.client")
 KEPT = 1_000
 """How many of the objects shared last are kept although nobody uses them."""
 
+MANY_HOLDS = 100
+"""Holds of which garbage collections are postponed while they are lost together."""
+
 MAX_SERIAL = 1 << 62
 """The largest first serial of a client: names have 64 bits for serials."""
 
@@ -83,7 +87,8 @@ class Core:
         """The session that is not closed with the client; 0 for none."""
         self._subscribers: dict[int, Callable[[SessionState, int], object]] = {}
         self._next_subscriber = 0
-        self._shared: WeakValueDictionary[tuple[str, object], Any] = WeakValueDictionary()
+        # By what makes them, then by path.
+        self._shared: dict[object, WeakValueDictionary[str, Any]] = {}
         self._shared_lately: deque[object] = deque(maxlen=KEPT)
         self._serials = count(first_serial)
         self._holders_gone: anyio.Event | None = None
@@ -94,6 +99,7 @@ class Core:
         """Raises `UsageError` unless called where the client belongs; see `LoopAffinity`."""
         self.machine: SessionMachine = make_machine(self)
         self.reporting: ClientReporting = ClientReporting(self.machine, clock, sinks)
+        self.machine.leases.on_losing = self._postpone_collections
 
     def submit(self, call: C, *, limited: bool = True) -> C:
         self.check_home()
@@ -175,9 +181,12 @@ class Core:
 
     def shared(self, path: str, make: Callable[[], T]) -> T:
         self.check_home()
-        value: T | None = self._shared.get((path, make))
+        made = self._shared.get(make)
+        if made is None:
+            made = self._shared[make] = WeakValueDictionary()
+        value: T | None = made.get(path)
         if value is None:
-            value = self._shared[path, make] = make()
+            value = made[path] = make()
             self._shared_lately.append(value)
         return value
 
@@ -241,11 +250,27 @@ class Core:
                 self._jobs.discard(scope)
                 call_back(on_end, error)
 
+    def _postpone_collections(self, lost: int) -> None:
+        """Let no garbage collection come before the bodies of many lost holds have begun to stop.
+
+        With so many tasks a full one takes about as long as cancelling all of them, and their
+        exceptions would set it off.
+        """
+        if lost >= MANY_HOLDS and self.tasks is not None and gc.isenabled():
+            gc.disable()
+            self.start(_let_others_run, lambda _error: gc.enable())
+
     def end_jobs(self) -> None:
         """Cancels every job, also those not begun, and accepts no more."""
         self.tasks = None
         for scope in self._jobs:
             scope.cancel()
+
+
+async def _let_others_run() -> None:
+    # In the first turn of the event loop the bodies are woken, on trio in any order with this task.
+    for _ in range(3):
+        await anyio.lowlevel.checkpoint()
 
 
 class Pipelined:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import anyio
 import pytest
 from support.recipes import connect, contenders_left, eventually
@@ -63,3 +65,45 @@ async def test_one_hold_too_many_is_refused_and_leaves_nothing(
         await eventually(lambda: not contenders_left(server, "/c"), "no contender")
         async with Lock(client, "/c"), Lock(client, "/e"):
             pass
+
+
+@pytest.mark.parametrize(("count", "is_postponed"), [(100, True), (20, False)])
+async def test_no_garbage_is_collected_while_many_are_cancelled(
+    count: int, is_postponed: bool
+) -> None:
+    """A full one takes as long as everything else, and each loss makes objects that set it off."""
+    held = 0
+    collections: list[int] = []
+    cancelled: list[int] = []
+
+    async def hold(client: Client, path: str) -> None:
+        nonlocal held
+        with pytest.raises(LockLost):
+            async with Lock(client, path):
+                held += 1
+                try:
+                    await anyio.sleep_forever()
+                finally:
+                    cancelled.append(len(collections))
+
+    def collected(phase: str, _info: dict[str, int]) -> None:
+        if phase == "start":
+            collections.append(len(cancelled))
+
+    usual = gc.get_threshold()
+    try:
+        async with EmbeddedServer() as server, anyio.create_task_group() as tasks:
+            async with connect(server) as client:
+                for number in range(count):
+                    tasks.start_soon(hold, client, f"/lock{number}")
+                await eventually(lambda: held == count, "all are held")
+                gc.callbacks.append(collected)
+                gc.set_threshold(10, 2, 2)
+                client._core.machine.leases.lose_all(LossReason.UNCONFIRMED)
+                await eventually(lambda: len(cancelled) == count, "all are cancelled")
+                await eventually(gc.isenabled, "garbage is collected again")
+    finally:
+        gc.set_threshold(*usual)
+        gc.callbacks.remove(collected)
+    # What was due before the first of them was notified is none of its business.
+    assert (max(cancelled) <= 1) is is_postponed

@@ -525,7 +525,7 @@ class Arena:
             lines.append(f"  {contender!r}")
             if contender._online.is_set():
                 machine = contender.machine
-                watched = [path for path, _ in machine.watches._armed]
+                watched = [path for armed in machine.watches._armed.values() for path in armed]
                 lines.append(f"    {contender.client!r}, {machine.requests.inflight} in flight")
                 lines.append(f"    watches {watched}, live: {machine.watches.is_live}")
         lines.append("The znodes:")

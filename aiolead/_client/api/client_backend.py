@@ -18,7 +18,7 @@ from .pending_reply import PendingReply
 class ClientBackend:
     """See `aiolead.abc.Backend`; one for a client and its `unlimited` views."""
 
-    __slots__ = ("_core", "_scope", "_view", "events", "lease")
+    __slots__ = ("_core", "_scope", "_unlimited", "_view", "events", "lease")
 
     def __init__(
         self,
@@ -29,6 +29,7 @@ class ClientBackend:
         self._core = core
         self._scope = scope
         self._view = view
+        self._unlimited: CoordinationClient | None = None
         self.events: EventHook = core.reporting.hub.below(scope.prefix, core.clock)
         self.lease: ClientLease = ClientLease(core, scope.prefix)
 
@@ -41,7 +42,9 @@ class ClientBackend:
         return self._core.is_session_shared
 
     def unlimited(self) -> CoordinationClient:
-        return self._view(self._core, self._scope.prefix, self)
+        if self._unlimited is None:
+            self._unlimited = self._view(self._core, self._scope.prefix, self)
+        return self._unlimited
 
     def full_path(self, path: str) -> str:
         return self._scope.full(path)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -25,7 +25,16 @@ class _TaskEntry(Generic[R]):
 
     context: TenureContext[R]
     frame: int
+    outer: _TaskEntry[R] | None
+    """The entry of the same task before this one."""
     is_given_up: bool = False
+
+    def all(self) -> Iterator[_TaskEntry[R]]:
+        """This entry and the outer ones."""
+        entry: _TaskEntry[R] | None = self
+        while entry is not None:
+            yield entry
+            entry = entry.outer
 
 
 class Enterable(Generic[R]):
@@ -35,15 +44,17 @@ class Enterable(Generic[R]):
     def _context(self) -> TenureContext[R]:
         """The context that `async with recipe` enters."""
 
-    @cached_property
-    def _entries(self) -> dict[int, list[_TaskEntry[R]]]:
-        return {}
+    _entered: dict[int, _TaskEntry[R]] | None = None
+    """The innermost entry of each task; made when it is first needed."""
 
     async def __aenter__(self) -> R:
         context = self._context()
         held = await context.__aenter__()
         task = context._task or current_task_id()  # an inner level of a reentrant one has none
-        self._entries.setdefault(task, []).append(_TaskEntry(context, _statement()))
+        entered = self._entered
+        if entered is None:
+            entered = self._entered = {}
+        entered[task] = _TaskEntry(context, _statement(), entered.get(task))
         return held
 
     async def __aexit__(
@@ -62,14 +73,13 @@ class Enterable(Generic[R]):
         task may still leave it. Raises `UsageError` if there is none, or several tasks are inside
         and it is not known whose entry is left.
         """
-        task = current_task_id()
-        entries = self._entries.get(task)
-        if entries is not None:
-            entry = entries.pop()
-            if not entries:
-                del self._entries[task]
+        task, entered = current_task_id(), self._entered or {}
+        entry = entered.pop(task, None)
+        if entry is not None:
+            if entry.outer is not None:
+                entered[task] = entry.outer
             return entry.context
-        left = [each for all_ in self._entries.values() for each in all_ if not each.is_given_up]
+        left = [each for entry in entered.values() for each in entry.all() if not each.is_given_up]
         if len(left) > 1:
             left = [each for each in left if each.frame == statement]
         if len(left) != 1:

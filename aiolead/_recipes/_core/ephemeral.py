@@ -25,7 +25,7 @@ from typing import TypedDict, Unpack
 
 import anyio
 
-from ..._internal_errors import contained
+from ..._internal_errors import contained, internal_error
 from ...abc import CoordinationClient, Hold, Reply, Watch
 from ...errors import AioleadError, LossReason, NoNodeError
 from ...model import ACL, Created, CreateMode, EventType, Stat, WatchEvent
@@ -69,9 +69,10 @@ class EphemeralNode:
         "_creating",
         "_data",
         "_gone",
+        "_hold",
         "_look",
-        "_lose",
         "_node",
+        "_on_lost",
         "_registry",
         "_watch",
     )
@@ -95,7 +96,8 @@ class EphemeralNode:
         self._gone = False
         self._watch: Watch | None = None
         self._look: Reply[tuple[bytes, Stat]] | None = None
-        self._lose: Callable[[LossReason], object] | None = None
+        self._hold: Hold | None = None
+        self._on_lost: Callable[[LossReason], object] | None = None
 
     @property
     def node(self) -> RegisteredNode:
@@ -192,6 +194,7 @@ class EphemeralNode:
             self._settle_name(path)
             if wanted:
                 self._creating = None
+                self._create_path = ""
                 self._node = node
             else:
                 self._delete(node, None)
@@ -307,9 +310,7 @@ class EphemeralNode:
             watch.close()
 
     def _make_watch(self) -> Watch:
-        watch = self._watch = self._client.backend.make_watch(
-            contained(self._on_event, self._unwatched)
-        )
+        watch = self._watch = self._client.backend.make_watch(self._on_watch)
         return watch
 
     def _send_look(self) -> Reply[tuple[bytes, Stat]]:
@@ -349,8 +350,14 @@ class EphemeralNode:
             return
         self.unwatch()
         self._watch_ended()
-        if self._lose is not None:
-            self._lose(LossReason.INTERNAL)
+        if self._hold is not None:
+            self._hold.lose(LossReason.INTERNAL)
+
+    def _on_watch(self, event: WatchEvent) -> None:
+        try:
+            self._on_event(event)
+        except Exception as error:
+            self._unwatched(internal_error(error, self._on_event))
 
     def _on_event(self, event: WatchEvent) -> None:
         self._watch = None
@@ -370,15 +377,15 @@ class EphemeralNode:
     def _lost(self) -> None:
         self._gone = True
         self._rouse()
-        if self._lose is not None:
-            self._lose(LossReason.DELETED)
+        if self._hold is not None:
+            self._hold.lose(LossReason.DELETED)
 
     # --- holding ---------------------------------------------------------------------------------
 
     def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
-        return self._hold(self.node.path, lost, **options)
+        return self._begin_hold(self.node.path, lost, **options)
 
-    def _hold(
+    def _begin_hold(
         self,
         path: str,
         lost: Callable[[LossReason], object],
@@ -386,19 +393,20 @@ class EphemeralNode:
         urgent: bool,
         resign_on_disconnect: bool,
     ) -> Hold:
-        def on_lost(reason: LossReason) -> None:
-            self._gone = self._gone or reason is LossReason.DELETED
-            lost(reason)
-
-        hold = self._client.backend.lease.hold(
+        self._on_lost = lost
+        hold = self._hold = self._client.backend.lease.hold(
             path,
-            on_lost,
+            self._hold_lost,
             settled=self._hold_settled,
             urgent=urgent,
             resign_on_disconnect=resign_on_disconnect,
         )
-        self._lose = hold.lose
         return hold
+
+    def _hold_lost(self, reason: LossReason) -> None:
+        self._gone = self._gone or reason is LossReason.DELETED
+        if self._on_lost is not None:
+            self._on_lost(reason)
 
     def _hold_settled(self) -> None:
         """Watch it, now that the lease of the hold is proven for the first time."""
@@ -409,7 +417,7 @@ class EphemeralNode:
 
     def discard(self) -> Departure | None:
         """Abandon the znode for good; synchronous. Return its pending delete, if there is one."""
-        self._lose = None
+        self._hold = None
         return self.withdraw()
 
     def withdraw(self) -> Departure | None:

@@ -26,6 +26,8 @@ _ELSEWHERE = frozenset({"acquire", "release", "lock", "unlock", "locked"})
 class TaskGuard:
     """The tasks that hold, or wait for, one path of a session: a task never waits for itself."""
 
+    __slots__ = ("__weakref__", "_uses")
+
     def __init__(self) -> None:
         # By task: the cost does not grow with the number of waiters. Usually it is one object.
         self._uses: dict[int, tuple[object, ...]] = {}

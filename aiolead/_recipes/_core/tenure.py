@@ -65,6 +65,32 @@ class TenureStatistics:
 class Tenure:
     """One unbroken time of holding something. See `Term` and `Held`."""
 
+    # There may be thousands.
+    __slots__ = (
+        "__weakref__",
+        "_acquirable",
+        "_client",
+        "_gone",
+        "_has_left",
+        "_hold",
+        "_is_asked_for",
+        "_is_refusal_reported",
+        "_lasted",
+        "_loss",
+        "_lost_callbacks",
+        "_on_lost",
+        "_on_released",
+        "_path",
+        "_recipe",
+        "_refusal",
+        "_released",
+        "_revocation",
+        "_session_id",
+        "_since",
+        "_token",
+        "_what",
+    )
+
     _lost_error: ClassVar[type[TenureLost]] = TenureLost
 
     def __init__(
@@ -90,7 +116,7 @@ class Tenure:
         self._is_refusal_reported = False
         self._is_asked_for = False
         self._revocation: anyio.Event | None = None
-        self._lost_callbacks: list[Callable[[], object]] = []
+        self._lost_callbacks: tuple[Callable[[], object], ...] = ()
         self._take(acquirable)
 
     def _take(self, acquirable: Acquirable) -> None:
@@ -249,7 +275,7 @@ class Tenure:
         if self._loss is not None:
             callback()
         else:
-            self._lost_callbacks.append(callback)
+            self._lost_callbacks = (*self._lost_callbacks, callback)
 
     def statistics(self) -> TenureStatistics:
         """The state of the tenure, as known here, without asking a server."""
@@ -356,6 +382,8 @@ class Tenure:
 class Term(Tenure):
     """One unbroken time of leadership."""
 
+    __slots__ = ()
+
     _lost_error = LeadershipLost
 
     async def resign(self) -> None:
@@ -365,5 +393,7 @@ class Term(Tenure):
 
 class Held(Tenure):
     """One unbroken time of holding a lock."""
+
+    __slots__ = ()
 
     _lost_error = LockLost

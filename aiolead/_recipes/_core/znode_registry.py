@@ -8,7 +8,9 @@ others in a shared session.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 from ...abc import CoordinationClient
 from ...model import Created, Stat
@@ -19,7 +21,11 @@ SEQUENCE_DIGITS = 10
 """The digits that servers append to the name of a sequential znode."""
 
 
-@dataclass(frozen=True, slots=True)
+_NONE: Any = MappingProxyType({})
+"""No znodes at fixed paths; a queue has none, and there may be thousands of queues."""
+
+
+@dataclass(slots=True, unsafe_hash=True)
 class RegisteredNode:
     """A znode of ours; `sequence` is 0 if it is not sequential.
 
@@ -31,16 +37,16 @@ class RegisteredNode:
     sequence: int
     token: int
     session_id: int
+    name: str = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.path[self.path.rindex("/") + 1 :]
 
     def is_shown_by(self, stat: Stat) -> bool:
         """Whether what is at the path is this very znode."""
         if self.token <= 0:
             return stat.ephemeral_owner == self.session_id and stat.czxid > -self.token
         return stat.czxid == self.token
-
-    @property
-    def name(self) -> str:
-        return self.path[self.path.rindex("/") + 1 :]
 
     @classmethod
     def of(cls, created: Created, session_id: int) -> RegisteredNode:
@@ -57,14 +63,17 @@ class NodeRegistry:
     path by czxid.
     """
 
+    # Empty dicts take less memory than empty sets, and garbage collections pass over them.
+    __slots__ = ("__weakref__", "_claimed", "_czxids", "_expected", "_lost")
+
     def __init__(self) -> None:
-        self._expected: set[str] = set()
+        self._expected: dict[str, None] = {}
         """Prefixes of wanted creates whose outcome is not known: their znodes may be there."""
         self._claimed: dict[str, int] = {}
         """The numbers of wanted sequential znodes, by name."""
-        self._czxids: set[int] = set()
+        self._czxids: dict[int, None] = _NONE
         """Of znodes at fixed paths that are wanted, or being deleted."""
-        self._lost: dict[str, LostCreates] = {}
+        self._lost: dict[str, LostCreates] = _NONE
         """By fixed path, where the session is shared."""
 
     # --- by name -------------------------------------------------------------------------------
@@ -76,11 +85,11 @@ class NodeRegistry:
 
     def expect(self, prefix: str) -> None:
         """Record that a znode with this prefix is being created, until `settle`."""
-        self._expected.add(prefix)
+        self._expected[prefix] = None
 
     def settle(self, prefix: str) -> None:
         """It is claimed by now, was not created, or is not wanted any more."""
-        self._expected.discard(prefix)
+        self._expected.pop(prefix, None)
 
     def claim(self, name: str, sequence: int) -> None:
         self._claimed[name] = sequence
@@ -98,7 +107,9 @@ class NodeRegistry:
     # --- by czxid ------------------------------------------------------------------------------
 
     def claim_czxid(self, path: str, czxid: int) -> None:
-        self._czxids.add(czxid)
+        if self._czxids is _NONE:
+            self._czxids = {}
+        self._czxids[czxid] = None
         lost = self._lost.get(path)
         if lost is not None:
             lost.found(czxid)
@@ -109,11 +120,14 @@ class NodeRegistry:
         return czxid in self._czxids
 
     def forget_czxid(self, czxid: int) -> None:
-        self._czxids.discard(czxid)
+        if czxid in self._czxids:
+            del self._czxids[czxid]
 
     def note_lost(self, client: CoordinationClient, path: str, session_id: int, since: int) -> None:
         """Record a lost create at a fixed path, sent when `ownership.now` was `since`."""
         if is_shared(client):
+            if self._lost is _NONE:
+                self._lost = {}
             self._lost.setdefault(path, LostCreates()).add(client, session_id, since)
 
     def is_unclaimed(self, client: CoordinationClient, path: str, stat: Stat) -> bool:

@@ -25,9 +25,9 @@ from .._core.pending_delete import Departure
 from .._core.znode_registry import RegisteredNode
 from .kernel import QueuePosition, sharing, standing
 from .layouts import Layout, Role
-from .local_contenders import LocalContenders
+from .local_contenders import LocalContenders, SessionChanges
 from .neighbours import queue_order
-from .queue_node import QueueNode
+from .queue_node import NOBODY_WAITS, QueueNode
 
 _NEVER = -1
 _NOBODY: frozenset[str] = frozenset()
@@ -70,7 +70,7 @@ class Contender(QueueNode, Acquirable):
         self._is_readable = acl is None or any(map(_lets_read, acl))
         """Whether the ACL surely lets us read our own znode."""
         self._new_since = _NEVER
-        """`LocalContenders.changes` at the answer to our create, until we wait."""
+        """`SessionChanges.count` at the answer to our create, until we wait."""
         self._standing: QueuePosition | None = None
         """The position by the listing that was sent with the create."""
         # The events of watches since the last look.
@@ -94,8 +94,14 @@ class Contender(QueueNode, Acquirable):
 
     def _follow_session(self) -> Callable[[], object]:
         self._new_since = _NEVER
-        self._local.follow(self._client)
-        return self._local.unfollow
+        return _nothing_to_end
+
+    @property
+    def _changes(self) -> SessionChanges:
+        changes = self._local.session
+        if changes is None:
+            changes = self._local.session = SessionChanges.of(self._client)
+        return changes
 
     def _znodes(self) -> Sequence[QueueNode]:
         return (self,)
@@ -107,7 +113,7 @@ class Contender(QueueNode, Acquirable):
         self.forget()
 
     def _has_just_created(self) -> bool:
-        return self._new_since == self._local.changes
+        return self._new_since == self._changes.count
 
     async def _try(self, *, waits: bool) -> bool:
         self._standing = None
@@ -174,7 +180,7 @@ class Contender(QueueNode, Acquirable):
         else:
             create, listing = self.create(), None
         await self._await_created(create)
-        self._new_since = self._local.changes
+        self._new_since = self._changes.count
         if listing is None:
             return False
         try:
@@ -229,6 +235,8 @@ class Contender(QueueNode, Acquirable):
         return self._places == 1 and not self._role.shares
 
     def _note_front(self) -> None:
+        self._standing = None
+        self._wake = NOBODY_WAITS
         if self._is_one_at_a_time:
             self._local.front = self.node.name
 
@@ -397,6 +405,10 @@ class Contender(QueueNode, Acquirable):
         self._leave_watches()
         super().forget()
         self._standing = None
+
+
+def _nothing_to_end() -> None:
+    """The session's state is counted for all contenders of the client."""
 
 
 def _lets_read(entry: ACL) -> bool:

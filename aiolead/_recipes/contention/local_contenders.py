@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ...abc import CoordinationClient, Reply
 from ...model import SessionState
 from .._core.znode_registry import NodeRegistry
 from .layouts import Layout, Role
 
 
+class SessionChanges:
+    """How often the state of a client's session has changed; one for all of its contenders."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._is_subscribed = False
+
+    @classmethod
+    def of(cls, client: CoordinationClient) -> SessionChanges:
+        changes = client.backend.shared("/", cls)
+        if not changes._is_subscribed:
+            changes._is_subscribed = True
+            client.backend.subscribe(changes._on_state)  # for as long as the client lives
+        return changes
+
+    def _on_state(self, _state: SessionState, _session_id: int) -> None:
+        self.count += 1
+
+
 class LocalContenders(NodeRegistry):
+    __slots__ = ("_at", "are_readable", "fits", "front", "look", "session", "was_contended")
+
     def __init__(self) -> None:
         super().__init__()
         self.was_contended = False
@@ -23,27 +42,9 @@ class LocalContenders(NodeRegistry):
         """Layouts and roles that all neighbours have fitted; a list, as hashing one is slower."""
         self.look: Reply[list[str]] | None = None
         """The last listing that was requested to check that."""
-        self.changes = 0
-        """How often the session's state has changed while anybody followed it."""
-        self._followers = 0
-        self._unfollow: Callable[[], None]
+        self.session: SessionChanges | None = None
+        """Set by the first contender."""
         self._at: dict[int, str] = {}
-
-    # --- the session's state -------------------------------------------------------------------
-
-    def follow(self, client: CoordinationClient) -> None:
-        """Count `changes` until `unfollow` was called as often; one subscription for all."""
-        if not self._followers:
-            self._unfollow = client.backend.subscribe(self._on_state)
-        self._followers += 1
-
-    def unfollow(self) -> None:
-        self._followers -= 1
-        if not self._followers:
-            self._unfollow()
-
-    def _on_state(self, _state: SessionState, _session_id: int) -> None:
-        self.changes += 1
 
     # --- ours by number ------------------------------------------------------------------------
 

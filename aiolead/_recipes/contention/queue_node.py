@@ -15,6 +15,9 @@ from .layouts import Layout, Role
 from .local_contenders import LocalContenders
 from .sequence_range import LAST_SEQUENCE, warn_of_the_end
 
+NOBODY_WAITS = Wakeup()
+"""The `Wakeup` of those that do not wait, one for all: a waiter makes its own."""
+
 
 class QueueNode(SerialNode):
     """A sequential znode whose number is its place in a queue.
@@ -48,7 +51,7 @@ class QueueNode(SerialNode):
         self._layout = layout
         self._role = role
         # The events of watches since the last look.
-        self._wake = Wakeup()
+        self._wake = NOBODY_WAITS
         self._stale = False
         self._is_asked_for = False
         self._on_asked_for: Callable[[], object] | None = None

@@ -49,7 +49,7 @@ class WriteContender(Contender):
 
     downgrade = Downgrade.NONE
     _holding: Hold
-    _on_lost: Callable[[LossReason], object]
+    _on_tenure_lost: Callable[[LossReason], object]
     _options: HoldOptions
     _reader_look: Reply[tuple[bytes, Stat]] | None = None
     _refusal: AioleadError | None = None
@@ -66,8 +66,8 @@ class WriteContender(Contender):
     # --- the hold ------------------------------------------------------------------------------
 
     def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
-        self._on_lost, self._options = lost, options
-        self._holding = self._hold(self.node.path, self._on_hold_lost, **options)
+        self._on_tenure_lost, self._options = lost, options
+        self._holding = self._begin_hold(self.node.path, self._on_hold_lost, **options)
         return self
 
     def lose(self, reason: LossReason) -> None:
@@ -86,13 +86,13 @@ class WriteContender(Contender):
             self._move_hold()
             self._look_at_reader()
         else:
-            self._on_lost(reason)
+            self._on_tenure_lost(reason)
 
     def _move_hold(self) -> None:
         before, self._has_moved = self._holding, True
         self._gone = False
         options: HoldOptions = {**self._options, "urgent": True}
-        self._holding = self._hold(self._reader_path, self._on_hold_lost, **options)
+        self._holding = self._begin_hold(self._reader_path, self._on_hold_lost, **options)
         before.release()
 
     # --- becoming a reader ---------------------------------------------------------------------

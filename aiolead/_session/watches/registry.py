@@ -37,7 +37,10 @@ class WatchRegistry:
     def __init__(self, ask: Callable[[Call[None]], None], seen: Callable[[], int]) -> None:
         self._ask = ask
         self._seen = seen
-        self._armed: dict[tuple[str, WatchKind], dict[WatchSlot, None]] = {}
+        # By kind and path. Nearly always there is one watch: then without a dict for it.
+        self._armed: dict[WatchKind, dict[str, WatchSlot | dict[WatchSlot, None]]] = {
+            kind: {} for kind in WatchKind
+        }
         self._arming: Counter[tuple[str, WatcherType]] = Counter()
         self._dropped: deque[WatchSlot] = deque()
         self.persistent: PersistentWatches = PersistentWatches()
@@ -49,7 +52,10 @@ class WatchRegistry:
         """How many re-arming requests are unanswered."""
 
     def __len__(self) -> int:
-        return sum(map(len, self._armed.values())) + len(self.persistent)
+        armed = sum(
+            1 for slots in self._armed.values() for each in slots.values() for _ in _all(each)
+        )
+        return armed + len(self.persistent)
 
     # --- one-shot watches ----------------------------------------------------------------------
 
@@ -136,24 +142,32 @@ class WatchRegistry:
 
     def _put(self, slot: WatchSlot, path: str, kind: WatchKind) -> None:
         slot.kind = kind
-        self._armed.setdefault((path, kind), {})[slot] = None
+        armed = self._armed[kind]
+        there = armed.get(path)
+        if there is None or there is slot:
+            armed[path] = slot
+        elif isinstance(there, dict):
+            there[slot] = None
+        else:
+            armed[path] = {there: None, slot: None}
 
     def _discard(self, slot: WatchSlot) -> None:
         path, kind, slot.kind = slot.path, slot.kind, None
         if path is None or kind is None:
             return
-        slots = self._armed.get((path, kind))
-        if slots is not None:
-            slots.pop(slot, None)
-            if not slots:
-                del self._armed[path, kind]
+        armed = self._armed[kind]
+        there = armed.get(path)
+        if isinstance(there, dict):
+            there.pop(slot, None)
+        if there is slot or there == {}:
+            del armed[path]
 
     def _remove(self, path: str, kind: WatchKind) -> None:
         """Remove the server's watch, unless it is still needed here, or about to be."""
         wire = kind.wire
         wanted = (
             self._arming.get((path, wire), 0)
-            or any((path, other) in self._armed for other in WatchKind if other.wire is wire)
+            or any(path in armed for kind, armed in self._armed.items() if kind.wire is wire)
             # Beside a persistent watch it stays: removing the one may remove the other.
             or path in self.persistent.by_path
         )
@@ -162,7 +176,7 @@ class WatchRegistry:
 
     def _set_again(self, path: str) -> None:
         """Set a path's one-shot watches again: a persistent one was set or removed there."""
-        kinds = [k for k in WatchKind if (path, k) in self._armed and self.is_one_shot(path, k)]
+        kinds = [k for k in WatchKind if path in self._armed[k] and self.is_one_shot(path, k)]
         if kinds:
             self._send(_set_watches(self._seen(), ((path, kind) for kind in kinds)))
 
@@ -241,8 +255,10 @@ class WatchRegistry:
         if type_ not in FIRES:
             return  # a watch was removed: only Java's client reports this, to itself
         fired: list[WatchSlot] = []
-        for kind in FIRES.get(type_, ()):
-            fired.extend(self._armed.pop((path, kind), ()))
+        for kind in FIRES[type_]:
+            there = self._armed[kind].pop(path, None)
+            if there is not None:
+                fired.extend(_all(there))
         for slot in fired:
             slot.kind = None
         for slot in fired:
@@ -264,8 +280,11 @@ class WatchRegistry:
         that were to arm a watch have failed by now; those in `_arming` are for the next session.
         """
         self.is_live = False
-        slots = [slot for group in self._armed.values() for slot in group]
-        self._armed.clear()
+        slots = [
+            slot for armed in self._armed.values() for each in armed.values() for slot in _all(each)
+        ]
+        for armed in self._armed.values():
+            armed.clear()
         for slot in slots:
             slot.kind = None
         for slot in slots:
@@ -303,9 +322,11 @@ class WatchRegistry:
         persistent = self.persistent.to_rearm()
         early: list[tuple[str, List]] = []
         late: list[tuple[str, List]] = []
-        for path, kind in self._armed:
-            ended = kind is WatchKind.CHILD and self.persistent.mode(path) is AddWatchMode.RECURSIVE
-            (late if ended else early).append((path, kind))
+        for kind, armed in self._armed.items():
+            for path in armed:
+                mode = self.persistent.mode(path)
+                ended = kind is WatchKind.CHILD and mode is AddWatchMode.RECURSIVE
+                (late if ended else early).append((path, kind))
         for group in (early, persistent, late):
             chunk: list[tuple[str, List]] = []
             size = 0
@@ -318,6 +339,11 @@ class WatchRegistry:
                 size += cost
             if size:
                 yield _set_watches(relative_zxid, chunk)
+
+
+def _all(there: WatchSlot | dict[WatchSlot, None]) -> Iterable[WatchSlot]:
+    """The watches of one kind on one path."""
+    return there if isinstance(there, dict) else (there,)
 
 
 def _rearming_refused(error: AioleadError) -> NoReturn:

@@ -446,8 +446,8 @@ MUTANTS = (
                 """
                 self._gone = True
                 self._rouse()
-                if self._lose is not None:
-                    self._lose(LossReason.DELETED)
+                if self._hold is not None:
+                    self._hold.lose(LossReason.DELETED)
                 """,
                 """
                 self._gone = True
@@ -551,6 +551,20 @@ MUTANTS = (
     ),
     Mutant(
         number="400c",
+        name="garbage-is-collected-first",
+        wrong="The bodies of many lost holds wait for a full garbage collection.",
+        changes=(
+            Change(
+                "_client/core.py",
+                "gc.disable()",
+                "pass",
+            ),
+        ),
+        tests=("tests/recipes/test_many_holds.py",),
+        simulated=False,
+    ),
+    Mutant(
+        number="400d",
         name="losses-are-reported-first",
         wrong="A lost body waits until the losses of all others are logged.",
         changes=(

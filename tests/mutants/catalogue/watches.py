@@ -54,8 +54,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/watches/registry.py",
-                "for path, kind in self._armed:",
-                "for path, kind in list(self._armed)[:0]:",
+                "for kind, armed in self._armed.items():",
+                "for kind, armed in list(self._armed.items())[:0]:",
             ),
         ),
     ),

@@ -1,0 +1,83 @@
+"""What a hold costs in memory, in objects: full garbage collections take time for each of them.
+
+Seconds are measured by `benchmarks/`, bytes by docs/reports/performance.md. The server runs in a
+process of its own, so that the objects are those of the client alone.
+"""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Literal
+
+import anyio
+import pytest
+from anyio.abc import TaskStatus
+from support.recipes import eventually
+
+import aiolead
+
+HOLDS = 200
+
+SERVER = """
+import sys
+from aiolead.testing import EmbeddedServer
+with EmbeddedServer.in_thread() as server:
+    print(server.connect_string, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[str]:
+    command = [sys.executable, "-c", SERVER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        assert server.stdin is not None
+        yield server.stdout.readline().decode().strip()
+        server.stdin.close()
+
+
+def objects() -> Counter[str]:
+    gc.collect()
+    return Counter(type(each).__qualname__ for each in gc.get_objects())
+
+
+@pytest.mark.parametrize(("backend", "most"), [("asyncio", 28), ("trio", 30)])
+def test_objects_of_a_hold(hosts: str, backend: Literal["asyncio", "trio"], most: int) -> None:
+    """Besides the user's task; with the `Lock`, whose path nobody else uses.
+
+    Lower the number when there are fewer; more need a reason.
+    """
+
+    async def main() -> Counter[str]:
+        async with aiolead.connect(hosts) as client, anyio.create_task_group() as tasks:
+
+            async def hold(name: str, *, task_status: TaskStatus[None]) -> None:
+                task_status.started()
+                await go_on.wait()
+                async with aiolead.Lock(client, f"/locks/{backend}{name}"):
+                    await leave.wait()
+
+            go_on, leave = anyio.Event(), anyio.Event()
+            for number in range(HOLDS + 1):
+                await tasks.start(hold, str(number))
+            async with aiolead.Lock(client, "/locks/another"):
+                pass
+            before = objects()
+            go_on.set()
+            machine = client._core.machine
+            await eventually(
+                lambda: machine.leases.held == len(machine.watches) == HOLDS + 1,
+                "all are held, and watched",
+            )
+            after = objects()
+            leave.set()
+        return after - before
+
+    found = anyio.run(main, backend=backend)
+    each = {name: count // HOLDS for name, count in found.items() if count >= HOLDS}
+    assert sum(each.values()) <= most, each
