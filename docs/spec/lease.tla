@@ -414,4 +414,7 @@ NoTwoHolders == session = "over" => body = "none"
 
 \* The body has ended before any leader can begin to end the session.
 EndedInTime == (session = "lives" /\ touchAge > Tau /\ ~stopped) => body = "none"
+
+\* What the client takes for proven is true, whether or not it holds.
+ProofIsTrue == session = "over" => left <= Margin
 =============================================================================

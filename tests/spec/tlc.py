@@ -122,42 +122,77 @@ def run(
     cfg: str,
     *,
     changes: tuple[tuple[str, str], ...] = (),
-    extra: Mapping[str, str] | None = None,
     checks_deadlock: bool = False,
 ) -> Outcome:
-    """Run TLC on a module of `docs/spec`, with the text of a configuration.
+    """Run TLC on a module of `docs/spec`, with the text of a configuration."""
+    with tempfile.TemporaryDirectory(prefix="aiolead-tlc-") as name:
+        options = ["-coverage", "60"] if checks_deadlock else ["-coverage", "60", "-deadlock"]
+        began = perf_counter()
+        output = _run(Path(name), module, cfg, options, changes)
+        return parse(output, perf_counter() - began)
 
-    `extra` has the texts of more modules, by their names; one of them may be `module`.
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """All states that TLC computes, as it prints them, and the steps between them.
+
+    Attributes:
+        states: by their numbers.
+        steps: the numbers of two states, and the action.
     """
-    command = find_tlc()
+
+    states: Mapping[str, str]
+    steps: tuple[tuple[str, str, str], ...]
+
+
+def graph(module: str, cfg: str) -> Graph:
+    """Compute all states of a module of `docs/spec`."""
     with tempfile.TemporaryDirectory(prefix="aiolead-tlc-") as name:
         folder = Path(name)
-        for file in FOLDER.glob("*.tla"):
-            shutil.copy(file, folder)
-        for other, text in (extra or {}).items():
-            (folder / f"{other}.tla").write_text(text, "utf-8")
-        main = folder / f"{module}.tla"
-        text = main.read_text("utf-8")
-        for old, new in changes:
-            if text.count(old) != 1:
-                raise TlcError(f"{main.name} has {text.count(old)} times {old!r}")
-            text = text.replace(old, new)
-        main.write_text(text, "utf-8")
-        (folder / "run.cfg").write_text(cfg, "utf-8")
-        options = ["-tool", "-workers", "1", "-fp", "0", "-coverage", "60"]
-        options += ["-metadir", str(folder / "states")]
-        if not checks_deadlock:
-            options.append("-deadlock")
-        began = perf_counter()
-        done = subprocess.run(
-            [*command, *options, "-config", "run.cfg", main.name],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LONGEST,
+        outcome = parse(
+            _run(folder, module, cfg, ["-deadlock", "-dump", "dot,actionlabels", "graph.dot"]), 0.0
         )
-        return parse(done.stdout, perf_counter() - began)
+        if outcome.violated:
+            raise TlcError(f"violated: {outcome.violated}")
+        states, steps = {}, []
+        for line in (folder / "graph.dot").read_text("utf-8").splitlines():
+            if state := re.match(r'(-?\d+) \[label="(.*?)"(?:,style = filled)?\];?$', line):
+                states[state[1]] = state[2].replace("\\n", "\n").replace('\\"', '"')
+                states[state[1]] = states[state[1]].replace("\\\\", "\\")
+            elif step := re.match(r'(-?\d+) -> (-?\d+) \[label="(\w+)"', line):
+                steps.append((step[1], step[2], step[3]))
+        if len(states) != outcome.states:
+            raise TlcError(f"{len(states)} states instead of {outcome.states}")
+        return Graph(states, tuple(steps))
+
+
+def _run(
+    folder: Path,
+    module: str,
+    cfg: str,
+    options: list[str],
+    changes: tuple[tuple[str, str], ...] = (),
+) -> str:
+    for file in FOLDER.glob("*.tla"):
+        shutil.copy(file, folder)
+    main = folder / f"{module}.tla"
+    text = main.read_text("utf-8")
+    for old, new in changes:
+        if text.count(old) != 1:
+            raise TlcError(f"{main.name} has {text.count(old)} times {old!r}")
+        text = text.replace(old, new)
+    main.write_text(text, "utf-8")
+    (folder / "run.cfg").write_text(cfg, "utf-8")
+    always = ["-tool", "-workers", "1", "-fp", "0", "-metadir", str(folder / "states")]
+    done = subprocess.run(
+        [*find_tlc(), *always, *options, "-config", "run.cfg", main.name],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LONGEST,
+    )
+    return done.stdout
 
 
 # --- reading what TLC prints -------------------------------------------------------------------

@@ -202,7 +202,8 @@ ELSEWHERE: dict[str, str] = {
     "tests/simulation/test_planted_bugs.py": "checks the simulation, and nothing of the library",
     "tests/simulation/test_schedules_asyncio.py": "test_schedules.py reaches the same with few",
     "tests/simulation/test_schedules_trio.py": "test_schedules.py reaches the same with few",
-    "tests/spec/test_specifications.py": "needs TLC, and checks the specifications' text alone",
+    "tests/spec/test_lease_rules.py": "needs TLC, and checks no code of the library",
+    "tests/spec/test_specifications.py": "needs TLC, and checks no code of the library",
     "tests/typing/": "needs pyright",
 }
 """Folders, files and tests that only `make test-all` runs, and why no promise depends on them."""

@@ -1,0 +1,113 @@
+"""What clients and leaders do in simulated schedules is what the specification of the lease allows.
+
+`python -m tests.spec.lease_traces` checks any number of schedules.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+from aiolead._session.lease.proof import LeaseProof
+from aiolead._session.lease.timing import Timing
+from aiolead.testing.simulation.run import load_scenario
+from tests.mutants.catalogue import MUTANTS
+from tests.mutants.plant import mutated
+
+from .lease_traces import SCENARIOS, ClientTrace, Ended, Recorder, Step, checked, violations
+
+FILE = "_session/lease/proof.py"
+TIMING = Timing.derive(8.0, tick_time=None, grace_period=None)
+CONTEND = load_scenario("tests/simulation/scenarios.py:contend")
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_simulated_schedules(name: str) -> None:
+    scenario = load_scenario(f"tests/simulation/scenarios.py:{name}")
+    steps = ends = 0
+    for seed in range(8):
+        recorder, found, _ = checked(scenario, seed, "asyncio" if seed % 2 else "trio")
+        assert not found, f"seed {seed}: {found}"
+        steps += sum(len(trace.steps) for trace in recorder.clients)
+        ends += sum(each.left > float("-inf") for each in recorder.ended)
+    assert steps > 1000
+    assert ends > 0
+
+
+# --- planted bugs ------------------------------------------------------------------------------
+
+
+def planted(name: str) -> type[LeaseProof]:
+    """The class with a bug of the catalogue in it."""
+    mutant = next(each for each in MUTANTS if each.name == name)
+    module = ModuleType("aiolead._session.lease.planted")
+    module.__package__ = "aiolead._session.lease"
+    exec(compile(mutated(mutant)[FILE], FILE, "exec"), module.__dict__)
+    proof: type[LeaseProof] = module.LeaseProof
+    return proof
+
+
+@pytest.mark.parametrize("name", ["counted-from-the-answer", "renewal-counts-itself"])
+def test_a_bug_that_no_invariant_of_the_history_sees(name: str) -> None:
+    proof = planted(name)
+    seen = []
+    for seed in range(12):
+        _, found, others = checked(CONTEND, seed, "asyncio", proof)
+        assert others == []
+        seen += found
+    assert any(each.startswith("Receive: nothing proves") for each in seen)
+
+
+@pytest.mark.parametrize("name", ["no-half-tick", "renewals-in-one-step", "handshake-is-proof"])
+def test_other_planted_bugs(name: str) -> None:
+    proof = planted(name)
+    assert any(checked(CONTEND, seed, "asyncio", proof)[1] for seed in range(12))
+
+
+# --- the check itself --------------------------------------------------------------------------
+
+
+def recorded(*steps: Step) -> Recorder:
+    recorder = Recorder()
+    recorder.clients.append(ClientTrace([*steps], [(0, TIMING)]))
+    return recorder
+
+
+CREATED = Step("Connect", 0.0, 0.0, "created", 8.0)
+A = Step("Receive", 1.5, 1.0, "read", 8.0)
+W = Step("Receive", 4.0, 3.5, "write", 8.0)
+
+
+def test_a_proof_by_two_requests() -> None:
+    assert violations(recorded(CREATED, A, W, Step("Receive", 4.5, 4.0, "sync", 9.0))) == []
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (Step("Connect", 0.0, 0.0, "created", 8.1),),
+        (Step("Connect", 0.0, 0.0, "handshake", 8.0),),
+        (CREATED, Step("Receive", 1.5, 1.0, "read", 9.0)),
+        (CREATED, A, Step("Receive", 4.0, 3.5, "write", 9.0)),
+        (CREATED, A, Step("Receive", 4.0, 3.4, "write", 8.0), Step("Receive", 5, 4, "sync", 9.0)),
+        (CREATED, A, W, Step("Receive", 4.5, 3.9, "sync", 9.0)),
+        (CREATED, A, W, Step("Receive", 4.5, 4.0, "read", 9.0)),
+        (CREATED, A, W, Step("Receive", 4.5, 4.0, "sync", 9.1)),
+        (CREATED, A, W, Step("Receive", 4.5, 4.0, "sync", 11.5)),
+        (CREATED, A, W, Step("Receive", 8.1, 4.0, "sync", 9.0)),
+        (CREATED, A, Step("Disconnect", 2.0), W, Step("Receive", 4.5, 4.0, "sync", 9.0)),
+        (CREATED, Step("Begin", 7.2, hold=1)),
+        (CREATED, Step("Begin", 1.0, hold=1), Step("Receive", 7.5, 7.0, "read", 8.0)),
+    ],
+)
+def test_what_the_specification_does_not_allow(steps: tuple[Step, ...]) -> None:
+    assert len(violations(recorded(*steps))) == 1
+
+
+def test_a_session_must_not_end_early_nor_while_it_is_proven_to_live() -> None:
+    recorder = Recorder()
+    recorder.ended += [Ended(9.0, 1, 8.0, 8.1), Ended(9.0, 1, 8.0, 8.1, left=0.001)]
+    assert violations(recorder) == []
+    recorder.ended += [Ended(9.0, 1, 8.0, 7.9), Ended(9.0, 1, 8.0, 8.1, left=0.1)]
+    assert len(violations(recorder)) == 2
