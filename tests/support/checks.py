@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+WITHIN = 600
+"""How many seconds such a test has: it stands for many, each of which would have a minute."""
+
 
 def check_each(
     names: str,
@@ -50,8 +53,8 @@ def check_each(
 
         # Not what else the check has: hypothesis, for one, marks the tests that are its own.
         update_wrapper(test, check, updated=())
-        if hasattr(check, "pytestmark"):
-            setattr(test, "pytestmark", check.pytestmark)  # noqa: B010
+        marks = [pytest.mark.timeout(WITHIN).mark, *getattr(check, "pytestmark", ())]
+        setattr(test, "pytestmark", marks)  # noqa: B010
         parameters = inspect.signature(check).parameters.values()
         others = [each for each in parameters if each.name not in arguments]
         setattr(test, "__signature__", inspect.Signature(others))  # noqa: B010
