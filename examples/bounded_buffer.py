@@ -1,4 +1,4 @@
-"""A buffer with three places, between processes: who finds it full, or empty, waits for the other.
+"""A buffer with three places: processes that put wait for processes that take, and vice versa.
 
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/bounded_buffer.py take 5 &
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/bounded_buffer.py put 5

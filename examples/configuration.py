@@ -1,8 +1,8 @@
-"""A service that follows its settings, and whoever changes them.
+"""A service that follows its settings, and a command that changes them.
 
-Several keys are published together, and seen together. They are validated before, by the function
-that the service reads them with; should somebody publish nonsense past it, the service keeps the
-settings that it has.
+Several keys are published together, and seen together. They are validated first, by the function
+that the service reads them with; if another program publishes invalid keys, the service keeps its
+settings.
 
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/configuration.py
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/configuration.py workers=8 queue=jobs

@@ -1,10 +1,10 @@
 """A job that the cron of every host starts, and that one of them does.
 
 The lock alone is not enough: a host that starts late would find it free again, and do the job a
-second time. So who has done the job says so, under the lock, before it lets go.
+second time. So the host that has done the job records that, under the lock, before it releases.
 
-A host that dies between the job and the note leaves the job done, but not noted, and the next in
-line does it again. Where that must not be, let what the job writes to refuse a second time.
+If a host dies between the job and the note, the next host does the job again. If that must not
+happen, let the system that the job writes to refuse a second time.
 
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/cron_once.py 2026-11-21
 """
@@ -29,7 +29,7 @@ async def main(day: str) -> None:
                 print(f"{day}: done already", flush=True)
                 return
             await send_the_invoices(day)
-            # Refused, should the lock be lost by now: whoever has it then does the job.
+            # Refused if the lock was lost: its next holder does the job.
             await held.fenced().create(note, held.identity.encode())
             print(f"{day}: done", flush=True)
 

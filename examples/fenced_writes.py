@@ -1,7 +1,7 @@
-"""What a deposed leader writes is refused: by ZooKeeper itself, and by a store that minds tokens.
+"""Writes of a former leader are refused: by ZooKeeper itself, and by a store that compares tokens.
 
 A process that was stopped (by a debugger, a suspended machine, a long garbage collection) cannot
-know that others lead by now. So the other side has to know.
+know that another process leads. So the other side has to check.
 
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/fenced_writes.py
 """

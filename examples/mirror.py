@@ -1,7 +1,7 @@
-"""A local copy of everything below /examples/tree, and what happens there.
+"""A local copy of everything below /examples/tree, and its changes.
 
-What is asked of the copy needs no server. After a lost link, or an expired session, everything is
-compared, and what is different is told like any other change.
+Reading the copy needs no server. After a lost connection, or an expired session, everything is
+compared, and differences are reported like any other change.
 
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/mirror.py
 """

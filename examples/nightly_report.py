@@ -1,4 +1,4 @@
-"""A report that one of many machines writes: whoever comes first; the others have nothing to do.
+"""A report that one of many machines writes: the first one; the others have nothing to do.
 
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/nightly_report.py
 """

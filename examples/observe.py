@@ -1,4 +1,4 @@
-"""Who leads, and each change of it, without contending. Let `election_asyncio.py` run beside it.
+"""Print the leader, and each change, without contending. Let `election_asyncio.py` run beside it.
 
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/observe.py
 """
@@ -16,7 +16,7 @@ async def main() -> None:
         async with election.observe() as states:
             async for state in states:
                 leader = state.leader.identity if state.leader else "nobody"
-                seen = "leads" if state.is_current else "led when the link was lost"
+                seen = "leads" if state.is_current else "led when the connection was lost"
                 print(f"{leader} {seen}", flush=True)
 
 

@@ -1,8 +1,7 @@
 """A service that follows its configuration, and everything that happens below /examples/jobs.
 
-The view holds the latest configuration, whatever happens to the link and the session: it can be
-asked at any time, and is never a change behind for longer than the link is down. The stream tells
-every event, in order; after a gap, which it does not hide, one looks again.
+The view has the latest configuration at any time, also after lost connections and expired sessions.
+The stream reports every event, in order; after a gap, which it reports, the program reads again.
 
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/observe_config.py
 """

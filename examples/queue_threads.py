@@ -1,4 +1,4 @@
-"""Jobs that the threads of a process share with those of others, each done at least once.
+"""Jobs that the threads of several processes share, each done at least once.
 
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/queue_threads.py put resize-1.png resize-2.png
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/queue_threads.py

@@ -1,4 +1,4 @@
-"""A catalogue that many read and one changes, and who then reads on. Start a few of these.
+"""A catalogue with many readers and one writer, which then reads on. Start a few of these.
 
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/read_write.py read
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/read_write.py write
@@ -36,7 +36,7 @@ async def look(client: aiolead.Client) -> None:
 
 
 async def read(client: aiolead.Client) -> bytes:
-    await client.sync(PATH)  # what the last writer has written, whatever server this is
+    await client.sync(PATH)  # the data of the last writer, on any server
     return (await client.get(PATH))[0] or b"0"
 
 

@@ -1,9 +1,9 @@
 """A job scheduler in the simulation: is it true that one process at a time does the job?
 
 `careful` and `careless` are the application. They know nothing of the simulation: they are given a
-client, and a printer, on which the pages of two schedulers must not get mixed. All else puts them
-into a world where links break, servers are cut off or die, and processes are killed or stopped: on
-each schedule three schedulers run, and the printer says so when pages are mixed.
+client, and a printer, on which the pages of two schedulers must not get mixed. The rest puts them
+    into a world where connections break, servers are partitioned or die, and processes are killed
+    or stopped: in each schedule three schedulers run, and the printer reports mixed pages.
 
 `careful` asks before each page whether it still leads. `careless` asks once, and does not let
 itself be interrupted, since half a job would be a pity. In a test with one server and a link that
@@ -26,11 +26,11 @@ PAGES = 10
 
 
 class Printer:
-    """There is one. Says when a page comes between those of others.
+    """There is one. Reports a page that is printed between the pages of another job.
 
     Args:
         pause: how long a page takes to dry, in seconds, as it is now.
-        on_mixed: is told when pages are mixed.
+        on_mixed: called when pages are mixed.
     """
 
     def __init__(self, pause: Callable[[], float], on_mixed: Callable[[str], object]) -> None:
@@ -67,11 +67,11 @@ async def careless(client: aiolead.Client, printer: Printer) -> None:
 Job = Callable[[aiolead.Client, Printer], Awaitable[None]]
 
 DRYING = 0.5
-"""What a page takes, in seconds: a job takes longer than a session can live without its client."""
+"""The time of a page, in seconds: a job takes longer than a session can live without its client."""
 
 
 async def schedulers(job: Job, world: simulation.World) -> None:
-    """What is simulated: three processes that do the job again and again."""
+    """The scenario: three processes that do the job again and again."""
     printer = Printer(lambda: 0.0 if world.is_healed else DRYING, partial(world.violation, "mixed"))
     for name in ("a", "b", "c"):
         world.start(name, partial(scheduler, job, printer, world))

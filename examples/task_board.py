@@ -1,4 +1,4 @@
-"""A long job on a board: who does it, how far it is, and what came of it.
+"""A long job on a board: its worker, its progress, and its result.
 
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/task_board.py
 """

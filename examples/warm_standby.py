@@ -1,4 +1,4 @@
-"""Two of many serve at a time, and whoever is next warms up before its turn comes.
+"""Two of many serve at a time, and the next one warms up before its turn.
 
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/warm_standby.py anna     # and ben, cleo, dora
 """

@@ -36,7 +36,7 @@ class TermExecutor(BaseExecutor):
 
 
 async def report(term: aiolead.Term) -> None:
-    """A job. What it raises is logged, and it is run again when it is due the next time."""
+    """A job. Its exceptions are logged, and it runs again when it is due the next time."""
     print(f"{term.identity} begins a report, token {term.token}", flush=True)
     try:
         await anyio.sleep(0.2)
@@ -49,7 +49,7 @@ async def report(term: aiolead.Term) -> None:
 
 
 async def schedule(term: aiolead.Term) -> None:
-    """A scheduler for each term. What is due while nobody leads is not made up for."""
+    """A scheduler for each term. Jobs that are due while nobody leads are skipped."""
     async with anyio.create_task_group() as jobs:
         scheduler = AsyncIOScheduler(executors={"default": TermExecutor(jobs)})
         scheduler.add_job(report, "interval", seconds=0.5, args=[term])

@@ -15,7 +15,7 @@ import aiolead
 
 
 async def plan(term: aiolead.Term, queue: aiolead.Queue) -> None:
-    """What must be done by one alone. It is cancelled if leadership is lost."""
+    """The work of the leader. It is cancelled if leadership is lost."""
     print(f"{os.getpid()} plans, token {term.token}", flush=True)
     try:
         for page in range(1_000_000):
@@ -26,7 +26,7 @@ async def plan(term: aiolead.Term, queue: aiolead.Queue) -> None:
 
 
 async def work(queue: aiolead.Queue) -> None:
-    """What everybody does, the one that plans included."""
+    """The work of every process, the leader included."""
     while True:
         with contextlib.suppress(aiolead.errors.ClaimLost):  # then somebody else gets it
             async with queue.consume() as jobs:
@@ -50,7 +50,7 @@ async def serve_probes(client: aiolead.Client, port: int) -> None:
 
 
 async def main() -> None:
-    # What ends us: all of it is cancelled, and leaving the client closes its session.
+    # On SIGTERM: everything is cancelled, and leaving the client closes its session.
     end = asyncio.current_task().cancel
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
     async with aiolead.connect() as client, asyncio.TaskGroup() as tasks:

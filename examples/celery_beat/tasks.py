@@ -14,7 +14,8 @@ app.conf.beat_schedule = {
     "report": {
         "task": "tasks.report",
         "schedule": 1.0,
-        # What `aiolead run` tells beat goes with each task: the fencing token of its leadership.
+        # Each task carries the fencing token of beat's leadership, which `aiolead run` passes to
+        # beat.
         "options": {"headers": {"token": os.environ.get("AIOLEAD_TOKEN")}},
     },
 }

@@ -1,4 +1,5 @@
-"""What gunicorn is to do in each worker. It reads this by itself where it is started beside it."""
+"""gunicorn's settings, and the hooks of each worker. It reads this by itself where it is started
+beside it."""
 
 from pathlib import Path
 from typing import Any

@@ -34,7 +34,7 @@ def kubernetes() -> httpx.AsyncClient:
 
 
 class Leading:
-    """What the one that leads does, and wears."""
+    """The work of the leader, and its label."""
 
     def __init__(self, api: httpx.AsyncClient, pod: str) -> None:
         self._api = api

@@ -54,5 +54,5 @@ def create_app(hosts: str | None = None, identity: str | None = None) -> Litesta
                 yield
 
     handlers = [who_leads, ready, live]
-    # Logging is the affair of whoever runs the server.
+    # The operator of the server configures logging.
     return Litestar(handlers, lifespan=[contending], logging_config=None)

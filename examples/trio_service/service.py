@@ -15,7 +15,7 @@ import aiolead
 
 
 def notify(state: str) -> None:
-    """Tells systemd, if it wants to know: the whole of sd_notify(3)."""
+    """Notify systemd, if it listens: all of sd_notify(3)."""
     address = os.environ.get("NOTIFY_SOCKET")
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
@@ -34,7 +34,7 @@ async def lead(term: aiolead.Term) -> None:
 
 
 async def keep_watchdog_quiet() -> None:
-    """As long as the event loop turns. What it does not turn for, systemd kills us for."""
+    """As long as the event loop turns. If the event loop stops, systemd kills the process."""
     every = int(os.environ.get("WATCHDOG_USEC", "10_000_000")) / 1_000_000 / 3
     while True:
         notify("WATCHDOG=1")

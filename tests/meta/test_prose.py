@@ -1,4 +1,4 @@
-"""Pages, docstrings and comments keep the rules for prose; each rule finds its examples."""
+"""Pages, docstrings, comments and messages keep the prose rules; each rule finds its examples."""
 
 from __future__ import annotations
 
@@ -100,6 +100,13 @@ def test_sentences_of_paragraphs_items_cells_docstrings_and_comments() -> None:
         "Two lines here.",
         "A comment of two lines.",
     ]
+
+
+def test_messages_are_sentences_too() -> None:
+    module = 'raise ValueError(f"{name}: nobody tells us so, " "as {it} is")\nx = "a short text"\n'
+    (message,) = of_python(module)
+    assert message.text == "CODE: nobody tells us so, as {it} is"
+    assert [each.found for each in message.findings(Path("module.py"))] == ["tells "]
 
 
 def test_long_lines_of_prose_are_found() -> None:

@@ -1,8 +1,8 @@
 """Finds prose that is hard to read: `python tests/tools/check_prose.py [FILE ...]`.
 
-Checks every page (Markdown) and every docstring and comment of the package for patterns that read
-badly and for words that have a standard term; pages also for lines over 100 columns. Code, link
-targets and quotations are ignored. `make lint` runs it.
+Checks every page (Markdown), and every docstring, comment and message of the package and the
+examples, for patterns that read badly and for words that have a standard term; pages also for lines
+over 100 columns. Code, link targets and quotations are ignored. `make lint` runs it.
 
 A file may have as many findings as `prose_allowance.json` says: the ones that it had when the check
 was introduced. Lower the numbers with `--write-allowance` after you have rewritten a file; never
@@ -12,6 +12,7 @@ raise them. `--counts` prints sentences, findings and words of each file.
 from __future__ import annotations
 
 import argparse
+import ast
 import io
 import json
 import re
@@ -233,8 +234,29 @@ def of_markdown(text: str) -> Iterator[Sentence]:
     yield from flush()
 
 
+def of_messages(text: str) -> Iterator[Sentence]:
+    """The sentences of messages: of string literals with four words or more, but docstrings."""
+    inside: set[ast.AST] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr):
+            inside.add(node.value)
+        if isinstance(node, ast.JoinedStr):
+            inside.update(node.values)
+            parts = (
+                part.value if isinstance(part, ast.Constant) else "CODE" for part in node.values
+            )
+            literal = "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in inside:
+            literal = node.value
+        else:
+            continue
+        if len(literal.split()) >= 4:
+            yield from split(node.lineno, literal)
+
+
 def of_python(text: str) -> Iterator[Sentence]:
-    """The sentences of docstrings and comments."""
+    """The sentences of docstrings, comments and messages."""
+    yield from of_messages(text)
     comment: list[tuple[int, str]] = []
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
@@ -270,7 +292,7 @@ def pages() -> list[Path]:
 
 
 def modules() -> list[Path]:
-    return sorted((ROOT / "aiolead").rglob("*.py"))
+    return sorted(path for name in ("aiolead", "examples") for path in (ROOT / name).rglob("*.py"))
 
 
 def check(file: Path) -> tuple[list[Sentence], list[Finding]]:

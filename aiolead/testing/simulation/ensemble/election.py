@@ -267,7 +267,7 @@ class Election:
         """
         return self._last_sent.get(to)
 
-    # What comes in ------------------------------------------------------------------------------
+    # Input ----------------------------------------------------------------------------------------
 
     def _answer_observer(self, sender: int, notification: Notification) -> list[Letter]:
         """Send a server without a vote the last result, even while a new leader is sought."""
@@ -313,7 +313,7 @@ class Election:
             return False
         return sum(_agree(claim, other) for other in heard.values()) >= self._quorum
 
-    # What is done about it ----------------------------------------------------------------------
+    # Output ---------------------------------------------------------------------------------------
 
     def _propose(self, vote: Vote) -> list[Letter]:
         self.vote = vote
