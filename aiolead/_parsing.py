@@ -41,7 +41,7 @@ def text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise MalformedError(f"is no UTF-8: {error.reason} at byte {error.start}") from None
+        raise MalformedError(f"is not UTF-8: {error.reason} at byte {error.start}") from None
 
 
 def lossy_text(data: bytes) -> str:

@@ -107,7 +107,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"--config: {path}: is nested too deeply") from None
     except ValueError as error:
         # Neither message shows any text of the file, which may be a password.
-        why = "is no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        why = "must be UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise ConfigurationError(f"--config: {path}: {why}") from None
 
 

@@ -168,7 +168,7 @@ def _server(option: str, text: str, everybody: range) -> int:
 
 def _seconds(text: str) -> float:
     if not re.fullmatch(r"[0-9]{1,6}(?:\.[0-9]{1,3})?", text):
-        raise ConfigurationError(f"--start: {text!r} is no number of seconds")
+        raise ConfigurationError(f"--start: must be numbers of seconds, not {text!r}")
     return float(text)
 
 

@@ -127,7 +127,7 @@ def _users(path: Path, reporter: Reporter) -> dict[str, str]:
         with reading("--sasl-users", path):
             lines = path.read_bytes().decode().splitlines()
     except UnicodeDecodeError:
-        raise ConfigurationError(f"--sasl-users: {path}: is no UTF-8") from None
+        raise ConfigurationError(f"--sasl-users: {path}: must be UTF-8") from None
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue

@@ -168,7 +168,7 @@ class BlockingEnsemble:
 
     def _network(self) -> Fabric:
         if self._fabric is None:
-            raise UsageError("only an ensemble made with partitionable=True can be cut apart")
+            raise UsageError("only an ensemble made with partitionable=True can be partitioned")
         return self._fabric
 
     def leader(self, timeout: float = _START_TIMEOUT) -> BlockingServer:

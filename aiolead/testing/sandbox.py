@@ -124,7 +124,7 @@ class Sandbox:
             UsageError: it is another kind of server.
         """
         if not isinstance(self._shared, ThreadedServer):
-            raise UsageError(f"this takes the embedded server, and not {self.hosts}")
+            raise UsageError(f"this needs the embedded server, not {self.hosts}")
         return self._shared
 
     @property

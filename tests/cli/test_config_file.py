@@ -64,7 +64,7 @@ def test_a_file_that_is_given(configured: Run, file: Path, tmp_path: Path, somew
         ("auth = 'open sesame'", "--auth: must be SCHEME:CREDENTIAL"),
         ("auth = 'digest:ann:open sesame", "(at end of document)"),
         ("session-timeout = 'open sesame'", "session-timeout"),
-        ("\udcff", "is no UTF-8"),
+        ("\udcff", "must be UTF-8"),
     ],
 )
 def test_what_makes_no_sense(configured: Run, file: Path, content: str, why: str) -> None:

@@ -111,7 +111,7 @@ def test_each_way_to_bring_a_server_up_to_date(
         (("--zxids", "1,2,x"), "'x' is no zxid"),
         (("--zxids", "1,2,999999"), "is no zxid"),
         (("--down", "4"), "--down: '4' is none of the servers 1 to 3"),
-        (("--start", "0,-1,2"), "--start: '-1' is no number of seconds"),
+        (("--start", "0,-1,2"), "--start: must be numbers of seconds, not '-1'"),
         (("--split", "1/1,2"), "--split: a server is in one part only"),
         (("--log", "1=1.3-1.1"), "must be of one epoch, and ascend"),
         (("--log", "1=1.3,1.2"), "--log: must ascend"),

@@ -59,9 +59,9 @@ def reconfig(
     going = _checked_ids(leaving)
     whole = None if members is None else _checked_servers("members", members)
     if whole is None and not coming and not going:
-        raise ConfigurationError("joining, leaving, members: there is nothing to change")
+        raise ConfigurationError("joining, leaving, members: must name at least one server")
     if whole is not None and (coming or going):
-        raise ConfigurationError("members: stands for all of them, without joining and leaving")
+        raise ConfigurationError("members: cannot be combined with joining and leaving")
     if whole == "":
         raise ConfigurationError("members: must name at least one server")
     if type(version) is not int or not -1 <= version <= MAX_VERSION:

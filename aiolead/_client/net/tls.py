@@ -153,7 +153,9 @@ class ContextSource:
             self._context = given.load()
         elif isinstance(given, ssl.SSLContext):
             if given.protocol == ssl.PROTOCOL_TLS_SERVER:
-                raise ConfigurationError("tls: is one for servers (PROTOCOL_TLS_SERVER)")
+                raise ConfigurationError(
+                    "tls: must be a context for clients, not for servers (PROTOCOL_TLS_SERVER)"
+                )
             self._context = given
         else:
             raise ConfigurationError(f"tls: must be an ssl.SSLContext or a TLS, not {given!r}")

@@ -323,7 +323,7 @@ def _check_sharing(forms: Mapping[Role, _Form]) -> None:
     if _one_begins_the_other(read.head, write.head) and any(
         _one_begins_the_other(*pair) for pair in product(*ends)
     ):
-        raise ConfigurationError("read, write: some names would be of both")
+        raise ConfigurationError("read, write: must not match the same names")
 
 
 def _one_begins_the_other(one: str, other: str) -> bool:

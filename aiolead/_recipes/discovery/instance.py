@@ -101,9 +101,11 @@ class ServiceInstance:
         if not isinstance(self.enabled, bool):
             raise ConfigurationError(f"enabled: must be a bool, not {self.enabled!r}")
         if not isinstance(self.service_type, ServiceType):
-            raise ConfigurationError(f"service_type: must be one, not {self.service_type!r}")
+            raise ConfigurationError(
+                f"service_type: must be a ServiceType, not {self.service_type!r}"
+            )
         if isinstance(self.payload, (list, tuple)) and not _is_wrapped(self.payload):
-            raise ConfigurationError("payload: must be no list: put it into a dict")
+            raise ConfigurationError("payload: must not be a list: put it into a dict")
 
     def __hash__(self) -> int:
         return hash((self.name, self.id))

@@ -193,7 +193,7 @@ class MultiLock(Enterable[MultiHeld]):
     def __init__(self, *recipes: Holdable) -> None:
         self._recipes: tuple[Holdable, ...] = tuple(sorted(map(_checked, recipes), key=_order))
         if not recipes:
-            raise ConfigurationError("recipes: a MultiLock is made of one lock at least")
+            raise ConfigurationError("recipes: must be at least one lock")
         paths = [
             recipe._tasks if isinstance(recipe, HoldingRecipe) else recipe
             for recipe in self.recipes

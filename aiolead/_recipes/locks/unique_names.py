@@ -110,7 +110,7 @@ def _checked_kind(kind: str) -> str:
     try:
         validate(f"/{kind}-0")
     except InvalidPathError as error:
-        raise ConfigurationError(f"kind: {kind!r} is no beginning of a name: {error}") from None
+        raise ConfigurationError(f"kind: {kind!r} cannot begin a name: {error}") from None
     return kind
 
 

@@ -96,7 +96,7 @@ class Bridge:
     def _call(self, request: Any) -> Call[Any]:
         op: int = request.opcode
         if op in OURS:
-            raise UsageError(f"aiozk: {request} is the adapter's business while it is open")
+            raise UsageError(f"aiozk: the adapter handles {request} while it is open")
         # The operation stands before the body, and goes into the header.
         body: bytes = request.serialize()[4:]
         key = _watched(request)

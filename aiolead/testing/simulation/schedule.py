@@ -164,7 +164,7 @@ class Schedule:
                 else:
                     raise ValueError(f"unknown: {part}")
         except (ValueError, TypeError, KeyError) as error:
-            raise ConfigurationError(f"schedule: {text!r} is none: {error}") from error
+            raise ConfigurationError(f"schedule: {text!r} is invalid: {error}") from error
         return schedule
 
     @classmethod

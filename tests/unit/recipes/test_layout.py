@@ -311,9 +311,9 @@ def test_a_layout_is_a_value() -> None:
         ({"lock": "{id}__-"}, "lock: must end so that the number after it can be recognized"),
         ({"read": "{id}-r-"}, "read, write: give both patterns, or none"),
         ({"write": "{id}-w-"}, "read, write: give both patterns, or none"),
-        ({"read": "{id}-r-", "write": "{id}-r-"}, "read, write: some names would be of both"),
-        ({"read": "{id}-r-", "write": "w{id}-r-"}, "read, write: some names would be of both"),
-        ({"read": "{id}-r-", "write": "{id}r-"}, "read, write: some names would be of both"),
+        ({"read": "{id}-r-", "write": "{id}-r-"}, "read, write: must not match the same names"),
+        ({"read": "{id}-r-", "write": "w{id}-r-"}, "read, write: must not match the same names"),
+        ({"read": "{id}-r-", "write": "{id}r-"}, "read, write: must not match the same names"),
     ],
 )
 def test_what_is_no_layout(patterns: dict[str, str], says: str) -> None:

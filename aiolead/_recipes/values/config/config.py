@@ -378,7 +378,7 @@ def _checked_key(key: str) -> str:
     try:
         validate(f"/{key}")
     except InvalidPathError as error:
-        raise ConfigurationError(f"changes: {key!r} is no name of a key: {error}") from None
+        raise ConfigurationError(f"changes: {key!r} cannot be the name of a key: {error}") from None
     if not key:
         raise ConfigurationError("changes: a key is empty")
     return key
