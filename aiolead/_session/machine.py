@@ -107,7 +107,7 @@ class SessionMachine(SessionLife):
         self._derive = partial(
             Timing.derive, asked=session_timeout, tick_time=tick_time, grace_period=grace_period
         )
-        self._on_output = on_output
+        self.on_output: Callable[[], object] = on_output
         self._on_due = on_due
         self._read_only = read_only
         if resume is not None:
@@ -154,7 +154,7 @@ class SessionMachine(SessionLife):
                 self.requests.refuse_if_full(call)
             self.requests.enqueue(call, now)
             if self._established:
-                self._on_output()
+                self.on_output()
             else:
                 self._on_due(-inf)
         return call
@@ -172,11 +172,11 @@ class SessionMachine(SessionLife):
         """Send a request of the watches, which nobody awaits."""
         if self._established:
             self.requests.enqueue(call, self.last_contact)
-            self._on_output()
+            self.on_output()
 
     def _send(self, data: bytes) -> None:
         self._out.append(data)
-        self._on_output()
+        self.on_output()
 
     def hold_back(self) -> None:
         """Keep requests for the next connection: this one is about to be closed."""
@@ -324,7 +324,7 @@ class SessionMachine(SessionLife):
             body = encode_body(request)
             self._out.append(encode_request(XID_SET_WATCHES, request.op, body))
         self._serve_if_accepted()
-        self._on_output()
+        self.on_output()
         self._on_due(-inf)
 
     def _serve_if_accepted(self) -> None:
@@ -438,7 +438,7 @@ class SessionMachine(SessionLife):
             return "the server does not confirm the lease"
         if now >= self.leases.renewal_due():
             self._renewals.renew(now, self.max_body)
-            self._on_output()
+            self.on_output()
         if now >= self._ping_due():
             self._out.append(PING)
             self._liveness.pings.append(now)

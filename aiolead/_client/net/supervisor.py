@@ -100,7 +100,7 @@ class Supervisor:
         self._failures: dict[str, Exception] = {}
         """The last error of each address since the last success."""
         self._doing = ("", "")
-        core.on_output = self._on_output
+        core.on_output = core.machine.on_output = self._on_output
         core.on_due = self._on_due
         core.on_hosts = self.update_hosts
 

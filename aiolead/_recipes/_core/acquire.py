@@ -146,9 +146,10 @@ class Acquirable:
         `NodeGone` if a znode of ours is gone.
         """
         client, znodes = self._client, self._znodes()
-        writes = int(self._has_just_created())
+        is_new = self._has_just_created()
+        writes = int(is_new)
         while True:
-            if not self._has_just_created():
+            if not is_new:
                 for znode in znodes:
                     znode.watch()
             for znode in znodes:
@@ -165,6 +166,7 @@ class Acquirable:
                 znodes[-1].seen_gone()
                 raise NodeGone from None
             writes += 1
+            is_new = self._has_just_created()
         for znode in znodes:
             znode.check()
 

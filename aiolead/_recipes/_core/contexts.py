@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 import anyio
 
 from ..._escaping import in_seconds
-from ..._tasks import current_task_id
+from ..._tasks import cancel_scope, current_task_id
 from ...errors import (
     AcquireTimeout,
     AioleadError,
@@ -178,9 +178,9 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
                 self._task = None
                 recipe._tasks.leave(task, recipe)
         if tenure is not None:
-            self._tenure, self._scope = tenure, anyio.CancelScope()
+            self._tenure, self._scope = tenure, cancel_scope()
             self._scope.__enter__()
-            if tenure.loss is not None:
+            if tenure._loss is not None:
                 self._scope.cancel()
         elif not self._is_try:
             raise self._timed_out()

@@ -21,7 +21,8 @@ def is_shared(client: CoordinationClient) -> bool:
 
 def now(client: CoordinationClient) -> int:
     """The newest known zxid, below that of all later creates; 0 if the session is not shared."""
-    return client.backend.last_zxid if is_shared(client) else 0
+    backend = client.backend
+    return backend.last_zxid if backend.is_session_shared else 0
 
 
 class LostCreates:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import anyio
 
-from ..._tasks import Wakeup
+from ..._tasks import Wakeup, cancel_scope
 from ...abc import CoordinationClient, Reply
 from ...errors import AioleadError, NoNodeError, ReleaseError
 from .error_policy import Action, Step, action_for, log_refusal, pause, refused_release
@@ -190,7 +190,7 @@ async def confirmed(client: CoordinationClient, gone: Departure) -> AioleadError
     one is logged.
     """
     gone.await_report(True)
-    with anyio.move_on_after(client.session_timeout / 3, shield=True):
+    with cancel_scope(client.session_timeout / 3, shield=True):
         if not gone.is_done:
             answered = Wakeup()
             gone.add_done_callback(answered.set)

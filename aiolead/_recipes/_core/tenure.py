@@ -296,7 +296,7 @@ class Tenure:
 
     def _has_begun(self) -> None:
         """Report that it has begun; `_has_ended` must be called at its end."""
-        self._recipe._reporting.begun(self.token, self._session_id)
+        self._recipe._reporting.begun(self._token, self._session_id)
 
     def _has_ended(self) -> None:
         """Report that it is over, and why, unless that was reported before."""

@@ -113,7 +113,8 @@ class Contender(QueueNode, Acquirable):
         self.forget()
 
     def _has_just_created(self) -> bool:
-        return self._new_since == self._changes.count
+        session = self._local.session
+        return session is not None and self._new_since == session.count
 
     async def _try(self, *, waits: bool) -> bool:
         self._standing = None

@@ -214,7 +214,8 @@ class Layout:
         ours (a fenced write, a delete) must not hit somebody else's znode then.
         """
         # To aiozk, only 32 digits between two dashes are an id.
-        leaders = 1 if self == Layout.AIOZK else leaders
+        if leaders > 1 and self == Layout.AIOZK:
+            leaders = 1
         return self._forms[role].prefix(session_id, count, leaders)
 
     def _ours(self, role: Role) -> Callable[[str], re.Match[str] | None]:

@@ -188,15 +188,15 @@ class LeaseBook:
         however slow the last write was, since it can always be had. Raises `TooManyHoldsError` if
         the session has as many holds as it may have.
         """
-        timing = self._timing
-        if self.held >= timing.most_holds:
+        timing, held = self._timing, self.held
+        if held >= timing.most_holds:
             raise TooManyHoldsError(
-                f"the session holds {self.held} znodes, as many as it could lose in time with a "
+                f"the session holds {held} znodes, as many as it could lose in time with a "
                 f"timeout of {in_seconds(timing.session_timeout)}: use more clients, or another "
                 "timeout"
             )
         usual = max(timing.enough_lease, 3 * self._lease_proof.write_took)
-        return self.deadline - self.held * LOSING - now >= min(usual, timing.ample_lease)
+        return self.deadline - held * LOSING - now >= min(usual, timing.ample_lease)
 
     # --- renewing ------------------------------------------------------------------------------
 

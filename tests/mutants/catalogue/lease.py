@@ -542,7 +542,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/lease/lease_book.py",
-                "if self.held >= timing.most_holds:",
+                "if held >= timing.most_holds:",
                 "if False:",
             ),
         ),
