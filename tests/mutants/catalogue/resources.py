@@ -112,7 +112,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/_core/pending_delete.py",
-                "with anyio.move_on_after(client.session_timeout / 3, shield=True):",
+                "with cancel_scope(client.session_timeout / 3, shield=True):",
                 "with anyio.CancelScope(shield=True):",
             ),
         ),
