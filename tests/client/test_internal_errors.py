@@ -222,7 +222,7 @@ OWNERS: list[tuple[Use, type, str, Any]] = [
     (following_a_group, MembersView, "_read", defective),
     (following_a_service, ServiceView, "_read", defective),
     (following_a_board, BoardView, "_read", defective),
-    (observing, observer.ElectionObserver, "_read", defective),
+    (observing, observer._LeaderReading, "_read", defective),
     (campaigning, campaign.Campaign, "_follow", defective),
     (campaigning, campaign.Campaign, "_move", defect),
     (caching, TreeReader, "catch_up", defective),

@@ -75,17 +75,23 @@ def fills_standard_error() -> None:
         os.write(2, bytes(1 << 20))
 
 
-def has_many_threads() -> None:
+def start_many_threads() -> None:
     """With stacks that fill more than a pipe holds."""
+    all_are_down = threading.Barrier(31)
 
     def down(depth: int) -> None:
         if depth:
             down(depth - 1)
         else:
+            all_are_down.wait()
             time.sleep(LONG)
 
     for _ in range(30):
         threading.Thread(target=down, args=(100,), daemon=True).start()
+    all_are_down.wait()
+
+
+def has_many_threads() -> None:
     CLOCK.ahead += TERM
     time.sleep(LONG)
 
@@ -133,6 +139,8 @@ WAYS: dict[str, Callable[[], None]] = {
 
 async def main(how: str, hosts: str) -> None:
     broken = how == "has_a_broken_hook"
+    if how == "has_many_threads":
+        start_many_threads()  # before it holds anything, however long that takes
     async with aiolead.connect(
         hosts,
         session_timeout=TERM,
