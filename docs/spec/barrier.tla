@@ -11,10 +11,12 @@
 (* be lost, its session may expire, its process may be killed.             *)
 (*                                                                         *)
 (* SERVERS.  `tree` is what the quorum has committed: the members' znodes, *)
-(* and `ready` with its czxid and version.  Each member sees the committed *)
-(* states in order, with any delay (`lag`), and reads what it sees.  What  *)
-(* was in flight on a lost connection (`stale`) is applied later or never; *)
-(* not after a later write of its session, and not after its end.          *)
+(* `ready` with its czxid, and the version of the path, which counts how   *)
+(* often `ready` was removed.  Each member sees the committed states in    *)
+(* order, with any delay (`lag`), and reads what it sees.  Its requests    *)
+(* take any time.  What was in flight on a lost connection (`stale`) is    *)
+(* applied later or never; not after a later write of its session, and not *)
+(* after its end.                                                          *)
 (*                                                                         *)
 (* THE CODE behind each action (aiolead/_recipes/barriers/):               *)
 (*                                                                         *)
@@ -26,18 +28,18 @@
 (*   EndBody              double_barrier.py  _BarrierContext.__aexit__     *)
 (*   OwnGone              barrier_membership.py  ._own_left                *)
 (*   ReadAgain, ListAgain ._is_over                                        *)
-(*   Mark, Remove         ready.py  remove_ready: a write, then a delete   *)
-(*                          of the version that the write has made         *)
+(*   Check, Remove        ready.py  remove_ready: two reads, and a         *)
+(*                          transaction                                    *)
 (*   TidyRead, TidyList   ready.py  tidy                                   *)
-(*   Create, Ready, Delete, and what happens in Mark and Remove: servers   *)
+(*   Create, Delete, what happens in Ready and Remove, Late: the servers   *)
 (*                                                                         *)
 (* ASSUMED.  The lease (lease.tla): a session does not expire while a body *)
 (* runs under it.                                                          *)
 (*                                                                         *)
 (* LEFT OUT.  Lost creates of members (the mechanism is that of queue.tla);*)
-(* operators; a refused delete; a member that comes again while its        *)
-(* clean-up still runs.  The bounds: three members, each at most `Times`   *)
-(* times inside, at most `Faults` faults.                                  *)
+(* operators; a refused delete; a path that may not be written; a member   *)
+(* that comes again while its clean-up still runs.  The bounds: three      *)
+(* members, each once or twice inside, at most `Faults` faults.            *)
 (***************************************************************************)
 EXTENDS Naturals, Sequences, FiniteSets, TLC
 
@@ -45,17 +47,17 @@ CONSTANTS
     Members,
     None,           \* no `ready`, no znode, no request
     Count,          \* how many make a round
-    Times,          \* how often each member enters
+    Again,          \* those that enter twice
     Faults,         \* how many faults a run may have
     Kinds,          \* of faults: "cut", "expire", "kill"; counted as faults,
                     \* although they are none: "fail" (a body), "give up"
     MaxLag          \* by how many changes a member's server may lag
 
-Symmetry == Permutations(Members)
+Symmetry == Permutations(Again) \cup Permutations(Members \ Again)
 
 VARIABLES
     \* The servers.
-    tree,       \* the members' znodes, and `ready`
+    tree,       \* the members' znodes, `ready`, and how often it was removed
     zxid,       \* how many znodes have been created
     over,       \* [member]: the servers have ended its session
     stale,      \* requests on their way over lost connections
@@ -75,7 +77,7 @@ VARIABLES
 vars == <<tree, zxid, over, stale, view, lag, pc, node, round, times, request,
           pending, saw, watch, then, left, enough, faults>>
 
-Empty == [members |-> {}, ready |-> None]
+Empty == [members |-> {}, ready |-> None, removals |-> 0]
 
 Init ==
     /\ tree = Empty /\ zxid = 0 /\ stale = {}
@@ -84,7 +86,7 @@ Init ==
     /\ pc = [m \in Members |-> "join"]
     /\ node = [m \in Members |-> None]
     /\ round = [m \in Members |-> 0]
-    /\ times = [m \in Members |-> Times]
+    /\ times = [m \in Members |-> IF m \in Again THEN 2 ELSE 1]
     /\ request = [m \in Members |-> None]
     /\ pending = {}
     /\ saw = [m \in Members |-> None]
@@ -97,7 +99,7 @@ Entering == {"join", "sent", "seen", "count", "decide", "others", "asleep",
              "aside"}
 Leaving == {"leaving", "again", "list", "await", "left"}
 Tidying == {"tidying", "tidy", "tidy list"}
-Removing == {"mark", "remove"}      \* in all three; see `then`
+Removing == {"check", "remove"}     \* in all three; see `then`
 Ended == {"out", "dead"}
 
 -----------------------------------------------------------------------------
@@ -185,11 +187,9 @@ CountMembers(m) ==
             [] saw[m] = None /\ Cardinality(others) + 1 < Count ->
                  /\ Goes(m, "asleep") /\ UNCHANGED <<request, watch, then>>
             [] saw[m] # None /\ others = {} ->
-                 /\ Goes(m, "mark")
-                 /\ request' = [request EXCEPT ![m] =
-                                  [m |-> m, kind |-> "mark", n |-> saw[m].t]]
+                 /\ Goes(m, "check")
                  /\ then' = [then EXCEPT ![m] = "seen"]
-                 /\ UNCHANGED watch
+                 /\ UNCHANGED <<request, watch>>
             [] saw[m] # None /\ others # {} ->
                  /\ Goes(m, "others")
                  /\ watch' = [watch EXCEPT ![m] = others]
@@ -285,11 +285,9 @@ ListAgain(m) ==
        /\ CASE saw[m] = None \/ (saw[m] # None /\ saw[m].t # round[m]) ->
                  Goes(m, "left") /\ UNCHANGED <<request, then, watch>>
             [] saw[m] # None /\ saw[m].t = round[m] /\ rest = {} ->
-                 /\ Goes(m, "mark")
-                 /\ request' = [request EXCEPT ![m] =
-                                  [m |-> m, kind |-> "mark", n |-> round[m]]]
+                 /\ Goes(m, "check")
                  /\ then' = [then EXCEPT ![m] = "left"]
-                 /\ UNCHANGED watch
+                 /\ UNCHANGED <<request, watch>>
             [] saw[m] # None /\ saw[m].t = round[m] /\ rest # {} ->
                  \* The one after it in a circle: any, for this model.
                  /\ Goes(m, "await")
@@ -320,12 +318,11 @@ Ends(m) ==
 TidyList(m) ==
     /\ pc[m] = "tidy list"
     /\ IF saw[m] # None /\ view[m].members = {}
-       THEN /\ Goes(m, "mark")
-            /\ request' = [request EXCEPT ![m] =
-                             [m |-> m, kind |-> "mark", n |-> saw[m].t]]
+       THEN /\ Goes(m, "check")
             /\ then' = [then EXCEPT ![m] = "tidied"]
             /\ UNCHANGED <<tree, zxid, over, stale, view, lag, node, round,
-                           times, pending, saw, watch, left, enough, faults>>
+                           times, request, pending, saw, watch, left, enough,
+                           faults>>
        ELSE Ends(m) /\ UNCHANGED <<request, stale, left>>
 
 HasLeft(m) ==
@@ -336,45 +333,46 @@ HasLeft(m) ==
 
 -----------------------------------------------------------------------------
 (* `ready`: the member that sees enough creates it.  It is removed by a     *)
-(* write, whose answer says which round's it is, and a delete of the        *)
-(* version that this write has made.                                        *)
+(* transaction that names the number of removals before; so a request that  *)
+(* was meant for one round does nothing in the next.                        *)
 
 \* A refusal is answered behind everything that was committed before it.
 Refused(m) == SameTree /\ lag[m] = <<>>
 Applied(m) == request' = [request EXCEPT ![m] = None]
-Others == <<zxid, over, node, round, times, pending, saw, watch, then, left,
-            faults>>
 
 Ready(m) ==
     /\ request[m] # None /\ request[m].kind = "ready"
     /\ Written(m) /\ Applied(m)
     /\ IF tree.ready = None
-       THEN /\ Commit([tree EXCEPT !.ready = [t |-> zxid + 1, v |-> 0, m |-> m]])
+       THEN /\ Commit([tree EXCEPT !.ready = [t |-> zxid + 1, m |-> m]])
             /\ zxid' = zxid + 1 /\ UNCHANGED pc
        ELSE Refused(m) /\ Goes(m, "seen") /\ UNCHANGED zxid
     /\ UNCHANGED <<over, node, round, times, pending, saw, watch, then, left,
                    faults>>
 
-Mark(m) ==
-    /\ request[m] # None /\ request[m].kind = "mark"
-    /\ Written(m)
-    /\ IF tree.ready = None
-       THEN Refused(m) /\ Goes(m, then[m]) /\ Applied(m)
-       ELSE /\ Commit([tree EXCEPT !.ready.v = @ + 1])
-            /\ IF tree.ready.t = request[m].n
-               THEN /\ Goes(m, "remove")
-                    /\ request' = [request EXCEPT ![m] =
-                         [m |-> m, kind |-> "remove", n |-> tree.ready.v + 1]]
-               ELSE Goes(m, then[m]) /\ Applied(m)
-    /\ UNCHANGED Others
+Check(m) ==
+    LET ready == view[m].ready
+        isThere == ready # None /\ ready = saw[m]
+    IN /\ pc[m] = "check"
+       /\ Goes(m, IF isThere THEN "remove" ELSE then[m])
+       /\ request' = IF isThere
+                     THEN [request EXCEPT ![m] = [m |-> m, kind |-> "remove",
+                                                  n |-> view[m].removals]]
+                     ELSE request
+       /\ UNCHANGED <<tree, zxid, over, stale, view, lag, node, round, times,
+                      pending, saw, watch, then, left, enough, faults>>
+
+\* Whether the transaction that has seen n removals is applied.
+Removes(n) == tree.ready # None /\ tree.removals = n
+Removed == Commit([tree EXCEPT !.ready = None, !.removals = @ + 1])
 
 Remove(m) ==
     /\ request[m] # None /\ request[m].kind = "remove"
     /\ Written(m) /\ Applied(m)
-    /\ IF tree.ready # None /\ tree.ready.v = request[m].n
-       THEN Commit([tree EXCEPT !.ready = None]) ELSE SameTree
+    /\ IF Removes(request[m].n) THEN Removed ELSE Refused(m)
     /\ Goes(m, then[m])
-    /\ UNCHANGED Others
+    /\ UNCHANGED <<zxid, over, node, round, times, pending, saw, watch, then,
+                   left, faults>>
 
 \* The same, on its way over a lost connection; nobody waits for it.
 Late == \E r \in stale :
@@ -382,14 +380,9 @@ Late == \E r \in stale :
     /\ stale' = stale \ {r}
     /\ CASE r.kind = "ready" /\ tree.ready = None ->
               /\ Commit([tree EXCEPT !.ready =
-                           [t |-> zxid + 1, v |-> 0, m |-> r.m]])
+                           [t |-> zxid + 1, m |-> r.m]])
               /\ zxid' = zxid + 1
-         [] r.kind = "mark" /\ tree.ready # None ->
-              Commit([tree EXCEPT !.ready.v = @ + 1]) /\ UNCHANGED zxid
-         [] r.kind = "remove" /\ tree.ready # None ->
-              /\ Commit(IF tree.ready.v = r.n THEN [tree EXCEPT !.ready = None]
-                        ELSE tree)
-              /\ UNCHANGED zxid
+         [] r.kind = "remove" /\ Removes(r.n) -> Removed /\ UNCHANGED zxid
          [] OTHER -> SameTree /\ UNCHANGED zxid
     /\ UNCHANGED <<over, pc, node, round, times, request, pending, saw, watch,
                    then, left, faults>>
@@ -470,7 +463,7 @@ Progress ==
          \/ Join(m) \/ Create(m) \/ Deliver(m) \/ ReadReady(m)
          \/ CountMembers(m) \/ LookAtOthers(m) \/ WakeUp(m) \/ EndBody(m)
          \/ OwnGone(m) \/ ReadAgain(m) \/ ListAgain(m) \/ TidyRead(m)
-         \/ TidyList(m) \/ HasLeft(m) \/ Ready(m) \/ Mark(m) \/ Remove(m)
+         \/ TidyList(m) \/ HasLeft(m) \/ Ready(m) \/ Check(m) \/ Remove(m)
          \/ ExpireDead(m) \/ Notice(m)
 
 Next ==

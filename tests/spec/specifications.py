@@ -336,8 +336,8 @@ BARRIER = Specification(
     checks=(
         Check(
             "barrier-small",
-            states=142476,
-            depth=70,
+            states=61187,
+            depth=52,
             is_small=True,
             unreached=frozenset(
                 [
@@ -355,7 +355,7 @@ BARRIER = Specification(
                 ]
             ),
         ),
-        Check("barrier-live", states=33462, depth=46, is_small=True),
+        Check("barrier-live", states=19508, depth=41, is_small=True),
     ),
     planted=(
         PlantedError(
@@ -363,7 +363,7 @@ BARRIER = Specification(
             "A member that leaves lists the others while its own znode may still be there.",
             cfg="barrier-small",
             violates="OutTogether",
-            length=35,
+            length=33,
             changes=(
                 (
                     '{"leaving", "tidying"}\n    /\\ node[m] \\notin view[m].members\n',
@@ -379,6 +379,14 @@ BARRIER = Specification(
             violates="InTogether",
             length=26,
             changes=(("isIn == ready # None /\\ ready.t > node[m].t", "isIn == ready # None"),),
+        ),
+        PlantedError(
+            "a late removal counts in the next round",
+            "The removal of `ready` does not name the number of removals before.",
+            cfg="barrier-rounds",
+            violates="OneRound",
+            length=56,
+            changes=(("tree.ready # None /\\ tree.removals = n", "tree.ready # None"),),
         ),
         PlantedError(
             "a waiting member does not watch `ready`",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import anyio
 import pytest
@@ -25,6 +27,7 @@ from support.virtual_time import connect as connect_virtually
 
 from aiolead import AcquireTimeout, Barrier, Client, CreateMode, DoubleBarrier
 from aiolead.errors import AlreadyHeldError, BarrierLost, ConfigurationError, LossReason
+from aiolead.model import ACL, Permission
 from aiolead.paths import parse_connect_string
 from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
 from aiolead.testing.simulation import Backend
@@ -456,6 +459,70 @@ def test_the_ready_of_another_round_is_left_alone(backend: Backend) -> None:
             await remove_ready(a, READY, created.stat.czxid)
             assert READY not in server.znodes()
             await remove_ready(a, READY, created.stat.czxid)
+
+    on_virtual_time(backend, play)
+
+
+class Slow:
+    """A client whose transactions, and one other kind of its writes, wait before they are sent."""
+
+    def __init__(self, client: Client, kind: str) -> None:
+        self._client, self._kind = client, kind
+        self.may_go = anyio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._client, name)
+        return partial(self._later, found) if name == self._kind else found
+
+    def transaction(self) -> Any:
+        transaction: Any = self._client.transaction()
+        transaction.commit = partial(self._later, transaction.commit)
+        return transaction
+
+    async def _later(self, call: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
+        await self.may_go.wait()
+        return await call(*args, **options)
+
+
+@backends
+def test_a_late_removal_leaves_the_next_round_alone(backend: Backend) -> None:
+    """Three members remove `ready`; two requests arrive when the next round has begun."""
+
+    async def play(server: EmbeddedServer) -> None:
+        from aiolead._recipes.barriers.ready import remove_ready
+
+        async with scene(server) as (_, a, b, c), anyio.create_task_group() as tasks:
+            await c.ensure_path(PATH, mode=CreateMode.CONTAINER)
+            old = (await c.create(READY)).stat.czxid
+            late: Any = Slow(a, "set")
+            later: Any = Slow(b, "delete")
+            tasks.start_soon(remove_ready, later, READY, old)
+            await settled()
+            tasks.start_soon(remove_ready, late, READY, old)
+            await settled()
+            await remove_ready(c, READY, old)
+            assert READY not in server.znodes()
+            await c.create(READY)
+            late.may_go.set()
+            await settled()
+            later.may_go.set()
+            await settled()
+            assert READY in server.znodes()
+
+    on_virtual_time(backend, play)
+
+
+@backends
+def test_ready_is_removed_where_the_path_may_not_be_written(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        allowed = Permission.READ | Permission.CREATE | Permission.DELETE
+        async with connect_virtually(server) as a:
+            await a.ensure_path(PATH.rpartition("/")[0])
+            await a.create(PATH, acl=[ACL.world(allowed)])
+            for _ in range(2):
+                async with DoubleBarrier(a, PATH, 1):
+                    assert READY in server.znodes()
+                assert READY not in server.znodes()
 
     on_virtual_time(backend, play)
 
