@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from .diagrams import PAGE, section, shown
 from .specifications import FOLDER, SPECIFICATIONS, Check, PlantedError, Specification
 from .tlc import TlcNotFoundError, check, find_tlc, plant
 from .verdict import check_complaints, plant_complaints
@@ -35,7 +36,10 @@ def test_no_violation(specification: Specification, one: Check) -> None:
 def test_a_planted_error_has_a_counterexample(
     specification: Specification, error: PlantedError
 ) -> None:
-    assert plant_complaints(error, plant(specification, error)) == []
+    outcome = plant(specification, error)
+    assert plant_complaints(error, outcome) == []
+    if error in shown():
+        assert section(error, outcome) in PAGE.read_text("utf-8"), "run tests.spec.diagrams"
 
 
 def test_every_module_and_configuration_is_in_the_table() -> None:

@@ -109,7 +109,7 @@ def _only_to_check(cfg: str, invariants: Iterable[str], properties: Iterable[str
     kept, is_kept = [], True
     for line in cfg.splitlines():
         if _SECTION.match(line):
-            is_kept = not line.startswith(("INVARIANT", "PROPERT"))
+            is_kept = not line.startswith(("INVARIANT", "PROPERTY", "PROPERTIES"))
         if is_kept:
             kept.append(line)
     kept += [f"INVARIANT {name}" for name in invariants]
