@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..errors import RemoteWireError
 from .codes import PROTOCOL_VERSION
 from .jute import Reader, Writer
-from .records import Record
+from .records import Record, record
 
 REPLY_HEADER = 16
 """Bytes of a `ReplyHeader`: fewer than a `ConnectResponse` has."""
 
 
-@dataclass(slots=True)
+@record
 class ConnectRequest(Record):
     """Requests a session; a new one if `session_id` is 0."""
 
@@ -41,7 +41,7 @@ class ConnectRequest(Record):
         return cls(zxid, timeout, session, password, read_only, version)
 
 
-@dataclass(slots=True)
+@record
 class ConnectResponse(Record):
     """Grants a session, with the server's timeout; timeout and id are 0 if it has expired."""
 

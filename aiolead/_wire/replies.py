@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from ..errors import RemoteWireError
@@ -22,6 +22,7 @@ from .records import (
     TEXTS,
     Record,
     RecordLayout,
+    record,
 )
 
 _HEADER = struct.Struct(">iqi")
@@ -40,7 +41,7 @@ def read_header(frame: bytes) -> tuple[int, int, int]:
     return xid, zxid, err
 
 
-@dataclass(slots=True)
+@record
 class ReplyHeader(Record):
     xid: int
     zxid: int
@@ -48,7 +49,7 @@ class ReplyHeader(Record):
     layout: ClassVar[RecordLayout] = I32, I64, I32
 
 
-@dataclass(slots=True)
+@record
 class WatcherEvent(Record):
     """A watch fired. Its header has the xid -1, and since 3.9 the zxid of the change."""
 
@@ -67,7 +68,7 @@ class WatcherEvent(Record):
         return cls(type_, r.text(), state)
 
 
-@dataclass(slots=True)
+@record
 class PathReply(Record):
     """Answers `CREATE` and `SYNC`."""
 
@@ -75,7 +76,7 @@ class PathReply(Record):
     layout: ClassVar[RecordLayout] = (TEXT,)
 
 
-@dataclass(slots=True)
+@record
 class CreateReply(Record):
     """Answers `CREATE2`, `CREATE_CONTAINER` and `CREATE_TTL`."""
 
@@ -84,7 +85,7 @@ class CreateReply(Record):
     layout: ClassVar[RecordLayout] = TEXT, STAT
 
 
-@dataclass(slots=True)
+@record
 class StatReply(Record):
     """Answers `EXISTS`, `SET_DATA` and `SET_ACL`."""
 
@@ -92,7 +93,7 @@ class StatReply(Record):
     layout: ClassVar[RecordLayout] = (STAT,)
 
 
-@dataclass(slots=True)
+@record
 class DataReply(Record):
     """Answers `GET_DATA`. The data is None where a client wrote null instead of bytes."""
 
@@ -101,7 +102,7 @@ class DataReply(Record):
     layout: ClassVar[RecordLayout] = NULLABLE_BLOB, STAT
 
 
-@dataclass(slots=True)
+@record
 class ACLReply(Record):
     """Answers `GET_ACL`."""
 
@@ -110,7 +111,7 @@ class ACLReply(Record):
     layout: ClassVar[RecordLayout] = ACLS, STAT
 
 
-@dataclass(slots=True)
+@record
 class NamesReply(Record):
     """Answers `GET_CHILDREN` and `GET_EPHEMERALS`."""
 
@@ -118,7 +119,7 @@ class NamesReply(Record):
     layout: ClassVar[RecordLayout] = (TEXTS,)
 
 
-@dataclass(slots=True)
+@record
 class ChildrenReply(Record):
     """Answers `GET_CHILDREN2`."""
 
@@ -127,7 +128,7 @@ class ChildrenReply(Record):
     layout: ClassVar[RecordLayout] = TEXTS, STAT
 
 
-@dataclass(slots=True)
+@record
 class TokenReply(Record):
     """Answers `SASL`: the server's token; null without SASL, or with nothing more to send."""
 
@@ -135,7 +136,7 @@ class TokenReply(Record):
     layout: ClassVar[RecordLayout] = (BLOB,)
 
 
-@dataclass(slots=True)
+@record
 class NumberReply(Record):
     """Answers `GET_ALL_CHILDREN_NUMBER`, and `ADD_WATCH`, where it is always 0."""
 
@@ -143,7 +144,7 @@ class NumberReply(Record):
     layout: ClassVar[RecordLayout] = (I32,)
 
 
-@dataclass(slots=True)
+@record
 class WhoAmIReply(Record):
     """Answers `WHO_AM_I`: schemes with the names of the users."""
 
@@ -163,14 +164,14 @@ class WhoAmIReply(Record):
 # --- several in one ----------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@record
 class DoneResult(Record):
     """A `CHECK` or `DELETE` that succeeded in a transaction."""
 
     op: OpCode
 
 
-@dataclass(slots=True)
+@record
 class ErrorResult(Record):
     """The error code of an operation; in a transaction, 0 if it was rolled back."""
 
@@ -198,7 +199,7 @@ _READ_RESULTS: dict[int, Callable[[Reader], ReadResult]] = {
 }
 
 
-@dataclass(slots=True)
+@record
 class MultiReply(Record):
     """Answers `MULTI`: one result per operation, in order, each with its operation."""
 
@@ -215,7 +216,7 @@ class MultiReply(Record):
         return cls(tuple((OpCode(op), result) for op, result in results))
 
 
-@dataclass(slots=True)
+@record
 class MultiReadReply(Record):
     """Answers `MULTI_READ`: one result per read, in order; failures do not affect others."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ from ..errors import LocalWireError, RemoteWireError
 from ..model import ACL, OPEN_ACL_UNSAFE, CreateMode
 from .codes import OpCode
 from .jute import Reader, Writer
-from .records import ACLS, BLOB, FLAG, I32, NULLABLE_BLOB, TEXT, Record, RecordLayout
+from .records import ACLS, BLOB, FLAG, I32, NULLABLE_BLOB, TEXT, Record, RecordLayout, record
 
 _pack_int = struct.Struct(">i").pack
 
@@ -38,7 +38,7 @@ def path_and_flag(path: str, flag: bool) -> bytes:
     return _pack_int(len(text)) + text + (b"\1" if flag else b"\0")
 
 
-@dataclass(slots=True)
+@record
 class RequestHeader(Record):
     xid: int
     op: int
@@ -48,7 +48,7 @@ class RequestHeader(Record):
 # --- requests of one shape ---------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@record
 class _Empty(Record):
     pass
 
@@ -70,7 +70,7 @@ class WhoAmI(_Empty):
     op: ClassVar[OpCode] = OpCode.WHO_AM_I
 
 
-@dataclass(slots=True)
+@record
 class _OfPath(Record):
     path: str
     layout: ClassVar[RecordLayout] = (TEXT,)
@@ -100,7 +100,7 @@ class GetAllChildrenNumber(_OfPath):
     op: ClassVar[OpCode] = OpCode.GET_ALL_CHILDREN_NUMBER
 
 
-@dataclass(slots=True)
+@record
 class _OfPathAndVersion(Record):
     path: str
     version: int
@@ -119,7 +119,7 @@ class Check(_OfPathAndVersion):
     op: ClassVar[OpCode] = OpCode.CHECK
 
 
-@dataclass(slots=True)
+@record
 class _WatchableRead(Record):
     path: str
     watch: bool = False
@@ -139,7 +139,7 @@ class GetData(_WatchableRead):
 # --- the others --------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@record
 class GetChildren(Record):
     """The names of the children, with the parent's Stat where `op` is `GET_CHILDREN2`."""
 
@@ -153,7 +153,7 @@ class GetChildren(Record):
         return cls(r.text(), r.flag(), op)
 
 
-@dataclass(slots=True)
+@record
 class Create(Record):
     """A create in any mode: flags and ttl decide the operation on the wire.
 
@@ -199,7 +199,7 @@ class Create(Record):
         return created
 
 
-@dataclass(slots=True)
+@record
 class SetData(Record):
     op: ClassVar[OpCode] = OpCode.SET_DATA
     path: str
@@ -208,7 +208,7 @@ class SetData(Record):
     layout: ClassVar[RecordLayout] = TEXT, NULLABLE_BLOB, I32
 
 
-@dataclass(slots=True)
+@record
 class SetACL(Record):
     op: ClassVar[OpCode] = OpCode.SET_ACL
     path: str
@@ -217,7 +217,7 @@ class SetACL(Record):
     layout: ClassVar[RecordLayout] = TEXT, ACLS, I32
 
 
-@dataclass(slots=True)
+@record
 class AddWatch(Record):
     """Sets a persistent watch (3.6); its path need not exist."""
 
@@ -227,7 +227,7 @@ class AddWatch(Record):
     layout: ClassVar[RecordLayout] = TEXT, I32
 
 
-@dataclass(slots=True)
+@record
 class RemoveWatches(Record):
     op: ClassVar[OpCode] = OpCode.REMOVE_WATCHES
     path: str
@@ -235,7 +235,7 @@ class RemoveWatches(Record):
     layout: ClassVar[RecordLayout] = TEXT, I32
 
 
-@dataclass(slots=True)
+@record
 class SetWatches(Record):
     """Re-arms the watches of an earlier connection, relative to the last zxid seen there.
 
@@ -270,7 +270,7 @@ class SetWatches(Record):
         return cls(zxid, data, exist, child, tuple(r.texts()), tuple(r.texts()), op)
 
 
-@dataclass(slots=True)
+@record
 class AuthPacket(Record):
     op: ClassVar[OpCode] = OpCode.AUTH
     scheme: str
@@ -287,7 +287,7 @@ class AuthPacket(Record):
         return cls(r.text(), r.blob())
 
 
-@dataclass(slots=True)
+@record
 class Sasl(Record):
     """A token of a SASL exchange."""
 
@@ -296,7 +296,7 @@ class Sasl(Record):
     layout: ClassVar[RecordLayout] = (BLOB,)
 
 
-@dataclass(slots=True)
+@record
 class Reconfig(Record):
     """Changes the members of the ensemble: incrementally, or all at once.
 
@@ -343,7 +343,7 @@ _MULTI_OPS: dict[int, Callable[[Reader], MultiOp]] = {
 }
 
 
-@dataclass(slots=True)
+@record
 class MultiRead(Record):
     """Several reads at one point in time (3.6). Each `GetChildren` is a `GET_CHILDREN`."""
 
@@ -358,7 +358,7 @@ class MultiRead(Record):
         return cls(tuple(op for _, op in r.multi(_READ_OPS, "among reads")))
 
 
-@dataclass(slots=True)
+@record
 class Multi(Record):
     """A transaction: all of its operations are applied, or none."""
 

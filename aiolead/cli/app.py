@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from errno import EIO
-from importlib.metadata import PackageNotFoundError, version
 from signal import SIGHUP, SIGPIPE
 from typing import Any
 
@@ -13,33 +12,16 @@ from cyclopts import App, CycloptsError, Group, UnknownOptionError
 
 from ..errors import AioleadError
 from . import exits
-from .acl import acl
-from .bench import bench
-from .completion import completion
 from .config_file import ConfigurationFile
-from .contenders import contenders
-from .dashboard import dashboard
-from .demo import demo
-from .doctor import doctor
-from .elect import elect
-from .ensemble import ensemble
 from .environment import variable
 from .exits import CommandError, complaint
-from .herd import herd
-from .lock import lock
-from .observe import observe
 from .options import BASIC_OPTIONS, COMMON_OPTIONS
 from .output import Reporter, flush_output, give_up_output, has_lost_terminal, prepare
-from .rehearse import rehearse
-from .run import run
-from .server import server
-from .top import top
-from .tree import tree
-from .watch import watch
-from .znodes import create, deleteall, get, ls, rm, set_, stat
 
 
 def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("aiolead")
     except PackageNotFoundError:
@@ -51,51 +33,142 @@ ZNODES = Group("Znodes", sort_key=2)
 SERVERS = Group("Servers", sort_key=3)
 OTHERS = Group("Others", sort_key=4)
 
-_COMMANDS: tuple[tuple[Group, Callable[..., Any], str], ...] = (
-    (HOLDING, run, "run [OPTIONS] PATH -- COMMAND..."),
-    (HOLDING, lock, "lock [OPTIONS] PATH -- COMMAND..."),
-    (HOLDING, elect, "elect [OPTIONS] PATH"),
-    (HOLDING, observe, "observe [OPTIONS] PATH"),
-    (HOLDING, contenders, "contenders [OPTIONS] PATH"),
-    (HOLDING, top, "top [OPTIONS] [PATH...]"),
-    (HOLDING, dashboard, "dashboard [OPTIONS] [PATH...]"),
-    (ZNODES, ls, "ls [OPTIONS] [PATH]"),
-    (ZNODES, tree, "tree [OPTIONS] [PATH]"),
-    (ZNODES, get, "get [OPTIONS] PATH"),
-    (ZNODES, stat, "stat [OPTIONS] PATH"),
-    (ZNODES, set_, "set [OPTIONS] PATH DATA"),
-    (ZNODES, create, "create [OPTIONS] PATH [DATA]"),
-    (ZNODES, rm, "rm [OPTIONS] PATH"),
-    (ZNODES, rm, "delete [OPTIONS] PATH"),
-    (ZNODES, deleteall, "deleteall [OPTIONS] PATH"),
-    (ZNODES, acl, "acl [OPTIONS] PATH [ENTRY...]"),
-    (ZNODES, watch, "watch [OPTIONS] PATH"),
-    (SERVERS, ensemble, "ensemble [OPTIONS]"),
-    (SERVERS, doctor, "doctor [OPTIONS] [PATH...]"),
-    (SERVERS, bench, "bench [OPTIONS] [PATH]"),
-    (OTHERS, server, "server [OPTIONS]"),
-    (OTHERS, demo, "demo [OPTIONS]"),
-    (OTHERS, herd, "herd [OPTIONS]"),
-    (OTHERS, completion, "completion SHELL"),
-)
+_COMMANDS: dict[Group, tuple[tuple[str, str, str], ...]] = {
+    HOLDING: (
+        ("run:run", "run [OPTIONS] PATH -- COMMAND...", "Run a command only while leader."),
+        ("lock:lock", "lock [OPTIONS] PATH -- COMMAND...", "Run a command while holding a lock."),
+        (
+            "elect:elect",
+            "elect [OPTIONS] PATH",
+            "Contend for leadership and print each change, until SIGINT or SIGTERM.",
+        ),
+        (
+            "observe:observe",
+            "observe [OPTIONS] PATH",
+            "Print who leads, and each change of it, until SIGINT or SIGTERM.",
+        ),
+        (
+            "contenders:contenders",
+            "contenders [OPTIONS] PATH",
+            "Print who contends at a path: for an election, a lock or a semaphore, of any library.",
+        ),
+        (
+            "top:top",
+            "top [OPTIONS] [PATH...]",
+            "Show leaders, contenders and events, live, until q, SIGINT or SIGTERM.",
+        ),
+        (
+            "dashboard:dashboard",
+            "dashboard [OPTIONS] [PATH...]",
+            "Serve a live web page of leaders and contenders, until SIGINT or SIGTERM.",
+        ),
+    ),
+    ZNODES: (
+        ("znodes:ls", "ls [OPTIONS] [PATH]", "List the children of a znode."),
+        ("tree:tree", "tree [OPTIONS] [PATH]", "Show a znode with everything below it."),
+        ("znodes:get", "get [OPTIONS] PATH", "Print the data of a znode."),
+        (
+            "znodes:stat",
+            "stat [OPTIONS] PATH",
+            "Print what the servers know about a znode, beside its data.",
+        ),
+        ("znodes:set_", "set [OPTIONS] PATH DATA", "Replace the data of a znode."),
+        ("znodes:create", "create [OPTIONS] PATH [DATA]", "Create a znode, and print its path."),
+        ("znodes:rm", "rm [OPTIONS] PATH", "Delete a znode. `rm` and `delete` are the same."),
+        ("znodes:rm", "delete [OPTIONS] PATH", "Delete a znode. `rm` and `delete` are the same."),
+        (
+            "znodes:deleteall",
+            "deleteall [OPTIONS] PATH",
+            "Delete a znode and everything below it; not as one transaction. The same as `rm -r`.",
+        ),
+        (
+            "acl:acl",
+            "acl [OPTIONS] PATH [ENTRY...]",
+            "Print who may do what with a znode, or set it.",
+        ),
+        (
+            "watch:watch",
+            "watch [OPTIONS] PATH",
+            "Print what happens to a znode, until SIGINT or SIGTERM.",
+        ),
+    ),
+    SERVERS: (
+        (
+            "ensemble:command",
+            "ensemble [OPTIONS]",
+            "Print each server's role, and how many failures the ensemble can still take.",
+        ),
+        (
+            "doctor:doctor",
+            "doctor [OPTIONS] [PATH...]",
+            "Look for what is wrong between here and the servers, and for what is not safe.",
+        ),
+        (
+            "bench:bench",
+            "bench [OPTIONS] [PATH]",
+            "Measure how long the servers take for reads, writes and locks, from here.",
+        ),
+    ),
+    OTHERS: (
+        (
+            "server:server",
+            "server [OPTIONS]",
+            "Run a ZooKeeper server for development, until SIGINT or SIGTERM.",
+        ),
+        (
+            "demo:demo",
+            "demo [OPTIONS]",
+            "Show an election: four processes, two crashes, a resignation. Takes twelve seconds.",
+        ),
+        (
+            "herd:herd",
+            "herd [OPTIONS]",
+            "Show the herd effect: how many clients wake when a leader leaves.",
+        ),
+        (
+            "completion:completion",
+            "completion SHELL",
+            "Print what completes this command's options in a shell.",
+        ),
+    ),
+}
+"""By group: where a command is, its usage, and the first sentence of its help.
 
-app: App = App(
-    name="aiolead",
-    help="Leader election and locks on ZooKeeper, for any program.",
-    version=_version,
-    group_parameters=Group("Options", sort_key=0),
-    result_action="return_value",
-    exit_on_error=False,
-    print_error=False,
-    config=ConfigurationFile(COMMON_OPTIONS, lambda: app, BASIC_OPTIONS),
-)
-for _group, _command, _usage in _COMMANDS:
-    app.command(
-        _command, name=_usage.partition(" ")[0], group=_group, usage=f"Usage: aiolead {_usage}"
+A module is imported when its command is used; `aiolead --help` imports none."""
+
+
+def _app(**options: Any) -> App:
+    return App(
+        name="aiolead",
+        help="Leader election and locks on ZooKeeper, for any program.",
+        version=_version,
+        group_parameters=Group("Options", sort_key=0),
+        result_action="return_value",
+        exit_on_error=False,
+        print_error=False,
+        **options,
     )
-app["ensemble"].command(
-    rehearse, name="rehearse", usage="Usage: aiolead ensemble rehearse [OPTIONS]"
-)
+
+
+def _overview() -> App:
+    """The same commands without their code, for `aiolead --help`."""
+    overview = _app(help_format="plaintext")  # the import of a Markdown renderer takes long
+    for group, commands in _COMMANDS.items():
+        for _, usage, summary in commands:
+            summary = summary.replace("`", "")
+            overview.command(App(name=usage.partition(" ")[0], help=summary, group=group))
+    return overview
+
+
+app: App = _app(config=ConfigurationFile(COMMON_OPTIONS, lambda: app, BASIC_OPTIONS))
+_NAMES: set[str] = set()
+for _group, _commands in _COMMANDS.items():
+    for _where, _usage, _ in _commands:
+        # `ensemble` has a command of its own, and so its usage.
+        _more = {} if _where == "ensemble:command" else {"usage": f"Usage: aiolead {_usage}"}
+        _name = _usage.partition(" ")[0]
+        _NAMES.add(_name)
+        app.command(f"aiolead.cli.{_where}", name=_name, group=_group, **_more)
 
 
 def dispatch(arguments: Sequence[str]) -> int:
@@ -108,7 +181,8 @@ def dispatch(arguments: Sequence[str]) -> int:
     arguments = list(arguments)
     reporter = _reporter(arguments)
     try:
-        code = app(arguments)
+        # Without a command there is nothing to run: help, the version, or a mistake.
+        code = (_overview() if _NAMES.isdisjoint(arguments) else app)(arguments)
         flush_output()
     except CycloptsError as error:
         reporter.error(_misunderstood(error, arguments))

@@ -17,4 +17,6 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     """
     from .app import app  # which imports this command
 
+    for name in app:
+        app[name]  # imports it
     write_line(app.generate_completion(shell=shell), keep="\n\t")

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from cyclopts import App, Group
+
 from ..errors import AioleadError
 from ..model import EnsembleConfig
 from . import exits, render
 from .options import COMMON, Common
 from .output import styled, table, write_json, write_line
+from .rehearse import rehearse
 from .server_survey import (
     INQUIRY,
     InquiryOptions,
@@ -161,3 +164,12 @@ def _as_json(answers: Sequence[ServerAnswers], quorum: Quorum) -> dict[str, Any]
         "has_quorum": quorum.is_met,
         "source": quorum.source,
     }
+
+
+command = App(
+    name="ensemble",
+    usage="Usage: aiolead ensemble [OPTIONS]",
+    group_parameters=Group("Options", sort_key=0),
+)
+command.default(ensemble)
+command.command(rehearse, name="rehearse", usage="Usage: aiolead ensemble rehearse [OPTIONS]")

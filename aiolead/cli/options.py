@@ -16,7 +16,6 @@ from cyclopts import Group, Parameter
 
 import aiolead
 
-from .. import SASL, TLS
 from .._parsing import MalformedError, whole
 from ..errors import ConfigurationError
 from ..model import Auth
@@ -188,13 +187,13 @@ class Common(Basics):
         return self.hosts
 
     @property
-    def wanted_tls(self) -> TLS | None:
+    def wanted_tls(self) -> aiolead.TLS | None:
         """The TLS settings; None without TLS."""
         given = (self.tls_ca, self.tls_cert, self.tls_key, self.tls_hostname)
         if not self.tls and all(value is None for value in given):
             return None
         password = os.environ.get(variable("AIOLEAD_TLS_KEY_PASSWORD"))
-        return TLS(
+        return aiolead.TLS(
             ca=self.tls_ca,
             cert=self.tls_cert,
             key=self.tls_key,
@@ -269,14 +268,14 @@ class Common(Basics):
             raise ConfigurationError("--auth: must be SCHEME:CREDENTIAL")
         return [Auth(scheme, credential.encode(errors="surrogateescape"))]
 
-    def _login(self) -> SASL | None:
+    def _login(self) -> aiolead.SASL | None:
         match (self.sasl or "").split(":", 2):
             case [""]:
                 return None
             case ["gssapi"]:
-                return SASL.gssapi()
+                return aiolead.SASL.gssapi()
             case ["digest-md5", user, password]:
-                return SASL.digest_md5(user, password)
+                return aiolead.SASL.digest_md5(user, password)
         raise ConfigurationError("--sasl: must be digest-md5:USER:PASSWORD, or gssapi")
 
 

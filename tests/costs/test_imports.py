@@ -1,0 +1,89 @@
+"""How many of its modules the library imports for the first use: what starting takes.
+
+The numbers are exact. If a module is added to what every program needs, change them; if one comes
+in by an import that could wait for its first use, move the import.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from aiolead.cli import main
+from aiolead.cli.app import app
+from aiolead.testing import EmbeddedServer, ThreadedServer
+
+LOCK = """
+import asyncio, sys
+from aiolead import Lock, connect
+async def main():
+    async with connect(sys.argv[1]) as client, Lock(client, "/lock"):
+        pass
+asyncio.run(main())
+"""
+
+THREADS = """
+import sys
+from aiolead import blocking
+with blocking.connect(sys.argv[1]) as client:
+    client.exists("/")
+"""
+
+COMMAND = """
+import sys
+from aiolead.cli import main
+assert main([word.replace("HOSTS", sys.argv[1]) for word in {words}]) == 0
+"""
+
+SAY = """
+print(sum(name.partition(".")[0] == "aiolead" for name in sys.modules))
+print(*sorted({"rich.markdown", "ssl", "trio", "subprocess"} & set(sys.modules)))
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadedServer]:
+    with EmbeddedServer.in_thread() as server:
+        yield server
+
+
+def command(*words: str) -> str:
+    return COMMAND.format(words=list(words))
+
+
+@pytest.mark.parametrize(
+    ("script", "modules"),
+    [
+        pytest.param("import aiolead, sys", 2, id="import"),
+        pytest.param(LOCK, 135, id="first-lock"),
+        pytest.param(THREADS, 113, id="first-request-of-a-thread"),
+        pytest.param(command("--help"), 22, id="help"),
+        pytest.param(command("ls", "--hosts", "HOSTS", "/"), 119, id="ls"),
+    ],
+)
+def test_what_is_imported(server: ThreadedServer, script: str, modules: int) -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", script + SAY, server.connect_string],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    assert int(said[-2]) == modules
+    # No event loop that is not used; and no TLS, but for what asyncio imports itself.
+    assert "trio" not in said[-1]
+    assert "rich.markdown" not in said[-1]
+    if "--help" in script:
+        assert said[-1] == ""
+
+
+def test_the_overview_is_that_of_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    """`aiolead --help` is made of a table, without importing the commands."""
+    assert main(["--help"]) == 0
+    overview = capsys.readouterr().out
+    for name in app:
+        app[name]  # imports it
+    app(["--help"])
+    assert capsys.readouterr().out == overview
