@@ -243,6 +243,14 @@ QUEUE = Specification(
                 ]
             ),
         ),
+        Check("queue-large", states=1048918, depth=47, is_small=False),
+        Check(
+            "queue-places",
+            states=269947,
+            depth=42,
+            is_small=False,
+            unreached=frozenset(["BehindOurs", "ExpireDead", "Kill", "OperatorDeletes", "Wipe"]),
+        ),
         Check(
             "queue-late",
             states=135234,
