@@ -2,8 +2,8 @@
 
 `careful` and `careless` are the application. They know nothing of the simulation: they are given a
 client, and a printer, on which the pages of two schedulers must not get mixed. The rest puts them
-    into a world where connections break, servers are partitioned or die, and processes are killed
-    or stopped: in each schedule three schedulers run, and the printer reports mixed pages.
+into a world where connections break, servers are partitioned or die, and processes are killed or
+stopped: in each schedule three schedulers run, and the printer reports mixed pages.
 
 `careful` asks before each page whether it still leads. `careless` asks once, and does not let
 itself be interrupted, since half a job would be a pity. In a test with one server and a link that

@@ -88,7 +88,7 @@ class EmbeddedServer:
     Args:
         host: the address to listen on. Beyond this machine (as `0.0.0.0` is) it is a warning in the
             log: every client that reaches the server may use all of it, unless `require_auth` is
-                set.
+            set.
         port: the port to listen on; 0 takes a free one. None does not listen at all: then there are
             only the connections in memory, and no real I/O.
         tick_time: the unit of time, in seconds: sessions end at multiples of it.

@@ -191,8 +191,7 @@ class Client(SessionSide):
                 there.
 
         Returns:
-            How many znodes were deleted; after a lost connection, maybe some that others deleted,
-                too.
+            How many znodes were deleted, maybe counting some of others after a lost connection.
 
         Raises:
             InvalidPathError: no server deletes this.

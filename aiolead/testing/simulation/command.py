@@ -64,7 +64,7 @@ def replay(
     absent
         Processes that are not started, by their names, with commas.
     digest
-        What the digest of the trace should be. If it is another one, the exit code is 3.
+        The expected digest of the trace. If it is another one, the exit code is 3.
     trace
         Show the whole history, also if nothing was wrong.
     """
@@ -105,7 +105,7 @@ def soak_command(
     Parameters
     ----------
     scenarios
-        What to run: path/to/file.py:function or package.module:function.
+        The scenarios: path/to/file.py:function or package.module:function.
     seeds
         How many seeds.
     minutes
