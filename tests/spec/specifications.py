@@ -339,6 +339,23 @@ QUEUE = Specification(
     ),
 )
 
+IN_CALM = frozenset(
+    [
+        "BodyFails",
+        "Cut",
+        "Drop",
+        "Expire",
+        "ExpireDead",
+        "GiveUp",
+        "Kill",
+        "Late",
+        "Notice",
+        "TidyList",
+        "TidyRead",
+    ]
+)
+"""Actions of barrier.tla that nobody takes without a fault."""
+
 BARRIER = Specification(
     "barrier",
     checks=(
@@ -347,23 +364,16 @@ BARRIER = Specification(
             states=61187,
             depth=52,
             is_small=True,
-            unreached=frozenset(
-                [
-                    "BodyFails",
-                    "Cut",
-                    "Drop",
-                    "Expire",
-                    "ExpireDead",
-                    "GiveUp",
-                    "Kill",
-                    "Late",
-                    "Notice",
-                    "TidyList",
-                    "TidyRead",
-                ]
-            ),
+            unreached=IN_CALM,
         ),
         Check("barrier-live", states=19508, depth=41, is_small=True),
+        Check(
+            "barrier-rounds",
+            states=373396,
+            depth=75,
+            is_small=False,
+            unreached=IN_CALM,
+        ),
     ),
     planted=(
         PlantedError(

@@ -220,6 +220,21 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
+        number="146c",
+        name="late-removal-ends-the-next-round",
+        wrong="A slow removal of `ready` also removes that of the next round.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/barriers/ready.py",
+                "transaction().set(above, data, version=counter.version)",
+                "transaction().set(above, data)",
+            ),
+        ),
+        tests=(BARRIERS, "-k", "late_removal and trio"),
+        simulated=False,
+    ),
+    Mutant(
         number="147",
         name="opening-missed",
         wrong="Who comes back to a closed barrier does not see that it was opened meanwhile.",
