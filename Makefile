@@ -20,7 +20,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-re
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint mypy types unit docs picture coverage soak chaos aiozk mutants fuzz verify bench bench-quick zookeeper peers wheel zookeepers every-zookeeper clean
+.PHONY: help demo test test-all lint mypy types unit docs picture coverage soak chaos aiozk mutants fuzz verify bench bench-threads bench-quick zookeeper peers wheel zookeepers every-zookeeper clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -112,8 +112,12 @@ fuzz: $(VENV)/.fuzz ## Feeds what reads the network with a coverage-guided fuzze
 verify: zookeeper $(VENV)/.dev ## Model-checks the specifications in docs/spec, exhaustively (some minutes): SPEC="lease".
 	$(BIN)/python -m tests.spec $(SPEC)
 
-bench: peers $(VENV)/.bench ## Measures everything beside its peers, on a quiet machine (some hours).
+bench: peers $(VENV)/.bench ## Measures everything beside its peers, on a quiet machine (about 45 minutes).
 	$(BIN)/python -m benchmarks run
+
+bench-threads: $(VENV)/.bench ## Measures aiolead.blocking beside kazoo in 1 to 32 threads, in two minutes.
+	$(BIN)/python -m benchmarks run --settings standalone --out benchmark-report/threads \
+		--workloads $(foreach n,1 2 4 8 16 32,threads-gets-$(n) threads-locks-$(n))
 
 bench-quick: peers $(VENV)/.bench ## Measures the core of it, in less than four minutes.
 	$(BIN)/python -m benchmarks run --scale quick

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,28 @@ def _contenders(results: Results) -> Any:
         ("bytes out per turn, a session each", turns, "bytes_out"),
         ("seconds to queue, one session", crowds, "queue"),
     ]
+    return _growth(results, panels, "contenders")
+
+
+def _threads(results: Results) -> Any:
+    """What one client does for so many threads."""
+    counts = (1, 2, 4, 8, 16, 32)
+    panels = [
+        ("reads/s, in threads of one client", {n: f"threads-gets-{n}" for n in counts}),
+        ("lock cycles/s, in threads of one client", {n: f"threads-locks-{n}" for n in counts}),
+    ]
+    return _growth(results, [(*panel, "per_second") for panel in panels], "threads")
+
+
+def exponent(sizes: Sequence[float], numbers: Sequence[float]) -> float:
+    """The slope of numbers over sizes where both are logarithms: 1 is linear, 2 is quadratic."""
+    return statistics.linear_regression(
+        [math.log(size) for size in sizes], [math.log(number) for number in numbers]
+    ).slope
+
+
+def _growth(results: Results, panels: Sequence[tuple[str, dict[int, str], str]], what: str) -> Any:
+    """How numbers grow, with the exponent of each in the legend."""
     found = [(title, list(_series(results, names, key))) for title, names, key in panels]
     found = [(title, series) for title, series in found if series]
     if not found:
@@ -114,8 +138,11 @@ def _contenders(results: Results) -> Any:
     figure, axes_of = _figure(len(found))
     for (title, series), axes in zip(found, axes_of, strict=True):
         for peer, sizes, numbers in series:
-            axes.plot(sizes, numbers, marker="o", **_style(peer))
-        axes.set(xscale="log", yscale="log", xlabel="contenders", title=title)
+            style = _style(peer)
+            if len(sizes) > 1 and min(numbers) > 0:
+                style["label"] += f", n^{exponent(sizes, numbers):.2f}"
+            axes.plot(sizes, numbers, marker="o", **style)
+        axes.set(xscale="log", yscale="log", xlabel=what, title=title)
         axes.grid(visible=True, alpha=0.3)
         axes.legend(fontsize="small")
     return figure
@@ -184,6 +211,7 @@ def _memory(results: Results) -> Any:
 _PICTURES: dict[str, Callable[[Results], Any]] = {
     "handover": _handover,
     "contenders": _contenders,
+    "threads": _threads,
     "herd": _herd,
     "throughput": _throughput,
     "memory": _memory,

@@ -23,7 +23,7 @@ from .results import Failure, Results, Sample
 from .site import ALL_SETTINGS, Setting, Site, network, serving
 from .workloads import WORKLOADS, Scale, Take, Workload
 
-ROUNDS: dict[Scale, int] = {"full": 5, "quick": 1, "tiny": 1}
+ROUNDS: dict[Scale, int] = {"full": 3, "quick": 1, "tiny": 1}
 _FAILURES = 2
 """A peer that has failed so often at something is not asked again for it."""
 
@@ -77,7 +77,7 @@ class Choice:
                 if not self._has(setting, workload):
                     continue
                 peers = [kind for kind in PEERS.values() if self._joins(kind, workload, setting)]
-                for number in range(self.rounds_at(setting)):
+                for number in range(min(self.rounds_at(setting), workload.most_rounds)):
                     for peer in rng.sample(peers, len(peers)):
                         steps.append(Step(setting, workload, number, peer))  # noqa: PERF401
         return steps
@@ -85,6 +85,8 @@ class Choice:
     def _has(self, setting: Setting, workload: Workload) -> bool:
         if self.workloads and workload.name not in self.workloads:
             return False
+        if workload.is_of_threads and not self.workloads:
+            return False  # a curve of its own: `make bench-threads`
         # Whoever asks for a workload, or a setting, by its name gets it at any scale.
         named = self.scale != "quick" or bool(self.workloads and self.settings)
         where = workload.settings if named else workload.quick_settings
@@ -92,6 +94,8 @@ class Choice:
 
     def _joins(self, kind: PeerKind, workload: Workload, setting: Setting) -> bool:
         if not workload.peers(kind):
+            return False
+        if kind.is_ours and kind.loop == "threads" and not workload.is_of_threads:
             return False
         if kind.is_cold and setting != Setting():
             return False  # what it takes to warm up, it takes everywhere

@@ -73,6 +73,13 @@ class Peer(Protocol):
         """The same for locks at `path/0` and so on, all at the same time: `seconds`, `cpu`."""
         ...
 
+    def threads(self, op: str, path: str, threads: int, each: int) -> Answer:
+        """Reads ("gets"), or locks at `path/0` and so on ("locks"), in threads: `seconds`, `cpu`.
+
+        Only for peers that have threads.
+        """
+        ...
+
     def watch(self, path: str, count: int) -> None:
         """Sets a watch on each of so many znodes that do not exist, and keeps it."""
         ...

@@ -13,6 +13,7 @@ import kazoo.client
 import kazoo.exceptions
 
 from .interface import LOOK_AFTER, RETRY_AFTER, Answer, Kind, Stopwatch, is_shut, now
+from .threads import in_threads
 
 _LOST = (
     kazoo.exceptions.ConnectionLoss,
@@ -95,6 +96,9 @@ class Kazoo:
         with Stopwatch() as watch:
             _wait_for([_start(cycle, lock) for lock in mine])
         return watch.answer()
+
+    def threads(self, op: str, path: str, threads: int, each: int) -> Answer:
+        return in_threads(op, self._client.get, self._client.Lock, path, threads, each)
 
     def watch(self, path: str, count: int) -> None:
         results = []

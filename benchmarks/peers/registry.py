@@ -68,6 +68,7 @@ PEERS: dict[str, PeerKind] = {
         _of("aiolead", "asyncio"),
         _of("aiolead", "uvloop"),
         _of("aiolead", "trio"),
+        PeerKind("aiolead-threads", "aiolead", "threads", _python("aiolead_threads", "threads")),
         _of("kazoo", "threads"),
         _of("aiozk", "asyncio"),
         PeerKind("curator", "curator", "threads", curator.command, warm_up=_JVM_WARM_UP),

@@ -132,6 +132,7 @@ def _workload(
         is_fresh=True,
         is_of_loops=is_of_loops,
         seconds=seconds,
+        most_rounds=1 if count >= 1000 else 99,
     )
 
 

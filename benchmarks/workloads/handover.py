@@ -146,6 +146,7 @@ def _workload(
     turns: int = 200,
     peers: Callable[[PeerKind], bool] = everybody,
     is_of_loops: bool = False,
+    most_rounds: int = 99,
 ) -> Workload:
     return Workload(
         name,
@@ -159,6 +160,7 @@ def _workload(
         peers=peers,
         is_of_loops=is_of_loops,
         seconds=turns * 0.014,
+        most_rounds=most_rounds,
     )
 
 
@@ -179,6 +181,7 @@ WORKLOADS = (
         hand_over(50),
         about="The same with fifty.",
         turns=250,
+        most_rounds=1,
     ),
     _workload(
         "handover-10-in-2",
@@ -187,6 +190,7 @@ WORKLOADS = (
         about="The same with ten in two processes, five in each.",
         settings=("standalone", "standalone+delay"),
         peers=warm,
+        most_rounds=1,
     ),
     _workload(
         "handover-10-back-to-back",
@@ -196,6 +200,7 @@ WORKLOADS = (
         "prepared while the one before holds.",
         settings=("standalone", "standalone+delay"),
         peers=warm,
+        most_rounds=1,
     ),
     _workload(
         "election-3",

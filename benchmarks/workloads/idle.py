@@ -97,6 +97,7 @@ WORKLOADS = (
         settings=ALONE,
         peers=warm,
         is_fresh=True,
+        most_rounds=1,
         seconds=12.0,
     ),
     Workload(
@@ -110,6 +111,7 @@ WORKLOADS = (
         settings=ALONE,
         peers=warm,
         is_fresh=True,
+        most_rounds=1,
         seconds=15.0,
     ),
     Workload(
@@ -130,6 +132,7 @@ WORKLOADS = (
         quick_settings=ALONE,
         peers=warm,
         is_fresh=True,
+        most_rounds=1,
         is_of_loops=True,
         seconds=2.0,
     ),

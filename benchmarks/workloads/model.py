@@ -98,6 +98,8 @@ class Workload:
         peers: who takes part.
         quick_peers: who does at the quick scale.
         is_fresh: whether each sample takes a process of its own.
+        most_rounds: how often it is done at most: once, where it takes long and is exact.
+        is_of_threads: whether it is for peers with threads, and for `aiolead.blocking`.
         is_of_loops: whether it is done on uvloop and trio, too, where the bars are read.
         options: for the peer's host.
         seconds: what a sample takes at full scale, about; for the time that is left.
@@ -115,6 +117,8 @@ class Workload:
     quick_peers: tuple[str, ...] = QUICK
     is_fresh: bool = False
     is_of_loops: bool = False
+    is_of_threads: bool = False
+    most_rounds: int = 99
     options: tuple[str, ...] = ()
     seconds: float = 2.0
 

@@ -61,6 +61,12 @@ def test_what_a_lock_costs_the_server(site: Site, peer: str, requests: int) -> N
     assert found["lock-cycles"]["requests"] == found["lock-cycles"]["packets_out"] == requests
 
 
+@pytest.mark.parametrize("peer", ["aiolead-threads", "kazoo"])
+def test_threads_of_one_client(site: Site, peer: str) -> None:
+    found = measured(site, peer, "threads-gets-4", "threads-locks-4")
+    assert all(values["per_second"] > 0 for values in found.values())
+
+
 @pytest.mark.skipif(
     os.environ.get("AIOLEAD_REQUIRE_CURATOR") != "1",
     reason="compiling takes seconds: only with AIOLEAD_REQUIRE_CURATOR=1, as CI does it",
