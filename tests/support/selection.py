@@ -209,6 +209,8 @@ ELSEWHERE: dict[str, str] = {
     "tests/simulation/test_schedules_asyncio.py": "test_schedules.py reaches the same with few",
     "tests/simulation/test_schedules_trio.py": "test_schedules.py reaches the same with few",
     "tests/spec/test_lease_rules.py": "needs TLC, and checks no code of the library",
+    "tests/spec/test_lease_traces.py::test_a_bug": "checks the check of traces",
+    "tests/spec/test_lease_traces.py::test_other_planted_bugs": "checks the check of traces",
     "tests/spec/test_specifications.py": "needs TLC, and checks no code of the library",
     "tests/typing/": "needs pyright",
 }
