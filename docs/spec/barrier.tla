@@ -38,8 +38,10 @@
 (*                                                                         *)
 (* LEFT OUT.  Lost creates of members (the mechanism is that of queue.tla);*)
 (* operators; a refused delete; a path that may not be written; a member   *)
-(* that comes again while its clean-up still runs.  The bounds: three      *)
-(* members, each once or twice inside, at most `Faults` faults.            *)
+(* that comes again while its clean-up still runs; what a member does so   *)
+(* that no round counts it while it steps aside (keep_ready in ready.py,   *)
+(* and the listing in remove_ready).  The bounds: three members, each once *)
+(* or twice inside, at most `Faults` faults.                               *)
 (***************************************************************************)
 EXTENDS Naturals, Sequences, FiniteSets, TLC
 

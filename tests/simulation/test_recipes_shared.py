@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(600)
 SEEDS = 8
 FOLDER = Path(__file__).parent / "recipes"
 SCENARIOS = ["permits:permits", "permits:kazoos", "permits:limits", "permits:exclusive"]
-SCENARIOS += ["barriers:gate", "barriers:rounds"]
+SCENARIOS += ["barriers:gate", "barriers:rounds", "barriers:hurry"]
 
 
 @pytest.mark.parametrize("backend", ["trio", "asyncio"])

@@ -28,7 +28,10 @@ from .._core.fixed import FixedNode
 from .._core.parents import TRIES
 from .._core.pending_delete import Departure
 from .._core.znode_registry import NodeRegistry
-from .ready import READY, remove_ready, tidy
+from .ready import READY, keep_ready, remove_ready, tidy
+
+_UNSIGNED = (1 << 64) - 1
+"""Session ids are signed."""
 
 
 class BarrierMembership(NodeAcquirable):
@@ -52,15 +55,19 @@ class BarrierMembership(NodeAcquirable):
         self._round: int | None = None
         self._departure: Departure | None = None
         self._may_leave_ready = False
+        self._kept = 0
+        self._older: list[str] = []
         self.stays_to_the_end = False
         """Whether `others_left` is going to be called, which takes care of `ready`."""
 
     def _new_znode(self) -> FixedNode:
-        # A unique name, by which a lost create is found again.
+        # A unique name, by which a lost create is found again; a UUID as in Curator.
+        client = self._client
+        name = uuid.UUID(int=(client.session_id & _UNSIGNED) << 64 | client.backend.serial())
         return FixedNode(
-            self._client,
-            self._client.backend.shared(self._path, NodeRegistry),
-            join(self._path, str(uuid.uuid4())),
+            client,
+            client.backend.shared(self._path, NodeRegistry),
+            join(self._path, str(name)),
             self._data,
             acl=self._acl,
             on_gone=self._rouse,
@@ -87,6 +94,9 @@ class BarrierMembership(NodeAcquirable):
             watch = self._watch()
             members: set[str] | None = None
             if self._own.state is ZnodeState.ABSENT:
+                if await self._has_to_stay_away(watch):
+                    await self._sleep()
+                    continue
                 stat, members = await self._join(watch)
             else:
                 if not await self._own.resolve():
@@ -117,6 +127,7 @@ class BarrierMembership(NodeAcquirable):
         """Create our znode, and ask what is there, in one round trip."""
         client = self._client
         self._own = self._new_znode()
+        self._older = []
         for _ in range(TRIES):
             create = self._own.create()
             exists = client.exists(self._ready, watch=watch)
@@ -154,35 +165,58 @@ class BarrierMembership(NodeAcquirable):
         """Whether we may join a round that began before we came; else wakes us to look again.
 
         If no member from its beginning is left, it is over. Then a member that is alone removes
-        `ready`. Of several, only the oldest stays, so that it will be alone; the others come again
-        when something has changed.
+        `ready`. Of several, only the oldest stays, so that it will be alone; the others withdraw,
+        and come again when `ready` or all of the older ones are gone.
+
+        A member calls `keep_ready` before it withdraws. Otherwise the oldest member, which had
+        listed itself alone, could remove `ready`, and a next round could count the znode that is
+        about to go.
         """
         client = self._client
         own = self._own.node
         others = sorted(members - {own.name})
         if not others:
-            await remove_ready(client, self._ready, round_)
+            await remove_ready(client, self._path, round_, own=own.name)
             self._wake.set()
             return False
         looks = [client.get(join(self._path, name), watch=self._watch()) for name in others]
-        tokens: list[int] = []
-        for look in looks:
+        tokens: dict[str, int] = {}
+        for name, look in zip(others, looks, strict=True):
             try:
                 _, stat = await look
             except NoNodeError:
                 self._wake.set()
             else:
-                tokens.append(stat.czxid)
-        if any(token < round_ for token in tokens):
+                tokens[name] = stat.czxid
+        if any(token < round_ for token in tokens.values()):
             self._round = round_
             return True
-        if waits and any(token < own.token for token in tokens):
-            self._own.withdraw()
+        older = [name for name, token in tokens.items() if token < own.token]
+        if waits and older:
+            if await keep_ready(client, self._path, round_):
+                self._kept, self._older = round_, older
+                self._own.withdraw()
+            else:
+                self._wake.set()  # the next round may count on us
         return False
+
+    async def _has_to_stay_away(self, watch: Watch) -> bool:
+        """Whether what we withdrew for is there: that `ready`, and one of the older members."""
+        if not self._older:
+            return False
+        client = self._client
+        ready = client.exists(self._ready, watch=watch)
+        looks = [client.exists(join(self._path, each), watch=self._watch()) for each in self._older]
+        stat = await ready
+        older = [each for each, look in zip(self._older, looks, strict=True) if await look]
+        if stat is None or stat.czxid != self._kept:
+            return False
+        self._older = older
+        return bool(older)
 
     def _start_again(self) -> None:
         super()._start_again()
-        self._round = None
+        self._round, self._older = None, []
 
     # --- leaving -------------------------------------------------------------------------------
 
@@ -198,7 +232,7 @@ class BarrierMembership(NodeAcquirable):
     def left_early(self) -> None:
         """Remove `ready` after our znode is gone, if no other member is left to do it."""
         self._may_leave_ready = False
-        tidy_up = partial(tidy, self._client, self._path, self._ready)
+        tidy_up = partial(tidy, self._client, self._path)
         job = partial(in_background, self._ready, tidy_up)
         if self._departure is None:
             self._client.backend.spawn(job)
@@ -258,7 +292,7 @@ class BarrierMembership(NodeAcquirable):
         if stat is None or stat.czxid != self._round:
             return True
         if not left:
-            await remove_ready(client, self._ready, stat.czxid)
+            await remove_ready(client, self._path, stat.czxid)
             return True
         after = next((other for other in left if other > name), left[0])
         try:

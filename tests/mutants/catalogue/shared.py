@@ -227,8 +227,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/barriers/ready.py",
-                "transaction().set(above, data, version=counter.version)",
-                "transaction().set(above, data)",
+                "transaction().set(path, data, version=counter.version)",
+                "transaction().set(path, data)",
             ),
         ),
         tests=(BARRIERS, "-k", "late_removal and trio"),
@@ -246,6 +246,40 @@ MUTANTS = (
             ),
         ),
         tests=(BARRIERS, "-k", "no_opening_is_missed and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="147b",
+        name="withdraws-although-others-may-count-it",
+        wrong="A newcomer withdraws where an old `ready` and an older newcomer are, although that "
+        "one may be about to remove `ready`: others begin a round with it, and it is not there.",
+        seen_in="aiolead, before its first release",
+        changes=(
+            Change(
+                "_recipes/barriers/barrier_membership.py",
+                "if await keep_ready(client, self._path, round_):",
+                "if True:",
+            ),
+        ),
+        tests=(BARRIERS, "-k", "who_withdraws and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="147c",
+        name="ready-goes-beside-a-newcomer",
+        wrong="`ready` is removed although another member has come meanwhile.",
+        changes=(
+            Change(
+                "_recipes/barriers/ready.py",
+                """
+                if stat is not None and stat.czxid == round_ and set(await names) <= {READY, own}:
+                """,
+                """
+                if stat is not None and stat.czxid == round_:
+                """,
+            ),
+        ),
+        tests=(BARRIERS, "-k", "beside_a_member and trio"),
         simulated=False,
     ),
 )

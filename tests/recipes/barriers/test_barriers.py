@@ -454,11 +454,40 @@ def test_the_ready_of_another_round_is_left_alone(backend: Backend) -> None:
         async with connect_virtually(server) as a:
             await a.ensure_path(PATH, mode=CreateMode.CONTAINER)
             created = await a.create(READY)
-            await remove_ready(a, READY, created.stat.czxid - 1)
+            await remove_ready(a, PATH, created.stat.czxid - 1)
             assert READY in server.znodes()
-            await remove_ready(a, READY, created.stat.czxid)
+            await remove_ready(a, PATH, created.stat.czxid)
             assert READY not in server.znodes()
-            await remove_ready(a, READY, created.stat.czxid)
+            await remove_ready(a, PATH, created.stat.czxid)
+
+    on_virtual_time(backend, play)
+
+
+@backends
+@pytest.mark.parametrize("writable", [True, False])
+def test_ready_stays_beside_a_member_that_has_come(backend: Backend, writable: bool) -> None:
+    """It may be about to withdraw, and must not be counted in a next round."""
+
+    async def play(server: EmbeddedServer) -> None:
+        from aiolead._recipes.barriers.ready import keep_ready, remove_ready
+
+        allowed = Permission.READ | Permission.CREATE | Permission.DELETE
+        async with connect_virtually(server) as a:
+            await a.ensure_path(PATH.rpartition("/")[0])
+            acl = None if writable else [ACL.world(allowed)]
+            await a.create(PATH, acl=acl)
+            round_ = (await a.create(READY)).stat.czxid
+            await a.create(f"{PATH}/one", mode=CreateMode.EPHEMERAL)
+            await a.create(f"{PATH}/other", mode=CreateMode.EPHEMERAL)
+            await remove_ready(a, PATH, round_, own="one")
+            assert READY in server.znodes()
+            assert await keep_ready(a, PATH, round_)
+            await a.delete(f"{PATH}/other")
+            await remove_ready(a, PATH, round_, own="one")
+            assert READY not in server.znodes()
+            assert not await keep_ready(a, PATH, round_)
+            await a.create(READY)
+            assert not await keep_ready(a, PATH, round_)
 
     on_virtual_time(backend, play)
 
@@ -496,11 +525,11 @@ def test_a_late_removal_leaves_the_next_round_alone(backend: Backend) -> None:
             old = (await c.create(READY)).stat.czxid
             late: Any = Slow(a, "set")
             later: Any = Slow(b, "delete")
-            tasks.start_soon(remove_ready, later, READY, old)
+            tasks.start_soon(remove_ready, later, PATH, old)
             await settled()
-            tasks.start_soon(remove_ready, late, READY, old)
+            tasks.start_soon(remove_ready, late, PATH, old)
             await settled()
-            await remove_ready(c, READY, old)
+            await remove_ready(c, PATH, old)
             assert READY not in server.znodes()
             await c.create(READY)
             late.may_go.set()
@@ -508,6 +537,37 @@ def test_a_late_removal_leaves_the_next_round_alone(backend: Backend) -> None:
             later.may_go.set()
             await settled()
             assert READY in server.znodes()
+
+    on_virtual_time(backend, play)
+
+
+@backends
+def test_who_withdraws_has_a_removal_refused_that_began_before(backend: Backend) -> None:
+    """A newcomer was alone, and removes `ready`; a younger one comes and withdraws meanwhile."""
+
+    async def play(server: EmbeddedServer) -> None:
+        from aiolead._recipes.barriers.ready import remove_ready
+
+        party = Party(1)
+        async with scene(server) as (_, a, b, _), anyio.create_task_group() as tasks:
+            await a.ensure_path(PATH, mode=CreateMode.CONTAINER)
+            round_ = (await a.create(READY)).stat.czxid
+            await a.create(f"{PATH}/older", mode=CreateMode.EPHEMERAL)
+            late: Any = Slow(a, "set")
+            tasks.start_soon(partial(remove_ready, late, PATH, round_, own="older"))
+            await settled()
+            tasks.start_soon(party.join, b, "b")
+            await passes(1.0)
+            assert sorted(await a.get_children(PATH)) == ["older", "ready"]
+            late.may_go.set()
+            await passes(1.0)
+            stat = await a.exists(READY)
+            assert stat is not None
+            assert stat.czxid == round_
+            await a.delete(f"{PATH}/older")
+            await passes(1.0)
+            assert party.who("gone") == ["b"]
+            assert READY not in server.znodes()
 
     on_virtual_time(backend, play)
 

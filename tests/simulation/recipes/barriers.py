@@ -2,11 +2,13 @@
 
 * `gate`: somebody closes and opens a barrier, others wait at it.
 * `rounds`: processes go through a double barrier, round after round.
+* `hurry`: at first without pauses, so that each round begins while the one before it ends.
 
 What has to hold:
 
     barrier-early   nobody is let through a barrier that was closed all the while; nobody is inside
                     a double barrier if there were never enough since it was empty
+    barrier-left    nobody withdraws a znode that was there when a round began, and goes on waiting
     barrier-late    nobody has left a double barrier while somebody of the same round is inside
     barrier-stuck   once nothing is broken, everybody gets through in time
 """
@@ -113,6 +115,8 @@ class Steps:
 
     world: World
     count: int
+    hurried: int = 0
+    """How many times somebody comes without a pause."""
     inside: dict[str, aiolead.types.BarrierMember] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
 
@@ -122,6 +126,15 @@ async def rounds(world: World) -> None:
     rng = world.rng("rounds")
     members = rng.choice((2, 3, 3, 4))
     shared = Steps(world, max(2, members - rng.choice((0, 0, 1))))
+    for number in range(members):
+        world.start(f"m{number}", partial(member, shared))
+
+
+async def hurry(world: World) -> None:
+    """Three or four processes, all of which make a round, or all but one."""
+    rng = world.rng("hurry")
+    members = rng.choice((3, 3, 4))
+    shared = Steps(world, max(3, members - rng.choice((0, 1))), hurried=40)
     for number in range(members):
         world.start(f"m{number}", partial(member, shared))
 
@@ -139,7 +152,8 @@ async def member(shared: Steps, process: Process) -> None:
                         await one_round(shared, process, client)
                         if was_healed:
                             shared.done.add(name)
-                    if not world.is_healed:
+                    shared.hurried -= 1
+                    if not world.is_healed and shared.hurried < 0:
                         await anyio.sleep(rng.uniform(0.0, 0.2) * client.session_timeout)
         await anyio.sleep(rng.uniform(0.0, 0.1))
 
@@ -157,13 +171,16 @@ async def one_round(shared: Steps, process: Process, client: aiolead.Client) -> 
     barrier = aiolead.DoubleBarrier(client, STEPS, shared.count, identity=who)
     wait = rng.uniform(0.5, 3.0) * client.session_timeout
     round_ = 0
+    first = len(world.history.events)
     async with barrier.enter(timeout=wait) as inside:
         round_ = inside.round
+        look_at_withdrawals(world, inside, client.session_id, first)
         shared.inside[who] = inside
         try:
             look_at_entry(shared, who)
             length = rng.choice((0.01, 0.1, 0.5)) * rng.random() * client.session_timeout
-            await anyio.sleep(0.01 if world.is_healed else length)
+            length = 0.0 if shared.hurried > 0 else 0.01 if world.is_healed else length
+            await anyio.sleep(length)
         except anyio.get_cancelled_exc_class():
             # All the time that a body may take to stop is made use of.
             with anyio.CancelScope(shield=True):
@@ -179,6 +196,25 @@ async def one_round(shared: Steps, process: Process, client: aiolead.Client) -> 
     ]
     if others:
         world.violation("barrier-late", f"{who} has left, and {others} are inside")
+
+
+def look_at_withdrawals(
+    world: World, member: aiolead.types.BarrierMember, session: int, first: int
+) -> None:
+    """Whether others began a round with a znode of ours, which we took away, to enter later."""
+    ours: set[str] = set()
+    counted: set[str] = set()
+    for event in world.history.events[first:]:
+        match event:
+            case NodeCreated(path=path, czxid=czxid) if path == READY:
+                counted |= ours if czxid != member.round else set()
+            case NodeCreated(path=path, owner=owner) if owner == session:
+                if path.rpartition("/")[0] == STEPS:
+                    ours.add(path)
+            case NodeDeleted(path=path, by=by) if path in ours:
+                ours.discard(path)
+                if path in counted and by == session:
+                    world.violation("barrier-left", f"{path} was counted, and withdrawn")
 
 
 def look_at_entry(shared: Steps, who: str) -> None:
