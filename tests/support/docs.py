@@ -188,7 +188,8 @@ class Block:
         ]
         if any(name.startswith("test_") for name in names):
             return "tests"
-        match body[-1]:
+        last = body[-1]
+        match last.body[0] if isinstance(last, ast.Try) else last:
             case ast.Expr(ast.Call(ast.Attribute(ast.Name("asyncio" | "trio" | "anyio"), "run"))):
                 return "program"
             case ast.If(ast.Compare(ast.Name("__name__"))):
