@@ -132,7 +132,7 @@ class EventHub:
     `prefix` is the chroot; events have paths from the root of the servers' tree.
     """
 
-    __slots__ = ("_complained", "_prefix", "_sinks", "now")
+    __slots__ = ("_clock", "_complained", "_prefix", "_sinks")
 
     def __init__(
         self,
@@ -142,8 +142,7 @@ class EventHub:
     ) -> None:
         self._sinks = tuple(sinks)
         self._prefix = prefix
-        self.now = clock
-        """Returns seconds on a monotonic clock, for durations."""
+        self._clock = clock
         self._complained: set[int] = set()
 
     def below(self, prefix: str, clock: Callable[[], float]) -> EventHub:
@@ -151,6 +150,9 @@ class EventHub:
         hub = EventHub(self._sinks, prefix, clock)
         hub._complained = self._complained
         return hub
+
+    def now(self) -> float:
+        return self._clock()
 
     def wants(self, level: int) -> bool:
         """Whether a recipe's event of that level would reach anyone."""

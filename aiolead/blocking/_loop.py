@@ -413,7 +413,7 @@ class LoopThread:
 
     def _start(self, task: ThreadProxyTask, job: ThreadJob[Any]) -> None:
         self._tasks.add(task)
-        self._soon(partial(self._group.start_soon, self._work, task, job))
+        self._soon(lambda: self._group.start_soon(self._work, task, job))
 
     def _soon(self, act: Act) -> None:
         self._put_off.append(partial(copy_context().run, act))

@@ -163,7 +163,7 @@ def _overview() -> App:
 app: App = _app(config=ConfigurationFile(COMMON_OPTIONS, lambda: app, BASIC_OPTIONS))
 _NAMES: set[str] = set()
 for _group, _commands in _COMMANDS.items():
-    for _where, _usage, _ in _commands:
+    for _where, _usage, _summary in _commands:
         # `ensemble` has a command of its own, and so its usage.
         _more = {} if _where == "ensemble:command" else {"usage": f"Usage: aiolead {_usage}"}
         _name = _usage.partition(" ")[0]

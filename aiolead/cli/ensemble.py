@@ -166,7 +166,7 @@ def _as_json(answers: Sequence[ServerAnswers], quorum: Quorum) -> dict[str, Any]
     }
 
 
-command = App(
+command: App = App(
     name="ensemble",
     usage="Usage: aiolead ensemble [OPTIONS]",
     group_parameters=Group("Options", sort_key=0),

@@ -301,7 +301,7 @@ async def test_requests_under_way_when_it_comes_and_goes_are_answered(scene: Sce
 
 async def test_requests_about_the_session_are_refused(scene: Scene) -> None:
     async with adapt(scene.zk):
-        with pytest.raises(UsageError, match="adapter's business"):
+        with pytest.raises(UsageError, match="the adapter handles"):
             await scene.zk.send(aiozk.protocol.PingRequest())
 
 

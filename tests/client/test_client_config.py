@@ -123,9 +123,9 @@ async def test_a_refusal_takes_a_zxid() -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({}, "nothing to change"),
+        ({}, "must name at least one server"),
         ({"members": []}, "at least one"),
-        ({"members": [THIRD], "leaving": [1]}, "stands for all"),
+        ({"members": [THIRD], "leaving": [1]}, "cannot be combined with"),
         ({"joining": THIRD}, "list of servers"),
         ({"joining": "server.1=a:1:2;3"}, "list of servers"),
         ({"joining": ["zk1"]}, "joining: no server.N="),
