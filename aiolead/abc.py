@@ -247,8 +247,9 @@ class EventHook(Protocol):
         """Return whether anyone wants events of that `logging` level. Cheap: called before each."""
         ...
 
-    def now(self) -> float:
-        """Return seconds on a monotonic clock, for durations."""
+    @property
+    def now(self) -> Callable[[], float]:
+        """A monotonic clock: call it for seconds, to get durations. A method will do."""
         ...
 
     def emit(

@@ -151,8 +151,10 @@ class EventHub:
         hub._complained = self._complained
         return hub
 
-    def now(self) -> float:
-        return self._clock()
+    @property
+    def now(self) -> Callable[[], float]:
+        """The clock itself, which recipes keep; a method would be an object for each of them."""
+        return self._clock
 
     def wants(self, level: int) -> bool:
         """Whether a recipe's event of that level would reach anyone."""
