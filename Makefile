@@ -28,7 +28,7 @@ help: ## Lists the targets.
 demo: $(VENV)/.demo ## Elects a leader on the embedded server, and another one when that dies.
 	$(BIN)/aiolead demo
 
-test: zookeeper lint mypy ## The promises, in less than seven minutes: style, types, each test once, a real ZooKeeper.
+test: zookeeper lint mypy ## The promises, in less than five minutes: style, types, tests, a real ZooKeeper.
 	$(PYTEST) --promises --durations 20 --durations-min 2
 
 test-all: peers lint types ## Everything else: each test on every event loop and server, peers, browsers, frameworks, the wheel.
