@@ -89,7 +89,7 @@ MUTANTS = (
         wrong="The lease ends before the keeper has started the command, whose process number is "
         "0 as yet: SIGKILL goes to the process group of `aiolead` itself, and of the script that "
         "runs it.",
-        seen_in="aiolead, before its first release: it ended a whole test run",
+        seen_in="aiolead, before its first release",
         changes=(
             Change(
                 "cli/child.py",
