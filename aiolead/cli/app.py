@@ -118,7 +118,7 @@ _COMMANDS: dict[Group, tuple[tuple[str, str, str], ...]] = {
         (
             "demo:demo",
             "demo [OPTIONS]",
-            "Show an election: four processes, two crashes, a resignation. Takes twelve seconds.",
+            "Show an election: four processes, two crashes, a resignation. Takes ten seconds.",
         ),
         (
             "herd:herd",

@@ -8,7 +8,7 @@ LOCAL = DemoOptions()
 
 
 def demo(*, common: DemoOptions = LOCAL) -> int:
-    """Show an election: four processes, two crashes, a resignation. Takes twelve seconds.
+    """Show an election: four processes, two crashes, a resignation. Takes ten seconds.
 
     Starts a ZooKeeper server of its own, also where AIOLEAD_HOSTS is set, unless --hosts is given
     on the command line. The session timeout is 3 seconds here by default. Exits with 1 if
