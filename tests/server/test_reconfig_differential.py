@@ -66,10 +66,14 @@ def told(client: RawClient, asked: list[Asked]) -> Iterator[tuple[Asked, int, in
     """The error of each, how many zxids it took, and the members that it leaves."""
     for each in asked:
         request = Reconfig(*each)
-        before, _ = config_of(client)
-        client.send(request)
-        header, _ = client.receive()
-        zxid, members = config_of(client)
+        try:
+            before, _ = config_of(client)
+            client.send(request)
+            header, _ = client.receive()
+            zxid, members = config_of(client)
+        except TimeoutError as error:
+            error.add_note(f"asked: {each}")
+            raise
         yield each, header.err, zxid - before, members
 
 
@@ -91,7 +95,7 @@ def authenticate(client: RawClient) -> None:
 def test_both_refuse_the_same(ensemble_with_super_user: BlockingEnsemble) -> None:
     leader = ensemble_with_super_user.leader().connect_string
     version = ".".join(map(str, version_of(leader)))
-    with RawClient(leader) as real:
+    with RawClient(leader, session_timeout=40) as real:  # it sends no pings
         config = "\n".join(config_of(real)[1])
         with (
             EmbeddedServer.in_thread(

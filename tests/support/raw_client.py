@@ -47,7 +47,8 @@ class RawClient:
     Args:
         connect_string: as everywhere.
         session_timeout: in seconds.
-        timeout: for each answer, in seconds; a `TimeoutError` when it passes.
+        timeout: for each answer, in seconds; a `TimeoutError` when it passes. It is there to end a
+            test that hangs: in a run of all tests a real leader has taken more than five seconds.
         session: id and password of a session to take over.
     """
 
@@ -56,7 +57,7 @@ class RawClient:
         connect_string: str,
         *,
         session_timeout: float = 5.0,
-        timeout: float = 5.0,
+        timeout: float = 30.0,
         session: tuple[int, bytes] = (0, bytes(16)),
     ) -> None:
         target = parse_connect_string(connect_string)
