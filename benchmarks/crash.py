@@ -1,9 +1,10 @@
 """How long nobody leads after a crash of the leader, with its session guardian and without.
 
 A real ensemble of three servers, and three contenders, each a process, all on this machine. In each
-trial the leader ends: it is killed, or has a segmentation fault, or exits at once. The time counts
-from the system call that ends it, to the first line of the next leader's body. In each trial, the
-last sign of life of all threads of the dead has to be earlier than that line.
+trial the leader ends: it is killed, or has a segmentation fault, or exits at once, or uses up the
+memory of its control group. The time counts from the system call that ends it (without memory: from
+its last sign of life), to the first line of the next leader's body. In each trial, the last sign of
+life of all threads of the dead has to be earlier than that line.
 
     python -m benchmarks.crash --trials 200
     python -m benchmarks.crash --trials 200 --command        # `aiolead run` and its command
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from aiolead.testing import BlockingEnsemble
+from tests.support.control_groups import limited_memory
 from tests.support.guarded import Owner
 
 TIMEOUT = 10.0
@@ -66,7 +68,10 @@ def crashes(
     with ExitStack() as stack:
 
         def start() -> Owner:
-            owner = stack.enter_context(Owner(hosts, folder, **settings))
+            more = {}
+            if end == "out-of-memory":
+                more["cgroup"] = str(stack.enter_context(limited_memory()))
+            owner = stack.enter_context(Owner(hosts, folder, **settings, **more))
             owner.expect("connected")
             return owner
 
@@ -82,7 +87,7 @@ def crashes(
             led = queue[0].expect("holds")["at"]
             assert leader.last_sign_of_life < led, "the dead was alive while the next one led"
             leader.process.wait()
-            times.append(led - begin)
+            times.append(led - (leader.last_sign_of_life if end == "out-of-memory" else begin))
             queue.append(start())
     return times
 
@@ -138,7 +143,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--loops", nargs="+", default=["asyncio", "trio"])
-    ends = ["SIGKILL", "segfault", "os._exit"]
+    ends = ["SIGKILL", "segfault", "os._exit", "out-of-memory"]
     parser.add_argument("--ends", nargs="+", choices=ends, default=["SIGKILL"])
     parser.add_argument("--threads", type=int, default=1, help="that work in each contender")
     parser.add_argument("--command", action="store_true", help="`aiolead run`")

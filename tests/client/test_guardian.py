@@ -18,14 +18,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
-from functools import partial
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from support.certificates import Authority
+from support.control_groups import limited_memory
 from support.guarded import TIMEOUT, Owner, exists, guardian_of, is_running
 from support.raw_client import RawClient
 from support.waiting import PATIENCE, until
@@ -138,26 +138,10 @@ def test_on_a_real_ensemble(real_ensemble: BlockingEnsemble, tmp_path: Path, bac
 
 @pytest.fixture
 def cgroup() -> Iterator[Path]:
-    """A control group with little memory, where the machine has them and allows that."""
-    for root in map(Path, ("/sys/fs/cgroup/memory", "/sys/fs/cgroup")):
-        group = root / f"aiolead-{os.getpid()}"
-        with suppress(OSError):
-            group.mkdir()
-            names = ("memory.limit_in_bytes", "memory.max")
-            limit = next((group / name for name in names if (group / name).exists()), None)
-            if limit is not None:
-                limit.write_text(str(160 << 20))
-                yield group
-                until(partial(_removed, group), "the control group is removed")
-                return
-            group.rmdir()
-    pytest.skip("no control group with a limit of memory can be made here")
-
-
-def _removed(group: Path) -> bool:
-    with suppress(OSError):
-        group.rmdir()
-    return not group.exists()
+    with limited_memory() as group:
+        if group is None:
+            pytest.skip("no control group with a limit of memory can be made here")
+        yield group
 
 
 def test_out_of_memory(server: ThreadedServer, tmp_path: Path, cgroup: Path) -> None:
