@@ -24,6 +24,7 @@ class SharedReading(View[T]):
     def __init__(self, client: CoordinationClient) -> None:
         super().__init__(client)
         self.views: dict[SharedView[T], None] = {}  # ordered, unlike a set
+        self._is_outdated = False
 
     @property
     def has_ended(self) -> bool:
@@ -35,7 +36,7 @@ class SharedReading(View[T]):
     def add(self, view: SharedView[T]) -> None:
         """Pass on what is known, if nothing can have changed since; else the next reading."""
         self.views[view] = None
-        if self.is_live:
+        if self.is_live and not self._is_outdated:
             view._publish(self._value)
 
     async def remove(self, view: SharedView[T]) -> None:
@@ -53,12 +54,14 @@ class SharedReading(View[T]):
             raise self._error
 
     def _publish(self, value: T) -> None:
+        self._is_outdated = False
         super()._publish(value)
         for view in list(self.views):
             view._publish(value)
 
     def _outdate(self, value: T) -> None:
         """Pass on a value that was not read now; views that have none yet wait for a reading."""
+        self._is_outdated = True
         super()._publish(value)
         for view in list(self.views):
             if view._count:

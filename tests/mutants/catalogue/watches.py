@@ -11,6 +11,8 @@ PERSISTENT = (
 )
 """Tests of persistent watches; what is simulated sets none."""
 
+OBSERVE = "tests/recipes/election/test_observe.py"
+
 MUTANTS = (
     Mutant(
         number="29",
@@ -291,7 +293,139 @@ MUTANTS = (
                 "if state.is_final:",
             ),
         ),
-        tests=("tests/recipes/election/test_observe.py", *ASYNCIO),
+        tests=(OBSERVE, *ASYNCIO),
+    ),
+    Mutant(
+        number="48c",
+        name="late-observer-gets-what-was-known",
+        wrong="An observer that joins while the reading is out of date begins with what was known "
+        "before, although it could have changed.",
+        changes=(
+            Change(
+                "_recipes/_core/sharing.py",
+                "if self.is_live and not self._is_outdated:",
+                "if self._count:",
+            ),
+        ),
+        tests=(OBSERVE, "-k", "during_a_change and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="48d",
+        name="late-observer-gets-what-was-marked-as-old",
+        wrong="An observer that joins after a reconnect begins with what was seen before the "
+        "connection was lost, as its watches are armed again.",
+        seen_in="aiolead, before its first release",
+        changes=(
+            Change(
+                "_recipes/_core/sharing.py",
+                "if self.is_live and not self._is_outdated:",
+                "if self.is_live:",
+            ),
+        ),
+        tests=(OBSERVE, "-k", "after_a_reconnect and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="48e",
+        name="observer-that-joins-during-a-reading-misses-it",
+        wrong="A reading is passed on to those alone that had a value before it.",
+        changes=(
+            Change(
+                "_recipes/_core/sharing.py",
+                """
+                self._is_outdated = False
+                super()._publish(value)
+                for view in list(self.views):
+                    view._publish(value)
+                """,
+                """
+                self._is_outdated = False
+                first = not self._count
+                super()._publish(value)
+                for view in list(self.views):
+                    if first or view._count:
+                        view._publish(value)
+                """,
+            ),
+        ),
+        tests=(OBSERVE, "-k", "during_a_change and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="48f",
+        name="observer-that-leaves-ends-the-others",
+        wrong="The first observer that leaves ends the reading of all observers of its client.",
+        changes=(
+            Change(
+                "_recipes/_core/sharing.py",
+                "if not self.views:",
+                "if True:",
+            ),
+        ),
+        tests=(OBSERVE, "-k", "last_observer and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="48g",
+        name="reading-outlives-its-observers",
+        wrong="The reading goes on, with its watches, when the last observer has left.",
+        changes=(
+            Change(
+                "_recipes/_core/sharing.py",
+                "if not self.views:",
+                "if False:",
+            ),
+        ),
+        tests=(OBSERVE, "-k", "last_observer and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="48h",
+        name="ended-reading-is-joined",
+        wrong="An observer joins the reading that the last observer has just ended.",
+        changes=(
+            Change(
+                "_recipes/_core/sharing.py",
+                "if reading is None or reading.has_ended:",
+                "if reading is None:",
+            ),
+        ),
+        tests=(OBSERVE, "-k", "as_the_last and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="48j",
+        name="failed-reading-is-joined",
+        wrong="An observer joins a reading that has failed, and fails for a reason that is gone.",
+        changes=(
+            Change(
+                "_recipes/_core/sharing.py",
+                "if reading is None or reading.has_ended:",
+                "if reading is None:",
+            ),
+            Change(
+                "_recipes/_core/sharing.py",
+                "if reading.has_ended and by_key.get(self._key) is reading:",
+                "if reading._error is None and by_key.get(self._key) is reading:",
+            ),
+        ),
+        tests=(OBSERVE, "-k", "after_a_failure and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="48i",
+        name="observers-share-what-is-not-the-same",
+        wrong="Observers share one reading although they ask for another number of leaders.",
+        changes=(
+            Change(
+                "_recipes/_core/sharing.py",
+                "self._key = (type(self), path, key)",
+                "self._key = (type(self), path)",
+            ),
+        ),
+        tests=(OBSERVE, "-k", "several_leaders_read and trio"),
+        simulated=False,
     ),
     Mutant(
         number="75",

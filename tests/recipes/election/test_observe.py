@@ -6,6 +6,7 @@ from collections.abc import AsyncIterable
 from contextlib import AsyncExitStack
 
 import anyio
+import anyio.lowlevel
 import pytest
 from conftest import ServerUnderTest
 from support.recipes import (
@@ -253,6 +254,25 @@ async def test_the_last_observer_that_leaves_ends_the_reading() -> None:
                     assert third.value.leader.identity == "a"
 
 
+async def test_an_observer_that_comes_as_the_last_one_leaves_reads_for_itself() -> None:
+    async with (
+        EmbeddedServer() as server,
+        in_memory(server) as a,
+        in_memory(server) as b,
+        Election(a, PATH, identity="a").leadership(),
+    ):
+        for turns in range(6):
+            first, second = Election(b, PATH).observe(), Election(b, PATH).observe()
+            await first.__aenter__()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(first.__aexit__, None, None, None)
+                for _ in range(turns):
+                    await anyio.lowlevel.checkpoint()
+                await second.__aenter__()
+            await until(second, "a")
+            await second.__aexit__(None, None, None)
+
+
 async def test_an_observer_that_comes_while_the_link_is_lost_waits_for_a_reading() -> None:
     async with (
         EmbeddedServer() as server,
@@ -268,6 +288,71 @@ async def test_an_observer_that_comes_while_the_link_is_lost_waits_for_a_reading
         ):
             assert second.value.is_current
             assert second.value.leader is not None, "not what was seen before"
+
+
+@pytest.mark.parametrize("turns", range(2, 12, 3))
+async def test_an_observer_that_comes_after_a_reconnect_waits_for_a_reading(turns: int) -> None:
+    """Also while the first one's watches are armed again, and its reading is on its way."""
+    async with (
+        EmbeddedServer() as server,
+        in_memory(server) as a,
+        in_memory(server) as b,
+        Election(a, PATH, identity="a").leadership(),
+        Election(b, PATH).observe() as first,
+    ):
+        server.disconnect(b.session_id)
+        await until_state(first, is_current=False)
+        await b.ready()
+        for _ in range(turns):
+            await anyio.lowlevel.checkpoint()
+        async with Election(b, PATH).observe() as second:
+            assert second.value.is_current
+            assert second.value.leader is not None
+
+
+async def test_an_observer_that_comes_during_a_change_waits_for_a_reading() -> None:
+    async with (
+        EmbeddedServer() as server,
+        in_memory(server) as a,
+        in_memory(server) as b,
+        anyio.create_task_group() as tasks,
+    ):
+        seen: list[str | None] = []
+        entered = anyio.Event()
+
+        async def join() -> None:
+            async with Election(b, PATH).observe() as second:
+                leader = second.value.leader
+                seen.append(leader and leader.identity)
+                entered.set()
+
+        async with Election(a, PATH, identity="a").leadership() as term:
+            async with Election(b, PATH).observe() as first:
+                watch = b.backend.make_watch(lambda _: tasks.start_soon(join))
+                await b.exists(term.path, watch=watch)
+                await term.resign()
+                await until(first, None)
+                with anyio.fail_after(PATIENCE):
+                    await entered.wait()
+        assert seen == [None], "not the leader that was"
+
+
+async def test_an_observer_that_comes_during_a_reading_sees_what_it_finds() -> None:
+    async with (
+        EmbeddedServer() as server,
+        in_memory(server) as a,
+        in_memory(server) as b,
+        AsyncExitStack() as stack,
+    ):
+        async with anyio.create_task_group() as tasks:
+            views = [Election(b, PATH).observe() for _ in range(5)]
+            for view in views:  # all wait for the first one's reading
+                tasks.start_soon(stack.enter_async_context, view)
+        async with Election(a, PATH, identity="a").leadership():
+            for view in views:
+                await until(view, "a")
+        for view in views:
+            await until(view, None)
 
 
 async def test_an_observer_that_comes_after_a_failure_reads_again() -> None:
