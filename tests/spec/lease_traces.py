@@ -33,6 +33,7 @@ from aiolead.testing.simulation.loops import Backend
 from aiolead.testing.simulation.run import Scenario, load_scenario, simulate
 from aiolead.testing.simulation.timeline import Timeline
 from aiolead.testing.simulation.world import World
+from tests.support.half_ticks import waited
 
 from .lease_rules import Client, Rules
 
@@ -106,6 +107,7 @@ class Recorder:
         self.clients: list[ClientTrace] = []
         self.ended: list[Ended] = []
         self.timeline: Timeline | None = None
+        self.half_tick = 0.0  # of the schedule's servers; 0 if it is not known
         self._machines: list[tuple[Any, ClientTrace]] = []
         self._decided: dict[int, int] = {}
         self._touches: dict[tuple[int, int], tuple[int, int]] = {}
@@ -248,7 +250,8 @@ def _recorded_book(trace: ClientTrace) -> type[LeaseBook]:
 
 def violations(recorder: Recorder) -> list[str]:
     """The steps that the specification does not allow."""
-    found = [each for trace in recorder.clients for each in client_violations(trace)]
+    wait = waited(recorder.half_tick)
+    found = [each for trace in recorder.clients for each in client_violations(trace, wait)]
     for end in recorder.ended:
         rules = Rules(end.timeout, 0, 0, 0)
         if not rules.may_decide(end.touch_age):
@@ -258,8 +261,12 @@ def violations(recorder: Recorder) -> list[str]:
     return found
 
 
-def client_violations(trace: ClientTrace) -> Iterator[str]:
-    """The steps of one client that the specification does not allow."""
+def client_violations(trace: ClientTrace, wait: float = 0.0) -> Iterator[str]:
+    """The steps of one client that the specification does not allow.
+
+    Renewals are at least as far apart as the client means to wait, and `wait`, which the servers'
+    tick time asks for.
+    """
     timings = dict(trace.timings)
     rules: Rules | None = None
     proven = -inf
@@ -269,7 +276,10 @@ def client_violations(trace: ClientTrace) -> Iterator[str]:
         if number in timings:
             timing = timings[number]
             rules = Rules(
-                timing.session_timeout, timing.half_tick, timing.grace_period, timing.drift
+                timing.session_timeout,
+                max(timing.half_tick, wait - NEAR),
+                timing.grace_period,
+                timing.drift,
             )
         if rules is None:
             continue  # nothing happened before the first connection
@@ -368,6 +378,7 @@ def checked(
 
     async def traced(world: World) -> None:
         recorder.timeline = world.timeline
+        recorder.half_tick = world.schedule.tick / 2
         await scenario(world)
 
     with recorder.recording(proof):

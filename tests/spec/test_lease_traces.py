@@ -14,6 +14,7 @@ from aiolead._session.lease.timing import Timing
 from aiolead.testing.simulation.run import load_scenario
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.plant import mutated
+from tests.support.half_ticks import waited
 
 from .lease_traces import SCENARIOS, ClientTrace, Ended, Recorder, Step, checked, violations
 
@@ -76,7 +77,7 @@ def recorded(*steps: Step) -> Recorder:
 
 CREATED = Step("Connect", 0.0, 0.0, "created", 8.0)
 A = Step("Receive", 1.5, 1.0, "read", 8.0)
-W = Step("Receive", 4.0, 3.5, "write", 8.0)
+W = Step("Receive", 4.0, A.at + waited(2.0), "write", 8.0)
 
 
 def test_a_proof_by_two_requests() -> None:

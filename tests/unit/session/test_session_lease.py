@@ -21,6 +21,7 @@ from support.client_script import (
     renewals,
     write,
 )
+from support.half_ticks import waited
 
 from aiolead._session.lease.renewals import MOST_CHECKS
 from aiolead._wire.codes import OpCode
@@ -91,12 +92,12 @@ def test_one_transaction_confirms_all(script: Script) -> None:
     ("tick_time", "latency", "beat"),
     [
         # Not before w + timeout / 4, and not before half a tick after the answer.
-        (None, 0.0, 2.0),
-        (None, 0.5, 2.5),
+        (None, 0.0, waited(2.0)),
+        (None, 0.5, 0.5 + waited(2.0)),
         (0.5, 0.0, 2.0),
         (0.5, 0.5, 2.0),
-        (0.5, 1.9, 2.15),
-        (5.0, 0.25, 2.75),
+        (0.5, 1.9, 1.9 + waited(0.25)),
+        (5.0, 0.25, 0.25 + waited(2.5)),
     ],
 )
 @pytest.mark.parametrize("confirmed", [0.0, 0.2])
@@ -132,7 +133,7 @@ def test_a_new_urgent_hold_waits_for_the_beat(script: Script) -> None:
     after(script, 1.0)
     Holder(script, "/b", urgent=True)
     second = next_renewal(script)
-    assert second.sent == first.sent + 2.0
+    assert second.sent == pytest.approx(first.sent + waited(2.0))
     assert set(second.checks) == {"/a", "/b"}
 
 

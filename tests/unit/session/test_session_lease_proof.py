@@ -12,6 +12,7 @@ from math import inf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.half_ticks import waited
 
 from aiolead._session.lease.proof import GRAIN, LeaseProof
 from aiolead._session.lease.timing import Timing
@@ -212,7 +213,7 @@ def test_half_a_tick_is_the_users_where_it_is_known() -> None:
     lease_proof = LeaseProof(timing)
     lease_proof.opened(timing, 100.0, created=True)
     pinged(lease_proof, 101.0, 101.0)
-    wrote(lease_proof, 101.25, 101.5)
+    wrote(lease_proof, 101.0 + waited(0.25), 101.5)
     synced(lease_proof, 101.5, 101.5)
     assert lease_proof.proven_until == 109.0
 
@@ -262,8 +263,9 @@ def test_moving_to_a_server_that_grants_less_shortens_what_was_proven() -> None:
     lease_proof.opened(shorter, 105.5, created=False)
     assert lease_proof.proven_until == 109.5
     pinged(lease_proof, 106.0, 106.0)
-    wrote(lease_proof, 107.0, 107.0)
-    synced(lease_proof, 107.0, 107.0)
+    now = 106.0 + waited(1.0)
+    wrote(lease_proof, now, now)
+    synced(lease_proof, now, now)
     assert lease_proof.proven_until == 110.0
 
 

@@ -84,6 +84,7 @@ class World:
     Args:
         lease_proof: what is told all that the client sees.
         stays: the client's connections.
+        timing: what the client counts with.
         tick: how often the leader asks the servers for their touches.
         phase: how long after the creation of the session it first does so.
         on_event: called when the client gets the event of somebody else's change.
@@ -95,6 +96,7 @@ class World:
         lease_proof: LeaseProof,
         stays: list[Stay],
         *,
+        timing: Timing = TIMING,
         tick: float = HALF,
         phase: float = 1.0,
         on_event: Callable[[], object] = lambda: None,
@@ -102,6 +104,7 @@ class World:
     ) -> None:
         self.lease_proof = lease_proof
         self.on_event = on_event
+        self.timing = timing
         self.tick, self.phase = tick, phase % tick
         self.end_first = end_first
         self.now = 0.0
@@ -153,7 +156,7 @@ class World:
         def established() -> None:
             if self._is_here(server):
                 server.is_open = True
-                self.lease_proof.opened(TIMING, sent, created=created)
+                self.lease_proof.opened(self.timing, sent, created=created)
                 self._look()
 
         self._at(server.asks.arrival(sent), lambda: self._at(server.up.arrival(self.now), greeted))

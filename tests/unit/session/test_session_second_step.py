@@ -14,6 +14,7 @@ from support.client_script import (
     renew,
     renewals,
 )
+from support.half_ticks import waited
 
 from aiolead._wire.codes import OpCode
 from aiolead._wire.requests import Sync
@@ -34,9 +35,11 @@ def script() -> Script:
 def test_a_renewal_is_a_transaction_and_then_a_sync(script: Script) -> None:
     Holder(script, "/held", urgent=True)
     packets: list[Packet] = []
-    script.advance(10.0, serve=lambda: packets.extend(script.serve()))
+    beat = waited(2.0)
+    script.advance(5.5 * beat, serve=lambda: packets.extend(script.serve()))
     assert [packet.op for packet in packets] == [OpCode.MULTI, OpCode.SYNC] * 6
-    assert [packet.sent - START for packet in renewals(packets)] == [0, 2, 4, 6, 8, 10]
+    sent = [packet.sent - START for packet in renewals(packets)]
+    assert sent == pytest.approx([beat * number for number in range(6)])
     assert Sync.read(packets[1].reader).path == "/held"
 
 
@@ -94,7 +97,8 @@ def test_a_renewal_whose_confirmation_was_lost_with_the_link_is_made_anew(script
     packet = next_renewal(script, 0.0)
     assert script.ops() == []  # the sync of the old link is of no use on this one
     script.answer(packet)
-    assert script.machine.leases.deadline == pytest.approx(START + 2.5 + TIMEOUT - MARGIN)
+    moved = START + waited(2.0) + 0.5
+    assert script.machine.leases.deadline == pytest.approx(moved + TIMEOUT - MARGIN)
     script.confirm()
     assert holder.lost == []
 

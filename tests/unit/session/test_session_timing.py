@@ -7,6 +7,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.half_ticks import waited
 
 from aiolead._session.backoff import Backoff
 from aiolead._session.lease.timing import Timing
@@ -14,7 +15,7 @@ from aiolead._session.lease.timing import Timing
 
 def test_all_intervals_of_a_session_of_ten_seconds() -> None:
     timing = Timing.derive(10.0, tick_time=None, grace_period=None)
-    assert timing.half_tick == 2.5
+    assert timing.half_tick == pytest.approx(waited(2.5))
     assert timing.grace_period == 1.0
     assert timing.ping_after == pytest.approx(10 / 3)
     assert timing.silent_after == pytest.approx(20 / 3)
@@ -29,7 +30,8 @@ def test_all_intervals_of_a_session_of_ten_seconds() -> None:
     ("tick_time", "half_tick"), [(None, 1.0), (2.0, 1.0), (0.5, 0.25), (4.0, 2.0)]
 )
 def test_half_a_tick(tick_time: float | None, half_tick: float) -> None:
-    assert Timing.derive(4.0, tick_time=tick_time, grace_period=None).half_tick == half_tick
+    timing = Timing.derive(4.0, tick_time=tick_time, grace_period=None)
+    assert timing.half_tick == pytest.approx(waited(half_tick))
 
 
 @pytest.mark.parametrize(
