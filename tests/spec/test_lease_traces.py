@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 
 import pytest
@@ -39,13 +40,21 @@ def test_simulated_schedules(name: str) -> None:
 # --- planted bugs ------------------------------------------------------------------------------
 
 
-def planted(name: str) -> type[LeaseProof]:
-    """The class with a bug of the catalogue in it."""
+def planted_in(file: str, name: str) -> ModuleType:
+    """The module with a bug of the catalogue in it."""
     mutant = next(each for each in MUTANTS if each.name == name)
     module = ModuleType("aiolead._session.lease.planted")
     module.__package__ = "aiolead._session.lease"
-    exec(compile(mutated(mutant)[FILE], FILE, "exec"), module.__dict__)
-    proof: type[LeaseProof] = module.LeaseProof
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(mutated(mutant)[file], file, "exec"), module.__dict__)
+    finally:
+        del sys.modules[module.__name__]
+    return module
+
+
+def planted(name: str) -> type[LeaseProof]:
+    proof: type[LeaseProof] = planted_in(FILE, name).LeaseProof
     return proof
 
 
@@ -64,6 +73,18 @@ def test_a_bug_that_no_invariant_of_the_history_sees(name: str) -> None:
 def test_other_planted_bugs(name: str) -> None:
     proof = planted(name)
     assert any(checked(CONTEND, seed, "asyncio", proof)[1] for seed in range(12))
+
+
+def test_half_a_tick_without_drift(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No invariant sees it: the partition would have to begin within a millisecond."""
+    module = planted_in("_session/lease/timing.py", "half-a-tick-without-drift")
+    monkeypatch.setattr("aiolead._session.machine.Timing", module.Timing)
+    seen = []
+    for seed in range(12):
+        _, found, others = checked(CONTEND, seed, "asyncio")
+        assert others == []
+        seen += found
+    assert any(each.startswith("Receive: nothing proves") for each in seen)
 
 
 # --- the check itself --------------------------------------------------------------------------

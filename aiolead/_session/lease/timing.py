@@ -69,8 +69,9 @@ class Timing:
     Attributes:
         session_timeout: how long the servers keep the session at least; the lease counts with it.
         half_tick: half the servers' tick time, how often a leader collects from its followers which
-            sessions they touched. The protocol does not state it; by default, servers grant at
-            least two ticks, so a quarter of the session timeout is enough.
+            sessions they touched; with a reserve for clock drift, as the client's clock waits for
+            it. The protocol does not state it; by default, servers grant at least two ticks, so a
+            quarter of the session timeout is enough.
         grace_period: how long before the proven end of the session a holder must begin to stop.
     """
 
@@ -102,7 +103,7 @@ class Timing:
             granted,
             asked,
             # The granted timeout limits the tick, even if only a part of it counts.
-            granted / 4 if tick_time is None else tick_time / 2,
+            (granted / 4 if tick_time is None else tick_time / 2) / (1 - DRIFT),
             min(
                 session_timeout / 10 if grace_period is None else grace_period, session_timeout / 4
             ),

@@ -291,6 +291,24 @@ MUTANTS = (
         tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
+        number="6d",
+        name="half-a-tick-without-drift",
+        aim=GONE_TOGETHER,
+        wrong="Half a tick is waited for by the client's clock as it is, which may be the faster "
+        "one: the leader's ping may come after the renewal.",
+        seen_in="aiolead, until the specification showed it",
+        changes=(
+            Change(
+                "_session/lease/timing.py",
+                "(granted / 4 if tick_time is None else tick_time / 2) / (1 - DRIFT),",
+                "(granted / 4 if tick_time is None else tick_time / 2),",
+            ),
+        ),
+        tests=("tests/unit/session/test_session_lease_proof_drift.py",),
+        note="It takes a partition within a thousandth of half a tick. The check of traces sees it "
+        "in most schedules: `tests/spec/test_lease_traces.py`.",
+    ),
+    Mutant(
         number="7",
         name="asked-timeout",
         wrong="Time is counted with the session timeout that was asked for, not the granted one.",
