@@ -24,6 +24,8 @@ class SharedReading(View[T]):
     def __init__(self, client: CoordinationClient) -> None:
         super().__init__(client)
         self.views: dict[SharedView[T], None] = {}  # ordered, unlike a set
+        self._began_with: set[SharedView[T]] = set()
+        """The views that were there when the present reading began."""
         self._is_outdated = False
 
     @property
@@ -53,11 +55,18 @@ class SharedReading(View[T]):
         if self._error is not None:
             raise self._error
 
+    async def _look(self) -> T:
+        self._began_with = set(self.views)
+        return await super()._look()
+
     def _publish(self, value: T) -> None:
         self._is_outdated = False
         super()._publish(value)
+        is_live = self.is_live
         for view in list(self.views):
-            view._publish(value)
+            # Who joins during a reading sees what its client wrote before: else the next reading.
+            if is_live or view in self._began_with:
+                view._publish(value)
 
     def _outdate(self, value: T) -> None:
         """Pass on a value that was not read now; views that have none yet wait for a reading."""
@@ -80,7 +89,7 @@ class SharedView(View[T]):
 
     _reading: SharedReading[T]
 
-    def __init__(self, client: CoordinationClient, path: str, key: Hashable) -> None:
+    def __init__(self, client: CoordinationClient, path: str, key: Hashable = None) -> None:
         super().__init__(client)
         self._readings = client.backend.shared(path, SharedReadings)
         # Views of the client with another chroot name the same znodes by other paths.

@@ -329,27 +329,31 @@ MUTANTS = (
     Mutant(
         number="48e",
         name="observer-that-joins-during-a-reading-misses-it",
-        wrong="A reading is passed on to those alone that had a value before it.",
+        wrong="A reading is passed on to those alone that were there when it began.",
         changes=(
             Change(
                 "_recipes/_core/sharing.py",
-                """
-                self._is_outdated = False
-                super()._publish(value)
-                for view in list(self.views):
-                    view._publish(value)
-                """,
-                """
-                self._is_outdated = False
-                first = not self._count
-                super()._publish(value)
-                for view in list(self.views):
-                    if first or view._count:
-                        view._publish(value)
-                """,
+                "if is_live or view in self._began_with:",
+                "if view in self._began_with:",
             ),
         ),
         tests=(OBSERVE, "-k", "during_a_change and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="48k",
+        name="late-observer-misses-what-its-client-wrote",
+        wrong="An observer that joins during a reading begins with it, although it began before "
+        "what the observer's client has written.",
+        seen_in="aiolead, before its first release",
+        changes=(
+            Change(
+                "_recipes/_core/sharing.py",
+                "if is_live or view in self._began_with:",
+                "if True:",
+            ),
+        ),
+        tests=(OBSERVE, "-k", "its_client_wrote and asyncio"),
         simulated=False,
     ),
     Mutant(

@@ -337,6 +337,25 @@ async def test_an_observer_that_comes_during_a_change_waits_for_a_reading() -> N
         assert seen == [None], "not the leader that was"
 
 
+@pytest.mark.parametrize("turns", range(11, 17))
+async def test_an_observer_sees_what_its_client_wrote_before(turns: int) -> None:
+    """Also if it comes during a reading for another one that began before that."""
+    async with (
+        EmbeddedServer() as server,
+        in_memory(server) as a,
+        in_memory(server) as b,
+        Election(b, PATH, leaders=2).observe(),
+        Election(a, PATH, identity="a", leaders=2).campaign(),
+    ):
+        for _ in range(turns):
+            await anyio.lowlevel.checkpoint()
+        async with (
+            Election(b, PATH, identity="b", leaders=2).leadership(),
+            Election(b, PATH, leaders=2).observe() as view,
+        ):
+            assert "b" in [leader.identity for leader in view.value.leaders]
+
+
 async def test_an_observer_that_comes_during_a_reading_sees_what_it_finds() -> None:
     async with (
         EmbeddedServer() as server,
