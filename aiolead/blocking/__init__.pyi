@@ -113,7 +113,7 @@ class Client:
         """The state of the session."""
     @property
     def credentials(self) -> SessionCredentials:
-        """What another client, in any process, needs to continue the session."""
+        """The credentials with which another client, in any process, can continue the session."""
     def detach(self) -> SessionCredentials:
         """Let the present session outlive the client, and return its `credentials`."""
     def healthy(self, max_unconfirmed: float | None = None) -> bool:
@@ -604,7 +604,7 @@ class ReadWriteLock:
         """The contended path."""
     @property
     def identity(self) -> str:
-        """What others see as the holder or contender."""
+        """The name that others see for this holder or contender."""
     def holders(self) -> list[Participant]:
         """Return the holders: readers, or one writer."""
     def contenders(self) -> list[Participant]:

@@ -36,10 +36,10 @@ from aiolead._client.net.supervisor import Supervisor
 from aiolead._recipes._core.ephemeral import EphemeralNode
 from aiolead._recipes._core.error_policy import in_background
 from aiolead._recipes._core.observe import View
-from aiolead._recipes.discovery.service_registry import ServiceView
+from aiolead._recipes.discovery import service_registry
 from aiolead._recipes.election import campaign, observer
+from aiolead._recipes.membership import group
 from aiolead._recipes.membership import znode_keeper as keeper
-from aiolead._recipes.membership.group import MembersView
 from aiolead._recipes.tasks.board_view import BoardView
 from aiolead._recipes.tree.tree_reader import TreeReader
 from aiolead._recipes.values import znode_views
@@ -219,8 +219,8 @@ OWNERS: list[tuple[Use, type, str, Any]] = [
     (following_a_value, SharedValueView, "_read", defective),
     (following_a_value, View, "_publish", defect),
     (following_a_config, ConfigView, "_read", defective),
-    (following_a_group, MembersView, "_read", defective),
-    (following_a_service, ServiceView, "_read", defective),
+    (following_a_group, group._MembersReading, "_read", defective),
+    (following_a_service, service_registry._ServiceReading, "_read", defective),
     (following_a_board, BoardView, "_read", defective),
     (observing, observer._LeaderReading, "_read", defective),
     (campaigning, campaign.Campaign, "_follow", defective),

@@ -64,7 +64,7 @@ class SharedReading(View[T]):
         super()._publish(value)
         is_live = self.is_live
         for view in list(self.views):
-            # Who joins during a reading sees what its client wrote before: else the next reading.
+            # A view that has joined during the reading must see what its client wrote before.
             if is_live or view in self._began_with:
                 view._publish(value)
 

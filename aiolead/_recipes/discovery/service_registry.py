@@ -17,9 +17,9 @@ from ...model import ACL, Stat
 from ...paths import join
 from .._core.arguments import checked_name, checked_number
 from .._core.children import ChildReader
-from .._core.observe import View
 from .._core.reading import read_children
 from .._core.recipe import Recipe
+from .._core.sharing import SharedReading, SharedView
 from ..membership.persistent_node import PersistentNode
 from .instance import ServiceInstance, ServiceType
 
@@ -128,31 +128,50 @@ class Registration(PersistentNode):
 
 
 @final
-class ServiceView(View[Mapping[str, ServiceInstance]]):
+class ServiceView(SharedView[Mapping[str, ServiceInstance]]):
     """A view of the instances of a service, by id. Made by `ServiceRegistry.observe`."""
+
+    _reading: _ServiceReading
+
+    def __init__(self, client: CoordinationClient, path: str) -> None:
+        super().__init__(client, path)
+        self._path = path
+        self._invalid: Mapping[str, str] = {}
+
+    @property
+    def invalid(self) -> Mapping[str, str]:
+        """Why registered instances are invalid, by id. They are not in `value`."""
+        return MappingProxyType(self._invalid)
+
+    def _make_reading(self) -> _ServiceReading:
+        return _ServiceReading(self._client, self._path)
+
+    def _publish(self, value: Mapping[str, ServiceInstance]) -> None:
+        self._invalid = self._reading.invalid.copy()
+        super()._publish(value)
+
+
+@final
+class _ServiceReading(SharedReading[Mapping[str, ServiceInstance]]):
+    """Reads the instances of a service for all observers of one client."""
 
     def __init__(self, client: CoordinationClient, path: str) -> None:
         super().__init__(client)
         self._path = path
         self._children = ChildReader(self, path, self._parsed)
-        self._invalid: dict[str, str] = {}
-
-    @property
-    def invalid(self) -> Mapping[str, str]:
-        """Why registered instances are invalid, by id. They are not in `value`."""
-        return MappingProxyType(dict(self._invalid))
+        self.invalid: dict[str, str] = {}
 
     async def _read(self) -> Mapping[str, ServiceInstance]:
         self._children.ask()
         instances = await self._children.read()
-        self._invalid = {i: why for i, why in self._invalid.items() if i in self._children.known}
+        self.invalid = {i: why for i, why in self.invalid.items() if i in self._children.known}
         return MappingProxyType(instances)
 
     def _parsed(self, name: str, data: bytes, _stat: Stat) -> ServiceInstance | None:
-        self._invalid.pop(name, None)
+        self.invalid.pop(name, None)
         instance = _parsed(join(self._path, name), data)
         if isinstance(instance, str):
-            self._invalid[name] = instance
+            self.invalid[name] = instance
             return None
         return instance
 

@@ -14,9 +14,9 @@ from ...model import ACL, Stat
 from ...paths import join
 from .._core.arguments import checked_name, default_identity
 from .._core.children import ChildReader
-from .._core.observe import View
 from .._core.reading import read_children
 from .._core.recipe import Recipe
+from .._core.sharing import SharedReading, SharedView
 from .persistent_node import PersistentNode
 
 
@@ -95,16 +95,15 @@ class Membership(PersistentNode):
 
 
 @final
-class MembersView(View[Mapping[str, Member]]):
+class MembersView(SharedView[Mapping[str, Member]]):
     """A view of the members of a group, by identity. See `Group.observe` and `View`."""
 
     def __init__(self, client: CoordinationClient, path: str) -> None:
-        super().__init__(client)
-        self._children = ChildReader(self, path, _member)
+        super().__init__(client, path)
+        self._path = path
 
-    async def _read(self) -> Mapping[str, Member]:
-        self._children.ask()
-        return MappingProxyType(await self._children.read())
+    def _make_reading(self) -> _MembersReading:
+        return _MembersReading(self._client, self._path)
 
     def changes(self) -> AsyncIterator[MemberChange]:
         """Iterate over changes one by one; the first ones are the present members.
@@ -114,6 +113,19 @@ class MembersView(View[Mapping[str, Member]]):
         number of readers may iterate at once.
         """
         return _Changes(self)
+
+
+@final
+class _MembersReading(SharedReading[Mapping[str, Member]]):
+    """Reads the members for all observers of one client."""
+
+    def __init__(self, client: CoordinationClient, path: str) -> None:
+        super().__init__(client)
+        self._children = ChildReader(self, path, _member)
+
+    async def _read(self) -> Mapping[str, Member]:
+        self._children.ask()
+        return MappingProxyType(await self._children.read())
 
 
 class _Changes(AsyncIterator[MemberChange]):
@@ -176,7 +188,10 @@ class Group(Recipe):
         return Membership(self._client, path, data, timeout=timeout, acl=self._acl)
 
     def observe(self) -> MembersView:
-        """Observe the members: the latest ones, and their changes. Need not be a member."""
+        """Observe the members: the latest ones, and their changes. Need not be a member.
+
+        The observers of one client share their reads.
+        """
         return MembersView(self._client, self._path)
 
     async def members(self) -> dict[str, Member]:

@@ -176,6 +176,27 @@ async def test_what_makes_no_sense_is_left_out() -> None:
                 await eventually(lambda: not view.invalid, "it is gone")
 
 
+async def test_observers_of_one_client_share_their_reads() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        await a.ensure_path(f"{PATH}/web")
+        await a.create(f"{PATH}/web/odd", b"not JSON")
+        registry = ServiceRegistry(b, PATH)
+        async with registry.observe("web") as first:
+            before = server.requests.copy()
+            async with registry.observe("web") as second, registry.observe("other") as other:
+                assert not other.value
+                assert not other.invalid
+                reads = server.requests - before
+                assert reads["GET_CHILDREN"] == 1, "that of the other service"
+                assert reads["GET_DATA"] == 0
+                assert list(first.invalid) == list(second.invalid) == ["odd"]
+                async with ServiceRegistry(a, PATH).register(WEB):
+                    for view in (first, second):
+                        await eventually(lambda view=view: list(view.value) == [WEB.id], "seen")
+            await a.delete(f"{PATH}/web/odd")
+            await eventually(lambda: not first.invalid and first.is_live, "it goes on")
+
+
 async def test_a_hostile_instance_is_left_out_and_ends_nobody(server: Served) -> None:
     """Anybody with CREATE may write one. Who follows the service goes on, and keeps its locks."""
     async with connect(server) as a, connect(server) as b:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
@@ -303,6 +304,32 @@ async def test_each_change_costs_the_same_in_a_group_of_any_size() -> None:
                 more = server.requests - before
                 assert more["GET_DATA"] == more["GET_CHILDREN"] == 0, "nothing has changed"
             await eventually(lambda: server.watches() == {}, "no watch is left")
+
+
+@pytest.mark.parametrize("observers", [1, 100])
+async def test_observers_of_one_client_share_their_reads(observers: int) -> None:
+    async with (
+        EmbeddedServer(tick_time=3) as server,
+        in_memory(server) as a,
+        Wire(server).connect(session_timeout=60, clock=stopped_clock) as b,
+        AsyncExitStack() as stack,
+    ):
+        await a.ensure_path(PATH)
+        await a.create(f"{PATH}/m")
+        before = server.requests.copy()
+        views = [await stack.enter_async_context(Group(b, PATH).observe())]
+        views += [
+            await stack.enter_async_context(Group(b, PATH).observe()) for _ in range(observers - 1)
+        ]
+        assert all(view.is_live and data_of(view) == {"m": b""} for view in views)
+        assert server.requests - before == {"GET_CHILDREN": 1, "GET_DATA": 1}
+        before = server.requests.copy()
+        await a.create(f"{PATH}/new")
+        for view in views:
+            await sees(view, m=b"", new=b"")
+        assert server.requests - before == {"CREATE2": 1, "GET_CHILDREN": 1, "GET_DATA": 1}
+        await stack.aclose()
+        await eventually(lambda: server.watches() == {}, "no watch is left")
 
 
 # --- arguments and cancellation ----------------------------------------------------------------
