@@ -34,6 +34,7 @@ PATH = "/path"
 NEVER = 0.5
 """How long something is waited for that does not come, in seconds. It takes 5 ms where it does."""
 
+
 @dataclass(frozen=True)
 class Place:
     """A server, as it is seen from behind the links.
@@ -59,6 +60,7 @@ class Place:
         session = (zk.session.session_id, zk.session.password)
         await end_session_of(self.connect_string, session, repr(zk))
 
+
 @pytest.fixture(params=["embedded", "standalone"])
 def place(request: pytest.FixtureRequest, chroot: str) -> Iterator[Place]:
     if request.param == "embedded":
@@ -70,6 +72,7 @@ def place(request: pytest.FixtureRequest, chroot: str) -> Iterator[Place]:
             )
     else:
         yield behind(request.getfixturevalue("real_server"), chroot)
+
 
 def behind(server: BlockingServer, chroot: str) -> Place:
     with RawClient(server.connect_string) as raw:
@@ -84,6 +87,7 @@ def behind(server: BlockingServer, chroot: str) -> Place:
 
     return Place(server.connect_string + chroot, watched, is_linked)
 
+
 @asynccontextmanager
 async def linked(place: Place, session_timeout: float = 8.0) -> AsyncIterator[Any]:
     """An aiozk client and the link that it goes through."""
@@ -92,6 +96,7 @@ async def linked(place: Place, session_timeout: float = 8.0) -> AsyncIterator[An
         hosts = proxy.connect_string + target.chroot
         async with started(hosts, session_timeout=session_timeout) as zk:
             yield zk, proxy
+
 
 @asynccontextmanager
 async def running(work: Any) -> AsyncIterator[asyncio.Task[Any]]:
@@ -103,6 +108,7 @@ async def running(work: Any) -> AsyncIterator[asyncio.Task[Any]]:
         task.cancel()
         with suppress(asyncio.CancelledError, Exception):
             await task
+
 
 async def wins(kind: str, zk: Any) -> Any:
     """aiozk's own way to the front; gives what is held."""
@@ -119,15 +125,18 @@ async def wins(kind: str, zk: Any) -> Any:
             election.watch_loop_task.cancel()
     return election
 
+
 def tenure_of(kind: str, client: aiolead.Client) -> Any:
     """Our way, over the adapter."""
     if kind == "lock":
         return aiolead.Lock(client, PATH).acquire()
     return aiolead.Election(client, PATH).leadership()
 
+
 KINDS = pytest.mark.parametrize("kind", ["lock", "election"])
 
 # --- the answer to the create is lost ----------------------------------------------------------
+
 
 @KINDS
 async def test_a_lost_create_is_a_second_znode_to_aiozk(kind: str, place: Place) -> None:
@@ -141,6 +150,7 @@ async def test_a_lost_create_is_a_second_znode_to_aiozk(kind: str, place: Place)
             assert place.watched() == set(place.line()[:1])
             assert not task.done()
 
+
 @KINDS
 async def test_a_lost_create_is_found_again(kind: str, place: Place) -> None:
     async with linked(place) as (zk, proxy), adapt(zk) as client:
@@ -150,7 +160,9 @@ async def test_a_lost_create_is_found_again(kind: str, place: Place) -> None:
             async with tenure_of(kind, client) as held:
                 assert place.line() == [held.path]
 
+
 # --- the link is reset while somebody waits ----------------------------------------------------
+
 
 @KINDS
 async def test_aiozk_waits_for_ever_after_a_reset(kind: str, place: Place) -> None:
@@ -168,6 +180,7 @@ async def test_aiozk_waits_for_ever_after_a_reset(kind: str, place: Place) -> No
             await asyncio.wait([task], timeout=NEVER)
             assert not task.done()
             assert len(place.line()) == 1
+
 
 @KINDS
 async def test_the_turn_comes_after_a_reset(kind: str, place: Place) -> None:
@@ -191,7 +204,9 @@ async def test_the_turn_comes_after_a_reset(kind: str, place: Place) -> None:
         with anyio.fail_after(PATIENCE):
             await entered.wait()
 
+
 # --- the link of an idle client is closed ------------------------------------------------------
+
 
 async def test_aiozk_does_not_notice_that_its_link_was_closed(place: Place) -> None:
     async with linked(place) as (zk, proxy):
@@ -202,6 +217,7 @@ async def test_aiozk_does_not_notice_that_its_link_was_closed(place: Place) -> N
         await anyio.sleep(NEVER)
         assert zk.session.state == States.CONNECTED
         proxy.heal()
+
 
 async def test_a_link_that_was_closed_is_noticed_and_the_lock_is_kept(
     place: Place,
@@ -216,7 +232,9 @@ async def test_a_link_that_was_closed_is_noticed_and_the_lock_is_kept(
             await client.ready()
             assert held.is_held
 
+
 # --- the session is replaced by another one ----------------------------------------------------
+
 
 async def test_aiozk_takes_another_session_for_its_own(place: Place) -> None:
     async with linked(place, session_timeout=1.0) as (zk, proxy):
@@ -238,6 +256,7 @@ async def test_aiozk_takes_another_session_for_its_own(place: Place) -> None:
             async with aiolead.Lock(other, PATH, layout=aiolead.types.Layout.CURATOR):
                 assert lock.is_locked
 
+
 async def test_a_silent_handshake_costs_no_session(place: Place) -> None:
     async with linked(place, session_timeout=4.0) as (zk, proxy), adapt(zk) as client:
         async with aiolead.Lock(client, PATH) as held:
@@ -248,6 +267,7 @@ async def test_a_silent_handshake_costs_no_session(place: Place) -> None:
                 await zk.exists("/")
             assert client.session_id == before == zk.session.session_id
             assert held.is_held
+
 
 @KINDS
 async def test_aiozk_goes_on_holding_in_the_next_session(kind: str, place: Place) -> None:
@@ -263,6 +283,7 @@ async def test_aiozk_goes_on_holding_in_the_next_session(kind: str, place: Place
             async with tenure_of(kind, other):
                 assert held.is_locked if kind == "lock" else held.has_leadership
 
+
 @KINDS
 async def test_another_session_is_a_lost_one(kind: str, place: Place) -> None:
     async with linked(place) as (zk, _), adapt(zk) as client:
@@ -275,7 +296,9 @@ async def test_another_session_is_a_lost_one(kind: str, place: Place) -> None:
         await client.ready()
         assert zk.session.session_id == client.session_id != before
 
+
 # --- the link is lost before watches are set again ---------------------------------------------
+
 
 async def test_a_client_that_has_lost_its_way_is_served_again(place: Place) -> None:
     """aiozk, its link lost before its watches are set again, is dead for ever."""
@@ -291,6 +314,7 @@ async def test_a_client_that_has_lost_its_way_is_served_again(place: Place) -> N
                 assert await zk.exists("/")
                 await client.create("/x")
                 await event
+
 
 async def test_the_version_of_aiozk_is_the_one_of_the_table() -> None:
     assert aiozk.__version__ == "0.32.0"
