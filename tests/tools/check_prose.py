@@ -6,7 +6,8 @@ over 100 columns. Code, link targets and quotations are ignored. `make lint` run
 
 A file may have as many findings as `prose_allowance.json` says: the ones that it had when the check
 was introduced. Lower the numbers with `--write-allowance` after you have rewritten a file; never
-raise them. `--counts` prints sentences, findings and words of each file.
+raise them. `--counts` prints sentences, findings and words of each file, and the words of `docs`
+without its generated pages.
 """
 
 from __future__ import annotations
@@ -325,6 +326,10 @@ def main() -> int:
     allowance = json.loads(ALLOWANCE.read_text("utf-8"))
     found = {file.relative_to(ROOT).as_posix(): check(file) for file in files}
     counts = {name: len(findings) for name, (_, findings) in found.items()}
+    words = {
+        name: sum(len(each.text.split()) for each in sentences)
+        for name, (sentences, _) in found.items()
+    }
     if options.write_allowance:
         lower = {name: min(count, allowance.get(name, 0)) for name, count in counts.items()}
         kept = {name: count for name, count in sorted(lower.items()) if count}
@@ -333,10 +338,12 @@ def main() -> int:
     wrong = over(counts, allowance)
     for name, (sentences, findings) in found.items():
         if options.counts:
-            words = sum(len(each.text.split()) for each in sentences)
-            print(f"{len(sentences):6} {len(findings):4} {words:6}  {name}")
+            print(f"{len(sentences):6} {len(findings):4} {words[name]:6}  {name}")
         elif name in wrong or options.files:
             print(*findings, sep="\n", end="\n" if findings else "")
+    if options.counts:
+        of_docs = sum(count for name, count in words.items() if name.startswith("docs/"))
+        print(f"{of_docs} words in docs", file=sys.stderr)
     total = sum(len(sentences) for sentences, _ in found.values())
     print(f"{total} sentences, {sum(counts.values())} findings", file=sys.stderr)
     for name, count in wrong.items():
