@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import re
 import threading
 from types import TracebackType
 from typing import final
 
 from ..events import Event, EventName
+from .exits import in_plain_words
 from .output import Reporter
 
 SAID_AFTER = 1.0
@@ -49,18 +48,11 @@ class ConnectingNotice:
         self._timer.cancel()
 
     def _say(self) -> None:
-        failures = [f"{server}: {_plain(why)}" for server, why in dict(self._failures).items()]
+        failures = [
+            f"{server}: {in_plain_words(why)}" for server, why in dict(self._failures).items()
+        ]
         why = "; ".join(failures) or "no answer yet"
         self._reporter.state(
             f"no server reached yet, trying {self._hosts} for {self._patience:g} s ({why})",
             hosts=self._hosts,
         )
-
-
-_NUMBER = re.compile(r"\[Errno ([0-9]{1,5})\]")
-
-
-def _plain(why: str) -> str:
-    """An error of the system in its own words, rather than in those of the event loop."""
-    number = _NUMBER.match(why)
-    return os.strerror(int(number[1])) if number else why

@@ -62,7 +62,8 @@ def contenders(path: str, /, *, leaders: int | None = None, common: Common = COM
         objects, rows = [_as_json(one) for one in found], [_row(one) for one in found]
         common.show_table(objects, _HEADINGS, rows, right=("place", "token"))
         if not found and not common.as_json:
-            common.reporter.state(f"nobody contends for {path}")
+            hint = " (aiolead top --once shows other recipes)" if names else ""
+            common.reporter.state(f"nobody contends for {path}{hint}")
         said = sorted({one.place.leaders or 1 for one in found})
         if not is_semaphore and leaders is None and said and said[-1] > 1:
             numbers = " or ".join(map(str, said))

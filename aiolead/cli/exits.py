@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 
 from ..errors import (
@@ -9,6 +11,7 @@ from ..errors import (
     AioleadError,
     AuthFailedError,
     ConfigurationError,
+    ConnectFailed,
     NoAuthError,
     NoNodeError,
     NotEmptyError,
@@ -82,6 +85,8 @@ def complaint(error: BaseException, command: str = "") -> str:
             argument, colon, rest = text.partition(": ")
             option = _OPTIONS.get(argument)
             return f"{option}: {rest}" if colon and option is not None else text
+        case ConnectFailed():
+            return in_plain_words(text)
         case NoNodeError(path="/"):
             return f"{text} (the chroot in --hosts does not exist)"
         case NoNodeError() if command == "create":
@@ -90,3 +95,11 @@ def complaint(error: BaseException, command: str = "") -> str:
             return f"{text} (--recursive deletes them, too)"
         case _:
             return text
+
+
+_ERRNO = re.compile(r"\[Errno (-?[0-9]{1,5})\] (Connect call failed \([^()]*\))?")
+
+
+def in_plain_words(why: str) -> str:
+    """Errors of the system in its own words, rather than in those of the event loop."""
+    return _ERRNO.sub(lambda found: os.strerror(int(found[1])) if found[2] else "", why)

@@ -183,7 +183,8 @@ class Common(Basics):
     def wanted_hosts(self) -> str:
         """The connect string; raises `ConfigurationError` if there is none."""
         if not self.hosts:
-            raise ConfigurationError("--hosts: not given, and AIOLEAD_HOSTS is not set")
+            missing = "--hosts: not given, and AIOLEAD_HOSTS is not set"
+            raise ConfigurationError(f"{missing} (for example: --hosts 127.0.0.1:2181)")
         return self.hosts
 
     @property

@@ -136,7 +136,9 @@ class Scene:
         return frozenset(self._silent)
 
     def connection_of(self, contender: QueuedContender) -> OwnerConnection:
-        return self.connection_of_session(contender.stat.ephemeral_owner if contender.stat else 0)
+        if contender.stat is None:
+            return OwnerConnection.UNKNOWN
+        return self.connection_of_session(contender.stat.ephemeral_owner)
 
     def connection_of_session(self, owner: int) -> OwnerConnection:
         if not owner:

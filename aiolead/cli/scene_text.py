@@ -12,6 +12,9 @@ from .render import rounded
 from .scene import Scene
 from .scene_values import ContenderQueue, ObservedTerm, SceneEvent, SceneEventType
 
+MOST_NAMED = 3
+"""Most members, waiters, or unreadable znodes, that are named on one line."""
+
 
 def name_of(identity: str | None) -> str:
     """An identity, fit to be shown."""
@@ -137,9 +140,17 @@ def scene_as_json(scene: Scene, now: float) -> dict[str, Any]:
     }
 
 
-def counts_as_text(other: OtherRecipe) -> str:
-    """The counts of a recipe, such as `3 items, 1 claimed`."""
-    return ", ".join(_count(what, number) for what, number in other.counts)
+def use_as_text(other: OtherRecipe) -> str:
+    """The counts of a recipe, and its first members: `3 items, 1 claimed`, `1 member: web-1`."""
+    counts = ", ".join(_count(what, number) for what, number in other.counts)
+    names = names_as_text([one.identity for one in other.members])
+    return f"{counts}: {names}" if names else counts
+
+
+def names_as_text(identities: Sequence[str | None]) -> str:
+    """The first few names."""
+    more = "" if len(identities) <= MOST_NAMED else ", ..."
+    return ", ".join(map(name_of, identities[:MOST_NAMED])) + more
 
 
 def _count(what: str, number: int) -> str:

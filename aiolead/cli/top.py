@@ -25,7 +25,8 @@ def top(
     what happens.
 
     With --json: first an object with everything there is (time, state, is_current, unreadable,
-    lines), then one for each thing that happens (time, event, path, identity, token, gap, before).
+    lines, others), then one for each thing that happens (time, event, path, identity, token, gap,
+    before).
 
     Args:
         path: Where to look. Default: everywhere.

@@ -28,8 +28,6 @@ LEAST_NAME = 12
 """Least width of paths and names, in columns."""
 FRESH = 5.0
 """How long a new term stands out, in seconds."""
-MOST_NAMED = 3
-"""Most waiters, or unreadable znodes, that are named on one line."""
 WIDE = 110
 """Width from which waiters are named in the table, rather than counted."""
 
@@ -128,7 +126,9 @@ class Picture:
                 text = f"no connection to the servers ({state}): this is the last known state"
                 rows.append(Text(text, "bold yellow"))
         if closed := scene.unreadable:
-            rows.append(Text(self._safe(scene_text.unreadable(closed, MOST_NAMED)), "yellow"))
+            rows.append(
+                Text(self._safe(scene_text.unreadable(closed, scene_text.MOST_NAMED)), "yellow")
+            )
         return rows
 
     def _choices(self, controls: TopControls) -> list[Text]:
@@ -213,7 +213,7 @@ class Picture:
         return drawn
 
     def _other(self, other: OtherRecipe) -> str:
-        return self._safe(f"{other.kind}: {scene_text.counts_as_text(other)}".rstrip(": "))
+        return self._safe(f"{other.kind}: {scene_text.use_as_text(other)}".rstrip(": "))
 
     def _urgency(self, queue: ContenderQueue) -> tuple[int, float, str]:
         """The sort key if there is no room for all."""
@@ -269,9 +269,8 @@ class Picture:
         return "connected" if self.scene.knows_sessions else ""
 
     def _names(self, identities: Sequence[str | None]) -> str:
-        names = [self._safe(scene_text.name_of(identity)) for identity in identities[:MOST_NAMED]]
-        more = "" if len(identities) <= MOST_NAMED else ", ..."
-        return f"{len(identities)}: {', '.join(names)}{more}" if names else ""
+        names = self._safe(scene_text.names_as_text(identities))
+        return f"{len(identities)}: {names}" if names else ""
 
     def _event(self, event: SceneEvent, kinds: dict[str, str], now: float) -> Text:
         time = render.moment(round(event.at * 1000))[11:19]

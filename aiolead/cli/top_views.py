@@ -103,10 +103,13 @@ class LineView(SceneView):
                 for term in queue.terms
             ]
             waiting = [scene_text.name_of(one.identity) for one in queue.waiting]
-            text = ", ".join(holders) or f"nobody {verb}"
+            text = ", ".join(holders) or f"nobody {verb if queue.kind else 'contends'}"
             if waiting:
                 text += f"; behind: {', '.join(waiting)}"
             write_line(f"{at}  {render.escaped(queue.path)}  {text}")
+        for other in scene.others:
+            text = f"{other.kind}: {scene_text.use_as_text(other)}".rstrip(": ")
+            write_line(f"{at}  {render.escaped(other.path)}  {text}")
         if closed := scene.unreadable:
             write_line(f"{at}  {scene_text.unreadable(closed, len(closed))}")
 

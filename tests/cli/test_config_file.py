@@ -190,4 +190,5 @@ def test_an_empty_variable_is_none(
     monkeypatch.setenv("AIOLEAD_TLS_KEY_PASSWORD", "")
     assert run("create", "--parents", "/a/b", hosts=somewhere) == (0, ["/a/b"], [])
     code, _, err = run("ls")
-    assert (code, err) == (2, ["aiolead: --hosts: not given, and AIOLEAD_HOSTS is not set"])
+    missing = "aiolead: --hosts: not given, and AIOLEAD_HOSTS is not set"
+    assert (code, err) == (2, [f"{missing} (for example: --hosts 127.0.0.1:2181)"])

@@ -337,6 +337,8 @@ def test_a_leader_changes(request: pytest.FixtureRequest, name: str) -> None:
         content_type = listener.response.headers["Content-Type"]
         assert content_type == "text/event-stream; charset=utf-8"
         assert listener.event() == ("", "")  # how soon to try again
+        # What is there at the first look is no event.
+        listener.until(lambda state: state)
         with (
             RawClient(one.zookeeper.connect_string) as anna,
             RawClient(one.zookeeper.connect_string) as ben,
@@ -538,6 +540,19 @@ def test_the_page_does_not_grow_without_a_bound() -> None:
     assert len(terms) == MOST_TERMS
     assert len({term["key"] for term in terms}) == MOST_TERMS
     assert terms[-1]["ended"] is None
+
+
+def test_members_of_a_group() -> None:
+    scene = Scene()
+    for n in range(MOST_WAITING + 5):
+        scene.put(f"/g/web-{n:03}", replace(NOTHING, ephemeral_owner=1, czxid=n), b"")
+    scene.settle(1.0)
+    stream = StateStream(scene, lambda: 2.0)
+    (row,) = (each for each in json.loads(stream.snapshot())["queues"] if each["path"] == "/g")
+    assert (row["state"], row["note"]) == ("in use", "205 members: web-000, web-001, web-002, ...")
+    detail = json.loads(stream.queue(row["key"]) or b"")
+    assert (len(detail["waiting"]), detail["more_waiting"]) == (MOST_WAITING, 5)
+    assert (detail["waiting"][0]["name"], detail["holders"], detail["terms"]) == ("web-000", [], [])
 
 
 def test_a_change_has_only_what_has_changed() -> None:

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -16,12 +17,14 @@ from typing import Any, Self
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
+from support.cli import Command
 from support.raw_client import RawClient
 from support.serving import EPHEMERAL_SEQUENTIAL, Served, served
 
 from aiolead import ACL
 from aiolead.cli.scene_values import QueueState
 from aiolead.model import Permission
+from aiolead.testing import BlockingEnsemble
 
 REQUIRED = "AIOLEAD_REQUIRE_CHROMIUM"
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -340,6 +343,43 @@ def test_what_may_not_be_read_is_said(page: Page, dashboard: Served) -> None:
         expect(row).to_have_count(0, timeout=WITHIN)
 
 
+def test_other_recipes_have_members_and_no_terms(page: Page, dashboard: Served) -> None:
+    with (
+        RawClient(dashboard.zookeeper.connect_string) as setting,
+        RawClient(dashboard.zookeeper.connect_string, session_timeout=40) as raw,
+    ):
+        setting.create("/mail")
+        item = setting.create("/mail/queue-", b"item", flags=2)
+        setting.create("/workers")
+        for name in ("web-1", "web-2"):
+            raw.create(f"/workers/{name}", flags=1)
+        holder = row_of(page, "/workers").locator(".c-holder")
+        expect(holder).to_have_text("2 members: web-1, web-2", timeout=WITHIN)
+        page.get_by_label("Search").fill("web-2")
+        expect(row_of(page, "/workers")).to_be_visible()
+        expect(row_of(page, "/mail")).to_have_count(0)
+        page.get_by_label("Search").fill("")
+        open_path(page, "/workers")
+        expect(page.locator("#waiting-title")).to_have_text("2 members")
+        members = page.locator("#contenders-list li")
+        expect(members).to_have_text([re.compile("^web-1"), re.compile("^web-2")])
+        for hidden in ("#timeline", "#terms-title", "#nobody", "#detail-events-title"):
+            expect(page.locator(hidden)).not_to_be_visible()
+        check_size(page)
+        page.screenshot(path=SCREENSHOTS / "members.png")
+        raw.delete("/workers/web-1")
+        expect(members).to_have_text([re.compile("^web-2")], timeout=WITHIN)
+        page.keyboard.press("Escape")
+        open_path(page, "/mail")
+        expect(page.locator("#detail-type")).to_have_text("queue · 1 item, 0 claimed")
+        expect(page.locator("#contenders-list li")).to_have_count(0)
+        page.keyboard.press("Escape")
+        raw.delete("/workers/web-2")
+        for path in (item, "/mail", "/workers"):
+            setting.delete(path)
+        expect(row_of(page, "/mail")).to_have_count(0, timeout=WITHIN)
+
+
 def focused(page: Page) -> str:
     found: str = page.evaluate(
         "() => { const e = document.activeElement;"
@@ -476,6 +516,12 @@ def check_size(page: Page) -> None:
         ".filter(e => e.checkVisibility()).map(e => e.offsetHeight)"
     )
     assert min(page.evaluate(small)) >= 24
+    # No number or note is cut, or sticks out of its tile.
+    assert page.evaluate(CUT) == []
+
+
+CUT = """() => [...document.querySelectorAll(".overview dl > div, #rows .c-token")]
+  .filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth).map((e) => e.textContent)"""
 
 
 SERVERS = [
@@ -562,7 +608,6 @@ def test_each_state_has_its_own_look(context: BrowserContext, dashboard: Served)
     assert len(looks) == len(QUEUES) + 2
     in_use = row_of(page, "/q")
     expect(in_use.locator(".c-holder")).to_have_text("3 items")
-    expect(in_use.get_by_role("link")).to_have_count(0)
     servers = page.locator("#servers li")
     expect(servers.nth(0)).to_contain_text("leader0.4 ms · 12 connections · 7 behind · 3.9.3")
     expect(servers.nth(1)).to_contain_text("is looking for a leader")
@@ -623,6 +668,92 @@ def test_many_paths_stay_few_rows_and_nothing_moves(context: BrowserContext) -> 
             assert page.evaluate("window.shifts") == []
             page.get_by_label("Search").fill("many/12")
             expect(page.locator("#rows > .row")).to_have_count(10)
+
+
+@pytest.fixture
+def three(real_ensemble: BlockingEnsemble) -> Iterator[BlockingEnsemble]:
+    """A real ensemble, whose servers the test may stop and pause."""
+    real_ensemble.ensure_serving()
+    yield real_ensemble
+    real_ensemble.ensure_serving()
+
+
+def check_views(page: Page, name: str) -> None:
+    """As `check_access`, light and dark, on a desktop's screen and on a phone's."""
+    for look in ("light", "dark"):
+        page.emulate_media(color_scheme="dark" if look == "dark" else "light")
+        for width, height in ((390, 800), (1280, 800)):
+            page.set_viewport_size({"width": width, "height": height})
+            check_access(page, f"{name}-{look}-{width}")
+            check_size(page)
+
+
+@pytest.mark.timeout(300)
+def test_a_real_ensemble_that_falls_apart(
+    context: BrowserContext, three: BlockingEnsemble, chroot: str
+) -> None:
+    """A paused holder, an unreadable path; servers that are down, silent, and without a leader."""
+    leader, followers, hosts = three.leader(), three.followers(), three.connect_string
+    with RawClient(hosts) as raw:
+        raw.create(chroot)
+        raw.create(f"{chroot}/closed", acl=(ACL.world(Permission.DELETE),))
+    arguments = ("dashboard", "--listen", "127.0.0.1:0", "--patience", "1", "--json")
+    holder = ("elect", "/nightly", "--id", "anna", "--session-timeout", "10", "--json")
+    with (
+        Command(*arguments, hosts=hosts + chroot) as dashboard,
+        Command(*holder, hosts=hosts + chroot) as anna,
+    ):
+        anna.out.expect('"leading"')
+        page = context.new_page()
+        page.goto(json.loads(dashboard.out.expect("url").string)["url"])
+        servers, tile = page.locator("#servers li"), page.locator("#tile-servers")
+        state = row_of(page, "/nightly").locator(".c-state")
+
+        def look_of(server: object) -> Locator:
+            return servers.filter(has_text=str(server))
+
+        expect(page.get_by_role("status")).to_have_text("Live", timeout=WITHIN)
+        expect(state).to_contain_text("held", timeout=WITHIN)
+        expect(row_of(page, "/closed").locator(".c-state")).to_contain_text("unreadable")
+        expect(tile).to_contain_text("3 / 3", timeout=WITHIN)
+        expect(tile).to_contain_text("1 more may fail")
+        expect(look_of(leader.connect_string)).to_contain_text("leader")
+        for each in followers:
+            expect(look_of(each.connect_string)).to_contain_text("follower")
+        check_views(page, "ensemble")
+
+        anna.process.send_signal(signal.SIGSTOP)
+        expect(state).to_contain_text("paused holder", timeout=WITHIN)
+        expect(page.locator("#tile-problems dd").first).to_have_text("1")
+        check_access(page, "ensemble-paused")
+        expect(state).to_contain_text("no leader", timeout=WITHIN)  # its session is over
+        anna.process.send_signal(signal.SIGCONT)
+        expect(state).to_contain_text("held", timeout=WITHIN)
+
+        down, silent = followers
+        down.kill()
+        expect(tile).to_contain_text("2 / 3", timeout=WITHIN)
+        expect(tile).to_contain_text("no more may fail")
+        expect(look_of(down.connect_string)).to_contain_text("Connection refused")
+        silent.pause()
+        expect(tile).to_contain_text("no leader", timeout=2 * WITHIN)
+        expect(tile).to_contain_text("1 / 3")
+        expect(look_of(leader.connect_string)).to_contain_text("looking for a leader")
+        expect(look_of(silent.connect_string)).to_contain_text("no answer within 1 s")
+        for each, wanted in ((down, "unreachable"), (silent, "silent"), (leader, "looking")):
+            expect(look_of(each.connect_string)).to_have_class(f"server is-{wanted}")
+        looks = {page.evaluate(LOOK, each.element_handle()) for each in servers.all()}
+        assert len(looks) == 3
+        expect(page.get_by_role("status")).to_contain_text("No connection to ZooKeeper (")
+        expect(page.locator("#tile-problems")).to_contain_text("last known")
+        check_views(page, "ensemble-apart")
+
+        silent.resume()
+        expect(tile).to_contain_text("2 / 3", timeout=2 * WITHIN)
+        down.start()
+        expect(tile).to_contain_text("3 / 3", timeout=2 * WITHIN)
+        expect(page.get_by_role("status")).to_have_text("Live", timeout=WITHIN)
+        expect(state).to_contain_text("held", timeout=WITHIN)
 
 
 def test_a_page_that_is_not_live_says_so(context: BrowserContext) -> None:

@@ -14,6 +14,7 @@ from support.cli import Command, Run, somebody
 
 from aiolead._escaping import in_seconds
 from aiolead.cli.demo_story import next_steps, own_name
+from aiolead.cli.exits import in_plain_words
 from aiolead.cli.options import listening_address
 from aiolead.errors import ConfigurationError
 
@@ -87,7 +88,28 @@ def test_after_a_second_without_a_server_it_says_whom_it_tries(command: tuple[st
         assert "127.0.0.1:1: " in said
         assert "refused" in said
         assert process.finish() == 69
-        assert "no session with" in process.err.rest()[-1]
+        why = "(127.0.0.1:1: Connection refused)"
+        assert (
+            process.err.rest()[-1]
+            == f"aiolead: no session with 127.0.0.1:1 within 2.5 seconds {why}"
+        )
+
+
+@pytest.mark.parametrize(
+    ("why", "plain"),
+    [
+        ("[Errno 111] Connect call failed ('127.0.0.1', 2181)", "Connection refused"),
+        ("[Errno 111] Connection refused", "Connection refused"),
+        ("[Errno -2] Name or service not known", "Name or service not known"),
+        (
+            "[Errno 111] Connect call failed ('::1', 1, 0, 0), [Errno 113] Connect call failed ()",
+            "Connection refused, No route to host",
+        ),
+        ("TimeoutError", "TimeoutError"),
+    ],
+)
+def test_errors_of_the_system_are_in_plain_words(why: str, plain: str) -> None:
+    assert in_plain_words(why) == plain
 
 
 def test_a_server_that_does_not_answer_is_named_as_well() -> None:

@@ -255,14 +255,37 @@ def test_contenders_of_a_queue_of_items(run: Run, somewhere: str) -> None:
     with somebody(somewhere) as client:
         client.create("/q")
         client.create("/q/queue-", b"item", sequence=True)
-    assert run("contenders", "/q", hosts=somewhere) == (
-        0,
-        [],
-        ["aiolead: nobody contends for /q"],
-    )
+    nobody = "aiolead: nobody contends for /q (aiolead top --once shows other recipes)"
+    assert run("contenders", "/q", hosts=somewhere) == (0, [], [nobody])
     code, out, _ = run("doctor", "/q", "--json", hosts=somewhere)
     assert code == 0
     assert not any(said["check"] == "ghost" for said in objects(out)[:-1])
+
+
+def test_other_recipes_as_lines_of_text(run: Run, somewhere: str) -> None:
+    with somebody(somewhere) as client:
+        assert run("top", "--once", hosts=somewhere)[1][0].endswith("  /  nobody contends")
+        client.create("/barrier", BARRIER_MARK)
+        for path, data, count in (
+            ("/group/web-{}", b"", 4),
+            ("/doubles/" + HEX[:-1] + "{}", b"host:7", 1),
+        ):
+            client.create(parent(path))
+            for n in range(count):
+                client.create(path.format(n), data, ephemeral=True)
+        client.create("/queue")
+        client.create("/queue/queue-", b"item", sequence=True)
+        code, out, err = run("top", "--once", hosts=somewhere)
+    assert (code, [line.split("  ", 1)[1] for line in out], err) == (
+        0,
+        [
+            "/barrier  barrier",
+            "/doubles  double barrier: 1 member: host:7",
+            "/group  group: 4 members: web-0, web-1, web-2, ...",
+            "/queue  queue: 1 item, 0 claimed",
+        ],
+        [],
+    )
 
 
 # --- how many may lead ---------------------------------------------------------------------------

@@ -281,7 +281,7 @@ def test_in_a_pipe(somewhere: str, form: str) -> None:
     options = ["--json"] if form == "json" else []
     with somebody(somewhere) as client, Command("top", *options, hosts=somewhere) as command:
         client.create("/a")
-        command.out.expect("/  nobody holds|lines")
+        command.out.expect("/  nobody contends|lines")
         one = client.create("/a/_c_x-latch-", b"one", ephemeral=True, sequence=True)
         command.out.expect("/a  one leads" if not options else '"began", "path": "/a"')
         client.delete(one)

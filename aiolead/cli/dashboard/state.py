@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+from ...model import Stat
 from .. import render
 from ..contender_queue import QueuedContender
 from ..ensemble import behind
 from ..recipe_layouts import OtherRecipe
 from ..render import rounded
 from ..scene import Scene
-from ..scene_text import counts_as_text, event_as_text, leaders_as_text, name_of
+from ..scene_text import event_as_text, leaders_as_text, name_of, use_as_text
 from ..scene_values import ContenderQueue, ObservedTerm, OwnerConnection, SceneEvent
 from ..server_survey import Quorum, ServerAnswers
 
@@ -110,7 +111,7 @@ def other(recipe: OtherRecipe) -> dict[str, Any]:
         "path": _text(recipe.path),
         "type": recipe.kind,
         "state": "in use",
-        "note": counts_as_text(recipe),
+        "note": _text(use_as_text(recipe)),
         "contenders": len(recipe.members),
     }
 
@@ -131,6 +132,22 @@ def detail(scene: Scene, queue: ContenderQueue, now: float) -> dict[str, Any]:
         "more_waiting": max(0, len(waiting) - MOST_WAITING),
         "terms": [_term(term) for term in scene.terms_of(queue.path)[-MOST_TERMS:]],
         "events": [event(scene, each) for each in events[-MOST_EVENTS:]],
+    }
+
+
+def members(scene: Scene, recipe: OtherRecipe, now: float) -> dict[str, Any]:
+    """All that is known of another recipe: its members, in the place of contenders."""
+    return {
+        "now": rounded(now),
+        "key": key_of(recipe.path, recipe.kind),
+        "holders": [],
+        "waiting": [
+            _participant(scene, one.path, one.identity, one.stat, "member")
+            for one in recipe.members[:MOST_WAITING]
+        ],
+        "more_waiting": max(0, len(recipe.members) - MOST_WAITING),
+        "terms": [],
+        "events": [],
     }
 
 
@@ -177,15 +194,23 @@ def key_of(*parts: object) -> str:
 
 
 def _contender(scene: Scene, one: QueuedContender) -> dict[str, Any]:
-    connection, stat = scene.connection_of(one), one.stat
+    found = _participant(scene, one.path, one.identity, one.stat, one.place.what)
+    return {**found, "asked_to_go": one.is_asked_to_go}
+
+
+def _participant(
+    scene: Scene, path: str, identity: str | None, stat: Stat | None, what: str
+) -> dict[str, Any]:
+    connection = OwnerConnection.UNKNOWN
+    if stat is not None:
+        connection = scene.connection_of_session(stat.ephemeral_owner)
     return {
-        "key": key_of(one.path, stat.czxid if stat else 0),
-        "name": name_of(one.identity),
-        "what": one.place.what,
+        "key": key_of(path, stat.czxid if stat else 0),
+        "name": name_of(identity),
+        "what": what,
         "token": str(stat.czxid) if stat else None,
         "since": rounded(stat.ctime / 1000) if stat else None,
         "connection": None if connection is OwnerConnection.UNKNOWN else connection.value,
-        "asked_to_go": one.is_asked_to_go,
     }
 
 

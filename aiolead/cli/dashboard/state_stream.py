@@ -65,11 +65,13 @@ class StateStream:
         return self._since(-1, 0)[0]
 
     def queue(self, key: str) -> bytes | None:
-        """The details of a queue; None if there is none with that key."""
+        """The details of a queue or another recipe; None if there is none with that key."""
         self._make()
         found, *_ = self._queues.get(key, (None,))
-        if not isinstance(found, ContenderQueue):
+        if found is None:
             return None
+        if isinstance(found, OtherRecipe):
+            return _encode(state.members(self._scene, found, self._clock())).encode()
         return _encode(state.detail(self._scene, found, self._clock())).encode()
 
     async def events(self) -> AsyncIterator[bytes]:

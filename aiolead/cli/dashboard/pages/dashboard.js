@@ -52,7 +52,7 @@ function apply(name, news) {
   }
   for (const key of news.gone ?? []) state.queues.delete(key);
   for (const row of news.queues ?? []) {
-    state.queues.set(row.key, { ...NO_QUEUE, isOpenable: "holders" in row, ...row });
+    state.queues.set(row.key, { ...NO_QUEUE, isOpenable: true, ...row });
   }
   state.events = [...state.events, ...(news.events ?? [])].slice(-MOST_EVENTS);
   readOut();
@@ -134,7 +134,8 @@ function showOverview() {
   const { overview, servers } = state;
   tile("elections", String(overview.elections), `of ${plural(overview.paths, "path")}`);
   tile("leaders", String(overview.leaders), "");
-  tile("problems", String(overview.problems), overview.problems ? "paths" : "all well", overview.problems > 0);
+  tile("problems", String(overview.problems), overview.problems === 1 ? "path" : overview.problems ? "paths"
+    : state.session.is_current ? "all well" : "last known", overview.problems > 0);
   tile("contenders", String(overview.contenders), "");
   tile("sessions", String(overview.sessions),
     overview.silent ? `${overview.silent} silent` : "", Boolean(overview.silent));
@@ -159,7 +160,7 @@ function showServers() {
     if (item.title !== one.server) item.title = one.server;
     say(role, one.role ?? (one.state === "serving" ? "role unknown" : ""));
     const known = [];
-    if (one.latency !== null) known.push(`${one.latency} ms`);
+    if (one.latency !== null) known.push(`${Number(one.latency.toPrecision(3))} ms`);
     if (one.connections !== null) known.push(plural(one.connections, "connection"));
     if (one.behind !== null) known.push(one.behind === "0" ? "up to date" : `${one.behind} behind`);
     if (one.version) known.push(one.version);
@@ -173,7 +174,7 @@ function showTable() {
   const all = [...state.queues.values(), ...closed.map(unreadableRow)];
   showTypes(all);
   const text = $("filter").value.toLowerCase(), type = $("type").value, wanted = $("state").value;
-  const has = (row) => row.path.toLowerCase().includes(text) ||
+  const has = (row) => row.path.toLowerCase().includes(text) || row.note.toLowerCase().includes(text) ||
     row.holders.some((one) => one.name.toLowerCase().includes(text));
   const rows = all.filter((row) => (!text || has(row)) && (!type || row.type === type) &&
     (!wanted || (wanted === "problem" ? isProblem(row) : row.state === wanted)));

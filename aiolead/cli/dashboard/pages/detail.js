@@ -56,6 +56,8 @@ export function draw() {
   $("detail-body").hidden = row === null;
   if (row === null) return say($("detail-path"), "Not found");
   say($("detail-path"), row.path);
+  const isQueue = row.state !== "in use"; // else it has members, but no terms
+  $("detail-body").classList.toggle("is-other", !isQueue);
   showState($("detail-state"), row.state);
   say($("detail-type"), [row.type || "nobody has contended here yet", row.note].filter(Boolean).join(" · "));
   $("detail-families").hidden = !row.families.length;
@@ -66,10 +68,10 @@ export function draw() {
   $("nobody").hidden = holders.length > 0;
   say($("nobody"), row.vacant_since === null ? `${nobody}.`
     : `${nobody}, for ${age(now() - row.vacant_since)}, since ${clock(row.vacant_since)}.`);
-  drawTimeline();
+  if (isQueue) drawTimeline();
   if (known === null) return;
   const waiting = known.waiting.length + known.more_waiting;
-  say($("waiting-title"), waiting ? `${plural(waiting, "contender")} waiting` : "Nobody is waiting");
+  say($("waiting-title"), !isQueue ? waiting ? plural(waiting, "member") : "" : waiting ? `${plural(waiting, "contender")} waiting` : "Nobody is waiting");
   keyed($("contenders-list"), known.waiting, (one) => one.key, () => make("li"), showWaiter);
   $("waiting-more").hidden = !known.more_waiting;
   say($("waiting-more"), `And ${known.more_waiting} more.`);

@@ -119,7 +119,8 @@ function update(element, row) {
   say(holder.firstElementChild, term ? term.name : "");
   if (holder.title !== (term?.name ?? "")) holder.title = term?.name ?? "";
   const more = row.holders.length + row.more_holders - 1;
-  say(holder.lastElementChild, term ? (more > 0 ? ` +${more}` : "") : row.isOpenable ? "nobody" : row.note);
+  say(holder.lastElementChild, term ? (more > 0 ? ` +${more}` : "") : row.state === "in use" ? row.note
+    : row.isOpenable ? "nobody" : "");
   const began = term?.not_before ?? row.vacant_since;
   say(since, began ? clock(began) : "");
   say(lasting, term ? lasted(term) : began ? age(now() - began) : "");
