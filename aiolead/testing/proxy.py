@@ -43,7 +43,7 @@ class HeldReply:
         """Whether the reply has come from the server and waits here."""
         return self._arrived.is_set() and not self._decided.is_set()
 
-    async def wait(self, timeout: float = 5.0) -> None:
+    async def wait(self, timeout: float = 30.0) -> None:
         """Waits until the reply has come from the server and is held.
 
         Args:
@@ -218,7 +218,7 @@ class FaultProxy:
         """How many bytes were passed on: `to_server` and `to_client`."""
         return self._engine.journal.bytes
 
-    async def wait_for_request(self, op: _Ops, *, count: int = 1, timeout: float = 5.0) -> None:
+    async def wait_for_request(self, op: _Ops, *, count: int = 1, timeout: float = 30.0) -> None:
         """Waits until requests of a kind were passed on to the server, or dropped by a rule.
 
         Args:
@@ -373,6 +373,10 @@ def _set(op: _Ops) -> frozenset[OpCode]:
 
 
 async def _in_time(wait: Callable[[float], bool], timeout: float, what: str) -> None:
-    # The thread is left behind if the caller is cancelled; it ends when the time is up.
-    if not await anyio.to_thread.run_sync(wait, timeout, abandon_on_cancel=True):
-        raise TimeoutError(f"no {what}, within {timeout} s")
+    deadline = anyio.current_time() + timeout
+    # The thread is left behind if the caller is cancelled; it ends within a second.
+    while not await anyio.to_thread.run_sync(
+        wait, max(0.0, min(1.0, deadline - anyio.current_time())), abandon_on_cancel=True
+    ):
+        if anyio.current_time() >= deadline:
+            raise TimeoutError(f"no {what}, within {timeout} s")

@@ -245,7 +245,7 @@ class BlockingServer:
             shutil.rmtree(self._directory)
             self._directory = None
 
-    def four_letter(self, word: str, timeout: float = 5.0) -> str:
+    def four_letter(self, word: str, timeout: float = 30.0) -> str:
         """Sends one of ZooKeeper's four-letter commands and returns the answer.
 
         Args:

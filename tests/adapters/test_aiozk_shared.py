@@ -12,6 +12,7 @@ import pytest
 from support.aiozk_peer import started
 from support.faults import only_on
 from support.recipes import eventually
+from support.waiting import PATIENCE
 
 import aiolead
 from aiolead import Client
@@ -134,7 +135,7 @@ async def test_what_has_a_path_of_its_own_is_theirs(scene: Scene, name: str) -> 
     # As soon as it has gone, it can be ours.
     async with trying(entered, make(scene.client)):
         await scene.zk.delete(path)
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE):
             await entered.wait()
 
 
@@ -163,7 +164,7 @@ async def test_a_lost_create_of_ours_is_found_again(scene: Scene, name: str) -> 
     path, _, make = FIXED[name]
     links = scene.proxy.connections
     scene.proxy.drop_reply(OpCode.CREATE2)
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         async with make(scene.client):
             assert scene.proxy.connections > links
             assert await scene.client.exists(path) is not None
@@ -191,7 +192,7 @@ async def test_the_number_of_a_sequential_one_is_theirs(scene: Scene) -> None:
     node = aiolead.PersistentNode(
         scene.client, f"{PATH}/w-", b"x", mode=aiolead.CreateMode.EPHEMERAL_SEQUENTIAL
     )
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         async with node:
             assert node.path != theirs
     assert await scene.client.exists(theirs) is not None

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import pytest
+from support.waiting import PATIENCE
 
 from aiolead.testing import EmbeddedServer, ThreadedServer
 
@@ -37,5 +38,5 @@ def no_thread_is_left() -> Iterator[None]:
     yield
     left = [t for t in threading.enumerate() if t.name in ("aiolead-blocking", "aiolead-on-lost")]
     for thread in left:
-        thread.join(5.0)
+        thread.join(PATIENCE)
     assert [thread for thread in left if thread.is_alive()] == []

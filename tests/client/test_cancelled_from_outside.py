@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from support.waiting import PATIENCE
 
 import aiolead
 from aiolead.testing import EmbeddedServer
@@ -43,13 +44,13 @@ async def test_shielded_cleanup_of_the_body_still_has_its_client() -> None:
         with anyio.CancelScope() as scope:
             async with aiolead.connect(server.connect_string) as client:
                 scope.cancel()
-                with anyio.move_on_after(5, shield=True):
+                with anyio.move_on_after(PATIENCE, shield=True):
                     await client.create("/farewell")
         assert "/farewell" in server.znodes()
 
 
 async def test_an_entry_that_is_cancelled_leaves_no_task() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE):
         with anyio.move_on_after(0.2) as scope:
             # TEST-NET-1: nobody answers there, and nobody refuses either.
             async with aiolead.connect("192.0.2.1:2181", connect_timeout=60):

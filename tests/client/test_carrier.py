@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 from support.client_fake import FakeServer, usual
+from support.waiting import PATIENCE
 
 import aiolead
 from aiolead._client.net.asyncio_carrier import LoopCarrier
@@ -166,7 +167,7 @@ async def test_a_defect_of_what_gives_something_to_send_is_not_the_callers(
     async with connect() as client:
         transport.carrier._take = lambda: bytes(1 // 0)
         reply = client.get("/a")
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE):
             await reply
     assert len(internal_errors) == 1
 
@@ -213,7 +214,7 @@ async def test_an_end_is_noticed_at_once(transport: Transport) -> None:
     async with connect() as client:
         client.backend.subscribe(lambda state, _: states.append(state))
         transport.carrier.eof_received()
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE):
             await client.get("/a")
         assert states[:1] == [aiolead.model.SessionState.SUSPENDED]
 

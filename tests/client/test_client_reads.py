@@ -7,6 +7,7 @@ import pytest
 from conftest import ServerUnderTest
 from support.client_fake import FakeServer
 from support.recipes import connect
+from support.waiting import PATIENCE
 
 from aiolead import ACL, Auth, CreateMode, NoNodeError
 from aiolead._wire.codes import XID_PING, OpCode
@@ -35,7 +36,7 @@ async def test_children_with_the_stat(server: ServerUnderTest) -> None:
         with client.backend.make_watch() as watch:
             await client.get_children_and_stat("/a", watch=watch)
             await client.create("/a/c")
-            with anyio.fail_after(10):
+            with anyio.fail_after(PATIENCE):
                 assert (await watch.wait()).type is EventType.CHILDREN_CHANGED
         with pytest.raises(NoNodeError) as raised:
             await client.get_children_and_stat("/x")

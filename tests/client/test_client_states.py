@@ -178,7 +178,7 @@ async def test_a_dead_link_is_noticed_without_waiting_for_a_timeout(embedded: st
                 async with client.observe() as states:
                     assert (await anext(states)).state is S.CONNECTED
                     getattr(proxy, fault)()
-                    with anyio.fail_after(3):
+                    with anyio.fail_after(PATIENCE):
                         assert (await anext(states)).state is S.SUSPENDED
                 assert proxy.requests["PING"] == 0
                 proxy.heal()

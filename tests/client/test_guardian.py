@@ -392,7 +392,7 @@ def test_children_are_gone(server: ThreadedServer, tmp_path: Path, said: bytes) 
         os.close(sink)
         os.close(source)
     closed(server, session)
-    assert guardian.wait(20) == 0
+    assert guardian.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize("said", [b"+", b"+-+", b"-"])
@@ -404,7 +404,7 @@ def test_children_may_live(server: ThreadedServer, tmp_path: Path, said: bytes) 
     finally:
         os.close(sink)
         os.close(source)
-    assert guardian.wait(20) == 0
+    assert guardian.wait(PATIENCE) == 0
     assert session in server.sessions()
 
 

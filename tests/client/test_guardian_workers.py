@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.guarded import TIMEOUT, guardian_of, is_running
-from support.waiting import until
+from support.waiting import PATIENCE, until
 
 from aiolead.testing import EmbeddedServer
 
@@ -55,7 +55,7 @@ def test_gunicorn(tmp_path: Path) -> None:
             assert guardian_of(other)
         finally:
             server.terminate()
-            server.wait(20)
+            server.wait(PATIENCE)
         until(lambda: not zookeeper.sessions(), "all sessions are closed")
 
 
@@ -94,4 +94,4 @@ def test_uvicorn(tmp_path: Path) -> None:
             until(lambda: not is_running(guardian), "its guardian has ended")
         finally:
             server.kill()
-            server.wait(20)
+            server.wait(PATIENCE)

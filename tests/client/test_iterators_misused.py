@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from support.waiting import PATIENCE
 
 import aiolead
 
@@ -34,7 +35,10 @@ async def test_unopened_ones_say_so(make: Make, embedded: str, chroot: str) -> N
     """They would wait for ever: nothing gives them their values."""
     async with aiolead.connect(embedded + chroot) as client:
         states = make(client)
-        with anyio.fail_after(10), pytest.raises(aiolead.errors.UsageError, match="async with"):
+        with (
+            anyio.fail_after(PATIENCE),
+            pytest.raises(aiolead.errors.UsageError, match="async with"),
+        ):
             await anext(aiter(states))
 
 
@@ -42,7 +46,7 @@ async def test_closed_ones_are_over(make: Make, embedded: str, chroot: str) -> N
     async with aiolead.connect(embedded + chroot) as client:
         async with make(client) as states:
             await anext(aiter(states))
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE):
             async for _ in states:
                 pass
 

@@ -6,6 +6,7 @@ import threading
 
 import anyio
 import pytest
+from support.waiting import PATIENCE
 
 from aiolead import SASL
 from aiolead._client.auth.sasl import Login, Logins
@@ -45,7 +46,7 @@ async def test_a_connection_that_is_given_up_does_not_wait_for_it() -> None:
     mechanism, answers = Slow(), []
     login = Login(mechanism, anyio.CapacityLimiter(1))
     login.challenged(b"")
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(login.run, lambda *answer: answers.append(answer))
             await anyio.wait_all_tasks_blocked()

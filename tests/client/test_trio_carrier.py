@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+from support.waiting import PATIENCE
 
 from aiolead._client.net.trio_carrier import TrioCarrier
 
@@ -39,7 +40,7 @@ async def carried(take: Callable[[], bytes]) -> AsyncIterator[tuple[TrioCarrier,
 
 async def all_of(other: socket.socket, size: int) -> bytes:
     got = b""
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         while len(got) < size:
             await anyio.wait_readable(other)
             got += other.recv(1 << 20)

@@ -21,7 +21,7 @@ from typing import Any
 import aiozk
 from kazoo.client import KazooClient
 
-PATIENCE = 20.0
+PATIENCE = 30.0
 _out = threading.Lock()
 
 

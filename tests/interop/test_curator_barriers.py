@@ -114,7 +114,7 @@ async def test_curators_permits_come_back_as_its_process_goes(
         semaphore = Semaphore(client, PATH, 2)
         async with curator() as java:
             assert await java.is_so("semaphore.acquire", PATH, 2, 2, LONG)
-        async with semaphore.acquire(permits=2, timeout=15) as held:
+        async with semaphore.acquire(permits=2, timeout=LONG / 1000) as held:
             assert held.is_held
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import anyio
 import pytest
-from support.peers import LONG, SHORT, Peer
+from support.peers import LONG, PATIENCE, SHORT, Peer
 from support.recipes import eventually, joined
 
 import aiolead
@@ -234,7 +234,7 @@ async def test_several_locks_are_held_by_us_or_by_curator(
             async with several.acquire(timeout=0.1):
                 pass
         await java("multi.release", ",".join(paths))
-        async with several.acquire(timeout=15):
+        async with several.acquire(timeout=LONG / 1000):
             # One of them is enough to keep Curator out, and to be kept out by it.
             assert not await java.is_so("mutex.acquire", paths[1], SHORT)
         assert await java.is_so("mutex.acquire", paths[1], LONG)
@@ -254,7 +254,7 @@ async def test_we_are_asked_to_let_go_by_curator(connect: Connect, curator: NewC
             assert not held.is_revocation_requested
             async with curator() as asking:
                 await asking("mutex.revoke", held.path)
-            with anyio.fail_after(20):
+            with anyio.fail_after(PATIENCE):
                 await held.revocation_requested()
             assert held.is_revocation_requested
             assert held.is_held, "it is only asked"

@@ -83,7 +83,7 @@ async def test_a_kept_znode_that_curator_has_is_waited_for(
             async with PersistentNode(client, PATH, b"ours", timeout=0.1):
                 pass
         await java("pnode.close", PATH)
-        async with PersistentNode(client, PATH, b"ours", timeout=15):
+        async with PersistentNode(client, PATH, b"ours", timeout=LONG / 1000):
             assert await java("get", PATH) == b"ours".hex()
         with pytest.raises(NoNodeError):
             await client.get(PATH)

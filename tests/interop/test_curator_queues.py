@@ -88,7 +88,7 @@ async def test_what_curators_consumer_refuses_is_there_for_us(
                 return name not in await client.get_children(PATH) and await queue.size() == 1
 
             await eventually(was_put_again, "it has put it back, under another number")
-        async with queue.get(timeout=15) as item:
+        async with queue.get(timeout=LONG / 1000) as item:
             assert item.data == b"refused"
             await item.ack()
         assert await queue.size() == 0

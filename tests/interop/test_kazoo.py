@@ -10,6 +10,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 from support.kazoo_peer import Kazoo
+from support.peers import PATIENCE
 from support.recipes import eventually, joined, names
 
 import aiolead
@@ -39,7 +40,7 @@ async def test_we_and_kazoo_share_the_permits(connect: Connect, hosts: str) -> N
             async with ours.try_acquire() as none:
                 assert none is None
             # One of theirs waits for our permit.
-            waiting = another.begin(lambda: more.acquire(timeout=15))
+            waiting = another.begin(lambda: more.acquire(timeout=PATIENCE))
             await joined(client, f"{PATH}-__lock__", 1)
             assert not waiting.is_done
         assert await waiting.wait()
@@ -57,7 +58,7 @@ async def test_we_and_kazoo_share_the_permits(connect: Connect, hosts: str) -> N
             assert not holds.is_set()
             await kazoo.do(theirs.release)
             await holds.wait()
-            again = kazoo.begin(lambda: theirs.acquire(timeout=15))
+            again = kazoo.begin(lambda: theirs.acquire(timeout=PATIENCE))
             await joined(client, f"{PATH}-__lock__", 1)
             assert not again.is_done
             leave.set()
@@ -136,7 +137,7 @@ async def test_a_barrier_is_kazoos(connect: Connect, hosts: str) -> None:
         await client.ensure_path(parent(PATH))
         await ours.set()
         assert not await kazoo.do(lambda: theirs.wait(0.1))
-        waiting = kazoo.begin(lambda: theirs.wait(15))
+        waiting = kazoo.begin(lambda: theirs.wait(PATIENCE))
         await ours.remove()
         assert await waiting.wait()
         await kazoo.do(theirs.create)

@@ -10,13 +10,13 @@ from contextlib import closing
 
 import pytest
 from support.raw_client import RawClient
+from support.waiting import PATIENCE
 
 from aiolead.errors import UsageError
 from aiolead.testing._proxy.tap import Piece, RawTap
 from aiolead.testing.launch import wait_until
 from aiolead.testing.proxy import FaultProxy
 
-PATIENCE = 5.0
 SILENCE = 0.15
 """Long enough for bytes to arrive on loopback if they do arrive, in seconds."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.raw_client import RawClient
+from support.waiting import PATIENCE
 
 from aiolead._wire.codes import XID_PING, OpCode
 from aiolead._wire.requests import Create, Exists, GetData
@@ -106,7 +107,7 @@ def test_a_skipped_request_is_not_done_and_those_behind_it_are_answered(
         with pytest.raises(TimeoutError):
             client.wait(0.2)
             client.create(chroot)
-        client.wait(5.0)
+        client.wait(PATIENCE)
         client.socket.sendall(_PING)
         assert client.receive()[0].xid == XID_PING
         later = client.send(GetData("/"))
@@ -165,7 +166,7 @@ async def test_a_reply_is_held_with_all_that_follows_and_released(
         with pytest.raises(TimeoutError):
             client.receive()
         held.release()
-        client.wait(5.0)
+        client.wait(PATIENCE)
         assert [client.receive()[0].xid for _ in range(2)] == [later - 1, later]
         assert not held.is_held
 
@@ -178,7 +179,7 @@ async def test_a_held_reply_may_be_cut(proxy: FaultProxy, chroot: str) -> None:
             client.create(chroot)
         await held.wait()
         held.cut()
-        client.wait(5.0)
+        client.wait(PATIENCE)
         with pytest.raises(ConnectionResetError):
             client.receive()
 
@@ -194,7 +195,7 @@ async def test_healing_releases_what_is_held_and_forgets_the_rules(
             client.create(chroot)
         await held.wait()
         proxy.heal()
-        client.wait(5.0)
+        client.wait(PATIENCE)
         assert client.receive()[0].err == 0
         assert client.get(chroot) == b""
 
@@ -241,9 +242,9 @@ def test_pings_share_an_xid_and_are_recognised_each_time(proxy: FaultProxy) -> N
 def test_four_letter_words_pass(request: pytest.FixtureRequest) -> None:
     server = request.getfixturevalue("real_server")
     with FaultProxy("127.0.0.1", server.port) as proxy:
-        with socket.create_connection(("127.0.0.1", proxy.port), 5.0) as link:
+        with socket.create_connection(("127.0.0.1", proxy.port), PATIENCE) as link:
             link.sendall(b"ruok")
             assert link.recv(16) == b"imok"
             assert link.recv(16) == b""
         assert proxy.requests == {}
-        assert wait_until(lambda: proxy.open_connections == 0, 5.0)
+        assert wait_until(lambda: proxy.open_connections == 0, PATIENCE)

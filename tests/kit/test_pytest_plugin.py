@@ -193,7 +193,7 @@ def test_a_version_is_that_of_the_embedded_server(pytester: pytest.Pytester, by:
 
         def test_it(zookeeper):
             address = ("127.0.0.1", zookeeper.server.port)
-            with socket.create_connection(address, 10) as link:
+            with socket.create_connection(address, 30) as link:
                 link.sendall(b"srvr")
                 assert link.makefile("rb").read().startswith(b"Zookeeper version: 3.9.3-")
         """

@@ -13,6 +13,7 @@ import anyio
 import pytest
 from support.raw_client import RawClient
 from support.versions import text_of_version
+from support.waiting import PATIENCE
 
 from aiolead.errors import NoNodeError, UsageError
 from aiolead.testing.installation import find_installations
@@ -75,7 +76,7 @@ async def test_a_paused_server_is_silent_until_it_is_resumed(zookeeper: ZooKeepe
             client.get("/")
         assert zookeeper.is_running
         await zookeeper.resume()
-        client.wait(5.0)
+        client.wait(PATIENCE)
         header, _ = client.receive()
         assert header.err == 0
 
@@ -133,7 +134,7 @@ def test_ttl_znodes_are_enabled_and_expire_soon(real_server: BlockingServer, chr
                 return True
             return False
 
-        assert wait_until(is_gone, 10.0)
+        assert wait_until(is_gone, PATIENCE)
 
 
 @pytest.mark.usefixtures("real_server")
@@ -172,7 +173,7 @@ def test_a_server_ends_with_its_owner_even_if_that_is_killed(tmp_path: Path) -> 
         pid = int(owner.stdout.readline().split()[0])
         assert _is_alive(pid)
         os.kill(owner.pid, signal.SIGKILL)
-    assert wait_until(lambda: not _is_running(pid), 10.0)
+    assert wait_until(lambda: not _is_running(pid), PATIENCE)
 
 
 def _is_running(pid: int) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from anyio.abc import ByteStream
 from support.certificates import Authority
 from support.login_servers import Ports, tls_server
+from support.waiting import PATIENCE
 
 from aiolead import ACL, TLS, connect
 from aiolead._client.net.opener import ConnectionEnded, Opener
@@ -43,7 +44,7 @@ def ports(
 async def why(host: str, port: int, tls: TLS) -> str:
     """Why a connection comes to nothing. What clients make of that is the same on every server."""
     address = "127.0.0.1" if host == "localhost" else host
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE):
         try:
             stream = await Opener(tls=ContextSource(tls)).open(host, address, port)
         except ConnectionEnded as error:

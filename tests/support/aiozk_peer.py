@@ -15,8 +15,7 @@ from aiozk.states import States
 import aiolead
 from aiolead.adapters.aiozk.adaptation import Adaptation
 from aiolead.paths import parse_connect_string
-
-PATIENCE = 10.0
+from support.waiting import PATIENCE
 
 
 @asynccontextmanager

@@ -38,6 +38,7 @@ from aiolead.testing import EmbeddedServer, FaultProxy, Hooks
 from aiolead.testing._proxy.thread import LoopThread
 from aiolead.testing.history import History
 from aiolead.testing.invariants import Bounds
+from support.waiting import PATIENCE
 
 from .memory_proxy import MemoryProxy
 from .raw_client import RawClient
@@ -46,8 +47,8 @@ from .virtual_time import Link, VirtualClock
 
 T = TypeVar("T")
 
-PATIENCE = 15.0
-"""How long anything may take before it counts as stuck, in seconds. Never waited for in vain."""
+GRACE = 15.0
+"""How long after a fault a contender may need to have its turn or to end, in seconds."""
 
 GLANCE = 0.01
 
@@ -500,7 +501,7 @@ class Arena:
         for contender in self.contenders:
             await contender.served()
         # No test depends on how fast the machine is.
-        bounds = Bounds(session_timeout=self.session_timeout, grace=PATIENCE, slack=1.0)
+        bounds = Bounds(session_timeout=self.session_timeout, grace=GRACE, slack=1.0)
         self.history.check(bounds)
         await self._nothing_left(self._znodes, "znodes")
         await eventually(
@@ -567,7 +568,7 @@ class Arena:
 
 def _ask(address: tuple[str, int], word: str) -> str:
     answer = bytearray()
-    with socket.create_connection(address, 5.0) as link:
+    with socket.create_connection(address, PATIENCE) as link:
         link.sendall(word.encode())
         while chunk := link.recv(65536):
             answer += chunk

@@ -45,7 +45,7 @@ class MemoryHeldReply:
     def is_held(self) -> bool:
         return self._arrived.is_set() and not self._decided.is_set()
 
-    async def wait(self, timeout: float = 5.0) -> None:
+    async def wait(self, timeout: float = 30.0) -> None:
         with anyio.fail_after(timeout):
             await self._arrived.wait()
 
@@ -117,7 +117,7 @@ class MemoryProxy:
         return self._journal.requests
 
     async def wait_for_request(
-        self, op: OpCode | Collection[OpCode], *, count: int = 1, timeout: float = 5.0
+        self, op: OpCode | Collection[OpCode], *, count: int = 1, timeout: float = 30.0
     ) -> None:
         names = [each.name for each in _set(op)]
         await eventually(

@@ -23,10 +23,10 @@ from aiolead.testing.installation import find_installation
 
 T = TypeVar("T")
 
-PATIENCE = 20.0
+PATIENCE = 30.0
 """How long anything is waited for, in seconds."""
 
-LONG = 15_000
+LONG = 25_000
 """A wait of theirs that is not to run out, in milliseconds."""
 
 SHORT = 150

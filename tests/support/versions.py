@@ -10,11 +10,12 @@ from aiolead._wire.versions import SRVR, Feature, Version, version_in
 from aiolead.model import ACL, OPEN_ACL_UNSAFE, Permission
 from aiolead.paths import parse_connect_string
 from support.raw_client import RawClient
+from support.waiting import PATIENCE
 
 
 def version_of(connect_string: str) -> Version:
     """The version that the first server of a connect string tells."""
-    with socket.create_connection(parse_connect_string(connect_string).hosts[0], 5) as link:
+    with socket.create_connection(parse_connect_string(connect_string).hosts[0], PATIENCE) as link:
         link.sendall(SRVR)
         told = b""
         while data := link.recv(65536):

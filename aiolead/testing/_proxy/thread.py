@@ -11,7 +11,7 @@ __all__ = ["LoopThread"]
 
 _T = TypeVar("_T")
 
-_PATIENCE = 10.0
+_PATIENCE = 30.0
 """How long an order may take, in seconds. Orders take microseconds; this only bounds a defect."""
 
 
