@@ -11,7 +11,7 @@ import pytest
 from support import differential_ensembles, differential_sessions, differential_znodes
 from support.differential import Story, compare
 from support.differential_ensembles import EnsembleStory
-from support.ensemble_pair import SYNC_LIMIT, TICK, ModelEnsemble, RealEnsemble
+from support.ensemble_pair import MAX_SESSION, SYNC_LIMIT, TICK, ModelEnsemble, RealEnsemble
 from support.versions import backports_of, features_of, version_of
 
 from aiolead.testing import BlockingEnsemble
@@ -32,7 +32,12 @@ STORIES = [
 def own_ensemble(zookeeper_installed: None) -> Iterator[BlockingEnsemble]:
     """A real ensemble that nobody else uses: others' changes would move the zxid."""
     with BlockingEnsemble(
-        3, partitionable=True, tick_time=TICK, init_limit=40, sync_limit=SYNC_LIMIT
+        3,
+        partitionable=True,
+        tick_time=TICK,
+        init_limit=40,
+        sync_limit=SYNC_LIMIT,
+        extra={"maxSessionTimeout": round(MAX_SESSION * 1000)},
     ) as ensemble:
         yield ensemble
 

@@ -32,12 +32,12 @@ from aiolead._wire.replies import (
     StatReply,
     WatcherEvent,
 )
-from aiolead._wire.requests import CloseSession, Create
+from aiolead._wire.requests import CloseSession, Create, Exists
 from aiolead.model import ACL, OPEN_ACL_UNSAFE, Stat
 from support.raw_client import Request
+from support.waiting import PATIENCE
 
 NEW_SESSION = (0, bytes(16))
-TIMEOUT = 5.0
 
 
 Address = tuple[str, int]
@@ -55,7 +55,7 @@ class Link(Protocol):
 
 
 def dial_tcp(address: Address) -> socket.socket:
-    return socket.create_connection(address, TIMEOUT)
+    return socket.create_connection(address, PATIENCE)
 
 
 class Stage:
@@ -66,12 +66,20 @@ class Stage:
         port: where it listens.
         root: an empty znode; the story's paths stand below it.
         dial: opens a connection.
+        leader: where its leader is, if that is another server; see `wait_applied`.
     """
 
     def __init__(
-        self, host: str, port: int, root: str, *, dial: Callable[[Address], Link] = dial_tcp
+        self,
+        host: str,
+        port: int,
+        root: str,
+        *,
+        dial: Callable[[Address], Link] = dial_tcp,
+        leader: Address | None = None,
     ) -> None:
         self.address = (host, port)
+        self._leader = leader
         self.root = root
         self.dial = dial
         self.notes: list[Any] = []
@@ -79,9 +87,14 @@ class Stage:
         self._sessions: dict[int, str] = {0: "nobody"}
         self._zxid = 0
         self._epochs: list[int] = []
+        self._witness: Actor | None = None
+        self._applied = self.answered = 0
 
     def begin(self) -> None:
         """Makes the root; the story counts its transaction ids from here."""
+        if self._leader is not None:
+            self._witness = Actor(self, "witness", self.dial(self._leader))
+            self._witness.greet()
         with self.dial(self.address) as link:
             actor = Actor(self, "prologue", link)
             actor.greet()
@@ -106,9 +119,24 @@ class Stage:
         self._actors.append(actor)
         return actor
 
+    def wait_applied(self) -> None:
+        """Waits until the leader has applied what this server, a follower, has answered.
+
+        A follower may be faster than its leader, which checks the next write against what it has
+        prepared until then. That is not always what it applies: up to ZooKeeper 3.9 a `setACL` is
+        prepared with the old ACL, and a container with the flag EPHEMERAL as an ephemeral znode.
+        """
+        if self._witness is not None:
+            while self._applied < self.answered:
+                self._applied = self._witness.raw(OpCode.EXISTS, encode_body(Exists("/")))
+
     def end(self) -> None:
         """Closes every session: one that ended in the next story would disturb its count."""
         told = len(self.notes)
+        witness, self._witness = self._witness, None
+        if witness is not None:
+            witness.ask(CloseSession())
+            witness.link.close()
         for actor in self._actors:
             actor.link.close()
         for session in dict.fromkeys(a.session for a in self._actors if a.session_id):
@@ -171,7 +199,7 @@ class Actor:
     def greet(
         self,
         *,
-        timeout: float = 5.0,
+        timeout: float = PATIENCE,
         session: tuple[int, bytes] = NEW_SESSION,
         seen: int = 0,
         old: bool = False,
@@ -199,6 +227,7 @@ class Actor:
         if xid is None:
             self._xid += 1
             xid = self._xid
+        self.stage.wait_applied()
         try:
             self.link.sendall(encode_request(xid, op, body))
         except (BrokenPipeError, ConnectionResetError):
@@ -215,6 +244,7 @@ class Actor:
             if header.xid == XID_EVENT:
                 self._event(header, r)
                 continue
+            self.stage.answered = max(self.stage.answered, header.zxid)
             size = r.remaining
             body_notes, decoded = self._decode(op, header, r)
             right_xid = header.xid == (XID_PING if op == OpCode.PING else xid)
@@ -386,7 +416,7 @@ class Actor:
                 case _:
                     yield op, err, r.i32()
 
-    def _next(self, timeout: float = TIMEOUT) -> bytes | None:
+    def _next(self, timeout: float = PATIENCE) -> bytes | None:
         deadline = time.monotonic() + timeout
         while not self._ready:
             self.link.settimeout(max(deadline - time.monotonic(), 0.001))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Protocol, Self
 
 from aiolead._wire.versions import Feature, Version
@@ -12,11 +13,14 @@ from aiolead.testing.launch import wait_until
 from aiolead.testing.servers import BlockingServer
 from aiolead.testing.simulation.connection import Wire
 from aiolead.testing.simulation.ensemble import Server
-from support.differential import TIMEOUT, Address, Stage
+from support.differential import Address, Stage
 from support.ensemble_model import Stage as Model
+from support.waiting import PATIENCE
 
 TICK = 0.25
 SYNC_LIMIT = 12
+MAX_SESSION = PATIENCE
+"""Sessions that do not say for how long outlive a real server that is slow."""
 """In ticks: three seconds, in which a short session ends while its server is cut off."""
 
 ROLES = ("leader", "follower", "other")
@@ -74,7 +78,7 @@ class RealEnsemble:
         self.where = {role: ("127.0.0.1", s.port) for role, s in self._servers.items()}
 
     def stage(self, root: str, role: str = "leader") -> Stage:
-        return Stage(*self.where[role], root)
+        return Stage(*self.where[role], root, leader=_other(self.where, role))
 
     def now(self) -> float:
         return time.monotonic()
@@ -131,6 +135,7 @@ class ModelEnsemble:
             tick=TICK,
             init_limit=40,
             sync_limit=SYNC_LIMIT,
+            max_session_timeout=MAX_SESSION,
             version=version,
             backports=backports,
         )
@@ -147,7 +152,7 @@ class ModelEnsemble:
         self.where = {role: (s.host, 2181) for role, s in self._servers.items()}
 
     def stage(self, root: str, role: str = "leader") -> Stage:
-        return Stage(*self.where[role], root, dial=self._dial)
+        return Stage(*self.where[role], root, dial=self._dial, leader=_other(self.where, role))
 
     def now(self) -> float:
         return self.model.now
@@ -192,6 +197,11 @@ class ModelEnsemble:
         return ModelSocket(self.model, f"{address[0]}:{address[1]}")
 
 
+def _other(where: Mapping[str, Address], role: str) -> Address | None:
+    """The leader, for all that are not."""
+    return None if role == "leader" else where["leader"]
+
+
 class ModelSocket:
     """A blocking socket to the model: whoever waits for it lets the model's time pass."""
 
@@ -200,11 +210,11 @@ class ModelSocket:
         self._data = bytearray()
         self._is_over = False
         self._is_broken = False
-        self._timeout = TIMEOUT
+        self._timeout = PATIENCE
         self._wire: Wire | None = None
         self._is_answered = False
         model.network.connect("127.0.0.1", address, self, self._opened)
-        model.until(lambda: self._is_answered, TIMEOUT)
+        model.until(lambda: self._is_answered, PATIENCE)
         if self._wire is None:
             raise ConnectionRefusedError(address)
 
