@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import socket
@@ -15,6 +16,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from aiolead._tasks import cancel_scope
 from aiolead.testing.simulation import timeline as timeline_module
 from aiolead.testing.simulation.loops import Backend, run_virtual
 from aiolead.testing.simulation.timeline import (
@@ -411,6 +413,19 @@ def _root() -> str:
     import aiolead
 
     return str(Path(aiolead.__file__).parents[1])
+
+
+def test_neither_a_run_nor_what_follows_depends_on_what_ran_before() -> None:
+    """The library keeps the class of the first scope that it made; a run has its own."""
+
+    async def kind() -> type:
+        return type(cancel_scope())
+
+    plain = asyncio.run(kind())
+    ordered = run_virtual(kind)
+    assert ordered is not plain
+    assert issubclass(ordered, plain)
+    assert asyncio.run(kind()) is plain
 
 
 # --- nothing stays -------------------------------------------------------------------------------
