@@ -156,6 +156,7 @@ ELSEWHERE: dict[str, str] = {
     "tests/kit/test_ensemble.py::test_an_isolated": _KIT,
     "tests/kit/test_ensemble.py::test_as_a_context_manager": _KIT,
     "tests/kit/test_ensemble.py::test_members_know": _KIT,
+    "tests/kit/test_hanging.py": _TOOLS,
     "tests/kit/test_pytest_plugin.py::test_a_version": _KIT,
     "tests/kit/test_pytest_plugin.py::test_an_address_that_makes_no_sense": _KIT,
     "tests/kit/test_pytest_plugin.py::test_an_ensemble_is_brought_back": _KIT,
