@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+# Each starts pytest, with workers or without.
+pytestmark = pytest.mark.timeout(300)
+
 TESTS = Path(__file__).parents[1]
 
 # Nothing waits for the limit to pass: tests that hang bring it forward.

@@ -126,6 +126,7 @@ def test_real_servers_are_met_on_one_loop_each(suite: pytest.Pytester) -> None:
         assert run.stdout.str().count(f"-{server}-") == 20
 
 
+@pytest.mark.timeout(300)  # starts pytest, and that two workers
 def test_a_combination_that_is_left_out_fails_the_run(suite: pytest.Pytester) -> None:
     left_out = "test_suite.py::test_a[trio-ensemble-7]"
     suite.makeconftest(

@@ -19,6 +19,9 @@ from tests.support.half_ticks import waited
 
 from .lease_traces import SCENARIOS, ClientTrace, Ended, Recorder, Step, checked, violations
 
+# Hundreds of schedules: seconds, and a minute or two on a machine that is busy with other things.
+pytestmark = pytest.mark.timeout(600)
+
 FILE = "_session/lease/proof.py"
 TIMING = Timing.derive(8.0, tick_time=None, grace_period=None)
 CONTEND = load_scenario("tests/simulation/scenarios.py:contend")
