@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -99,6 +98,8 @@ def _other_readers(path: Path) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    import tomllib  # few have such a file
+
     with reading("--config", path):
         content = path.read_bytes()
     try:

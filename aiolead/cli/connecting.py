@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import final
+from typing import TYPE_CHECKING, final
 
-from ..events import Event, EventName
 from .exits import in_plain_words
 from .output import Reporter
+
+if TYPE_CHECKING:
+    from ..events import Event
 
 SAID_AFTER = 1.0
 """Seconds of silence before it is said."""
@@ -32,6 +34,8 @@ class ConnectingNotice:
 
     def __call__(self, event: Event) -> None:
         """Take an event of the client."""
+        from ..events import EventName  # imported by the client that has made the event
+
         if event.name is EventName.CONNECTION_FAILED:
             self._failures[str(event.fields["server"])] = str(event.fields["reason"])
 

@@ -18,7 +18,6 @@ import aiolead
 
 from .._parsing import MalformedError, whole
 from ..errors import ConfigurationError
-from ..model import Auth
 from . import exits
 from .connecting import ConnectingNotice
 from .environment import variable
@@ -260,14 +259,14 @@ class Common(Basics):
 
         return self.run_until_signal(connected, endless=endless, followed=followed)
 
-    def _credentials(self) -> list[Auth]:
+    def _credentials(self) -> list[aiolead.Auth]:
         if self.auth is None:
             return []
         scheme, colon, credential = self.auth.partition(":")
         if not scheme or not colon:
             # Not shown: it may be a password.
             raise ConfigurationError("--auth: must be SCHEME:CREDENTIAL")
-        return [Auth(scheme, credential.encode(errors="surrogateescape"))]
+        return [aiolead.Auth(scheme, credential.encode(errors="surrogateescape"))]
 
     def _login(self) -> aiolead.SASL | None:
         match (self.sasl or "").split(":", 2):

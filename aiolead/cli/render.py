@@ -7,12 +7,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _parsing
 from .._escaping import escaped as escaped  # the whole command imports it from here
 from .._parsing import MalformedError
-from ..model import Stat
+
+if TYPE_CHECKING:
+    from ..model import Stat
 
 _UNSIGNED = (1 << 64) - 1
 _INT64 = 1 << 63
@@ -126,6 +128,8 @@ def as_json(value: Any) -> str:
 def stat_as_json(stat: Stat | None) -> dict[str, Any]:
     """A `Stat` for JSON: times as text, the owner in hexadecimal, or null; all null if unknown."""
     if stat is None:
+        from ..model import Stat
+
         return dict.fromkeys(each.name for each in fields(Stat))
     return asdict(stat) | {
         "ctime": moment(stat.ctime),

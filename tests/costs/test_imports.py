@@ -60,7 +60,7 @@ def command(*words: str) -> str:
         pytest.param("import aiolead, sys", 2, id="import"),
         pytest.param(LOCK, 135, id="first-lock"),
         pytest.param(THREADS, 113, id="first-request-of-a-thread"),
-        pytest.param(command("--help"), 22, id="help"),
+        pytest.param(command("--help"), 18, id="help"),
         pytest.param(command("ls", "--hosts", "HOSTS", "/"), 119, id="ls"),
     ],
 )
@@ -77,6 +77,36 @@ def test_what_is_imported(server: ThreadedServer, script: str, modules: int) -> 
     assert "rich.markdown" not in said[-1]
     if "--help" in script:
         assert said[-1] == ""
+
+
+UNUSED = {
+    "import aiolead, sys": {"anyio", "asyncio", "dataclasses", "logging", "ssl"},
+    command("--help"): {"aiolead.events", "aiolead.model", "asyncio", "ssl", "tomllib"},
+    LOCK: {
+        "aiolead._client.guardian.guardian_process",
+        "aiolead._wire.digest_md5",
+        "aiolead.testing",
+        "cyclopts",
+        "importlib.metadata",
+        "multiprocessing",
+        "tempfile",
+        "uuid",
+    },
+}
+"""What each of them starts without."""
+
+
+@pytest.mark.parametrize("script", UNUSED, ids=["import", "help", "first-lock"])
+def test_what_is_not_imported(server: ThreadedServer, script: str) -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", f"{script}\nprint(*sys.modules)", server.connect_string],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    imported = set(said[-1].split())
+    assert {"aiolead", "sys"} <= imported
+    assert not imported & UNUSED[script]
 
 
 def test_the_overview_is_that_of_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
