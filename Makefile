@@ -112,7 +112,7 @@ fuzz: $(VENV)/.fuzz ## Feeds what reads the network with a coverage-guided fuzze
 verify: zookeeper $(VENV)/.dev ## Model-checks the specifications in docs/spec, exhaustively (some minutes): SPEC="lease".
 	$(BIN)/python -m tests.spec $(SPEC)
 
-bench: peers $(VENV)/.bench ## Measures everything beside its peers, on a quiet machine (about 45 minutes).
+bench: peers $(VENV)/.bench ## Measures everything beside its peers, on a quiet machine (about 35 minutes).
 	$(BIN)/python -m benchmarks run
 
 bench-threads: $(VENV)/.bench ## Measures aiolead.blocking beside kazoo in 1 to 32 threads, in two minutes.

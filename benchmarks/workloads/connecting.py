@@ -82,6 +82,7 @@ WORKLOADS = (
             settings=ALONE,
             quick_settings=ALONE,
             peers=warm,
+            most_rounds=1,
             seconds=6.0,
         )
         for how, word, what in (

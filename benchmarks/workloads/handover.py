@@ -143,7 +143,7 @@ def _workload(
     about: str = _HOW,
     settings: tuple[str, ...] = WITHOUT_FSYNC,
     quick: tuple[str, ...] = (),
-    turns: int = 200,
+    turns: int = 120,
     peers: Callable[[PeerKind], bool] = everybody,
     is_of_loops: bool = False,
     most_rounds: int = 99,
@@ -165,7 +165,7 @@ def _workload(
 
 
 WORKLOADS = (
-    _workload("handover-2", "Hand-over, 2 contenders", hand_over(2)),
+    _workload("handover-2", "Hand-over, 2 contenders", hand_over(2), most_rounds=1),
     _workload(
         "handover-10",
         "Hand-over, 10 contenders",
@@ -180,7 +180,7 @@ WORKLOADS = (
         "Hand-over, 50 contenders",
         hand_over(50),
         about="The same with fifty.",
-        turns=250,
+        turns=200,
         most_rounds=1,
     ),
     _workload(
@@ -207,6 +207,7 @@ WORKLOADS = (
         "Hand-over of an election, 3 contenders",
         hand_over(3, kind="election"),
         about="The same with three and elections; Curator by its `LeaderSelector`.",
+        most_rounds=1,
     ),
     _workload(
         "election-3-latch",

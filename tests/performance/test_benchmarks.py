@@ -123,6 +123,12 @@ def _broken(program: str) -> PeerKind:
     return PeerKind("kazoo", "kazoo", "threads", lambda: [sys.executable, "-c", program])
 
 
+def test_a_full_run_is_forecast_to_take_as_long_as_the_pages_say() -> None:
+    """`make bench` takes about 35 minutes, by what it says itself before it begins."""
+    forecast = Progress(steps_for_progress(Choice().steps())).left()
+    assert 30 * 60 < forecast < 35 * 60
+
+
 def test_a_peer_that_fails_is_reported_with_a_way_to_repeat_it(site: Site) -> None:
     choice = Choice("tiny", 1, 0, ("standalone",), ("lock-cycles",), ("kazoo",))
     step = replace(choice.steps()[0], peer=_broken("raise SystemExit('no such luck')"))
