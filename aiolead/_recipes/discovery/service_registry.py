@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
-from typing import final
+from typing import cast, final
 
 import anyio
 import anyio.lowlevel
@@ -131,8 +131,6 @@ class Registration(PersistentNode):
 class ServiceView(SharedView[Mapping[str, ServiceInstance]]):
     """A view of the instances of a service, by id. Made by `ServiceRegistry.observe`."""
 
-    _reading: _ServiceReading
-
     def __init__(self, client: CoordinationClient, path: str) -> None:
         super().__init__(client, path)
         self._path = path
@@ -147,7 +145,7 @@ class ServiceView(SharedView[Mapping[str, ServiceInstance]]):
         return _ServiceReading(self._client, self._path)
 
     def _publish(self, value: Mapping[str, ServiceInstance]) -> None:
-        self._invalid = self._reading.invalid.copy()
+        self._invalid = cast(_ServiceReading, self._reading).invalid.copy()
         super()._publish(value)
 
 
