@@ -6,4 +6,6 @@ verdict         what is wrong with an outcome, compared with the table
 diagrams        counterexamples of the lease, as docs/explanation/specification.md shows them
 lease_rules     the client's part of lease.tla in Python
 lease_traces    traces of simulated schedules, checked by these rules
+queue_rules     the contender's part of queue.tla in Python
+queue_traces    the same for queues
 """
