@@ -151,6 +151,7 @@ def recorded(*trace: Fact | Step | Pending) -> Recorder:
         (*B_WAITS, Pending(PATH + A), deleted(A, 1), step("Front", B, (A,)), step("Enter", B)),
         (*B_WAITS, deleted(A, 99), step("Front", B, (A,)), step("Enter", B)),
         (deleted(A, 1), Fact("ended", 1.0, session=1), step("Notice", A)),
+        (step("Notice", A, zxid=0),),  # every server refuses its session
         # The servers have deleted it, and its client has not seen that yet.
         (step("List", B, (A, B), (A,), is_next=True), deleted(A, 99), step("Arm", B, (), (A,))),
     ],
