@@ -109,7 +109,7 @@ mutants: $(VENV)/.dev ## Plants known bugs one by one, and publishes who notices
 fuzz: $(VENV)/.fuzz ## Feeds what reads the network with a coverage-guided fuzzer's bytes: SECONDS=600, TARGET=machine.
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
 
-verify: zookeeper $(VENV)/.dev ## Model-checks the specifications in docs/spec, exhaustively (some minutes): SPEC="lease".
+verify: zookeeper $(VENV)/.verify ## Model-checks the specifications in docs/spec, exhaustively (some minutes): SPEC="lease".
 	$(BIN)/python -m tests.spec $(SPEC)
 
 bench: peers $(VENV)/.bench ## Measures everything beside its peers, on a quiet machine (about 35 minutes).
@@ -147,6 +147,10 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/.base
 	@echo "Installing into $(VENV): all that 'make test-all' uses (frameworks, browsers, pyright, Sphinx)"
 	$(PIP) install --editable '.[cli,trio]' --group dev
 	touch $@ $(VENV)/.test $(VENV)/.demo
+
+$(VENV)/.verify: pyproject.toml | $(VENV)/.test
+	$(PIP) install --group verify
+	touch $@
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/.dev
 	$(PIP) install --group bench

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from time import perf_counter
 
 from .specifications import SPECIFICATIONS, Check, PlantedError, Specification
 from .tlc import Outcome, TlcError, TlcNotFoundError, check, plant, steps
 from .verdict import check_complaints, plant_complaints
 
-LINE = "{:34} {:>12} {:>7} {:>9}  {}"
+LINE = "{:62} {:>10} {:>6} {:>9}  {}"
+RESULTS = {True: "all as expected", False: "NOT AS EXPECTED"}
 
 
 def say(text: str) -> None:
@@ -27,12 +29,14 @@ def main() -> int:
     chosen = [each for each in SPECIFICATIONS if not args.module or each.module in args.module]
     say(LINE.format("specification", "states", "depth", "time", "result"))
     is_right = True
+    began = perf_counter()
     for specification in chosen:
         for each in specification.checks:
             if each.is_small or not args.small:
                 is_right &= _check(specification, each)
         for error in () if args.no_planted else specification.planted:
             is_right &= _plant(specification, error)
+    say(LINE.format("total", "", "", f"{perf_counter() - began:.1f} s", RESULTS[is_right]))
     return not is_right
 
 

@@ -243,6 +243,28 @@ QUEUE = Specification(
                 ]
             ),
         ),
+        Check("queue-two-faults", states=469954, depth=41, is_small=False),
+        Check(
+            "queue-live",
+            states=41896,
+            depth=28,
+            is_small=False,
+            unreached=frozenset(
+                [
+                    "BehindOurs",
+                    "Cut",
+                    "Drop",
+                    "Expire",
+                    "ExpireDead",
+                    "Kill",
+                    "Look",
+                    "Notice",
+                    "OperatorDeletes",
+                    "Resolve",
+                    "Wipe",
+                ]
+            ),
+        ),
         Check("queue-large", states=1048918, depth=47, is_small=False),
         Check(
             "queue-places",
@@ -356,21 +378,39 @@ IN_CALM = frozenset(
 )
 """Actions of barrier.tla that nobody takes without a fault."""
 
+WITHDRAWING = frozenset({"AskToKeep", "Keep", "Withdraw"})
+"""Those that take two newcomers, and a `ready` of a round that is over."""
+
 BARRIER = Specification(
     "barrier",
     checks=(
         Check(
             "barrier-small",
-            states=61187,
+            states=85008,
             depth=52,
             is_small=True,
-            unreached=IN_CALM,
+            unreached=IN_CALM | WITHDRAWING,
         ),
-        Check("barrier-live", states=19508, depth=41, is_small=True),
+        Check("barrier-live", states=21082, depth=41, is_small=True, unreached=WITHDRAWING),
+        Check("barrier-again", states=34990, depth=115, is_small=True, unreached=IN_CALM),
+        Check(
+            "barrier-withdraw",
+            states=50454,
+            depth=78,
+            is_small=True,
+            unreached=IN_CALM - {"BodyFails", "TidyList", "TidyRead"},
+        ),
+        Check(
+            "barrier-large",
+            states=225857,
+            depth=53,
+            is_small=False,
+            unreached=IN_CALM - {"Drop", "ExpireDead", "Kill", "Late"} | WITHDRAWING,
+        ),
         Check(
             "barrier-rounds",
-            states=373396,
-            depth=75,
+            states=645890,
+            depth=95,
             is_small=False,
             unreached=IN_CALM,
         ),
@@ -381,7 +421,7 @@ BARRIER = Specification(
             "A member that leaves lists the others while its own znode may still be there.",
             cfg="barrier-small",
             violates="OutTogether",
-            length=33,
+            length=31,
             changes=(
                 (
                     '{"leaving", "tidying"}\n    /\\ node[m] \\notin view[m].members\n',
@@ -400,11 +440,31 @@ BARRIER = Specification(
         ),
         PlantedError(
             "a late removal counts in the next round",
-            "The removal of `ready` does not name the number of removals before.",
-            cfg="barrier-rounds",
+            "The removal of `ready` does not name the version of the path.",
+            cfg="barrier-again",
             violates="OneRound",
-            length=56,
-            changes=(("tree.ready # None /\\ tree.removals = n", "tree.ready # None"),),
+            length=41,
+            changes=(("tree.ready # None /\\ tree.version = n", "tree.ready # None"),),
+            invariants=("OneRound",),
+        ),
+        PlantedError(
+            "a newcomer that withdraws is counted",
+            "It does not keep `ready`, which an older member may be about to remove.",
+            cfg="barrier-withdraw",
+            violates="AllCounted",
+            length=35,
+            changes=(
+                ('isYounger -> "keep"', 'isYounger -> "kept"'),
+                ("isKept == view[m].ready = saw[m]", "isKept == TRUE"),
+            ),
+        ),
+        PlantedError(
+            "`ready` goes beside a newcomer",
+            "Its removal lists nobody: another member, which has kept `ready`, may be withdrawing.",
+            cfg="barrier-withdraw",
+            violates="AllCounted",
+            length=38,
+            changes=(("isAlone == view[m].members \\subseteq {node[m]}", "isAlone == TRUE"),),
         ),
         PlantedError(
             "a waiting member does not watch `ready`",
@@ -420,7 +480,10 @@ BARRIER = Specification(
 
 RWLOCK = Specification(
     "rwlock",
-    checks=(Check("rwlock-small", states=55718, depth=46, is_small=True),),
+    checks=(
+        Check("rwlock-small", states=55718, depth=46, is_small=True),
+        Check("rwlock-large", states=454237, depth=64, is_small=False),
+    ),
     planted=(
         PlantedError(
             "a downgraded writer lets another writer in early",
