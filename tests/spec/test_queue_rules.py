@@ -165,7 +165,11 @@ class State:
 def test_a_contender_may_do_what_the_specification_allows(name: str) -> None:
     file, constants, places, actions = CONFIGURATIONS[name]
     text = with_constants((FOLDER / f"{file}.cfg").read_text("utf-8"), constants)
-    lines = [line for line in text.splitlines() if not line.startswith(("PROPERT", "SYMMETRY"))]
+    lines = [
+        line
+        for line in text.splitlines()
+        if not line.startswith(("PROPERTY", "PROPERTIES", "SYMMETRY"))
+    ]
     together = frozenset({"c1", "c2"}) if "Together = {c1" in text else frozenset[str]()
     computed = graph("queue", "\n".join(lines))
     after: dict[str, list[tuple[str, str]]] = defaultdict(list)
