@@ -82,6 +82,8 @@ _TOOLS = "checks what runs these tests, and nothing of the library"
 
 _AIOZK = "waits for aiozk's own timeouts; the same recipes alone on a client are tested here"
 
+_LINT = "`make lint`, with which `make test` begins, does the same"
+
 _REAL = "the same on the embedded server, in a tenth of the time"
 
 ELSEWHERE: dict[str, str] = {
@@ -182,6 +184,8 @@ ELSEWHERE: dict[str, str] = {
             "test_tls",
         )
     },
+    "tests/meta/test_prose.py::test_a_page_is_written_plainly": _LINT,
+    "tests/meta/test_prose.py::test_docstrings_and_comments_are_written_plainly": _LINT,
     "tests/meta/test_regular_expressions.py": (
         "tries each regular expression on long texts; test_parsers.py parses the worst data here"
     ),
@@ -218,6 +222,10 @@ ELSEWHERE: dict[str, str] = {
     "tests/spec/test_queue_traces.py::test_other_planted_bugs": "checks the check of traces",
     "tests/spec/test_specifications.py": "needs TLC, and checks no code of the library",
     "tests/typing/": "needs pyright",
+    "tests/unit/test_fuzz.py::test_what_made_sense_until_it_was_changed": _RANDOM,
+    "tests/unit/test_fuzz.py::test_what_never_made_sense": _RANDOM,
+    "tests/unit/wire/test_wire_records.py::test_a_garbled_record_is_a_record_or_refused": _RANDOM,
+    "tests/unit/wire/test_wire_records.py::test_any_bytes_are_a_record_or_refused": _RANDOM,
 }
 """Folders, files and tests that only `make test-all` runs, and why no promise depends on them."""
 
