@@ -83,6 +83,7 @@ def a_follower_that_is_cut_off(twin: ComparedEnsemble, stage: Stage) -> None:
     holder.ask(create(f"{root}/held", flags=EPHEMERAL))
     catch_up(witness, "leader", root)
     witness.ask(GetData(f"{root}/held", True))
+    catch_up(holder, "follower", root)
     twin.isolate("follower")
     for actor in (holder, pinger):
         ping(actor)
@@ -108,6 +109,7 @@ def acknowledged_after_the_end(twin: ComparedEnsemble, stage: Stage) -> None:
     pinger.ask(create(f"{root}/held", flags=EPHEMERAL))
     catch_up(witness, "leader", root)
     witness.ask(GetData(f"{root}/held", True))
+    catch_up(pinger, "follower", root)
     twin.isolate("follower")
     began = twin.now()
     witness.wait_event(3.0, beside=pinger)
@@ -132,6 +134,7 @@ def a_session_lives_for_its_timeout_after_its_last_request(
         actor.ask(create(f"{root}/{role}", flags=EPHEMERAL))
         catch_up(witness, "leader", root)
         witness.ask(GetData(f"{root}/{role}", True))
+        catch_up(actor, role, root)
         sent = twin.now()
         for _ in range(8):
             twin.wait(0.15)
@@ -184,6 +187,7 @@ def a_session_that_moves(twin: ComparedEnsemble, stage: Stage) -> None:
     third.ask(check(f"{root}/held"))
     new.ask(Sync(root))
     new.ask(check(f"{root}/held"))
+    catch_up(third, "leader", root)
     back = stage.enter("back", twin.where["follower"], session=old.session)
     third.ask(GetData(f"{root}/held"))
     back.ask(Delete(f"{root}/held", -1))
