@@ -109,7 +109,7 @@ mutants: $(VENV)/.dev ## Plants known bugs one by one, and publishes who notices
 fuzz: $(VENV)/.fuzz ## Feeds what reads the network with a coverage-guided fuzzer's bytes: SECONDS=600, TARGET=machine.
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
 
-verify: zookeeper $(VENV)/.verify ## Model-checks the specifications in docs/spec, exhaustively (some minutes): SPEC="lease".
+verify: zookeeper $(VENV)/.verify ## Model-checks the specifications in docs/spec, exhaustively (about 15 minutes): SPEC="lease".
 	$(BIN)/python -m tests.spec $(SPEC)
 
 bench: peers $(VENV)/.bench ## Measures everything beside its peers, on a quiet machine (about 35 minutes).

@@ -42,8 +42,9 @@
 (*                                                                         *)
 (* LEFT OUT.  Lost creates of members (the mechanism is that of queue.tla);*)
 (* operators; a refused delete; a path that may not be written; a member   *)
-(* that comes again while its clean-up still runs.  The bounds: three      *)
-(* members, each once or twice inside, at most `Faults` faults.            *)
+(* that comes again while its clean-up still runs; a delete that is        *)
+(* repeated, after a lost connection, behind a later create.  The bounds:  *)
+(* three members, each once or twice inside, at most `Faults` faults.      *)
 (***************************************************************************)
 EXTENDS Naturals, Sequences, FiniteSets, TLC
 
