@@ -3,7 +3,7 @@
 specifications  the table: which checks and planted errors each has, and what TLC must find
 tlc             running TLC, and reading what it prints
 verdict         what is wrong with an outcome, compared with the table
-diagrams        counterexamples of the lease, as docs/explanation/specification.md shows them
+diagrams        counterexamples of the lease, as docs/reports/counterexamples.md shows them
 lease_rules     the client's part of lease.tla in Python
 lease_traces    traces of simulated schedules, checked by these rules
 queue_rules     the contender's part of queue.tla in Python

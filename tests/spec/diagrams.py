@@ -13,7 +13,7 @@ from pathlib import Path
 from .specifications import LEASE, PlantedError
 from .tlc import Outcome, plant
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "specification.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reports" / "counterexamples.md"
 MARK = "<!-- counterexamples: written by python -m tests.spec.diagrams -->"
 SHOWN = (
     "ping counts as proof",
