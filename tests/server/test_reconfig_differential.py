@@ -95,7 +95,7 @@ def authenticate(client: RawClient) -> None:
 def test_both_refuse_the_same(ensemble_with_super_user: BlockingEnsemble) -> None:
     leader = ensemble_with_super_user.leader().connect_string
     version = ".".join(map(str, version_of(leader)))
-    with RawClient(leader, session_timeout=40) as real:  # it sends no pings
+    with RawClient(leader, session_timeout=40, pings=True) as real:
         config = "\n".join(config_of(real)[1])
         with (
             EmbeddedServer.in_thread(

@@ -34,7 +34,7 @@ from aiolead._wire.replies import (
 )
 from aiolead._wire.requests import CloseSession, Create, Exists
 from aiolead.model import ACL, OPEN_ACL_UNSAFE, Stat
-from support.raw_client import Request
+from support.raw_client import PING_AFTER, Request
 from support.waiting import PATIENCE
 
 NEW_SESSION = (0, bytes(16))
@@ -195,6 +195,7 @@ class Actor:
         # No two connections of a session have a number in common: a server would take what was
         # committed for the one for the answer to the other (see `Depot`).
         self._xid = 1000 * len(stage._actors)
+        self._extra_pings = 0  # their answers are still to come
 
     def greet(
         self,
@@ -234,8 +235,17 @@ class Actor:
             # The server has closed it, and the machine has heard of that already.
             self.stage.note(self.name, _name(op), "-> closed")
             return None
+        pinged = op == OpCode.PING
         while True:
-            frame = self._next()
+            try:
+                frame = self._next(PATIENCE if pinged else PING_AFTER)
+            except TimeoutError:
+                if pinged:
+                    raise
+                self.link.sendall(encode_request(XID_PING, OpCode.PING, b""))
+                self._extra_pings += 1
+                pinged = True
+                continue
             if frame is None:
                 self.stage.note(self.name, _name(op), "-> closed")
                 return None
@@ -243,6 +253,9 @@ class Actor:
             header = ReplyHeader.read(r)
             if header.xid == XID_EVENT:
                 self._event(header, r)
+                continue
+            if header.xid == XID_PING and self._extra_pings:
+                self._extra_pings -= 1
                 continue
             self.stage.answered = max(self.stage.answered, header.zxid)
             size = r.remaining

@@ -11,7 +11,7 @@ import time
 from types import TracebackType
 from typing import Protocol, Self
 
-from aiolead._wire.codes import XID_EVENT, OpCode
+from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode
 from aiolead._wire.framing import FrameReader
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader, Writer
@@ -41,6 +41,13 @@ class Request(Protocol):
     def write(self, w: Writer) -> None: ...
 
 
+PING_AFTER = 3.0
+"""Seconds after which a server is helped along, where a test asks for that: a server of an ensemble
+may not notice that a write was committed until another request comes, if this one was the only one
+(ZOOKEEPER-4537; seen with 3.8.0).
+"""
+
+
 class RawClient:
     """A session on the first server of a connect string; its chroot is put before every path.
 
@@ -49,6 +56,7 @@ class RawClient:
         session_timeout: in seconds.
         timeout: for each answer, in seconds; a `TimeoutError` when it passes. It is there to end a
             test that hangs: in a run of all tests a real leader has taken more than five seconds.
+        pings: whether to send a ping after `PING_AFTER` without an answer.
         session: id and password of a session to take over.
     """
 
@@ -58,11 +66,13 @@ class RawClient:
         *,
         session_timeout: float = 5.0,
         timeout: float = 30.0,
+        pings: bool = False,
         session: tuple[int, bytes] = (0, bytes(16)),
     ) -> None:
         target = parse_connect_string(connect_string)
         self._chroot = target.chroot
         self._timeout = timeout
+        self._pings = pings
         self._frames = FrameReader(1 << 24)
         self._ready: list[bytes] = []
         self._xid = 0
@@ -71,7 +81,7 @@ class RawClient:
         try:
             hello = ConnectRequest(0, round(session_timeout * 1000), *session)
             self.socket.sendall(encode_record(hello))
-            self.session = ConnectResponse.read(Reader(self._next_frame()))
+            self.session = ConnectResponse.read(Reader(self._next_frame(timeout)))
         except BaseException:
             self.socket.close()
             raise
@@ -101,9 +111,19 @@ class RawClient:
 
     def receive(self) -> tuple[ReplyHeader, Reader]:
         """The next answer. Watch events that come before it are kept in `events`."""
+        waits = min(PING_AFTER, self._timeout) if self._pings else self._timeout
         while True:
-            reader = Reader(self._next_frame())
+            try:
+                reader = Reader(self._next_frame(waits))
+            except TimeoutError:
+                if waits == self._timeout:
+                    raise
+                self.socket.sendall(encode_request(XID_PING, OpCode.PING, b""))
+                waits = self._timeout
+                continue
             header = ReplyHeader.read(reader)
+            if header.xid == XID_PING and self._pings:
+                continue
             if header.xid != XID_EVENT:
                 return header, reader
             kind, _, path = reader.i32(), reader.i32(), reader.text()
@@ -162,8 +182,8 @@ class RawClient:
         """Closes the connection without a goodbye; the session lives on for its timeout."""
         self.socket.close()
 
-    def _next_frame(self) -> bytes:
-        deadline = time.monotonic() + self._timeout
+    def _next_frame(self, timeout: float) -> bytes:
+        deadline = time.monotonic() + timeout
         while not self._ready:
             self.socket.settimeout(max(deadline - time.monotonic(), 0.001))
             data = self.socket.recv(65536)
