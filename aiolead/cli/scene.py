@@ -30,6 +30,7 @@ from .contender_queue import (
 )
 from .recipe_layouts import (
     OtherRecipe,
+    RecipeMember,
     ZnodeTree,
     is_part,
     may_use,
@@ -135,10 +136,10 @@ class Scene:
         """The owners of contenders whose sessions have no connection."""
         return frozenset(self._silent)
 
-    def connection_of(self, contender: QueuedContender) -> OwnerConnection:
-        if contender.stat is None:
+    def connection_of(self, one: QueuedContender | RecipeMember) -> OwnerConnection:
+        if one.stat is None:
             return OwnerConnection.UNKNOWN
-        return self.connection_of_session(contender.stat.ephemeral_owner)
+        return self.connection_of_session(one.stat.ephemeral_owner)
 
     def connection_of_session(self, owner: int) -> OwnerConnection:
         if not owner:

@@ -8,4 +8,5 @@ lease_rules     the client's part of lease.tla in Python
 lease_traces    traces of simulated schedules, checked by these rules
 queue_rules     the contender's part of queue.tla in Python
 queue_traces    the same for queues
+schedules       runs the schedules of both
 """

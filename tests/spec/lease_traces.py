@@ -14,7 +14,6 @@ each step, a behaviour of `docs/spec/lease.tla` that explains it, and replays it
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,17 +29,16 @@ from aiolead._session.lease.timing import DRIFT, Timing
 from aiolead.testing.simulation.ensemble.facts import Truth
 from aiolead.testing.simulation.ensemble.sessions import LeaderSessions
 from aiolead.testing.simulation.loops import Backend
-from aiolead.testing.simulation.run import Scenario, load_scenario, simulate
+from aiolead.testing.simulation.run import Scenario, simulate
 from aiolead.testing.simulation.timeline import Timeline
 from aiolead.testing.simulation.world import World
 from tests.support.half_ticks import waited
 
 from .lease_rules import Client, Rules
+from .schedules import check_schedules
 
 NEAR = 1e-6
 """Seconds by which sums of the same times may differ."""
-
-SCENARIOS = ("contend", "crowd", "lockset")
 
 Action = Literal["Connect", "Disconnect", "Receive", "Begin", "Cancel", "EndBody"]
 
@@ -387,26 +385,14 @@ def checked(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.spec.lease_traces")
-    parser.add_argument("--seeds", type=int, default=100, help="of each scenario and event loop")
-    parser.add_argument("--first", type=int, default=0)
-    args = parser.parse_args()
-    schedules = steps = ends = wrong = 0
-    for seed in range(args.first, args.first + args.seeds):
-        for name in SCENARIOS:
-            scenario = load_scenario(f"tests/simulation/scenarios.py:{name}")
-            for backend in ("asyncio", "trio"):
-                recorder, found, others = checked(scenario, seed, backend)
-                schedules += 1
-                steps += sum(len(trace.steps) for trace in recorder.clients)
-                ends += len(recorder.ended)
-                for each in (*found, *others):
-                    wrong += 1
-                    sys.stdout.write(f"{name} {seed} {backend}: {each}\n")
-    sys.stdout.write(
-        f"{schedules} schedules, {steps} steps of clients, {ends} ends of sessions: {wrong} wrong\n"
+    return check_schedules(
+        "tests.spec.lease_traces",
+        checked,
+        lambda recorder: {
+            "steps of clients": sum(len(trace.steps) for trace in recorder.clients),
+            "ends of sessions": len(recorder.ended),
+        },
     )
-    return bool(wrong)
 
 
 if __name__ == "__main__":

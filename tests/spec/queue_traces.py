@@ -19,7 +19,6 @@ The search for lost creates, and readers and writers, are left out.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -33,13 +32,12 @@ from aiolead._recipes.contention.contender import Contender as RealContender
 from aiolead.paths import sequence_of
 from aiolead.testing.simulation.ensemble.facts import Truth
 from aiolead.testing.simulation.loops import Backend
-from aiolead.testing.simulation.run import Scenario, load_scenario, simulate
+from aiolead.testing.simulation.run import Scenario, simulate
 from aiolead.testing.simulation.timeline import Timeline
 from aiolead.testing.simulation.world import World
 
 from .queue_rules import Client, Contender, Rules, Znode
-
-SCENARIOS = ("contend", "crowd", "lockset")
+from .schedules import check_schedules
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,23 +465,13 @@ def checked(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.spec.queue_traces")
-    parser.add_argument("--seeds", type=int, default=100, help="of each scenario and event loop")
-    parser.add_argument("--first", type=int, default=0)
-    args = parser.parse_args()
-    schedules = steps = wrong = 0
-    for seed in range(args.first, args.first + args.seeds):
-        for name in SCENARIOS:
-            scenario = load_scenario(f"tests/simulation/scenarios.py:{name}")
-            for backend in ("asyncio", "trio"):
-                recorder, found, others = checked(scenario, seed, backend)
-                schedules += 1
-                steps += sum(isinstance(each, Step) for each in recorder.trace)
-                for each in (*found, *others):
-                    wrong += 1
-                    sys.stdout.write(f"{name} {seed} {backend}: {each}\n")
-    sys.stdout.write(f"{schedules} schedules, {steps} steps of contenders: {wrong} wrong\n")
-    return bool(wrong)
+    return check_schedules(
+        "tests.spec.queue_traces",
+        checked,
+        lambda recorder: {
+            "steps of contenders": sum(isinstance(each, Step) for each in recorder.trace)
+        },
+    )
 
 
 if __name__ == "__main__":

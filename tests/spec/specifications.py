@@ -199,6 +199,11 @@ LEASE = Specification(
     ),
 )
 
+ONLY_WITH_FAULTS = frozenset(
+    ["Cut", "Drop", "Expire", "ExpireDead", "Kill", "Look", "Notice", "OperatorDeletes", "Resolve"]
+)
+"""Actions of `queue.tla` that nobody takes without a fault of a connection, session or client."""
+
 QUEUE = Specification(
     "queue",
     checks=(
@@ -208,40 +213,14 @@ QUEUE = Specification(
             states=7032,
             depth=28,
             is_small=True,
-            unreached=frozenset(
-                [
-                    "BehindOurs",
-                    "Cut",
-                    "Drop",
-                    "Expire",
-                    "ExpireDead",
-                    "Kill",
-                    "Look",
-                    "Notice",
-                    "OperatorDeletes",
-                    "Resolve",
-                    "Wipe",
-                ]
-            ),
+            unreached=ONLY_WITH_FAULTS | {"BehindOurs", "Wipe"},
         ),
         Check(
             "queue-together",
             states=128882,
             depth=43,
             is_small=True,
-            unreached=frozenset(
-                [
-                    "Cut",
-                    "Drop",
-                    "Expire",
-                    "ExpireDead",
-                    "Kill",
-                    "Look",
-                    "Notice",
-                    "OperatorDeletes",
-                    "Resolve",
-                ]
-            ),
+            unreached=ONLY_WITH_FAULTS,
         ),
         Check("queue-two-faults", states=469954, depth=41, is_small=False),
         Check(
@@ -249,21 +228,7 @@ QUEUE = Specification(
             states=41896,
             depth=28,
             is_small=False,
-            unreached=frozenset(
-                [
-                    "BehindOurs",
-                    "Cut",
-                    "Drop",
-                    "Expire",
-                    "ExpireDead",
-                    "Kill",
-                    "Look",
-                    "Notice",
-                    "OperatorDeletes",
-                    "Resolve",
-                    "Wipe",
-                ]
-            ),
+            unreached=ONLY_WITH_FAULTS | {"BehindOurs", "Wipe"},
         ),
         Check("queue-large", states=1048918, depth=47, is_small=False),
         Check(

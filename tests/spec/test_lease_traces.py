@@ -17,7 +17,8 @@ from tests.mutants.catalogue import MUTANTS
 from tests.mutants.plant import mutated
 from tests.support.half_ticks import waited
 
-from .lease_traces import SCENARIOS, ClientTrace, Ended, Recorder, Step, checked, violations
+from .lease_traces import ClientTrace, Ended, Recorder, Step, checked, violations
+from .schedules import SCENARIOS
 
 # Hundreds of schedules: seconds, and a minute or two on a machine that is busy with other things.
 pytestmark = pytest.mark.timeout(600)

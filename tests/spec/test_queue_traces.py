@@ -18,7 +18,8 @@ from aiolead.testing.simulation.run import load_scenario
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.plant import mutated
 
-from .queue_traces import SCENARIOS, Fact, Pending, Recorder, Step, checked, violations
+from .queue_traces import Fact, Pending, Recorder, Step, checked, violations
+from .schedules import SCENARIOS
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -19,9 +19,9 @@ from support.waiting import PATIENCE
 
 TICK = 0.25
 SYNC_LIMIT = 12
-MAX_SESSION = PATIENCE
-"""Sessions that do not say for how long outlive a real server that is slow."""
 """In ticks: three seconds, in which a short session ends while its server is cut off."""
+MAX_SESSION = PATIENCE
+"""The default session timeout of the stories, in seconds: longer than a slow server takes."""
 
 ROLES = ("leader", "follower", "other")
 """The servers of an ensemble of three, by the part that each plays when a story begins."""

@@ -1,7 +1,7 @@
 """A test that hangs is reported, and the run goes on.
 
 pytest-timeout raises in the main thread. That is between two steps of the event loop: a coroutine
-test that hangs goes on waiting, and anyio's runner waits for it for ever. So it is cancelled here.
+test that hangs goes on waiting, and anyio's runner waits for it forever. So it is cancelled here.
 
 Whatever has not ended after the same time once more, because it cannot be cancelled, ends its
 process, with the stacks of all threads. With several workers, its test is reported as the one that

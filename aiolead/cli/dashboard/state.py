@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from ...model import Stat
 from .. import render
 from ..contender_queue import QueuedContender
 from ..ensemble import behind
-from ..recipe_layouts import OtherRecipe
+from ..recipe_layouts import OtherRecipe, RecipeMember
 from ..render import rounded
 from ..scene import Scene
 from ..scene_text import event_as_text, leaders_as_text, name_of, use_as_text
@@ -141,10 +140,7 @@ def members(scene: Scene, recipe: OtherRecipe, now: float) -> dict[str, Any]:
         "now": rounded(now),
         "key": key_of(recipe.path, recipe.kind),
         "holders": [],
-        "waiting": [
-            _participant(scene, one.path, one.identity, one.stat, "member")
-            for one in recipe.members[:MOST_WAITING]
-        ],
+        "waiting": [_participant(scene, one, "member") for one in recipe.members[:MOST_WAITING]],
         "more_waiting": max(0, len(recipe.members) - MOST_WAITING),
         "terms": [],
         "events": [],
@@ -194,19 +190,14 @@ def key_of(*parts: object) -> str:
 
 
 def _contender(scene: Scene, one: QueuedContender) -> dict[str, Any]:
-    found = _participant(scene, one.path, one.identity, one.stat, one.place.what)
-    return {**found, "asked_to_go": one.is_asked_to_go}
+    return {**_participant(scene, one, one.place.what), "asked_to_go": one.is_asked_to_go}
 
 
-def _participant(
-    scene: Scene, path: str, identity: str | None, stat: Stat | None, what: str
-) -> dict[str, Any]:
-    connection = OwnerConnection.UNKNOWN
-    if stat is not None:
-        connection = scene.connection_of_session(stat.ephemeral_owner)
+def _participant(scene: Scene, one: QueuedContender | RecipeMember, what: str) -> dict[str, Any]:
+    connection, stat = scene.connection_of(one), one.stat
     return {
-        "key": key_of(path, stat.czxid if stat else 0),
-        "name": name_of(identity),
+        "key": key_of(one.path, stat.czxid if stat else 0),
+        "name": name_of(one.identity),
         "what": what,
         "token": str(stat.czxid) if stat else None,
         "since": rounded(stat.ctime / 1000) if stat else None,
