@@ -80,7 +80,7 @@ def test_a_lock_and_an_election(
 
         election = blocking.Election(client, "/election", identity="anna")
         with election.leadership(timeout=PATIENCE) as term:
-            other.sync("/")
+            other.check("/")  # a write: its server has caught up
             assert [who.identity for who in blocking.Election(other, "/election").contenders()]
             leader = election.leader()
             assert leader is not None

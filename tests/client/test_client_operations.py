@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import connect, eventually
+from support.recipes import catch_up, connect, eventually
 from support.versions import told_zxid
 
 import aiolead
@@ -197,7 +197,7 @@ async def test_acls_and_credentials(server: ServerUnderTest) -> None:
     credentials = [Auth.digest("alice", "secret")]
     async with connect(server, auth=credentials) as alice, connect(server) as bob:
         await alice.create("/hers", b"data", acl=CREATOR_ALL_ACL)
-        await bob.sync()  # his server may not have heard of it
+        await catch_up(bob)  # his server may not have heard of it
         for denied in (
             bob.get("/hers"), bob.set("/hers", b""), bob.get_children("/hers"),
             bob.create("/hers/x"), bob.set_acl("/hers", OPEN_ACL_UNSAFE), bob.check("/hers"),
@@ -210,7 +210,7 @@ async def test_acls_and_credentials(server: ServerUnderTest) -> None:
         assert [(entry.permissions, entry.scheme) for entry in acl] == [(Permission.ALL, "digest")]
         assert stat.aversion == 0
         await alice.set_acl("/hers", READ_ACL_UNSAFE, version=0)
-        await bob.sync()  # his server may not have heard of it
+        await catch_up(bob)  # his server may not have heard of it
         assert (await bob.get("/hers"))[0] == b"data"
         with pytest.raises(NoAuthError):
             await bob.set("/hers", b"")
@@ -302,7 +302,7 @@ async def test_ephemerals_vanish_with_the_session_at_once(server: ServerUnderTes
             await client.create("/e", mode=CreateMode.EPHEMERAL)
             await client.create("/s", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
         # No waiting: the goodbye was answered, and a sync makes another server catch up.
-        await other.sync()
+        await catch_up(other)
         assert await other.get_children("/") == []
 
 
@@ -335,7 +335,7 @@ async def test_every_client_is_a_session_of_its_own(server: ServerUnderTest) -> 
     async with connect(server) as one, connect(server) as two:
         assert one.session_id != two.session_id
         await one.create("/a", mode=CreateMode.EPHEMERAL)
-        await two.sync()
+        await catch_up(two)
 
         async def seen() -> bool:
             return await two.exists("/a") is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import connect, eventually, in_memory
+from support.recipes import catch_up, connect, eventually, in_memory
 
 from aiolead import ACL, Client, CreateMode, NodeExistsError, NoNodeError
 from aiolead._client.api.quotas import decode_limits, decode_usage, encode_limits
@@ -82,7 +82,7 @@ async def test_ephemerals_are_counted_until_they_go(server: ServerUnderTest) -> 
         await client.set_quota("/a", Quota(count=7))
         async with connect(server) as other:
             await other.create("/a/e", b"123", mode=CreateMode.EPHEMERAL)
-            await client.sync()  # they may be at different servers
+            await catch_up(client)  # they may be at different servers
             assert (await client.get_quota("/a") or [None])[-1] == QuotaUsage(2, 3)
 
         async def is_back() -> bool:

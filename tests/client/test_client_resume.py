@@ -9,7 +9,7 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from support.client_fake import FakeServer
-from support.recipes import JumpingClock, connect, eventually
+from support.recipes import JumpingClock, catch_up, connect, eventually
 
 import aiolead
 from aiolead import CreateMode, Lock, LockLost
@@ -68,7 +68,7 @@ async def test_a_session_goes_on_over_another_client(server: ServerUnderTest) ->
         await second.delete("/e")
         await second.create("/e", mode=CreateMode.EPHEMERAL)
     async with connect(server) as third:
-        await third.sync()
+        await catch_up(third)
         assert await third.exists("/e") is None  # this one was closed
 
 

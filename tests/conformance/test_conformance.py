@@ -13,7 +13,7 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from support.raw_client import RawClient
-from support.recipes import PATIENCE
+from support.recipes import PATIENCE, catch_up
 from support.versions import features_of
 
 from aiolead import Client, connect
@@ -82,7 +82,7 @@ async def told(case: str, server: ServerUnderTest, features: frozenset[Feature])
                 client = clients[step.who]
                 if step.who != last:
                     # Clients of different servers see each other's writes after this.
-                    await client.sync()
+                    await catch_up(client)
                     last = step.who
                 try:
                     await run(step.on(server.kind, features), client)

@@ -14,7 +14,7 @@ from conftest import ServerUnderTest
 from support.cancelling import Moment, at_suspension, cancel_everywhere, moments, native_only
 from support.docs import ROOT, Program
 from support.examples import Load
-from support.recipes import PATIENCE, connect, eventually, in_memory, nothing_left
+from support.recipes import PATIENCE, catch_up, connect, eventually, in_memory, nothing_left
 
 from aiolead import AcquireTimeout, Client, LockLost
 from aiolead.errors import ConfigurationError, LossReason
@@ -40,7 +40,7 @@ async def test_one_process_is_let_in_per_period(
             async with gates[1].try_acquire() as other:
                 assert other is None, "another process is inside"
         for client, gate in zip((a, b), gates, strict=True):
-            await client.sync(PATH)
+            await catch_up(client)
             async with gate.try_acquire() as again:
                 assert again is None, "the period is not over"
             with pytest.raises(AcquireTimeout):

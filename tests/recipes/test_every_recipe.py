@@ -21,7 +21,7 @@ from anyio.streams.text import TextReceiveStream
 from conftest import ServerUnderTest
 from support.every_recipe import DONE, FOLLOWED, HELD, HOLDS, KEPT, WAITING, Done, Held, Seen
 from support.faults import end_session, only_on
-from support.recipes import PATIENCE, connect, eventually
+from support.recipes import PATIENCE, catch_up, connect, eventually
 
 from aiolead import Barrier, Client, Condition, ConnectionLossError, TenureLost
 from aiolead.errors import LossReason, Outcome
@@ -140,7 +140,7 @@ async def breaks(server: ServerUnderTest) -> None:
         anyio.create_task_group() as tasks,
     ):
         await prepare(b, scenes)
-        await a.sync()
+        await catch_up(a)
         proxy.drop_reply(WRITES, 3)
         holders = [Somebody(name, scene, a) for name, scene in scenes.items()]
         for one in holders:
@@ -210,7 +210,7 @@ async def ends(server: ServerUnderTest) -> None:
         anyio.create_task_group() as tasks,
     ):
         await prepare(b, HELD)
-        await a.sync()
+        await catch_up(a)
         holders = [Somebody(name, scene, a) for name, scene in HELD.items()]
         keepers = [Somebody(name, scene, a) for name, scene in KEPT.items()]
         for one in holders + keepers:
@@ -246,7 +246,7 @@ async def ends(server: ServerUnderTest) -> None:
 
 
 async def _waiters(client: Client, count: int) -> bool:
-    await client.sync()
+    await catch_up(client)
     return len(await Condition(client, WAITING).waiters()) == count
 
 
@@ -306,7 +306,7 @@ async def dies(server: ServerUnderTest) -> None:
         await turns.come()
         with anyio.fail_after(PATIENCE):
             await woken.wait()
-        await b.sync()
+        await catch_up(b)
         for name, what in DONE.items():
             count = await what.count(b, f"/done/{name}")
             assert done[name] <= count <= done[name] + 1, name
@@ -349,7 +349,7 @@ async def changes(server: ServerUnderTest) -> None:
             seen[name] = await stack.enter_async_context(what.observe(a, f"/{name}"))
         gate = Barrier(b, "/gate")
         await gate.set()
-        await a.sync()
+        await catch_up(a)
         is_open = anyio.Event()
 
         async def wait_at_the_gate() -> None:
@@ -419,7 +419,7 @@ async def counts_one(server: ServerUnderTest, name: str, what: Done) -> None:
                 confirmed += 1
             except ConnectionLossError as error:
                 unknown += error.outcome is Outcome.UNKNOWN
-        await b.sync()
+        await catch_up(b)
         count = await what.count(b, path)
         most = confirmed + (6 if what.may_lose else unknown)
         assert confirmed <= count <= most, name

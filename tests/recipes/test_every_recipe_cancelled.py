@@ -15,7 +15,7 @@ from conftest import ServerUnderTest
 from support.cancelling import at_suspension, cancel_everywhere
 from support.every_recipe import DONE, FOLLOWED, HELD, KEPT, WAITING, Done, Followed, Held
 from support.faults import only_on
-from support.recipes import connect, eventually
+from support.recipes import catch_up, connect, eventually
 
 from aiolead import Barrier, Client, Condition, Queue, TaskBoard
 
@@ -88,7 +88,7 @@ async def test_cancelled_anywhere_on_a_real_server(server: ServerUnderTest, name
         scene = (HELD | KEPT).get(name)
         if scene is not None and scene.prepare is not None:
             await scene.prepare(b, f"/{name}")
-            await a.sync()
+            await catch_up(a)
 
         async def nothing_is_left() -> bool:
             return await a.get_ephemerals() == []

@@ -21,7 +21,7 @@ from conftest import ServerUnderTest
 from support.every_recipe import DONE, FOLLOWED, HELD, KEPT, Done, Followed, Held
 from support.faults import only_on
 from support.memory_proxy import MemoryProxy
-from support.recipes import OVER_AIOZK, PATIENCE, connect, eventually
+from support.recipes import OVER_AIOZK, PATIENCE, catch_up, connect, eventually
 from support.virtual_time import Link, on_virtual_time
 from support.virtual_time import connect as connect_virtually
 
@@ -213,7 +213,7 @@ def doing(what: Done) -> Use:
                 done += 1
             except ConnectionLossError:
                 unknown += 1
-        await helper.sync()
+        await catch_up(helper)
         count = await what.count(helper, path)
         assert done <= count <= done + unknown or what.may_lose, (path, done, unknown, count)
 

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from support.every_recipe import FOLLOWED, HELD, KEPT, Held
-from support.recipes import PATIENCE, eventually
+from support.recipes import PATIENCE, catch_up, eventually
 from support.recipes import connect as connect_to
 from support.virtual_time import Link, connect, on_virtual_time, passes, settled
 
@@ -61,7 +61,7 @@ async def prepare(client: Client, scene: Held) -> None:
 
 
 async def ours(client: Client) -> list[str]:
-    await client.sync()
+    await catch_up(client)
     return sorted(await client.get_ephemerals())
 
 

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
@@ -97,9 +97,20 @@ async def eventually(
     raise AssertionError(f"still not, after {within} seconds: {what}")
 
 
+async def catch_up(client: aiolead.Client) -> None:
+    """Waits until a client can read what was answered to others, and has received its watch events.
+
+    The servers of an ensemble do not apply a write at the same time. A write that changes nothing
+    is ordered after all others. A `sync` is not, at the leader: it answers its own clients' syncs
+    beside the commits, which it has sent to its followers by then.
+    """
+    with suppress(NoNodeError):
+        await client.check("/")
+
+
 async def names(client: aiolead.Client, path: str) -> list[str]:
     """The children of a path, sorted by their numbers; none if there is no such path."""
-    await client.sync(path)
+    await catch_up(client)
     try:
         children = await client.get_children(path)
     except NoNodeError:

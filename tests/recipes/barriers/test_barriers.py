@@ -16,6 +16,7 @@ from support.recipes import (
     OVER_AIOZK,
     PATIENCE,
     Served,
+    catch_up,
     connect,
     contenders_left,
     eventually,
@@ -82,7 +83,7 @@ async def test_it_outlives_who_closed_it(server: ServerUnderTest) -> None:
     async with connect(server) as b:
         async with connect(server) as a:
             await Barrier(a, PATH).set()
-        await b.sync(PATH)
+        await catch_up(b)
         assert await Barrier(b, PATH).is_set()
 
 

@@ -14,6 +14,7 @@ from support.hostile_data import DATA_CASES, JSON_FORMATS, JSON_VALUES, json_obj
 from support.recipes import (
     PATIENCE,
     Served,
+    catch_up,
     connect,
     eventually,
     in_memory,
@@ -58,7 +59,7 @@ async def test_an_instance_is_there_as_long_as_the_block(server: Served) -> None
             assert dict(view.value) == {}
             async with mine.register(WEB) as registration:
                 await sees(view, lambda each: each == WEB)
-                await b.sync()
+                await catch_up(b)
                 assert await theirs.services() == ["web"]
                 assert await theirs.instances("web") == [WEB]
                 other = replace(WEB, payload={"zone": "a"}, weight=2.0)
@@ -73,7 +74,7 @@ async def test_an_instance_is_there_as_long_as_the_block(server: Served) -> None
                 await sees(view, lambda each: each == WEB)
                 assert registration.state.is_present
             await eventually(lambda: not view.value, "it is gone")
-            await b.sync()
+            await catch_up(b)
             assert await theirs.instances("web") == []
 
 
@@ -165,7 +166,7 @@ async def test_what_makes_no_sense_is_left_out() -> None:
                 await eventually(lambda: len(view.value) == 2, "two make sense")
                 assert list(view.invalid) == ["odd"]
                 assert view.value["old"].enabled
-                await b.sync()
+                await catch_up(b)
                 assert len(await ServiceRegistry(b, PATH).instances("web")) == 2
                 await a.set(f"{PATH}/web/odd", WEB.to_json())
                 await eventually(lambda: len(view.value) == 3, "it makes sense now")

@@ -12,6 +12,7 @@ from conftest import ServerUnderTest
 from support.recipes import (
     PATIENCE,
     Wire,
+    catch_up,
     connect,
     eventually,
     in_memory,
@@ -88,7 +89,7 @@ async def test_nobody_leads(server: ServerUnderTest) -> None:
 async def test_a_leader_that_is_there_already(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
         async with Election(a, PATH, identity="a").leadership() as term:
-            await b.sync(PATH)
+            await catch_up(b)
             async with Election(b, PATH).observe() as states:
                 state = await anext(aiter(states))
                 assert [each.token for each in state.leaders] == [term.token]

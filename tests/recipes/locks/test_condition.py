@@ -18,6 +18,7 @@ from support.cancelling import (
 )
 from support.recipes import (
     PATIENCE,
+    catch_up,
     connect,
     contenders_left,
     eventually,
@@ -120,7 +121,7 @@ async def test_they_are_woken_in_the_order_in_which_they_came(server: ServerUnde
                 assert woken == []
                 held.check()
             await eventually(lambda: sorted(woken) == [0, 1, 2], "three are woken")
-            await a.sync(PATH)
+            await catch_up(a)
             assert [who.is_holder for who in await condition.waiters()] == [False, False]
             async with condition as held:
                 assert await held.notify_all() == 2

@@ -12,6 +12,7 @@ from support.recipes import (
     PATIENCE,
     SESSION,
     JumpingClock,
+    catch_up,
     connect,
     eventually,
     joined,
@@ -528,7 +529,7 @@ async def test_a_change_of_data_hands_nothing_over(server: ServerUnderTest) -> N
                     for name in line:
                         await a.set(f"{PATH}/{name}", b"__REVOKE__")
                 # b has been told of all that, and answered a request since.
-                await b.sync(PATH)
+                await catch_up(b)
                 await held.verify()
                 assert inside == 0
                 assert await names(a, PATH) == line

@@ -6,7 +6,15 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from support.recipes import PATIENCE, Served, connect, contenders_left, eventually, in_memory
+from support.recipes import (
+    PATIENCE,
+    Served,
+    catch_up,
+    connect,
+    contenders_left,
+    eventually,
+    in_memory,
+)
 
 from aiolead import AcquireTimeout, Client, LockLost, UniqueNames
 from aiolead._wire.codes import OpCode
@@ -27,7 +35,7 @@ async def test_the_lowest_free_name_is_had(server: Served) -> None:
                 assert (second.name, third.name) == ("worker-1", "other-0")
                 await first.verify()
                 assert second.token > first.token
-                await a.sync()
+                await catch_up(a)
                 taken = await ours.holders()
                 assert {name: who.identity for name, who in taken.items()} == {
                     "other-0": "they",
@@ -35,10 +43,10 @@ async def test_the_lowest_free_name_is_had(server: Served) -> None:
                     "worker-1": "they",
                 }
                 await first.release()
-                await b.sync()
+                await catch_up(b)
                 async with theirs.claim("worker") as again:
                     assert again.name == "worker-0"
-        await a.sync()
+        await catch_up(a)
         assert await ours.holders() == {}
 
 

@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 from conftest import ServerUnderTest
 from support.recipes import (
     PATIENCE,
+    catch_up,
     connect,
     contenders_left,
     eventually,
@@ -64,7 +65,7 @@ class Crowd:
         """Gets in line; returns once that is so."""
 
         async def length() -> int:
-            await lock._client.sync(lock.path)  # that the others are there it may not know yet
+            await catch_up(lock._client)  # that the others are there it may not know yet
             return len(await lock._contenders_with_data())
 
         there = await length()
@@ -117,7 +118,7 @@ async def test_readers_share_and_nobody_is_overtaken(server: ServerUnderTest) ->
         await them.come("r5", other.read)
         await them.come("w6", other.write)
         await them.come("r7", other.read)
-        await a.sync(PATH)
+        await catch_up(a)
         kinds = [who.is_holder for who in await one.contenders()]
         assert kinds == [True, True, False, False, False, False, False]
         assert [len(await one.read.holders()), len(await one.write.holders())] == [2, 0]

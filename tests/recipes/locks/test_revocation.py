@@ -5,14 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import (
-    PATIENCE,
-    connect,
-    eventually,
-    in_memory,
-    joined,
-    raw,
-)
+from support.recipes import PATIENCE, catch_up, connect, eventually, in_memory, joined, raw
 from support.virtual_time import Link, on_virtual_time, passes, settled
 from support.virtual_time import connect as connect_virtually
 
@@ -60,7 +53,7 @@ async def test_the_holder_is_asked_and_lets_go(
             assert (asked.identity, asked.session_id) == ("me", a.session_id)
             await eventually(lambda: log[1:] == ["a lets go", "b holds"], "b holds")
             # Everybody still says who he is.
-            await c.sync(PATH)
+            await catch_up(c)
             line = await asker.contenders()
             assert [who.identity for who in line] == ["you"]
             await asker.revoke()

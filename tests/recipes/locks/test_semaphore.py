@@ -15,6 +15,7 @@ from conftest import ServerUnderTest
 from support.recipes import (
     PATIENCE,
     Wire,
+    catch_up,
     connect,
     contenders_left,
     eventually,
@@ -117,7 +118,7 @@ async def test_who_holds_and_who_waits(server: ServerUnderTest) -> None:
             seen: list[tuple[str, bool]] = []
 
             async def is_known_to_wait() -> bool:
-                await a.sync(PATH)
+                await catch_up(a)
                 seen[:] = [(c.identity, c.is_holder) for c in await semaphore.contenders()]
                 return seen == [("a", True), ("a", True), ("b", False)]
 
@@ -310,7 +311,7 @@ async def test_semaphores_of_another_layout_are_refused(
     """Neither counts the permits of the other one, and kazoo takes Curator's parts for permits."""
     async with connect(server) as a, connect(server) as b:
         async with Semaphore(a, PATH, 1, layout=theirs) as held:
-            await b.sync("/")
+            await catch_up(b)
             before = await a.get_children(PATH)
             with pytest.raises(
                 MixedLayoutError, match=re.escape(f"use layout={theirs!r}")

@@ -12,6 +12,7 @@ from support.recipes import (
     PATIENCE,
     Served,
     Wire,
+    catch_up,
     connect,
     eventually,
     in_memory,
@@ -62,7 +63,7 @@ async def test_members_come_change_and_go(server: Served) -> None:
                 assert view.value["a"].mzxid > member.mzxid
                 async with theirs.join(identity="b"):
                     await sees(view, a=b"two", b=b"")
-                    await b.sync()
+                    await catch_up(b)
                     assert await theirs.members() == dict(view.value)
                 await sees(view, a=b"two")
                 await eventually(lambda: view.is_live, "it is watched")

@@ -13,6 +13,7 @@ from support.recipes import (
     PATIENCE,
     SESSION,
     Served,
+    catch_up,
     connect,
     eventually,
     in_memory,
@@ -44,7 +45,7 @@ PATH = "/app/node"
 
 async def data_at(client: Client, path: str = PATH) -> bytes | None:
     """What a znode holds; None if there is none."""
-    await client.sync()
+    await catch_up(client)
     try:
         return (await client.get(path))[0]
     except NoNodeError:
@@ -88,7 +89,7 @@ async def test_it_comes_back(server: Served) -> None:
     """Deleted, overwritten, gone with its session: each time with the latest data."""
     async with connect(server) as a, connect(server) as b:
         async with PersistentNode(a, PATH, b"one") as node:
-            await b.sync()
+            await catch_up(b)
             await b.delete(PATH)
             await eventually(holds(b, b"one"), "it is there again")
             await node.set(b"two")
@@ -101,7 +102,7 @@ async def test_it_comes_back(server: Served) -> None:
 async def test_what_others_write_stays_if_it_may(server: Served) -> None:
     async with connect(server) as a, connect(server) as b:
         async with PersistentNode(a, PATH, b"one", restore=False) as node:
-            await b.sync()
+            await catch_up(b)
             await b.set(PATH, b"theirs")
             await node.set(b"two")
             assert await data_at(b) == b"two"
@@ -121,11 +122,11 @@ async def test_a_sequential_one_keeps_its_number(server: Served) -> None:
             path = node.path
             assert len({path, other.path}) == 2
             assert path.startswith("/app/w-0")
-            await b.sync()
+            await catch_up(b)
             await b.delete(path)
             await eventually(holds(b, b"x", path), "it is there again")
             assert node.path == path
-        await b.sync()
+        await catch_up(b)
         assert await b.get_children(FOLDER) == []
 
 
@@ -133,7 +134,7 @@ async def test_a_persistent_one(server: Served) -> None:
     """Nobody owns it: what is there is taken over, and whoever leaves deletes it."""
     async with connect(server) as a, connect(server) as b:
         await b.ensure_path(PATH)
-        await a.sync()
+        await catch_up(a)
         async with PersistentNode(a, PATH, b"one", mode=CreateMode.PERSISTENT):
             assert await data_at(b) == b"one"
             stat = await b.exists(PATH)
@@ -156,7 +157,7 @@ async def test_its_end_is_waited_for(server: Served) -> None:
                 await anyio.sleep_forever()
 
         async with PersistentNode(b, PATH, b"theirs") as theirs:
-            await a.sync()
+            await catch_up(a)
             for limit, why in ((0, "somebody else's is there"), (0.05, "not ours within")):
                 with pytest.raises(AcquireTimeout, match=why):
                     async with PersistentNode(a, PATH, b"ours", timeout=limit):
@@ -180,7 +181,7 @@ async def test_the_states(server: Served) -> None:
             states = aiter(node)
             first = await anext(states)
             assert first.is_present
-            await b.sync()
+            await catch_up(b)
             await b.delete(PATH)
             async for state in states:
                 if state.is_present:
@@ -252,7 +253,7 @@ async def test_a_link_that_is_lost_in_the_middle(
         hosts = proxy.connect_string + server.chroot
         async with aiolead.connect(hosts, session_timeout=SESSION) as a, connect(server) as b:
             await b.ensure_path(FOLDER)
-            await a.sync()
+            await catch_up(a)
             drop = proxy.drop_request if what == "request" else proxy.drop_reply
             if op is not OpCode.DELETE:
                 drop(op)
@@ -267,7 +268,7 @@ async def test_a_link_that_is_lost_in_the_middle(
                         drop(op)
 
             async def nobody_is_there() -> bool:
-                await b.sync()
+                await catch_up(b)
                 return await b.get_children(FOLDER) == []
 
             await eventually(nobody_is_there, "nothing is left")
@@ -283,7 +284,7 @@ async def test_given_up_while_its_create_is_unanswered(
         hosts = proxy.connect_string + server.chroot
         async with aiolead.connect(hosts, session_timeout=SESSION) as a, connect(server) as b:
             await b.ensure_path(FOLDER)
-            await a.sync()
+            await catch_up(a)
             held = proxy.hold_reply(OpCode.CREATE2)
             async with anyio.create_task_group() as tasks:
 
@@ -294,7 +295,7 @@ async def test_given_up_while_its_create_is_unanswered(
                 tasks.start_soon(keep)
                 await held.wait()
                 tasks.cancel_scope.cancel()
-            await b.sync()
+            await catch_up(b)
             assert len(await b.get_children(FOLDER)) == 1
             if answer == "comes":
                 held.release()
@@ -302,7 +303,7 @@ async def test_given_up_while_its_create_is_unanswered(
                 held.cut()
 
             async def nobody_is_there() -> bool:
-                await b.sync()
+                await catch_up(b)
                 return await b.get_children(FOLDER) == []
 
             await eventually(nobody_is_there, "nothing is left")
@@ -332,9 +333,9 @@ async def test_left_while_its_repair_is_unanswered(
             # Else it is a container, which a server may reap before the repair comes: then the
             # first answer to that is that there is no parent.
             await b.ensure_path(FOLDER)
-            await a.sync()
+            await catch_up(a)
             async with PersistentNode(a, PATH, b"x", mode=mode):
-                await b.sync()
+                await catch_up(b)
                 held = proxy.hold_reply(OpCode.CREATE2)
                 await b.delete(PATH)
                 await held.wait()

@@ -8,7 +8,7 @@ from contextlib import suppress
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import PATIENCE, Wire, connect, eventually, in_memory, names
+from support.recipes import PATIENCE, Wire, catch_up, connect, eventually, in_memory, names
 
 from aiolead import (
     AcquireTimeout,
@@ -68,7 +68,7 @@ async def test_first_come_first_served(server: ServerUnderTest) -> None:
         put += await queue.put_many([b"1", b"2", b"3"])
         put.append(await Queue(b, PATH).put(b"4"))
         assert put == [f"queue-{number:010d}" for number in range(5)]
-        await a.sync(PATH)  # its server may not know yet what b has put
+        await catch_up(a)  # its server may not know yet what b has put
         assert await queue.size() == 5
         assert await take(queue, 5) == [b"0", b"1", b"2", b"3", b"4"]
         assert await queue.size() == 0
@@ -113,10 +113,10 @@ async def test_what_is_not_acknowledged_is_given_back(server: ServerUnderTest) -
         async with mine.get() as item:
             assert item.data == b"0"
             assert await names(b, CLAIMS) == [item.name]
-            await b.sync()
+            await catch_up(b)
             async with theirs.get() as other:
                 assert other.data == b"1"
-            await b.sync()
+            await catch_up(b)
             async with theirs.try_get() as other:
                 assert other is not None
                 assert other.data == b"1"
@@ -201,7 +201,7 @@ async def test_to_try_does_not_wait(server: ServerUnderTest) -> None:
         await mine.put(b"x")
         async with mine.try_get() as item:
             assert item is not None
-            await b.sync()
+            await catch_up(b)
             with pytest.raises(AcquireTimeout):
                 async with theirs.get(timeout=0.01):
                     pass
@@ -265,7 +265,7 @@ async def test_writes_that_are_fenced_by_a_claim(server: ServerUnderTest) -> Non
         queue = Queue(a, PATH)
         await queue.put(b"x")
         async with queue.get() as item:
-            await b.sync()
+            await catch_up(b)
             assert item.token == (await b.get(item.path))[1].czxid
             await item.fenced().set("/account", b"1")
             fenced = item.fenced()
@@ -407,11 +407,11 @@ async def test_a_queue_has_a_limit(server: ServerUnderTest) -> None:
             await mine.put_many([b"1", b"2", b"3"])
         assert (full.value.path, full.value.size, full.value.max_items) == (PATH, 1, 3)
         await mine.put_many([b"1", b"2"])
-        await b.sync()
+        await catch_up(b)
         with pytest.raises(QueueFullError):
             await theirs.put(b"3")
         assert await take(theirs, 1) == [b"0"]
-        await a.sync()
+        await catch_up(a)
         await mine.put(b"3")
         assert await take(theirs, 3) == [b"1", b"2", b"3"]
 
@@ -577,12 +577,12 @@ async def test_the_smallest_priority_comes_first(server: ServerUnderTest) -> Non
         for priority in (5, -3, 0, 5):
             await mine.put(f"{priority}".encode(), priority=priority)
         await mine.put_many([b"1a", b"1b"], priority=1)
-        await b.sync()
+        await catch_up(b)
         async with theirs.get() as item:
             assert item.data == b"-3"
             # What comes later goes before what was listed.
             await mine.put(b"-1", priority=-1)
-            await b.sync()
+            await catch_up(b)
             async with theirs.get() as other:
                 assert other.data == b"-1"
                 await other.ack()

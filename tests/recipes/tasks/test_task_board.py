@@ -8,7 +8,7 @@ from contextlib import suppress
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import PATIENCE, connect, eventually, names
+from support.recipes import PATIENCE, catch_up, connect, eventually, names
 from support.virtual_time import SESSION, Link, on_virtual_time, passes
 from support.virtual_time import connect as connect_virtually
 
@@ -78,7 +78,7 @@ async def test_a_task_is_announced_worked_on_and_finished(server: ServerUnderTes
                 with pytest.raises(UsageError, match="done with"):
                     task.check()
         assert results == [TaskResult(task_name, b"3\n", "adder")]
-        await a.sync()
+        await catch_up(a)
         assert await board.result(task_name) == results[0]
         assert await names(a, f"{PATH}/tasks") == await names(a, f"{PATH}/claims") == []
 
@@ -101,7 +101,7 @@ async def test_a_task_that_is_left_goes_to_the_next_worker(server: ServerUnderTe
         with pytest.raises(ZeroDivisionError):
             async with mine.claim() as task:
                 assert task.data == b"0"
-                await b.sync()
+                await catch_up(b)
                 async with theirs.claim() as other:
                     assert other.data == b"1"
                     await other.finish()
@@ -126,7 +126,7 @@ async def test_everybody_sees_how_tasks_stand(server: ServerUnderTest) -> None:
                 await board.submit(data)
             await sees(view, "all wait", waits, waits, waits)
             assert list(view.value) == [f"task-{number:010d}" for number in range(3)]
-            await b.sync()
+            await catch_up(b)
             async with worker.claim() as task:
                 await sees(view, "taken", lambda s: s.phase is WORKING, waits, waits)
                 first = view.value[task.name]
@@ -457,7 +457,7 @@ async def test_a_result_that_may_not_be_read(server: ServerUnderTest) -> None:
                 failed.set()
 
             await b.ensure_path(f"{PATH}/results")
-            await a.sync()
+            await catch_up(a)
             tasks.start_soon(wait)
             async with board.claim() as mine:
                 await anyio.wait_all_tasks_blocked()

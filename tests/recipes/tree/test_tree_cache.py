@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from support.recipes import Served, Wire, connect, eventually, in_memory
+from support.recipes import Served, Wire, catch_up, connect, eventually, in_memory
 from support.virtual_time import connect as connect_virtually
 from support.virtual_time import embedded, virtually
 
@@ -67,7 +67,7 @@ def copied(cache: TreeCache) -> dict[str, bytes]:
 
 async def equals(cache: TreeCache, client: Client) -> None:
     """Waits until the copy is the tree."""
-    await client.sync()
+    await catch_up(client)
     tree = await truth(client)
     await eventually(lambda: cache.is_live and copied(cache) == tree, f"the copy is {tree}")
 
@@ -109,7 +109,7 @@ async def test_a_tree_is_copied_and_kept(server: Served) -> None:
     async with connect(server) as a, connect(server) as b:
         await b.ensure_path(f"{TOP}/a/b")
         await b.set(f"{TOP}/a", b"1")
-        await a.sync()
+        await catch_up(a)
         async with TreeCache(a, TOP) as cache:
             assert cache.is_live
             assert list(cache) == [TOP, f"{TOP}/a", f"{TOP}/a/b"]

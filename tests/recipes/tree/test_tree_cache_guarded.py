@@ -13,7 +13,7 @@ from typing import Protocol
 
 import anyio
 import pytest
-from support.recipes import Served, connect, eventually
+from support.recipes import Served, catch_up, connect, eventually
 
 from aiolead import ACL, Auth, Client, CreateMode, TreeCache
 from aiolead.errors import NoAuthError
@@ -115,7 +115,7 @@ async def it_is_there_on_entry(stage: Stage) -> None:
     await stage.b.ensure_path(f"{TOP}/open")
     await stage.b.create(SECRET, b"1", acl=PRIVATE)
     await stage.b.create(f"{SECRET}/child", b"", acl=OPEN)
-    await stage.a.sync()
+    await catch_up(stage.a)
     async with TreeCache(stage.a, TOP) as cache:
         assert cache.is_live
         assert list(cache) == [TOP, f"{TOP}/open", SECRET]
@@ -130,7 +130,7 @@ async def it_is_there_on_entry(stage: Stage) -> None:
 @scene
 async def it_comes_and_goes(stage: Stage) -> None:
     await stage.b.create(TOP)
-    await stage.a.sync()
+    await catch_up(stage.a)
     async with TreeCache(stage.a, TOP) as cache:
         events = cache.events()
         for _ in range(2):
@@ -164,7 +164,7 @@ async def it_comes_below_new_znodes(stage: Stage) -> None:
 async def it_becomes_private_and_goes(stage: Stage) -> None:
     """Nobody is told that an ACL has changed; but the copy may not keep what is deleted."""
     await stage.b.ensure_path(f"{SECRET}/child")
-    await stage.a.sync()
+    await catch_up(stage.a)
     async with TreeCache(stage.a, TOP) as cache:
         await stage.b.set_acl(f"{SECRET}/child", PRIVATE)
         await stage.b.delete(f"{SECRET}/child")
@@ -179,7 +179,7 @@ async def it_becomes_private(stage: Stage) -> None:
     """That is noticed with the next comparison: after a lost connection at the latest."""
     await stage.b.ensure_path(f"{SECRET}/child")
     await stage.b.set(SECRET, b"old")
-    await stage.a.sync()
+    await catch_up(stage.a)
     async with TreeCache(stage.a, TOP) as cache:
         assert entry(cache, SECRET).data == b"old"
         await stage.b.set_acl(SECRET, PRIVATE)
@@ -196,7 +196,7 @@ async def it_is_opened(stage: Stage) -> None:
     await stage.b.create(TOP)
     await stage.b.create(SECRET, b"1", acl=PRIVATE)
     await stage.b.create(f"{SECRET}/child", acl=OPEN)
-    await stage.a.sync()
+    await catch_up(stage.a)
     async with TreeCache(stage.a, TOP) as cache:
         await stage.b.set_acl(SECRET, OPEN)
         await stage.b.set(SECRET, b"2")
@@ -211,7 +211,7 @@ async def it_is_opened(stage: Stage) -> None:
 async def another_one_takes_its_place(stage: Stage) -> None:
     await stage.b.create(TOP)
     await stage.b.create(SECRET, b"1", acl=PRIVATE)
-    await stage.a.sync()
+    await catch_up(stage.a)
     async with TreeCache(stage.a, TOP) as cache:
         for acl in (OPEN, PRIVATE):
             await stage.b.delete(SECRET)
@@ -229,7 +229,7 @@ async def it_was_private_for_a_while(stage: Stage) -> None:
     """What would have told of its children has gone, as they changed meanwhile."""
     path = f"{TOP}/door"
     await stage.b.ensure_path(path)
-    await stage.a.sync()
+    await catch_up(stage.a)
     async with TreeCache(stage.a, TOP) as cache:
         await stage.b.set_acl(path, PRIVATE)
         await stage.b.create(f"{path}/one", acl=PRIVATE)
@@ -245,7 +245,7 @@ async def an_open_one_is_replaced_at_once(stage: Stage) -> None:
     """What watched the children of the old one has gone with it."""
     new = f"{TOP}/new"
     await stage.b.ensure_path(new)
-    await stage.a.sync()
+    await catch_up(stage.a)
     async with TreeCache(stage.a, TOP) as cache:
         await stage.b.transaction().delete(new).create(new, b"2")
         await eventually(lambda: data_of(cache, new) == b"2" and cache.is_live, "it is known")
@@ -258,7 +258,7 @@ async def nothing_is_known_below_it(stage: Stage) -> None:
     """Events of open znodes below it are sent. But whether they are there still is not told."""
     await stage.b.create(TOP)
     await stage.b.create(SECRET, acl=PRIVATE)
-    await stage.a.sync()
+    await catch_up(stage.a)
     async with TreeCache(stage.a, TOP) as cache:
         await stage.b.create(f"{SECRET}/child", acl=OPEN)
         await stage.b.create(f"{SECRET}/child/below", acl=OPEN)
@@ -271,7 +271,7 @@ async def nothing_is_known_below_it(stage: Stage) -> None:
 async def no_data_are_kept(stage: Stage) -> None:
     await stage.b.ensure_path(f"{TOP}/open")
     await stage.b.create(SECRET, acl=PRIVATE)
-    await stage.a.sync()
+    await catch_up(stage.a)
     async with TreeCache(stage.a, TOP, data=False) as cache:
         assert is_closed(cache, SECRET)
         await stage.b.create(f"{TOP}/other", acl=PRIVATE)
@@ -310,7 +310,7 @@ async def the_top_comes_as_a_private_one(stage: Stage) -> None:
 async def nobody_would_tell_of_the_top(stage: Stage) -> None:
     """What is missing below a znode that may not be listed is not live: it may come unseen."""
     await stage.b.create(TOP, acl=PRIVATE)
-    await stage.a.sync()
+    await catch_up(stage.a)
     async with TreeCache(stage.a, SECRET) as cache:
         assert (len(cache), cache.is_live) == (0, False)
         await stage.b.create(SECRET, b"1", acl=OPEN)
@@ -321,7 +321,7 @@ async def nobody_would_tell_of_the_top(stage: Stage) -> None:
 @scene
 async def the_top_is_private(stage: Stage) -> None:
     await stage.b.create(TOP, acl=PRIVATE)
-    await stage.a.sync()
+    await catch_up(stage.a)
     for data in (True, False):
         with pytest.raises(NoAuthError) as caught:
             async with TreeCache(stage.a, TOP, data=data):

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from anyio.abc import TaskStatus
 from support.hostile_data import ARABIC_DIGITS, BIDI
-from support.recipes import Served, Wire, connect, eventually, in_memory
+from support.recipes import Served, Wire, catch_up, connect, eventually, in_memory
 
 from aiolead import ACL, Client, Config, ConnectionLossError, NoNodeError
 from aiolead._wire.codes import OpCode
@@ -56,7 +56,7 @@ async def test_keys_are_published_and_read(server: Served) -> None:
         assert (first.value, first.version) == ({}, 0)
         assert await config.publish({"a": b"1", "b": b"2"}) == 1
         assert await config.publish({"b": None, "c": b"\xff\0"}) == 2
-        await b.sync()
+        await catch_up(b)
         there = await Config(b, PATH).get()
         assert (there.value, there.version) == ({"a": b"1", "c": b"\xff\0"}, 2)
         assert (await b.get(PATH))[0] == b"2"
@@ -125,7 +125,7 @@ async def test_many_publish_at_once(server: Served) -> None:
             for number in range(8):
                 tasks.start_soon(publish, number)
         assert torn == []
-        await a.sync()
+        await catch_up(a)
         assert (await configs[0].get()).version == 8
 
 

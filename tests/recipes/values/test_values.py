@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from support.recipes import PATIENCE, Served, connect, eventually, in_memory, names
+from support.recipes import PATIENCE, Served, catch_up, connect, eventually, in_memory, names
 from support.virtual_time import connect as connect_virtually
 from support.virtual_time import embedded, virtually
 
@@ -38,7 +38,7 @@ async def test_a_value_is_read_and_written(server: Served) -> None:
         assert (await mine.get()).value == 10
         assert (await mine.get()).version == -1
         assert (await mine.set(11)).version == 0
-        await b.sync()
+        await catch_up(b)
         now = await theirs.get()
         assert (now.value, now.version) == (11, 0)
         assert (await a.get(PATH))[0] == b"\0\0\0\x0b"
@@ -68,7 +68,7 @@ async def test_no_update_is_lost(server: Served) -> None:
         async with anyio.create_task_group() as tasks:
             for number, value in enumerate(values):
                 tasks.start_soon(value.update, lambda old, n=number: old + str(n))
-        await a.sync()
+        await catch_up(a)
         assert sorted((await values[0].get()).value) == ["0", "1", "2", "3"]
 
 
@@ -218,7 +218,7 @@ async def test_many_count_at_once(server: Served, promote_after: int) -> None:
         async with anyio.create_task_group() as tasks:
             for counter in counters * 3:
                 tasks.start_soon(count, counter)
-        await a.sync()
+        await catch_up(a)
         assert await counters[0].get() == 24
         assert sorted(totals) == list(range(1, 25))
         if promote_after == 0:
