@@ -63,25 +63,28 @@ async def test_one_worker_sends_invoices_and_another_goes_on_after_it(zookeeper,
         metrics = (await ask_ben.get("/metrics")).text
         assert "aiolead_session_connected 1.0" in metrics
         assert 'recipe="Election"' in metrics
-    tokens = Ledger(str(database)).tokens()
+    with contextlib.closing(Ledger(str(database))) as ledger:
+        tokens = ledger.tokens()
     assert tokens == sorted(tokens), "no leader has written after its successor"
     assert len(set(tokens)) == 2
 
 
 def test_a_deposed_leader_cannot_write(tmp_path):
-    ledger = Ledger(str(tmp_path / "invoices.db"))
-    assert ledger.add("first", 7) == 1
-    assert ledger.add("second", 9) == 2
-    with pytest.raises(Outdated, match="token 7 is older than 9"):
-        ledger.add("too late", 7)
-    assert ledger.count() == 2
+    with contextlib.closing(Ledger(str(tmp_path / "invoices.db"))) as ledger:
+        assert ledger.add("first", 7) == 1
+        assert ledger.add("second", 9) == 2
+        with pytest.raises(Outdated, match="token 7 is older than 9"):
+            ledger.add("too late", 7)
+        assert ledger.count() == 2
 
 
 def test_the_check_and_the_write_are_one_transaction(tmp_path):
     path = str(tmp_path / "invoices.db")
-    Ledger(path).add("first", 1)
-    other = sqlite3.connect(path, timeout=0.01)
-    ledger = Ledger(path)
-    ledger._db.execute("BEGIN IMMEDIATE")
-    with pytest.raises(sqlite3.OperationalError, match="locked"):
-        other.execute("BEGIN IMMEDIATE")
+    with (
+        contextlib.closing(Ledger(path)) as ledger,
+        contextlib.closing(sqlite3.connect(path, timeout=0.01)) as other,
+    ):
+        ledger.add("first", 1)
+        ledger._db.execute("BEGIN IMMEDIATE")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE")

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import sys
 import urllib.request
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,8 @@ def test_workers_as_processes(tmp_path: Path, how: signal.Signals) -> None:
             assert server.finish() == 0
             assert not any("Traceback" in line for line in server.lines), server.lines
         assert zookeeper.sessions() == {}, "workers that stop in good order close their sessions"
-    rows = sqlite3.connect(database).execute("SELECT token FROM invoices ORDER BY number")
-    tokens = [token for (token,) in rows]
+    with closing(sqlite3.connect(database)) as finished:
+        rows = finished.execute("SELECT token FROM invoices ORDER BY number")
+        tokens = [token for (token,) in rows]
     assert tokens == sorted(tokens)
     assert len(set(tokens)) >= 2
