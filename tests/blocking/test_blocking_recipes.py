@@ -74,9 +74,10 @@ def test_queues_of_other_orders(client: blocking.Client) -> None:
         assert item.data == b"first"
         item.ack()
     delays = blocking.DelayQueue(client, "/delays")
-    delays.put(b"in a while", delay=0.1)
+    delays.put(b"in an hour", delay=3600)
     with delays.try_get() as nothing:
         assert nothing is None
+    delays.put(b"in a while", delay=0.1)
     with delays.get(timeout=PATIENCE) as delayed:
         assert delayed.data == b"in a while"
         delayed.ack()
