@@ -27,7 +27,7 @@ from support.hanging import HangGuard
 from support.loops import BACKENDS, eager_loop
 from support.margins import report_margins
 from support.over_aiozk import choose
-from support.raw_client import RawClient
+from support.raw_client import SESSION, RawClient
 from support.recipes import OVER_AIOZK
 from support.selection import SERVERS, add_options, configure, reaches_real_server
 from support.stalls import StallGuard
@@ -192,7 +192,7 @@ def embedded() -> Iterator[str]:
     """The connect string of an `EmbeddedServer` in a thread of its own."""
     from aiolead.testing.embedded import EmbeddedServer
 
-    with EmbeddedServer.in_thread() as server:
+    with EmbeddedServer.in_thread(max_session_timeout=SESSION) as server:
         yield server.connect_string
 
 

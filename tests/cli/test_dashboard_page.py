@@ -29,7 +29,7 @@ from aiolead.testing import BlockingEnsemble
 REQUIRED = "AIOLEAD_REQUIRE_CHROMIUM"
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 SCREENSHOTS = Path(__file__).parents[2] / "screenshots"
-WITHIN = 30_000
+WITHIN = 60_000
 """How long anything may take on a machine that has other things to do, in milliseconds."""
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 PHONE = {"width": 360, "height": 740}
@@ -37,7 +37,7 @@ WALL = {"width": 1920, "height": 1080}
 EVIL = "<img src=x onerror=document.title='owned'>"
 EVIL_PATH = "/<b onclick=alert(1)>x"
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +95,7 @@ class Contender:
     """Somebody in a line."""
 
     def __init__(self, dashboard: Served, line: str, name: str, mark: str = "latch-") -> None:
-        # It sends no pings: its session lasts as long as a test may take.
-        self._client = RawClient(dashboard.zookeeper.connect_string, session_timeout=40)
+        self._client = RawClient(dashboard.zookeeper.connect_string)
         self._path = self._client.create(
             f"{line}/_c_x-{mark}", name.encode(), flags=EPHEMERAL_SEQUENTIAL
         )
@@ -346,7 +345,7 @@ def test_what_may_not_be_read_is_said(page: Page, dashboard: Served) -> None:
 def test_other_recipes_have_members_and_no_terms(page: Page, dashboard: Served) -> None:
     with (
         RawClient(dashboard.zookeeper.connect_string) as setting,
-        RawClient(dashboard.zookeeper.connect_string, session_timeout=40) as raw,
+        RawClient(dashboard.zookeeper.connect_string) as raw,
     ):
         setting.create("/mail")
         item = setting.create("/mail/queue-", b"item", flags=2)
@@ -641,7 +640,7 @@ SHIFTS = """() => { window.shifts = []; new PerformanceObserver((list) => {
 def test_many_paths_stay_few_rows_and_nothing_moves(context: BrowserContext) -> None:
     """500 paths with 5,000 contenders: what the page holds and is sent does not grow with them."""
     with served("/", "--listen", "127.0.0.1:0") as one:
-        with RawClient(one.zookeeper.connect_string, session_timeout=40) as raw:
+        with RawClient(one.zookeeper.connect_string) as raw:
             raw.create("/many")
             for n in range(500):
                 raw.create(f"/many/{n:03}")
@@ -688,7 +687,7 @@ def check_views(page: Page, name: str) -> None:
             check_size(page)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_real_ensemble_that_falls_apart(
     context: BrowserContext, three: BlockingEnsemble, chroot: str
 ) -> None:

@@ -11,7 +11,7 @@ from contextlib import ExitStack, asynccontextmanager
 import anyio
 import pytest
 from support.cli import WITHIN
-from support.raw_client import RawClient
+from support.raw_client import SESSION, RawClient
 
 import aiolead
 from aiolead import Election, Semaphore, Term
@@ -124,7 +124,7 @@ def test_sessions_and_links_that_are_lost() -> None:
                         await until(feed, lambda: feed.scene.session_id not in (0, session))
                         await until(feed, lambda: names(feed, "/a") == (["dead"], ["next"]))
 
-    with EmbeddedServer.in_thread() as server:
+    with EmbeddedServer.in_thread(max_session_timeout=SESSION) as server:
         anyio.run(story, server.connect_string, server.expire_session)
 
 

@@ -54,6 +54,8 @@ ENDLESS = {"elect", "observe", "top", "dashboard", "watch", "run", "lock", "demo
 """Those that may go on until a signal, or for as long as somebody else holds what they want; and
 the demo, which gives its processes a while."""
 
+pytestmark = pytest.mark.timeout(300)  # each starts all commands, and waits for all
+
 SHORT = ["--connect-timeout", "0.5", "--session-timeout", "2"]
 PATIENCE = {"ensemble", "doctor", "dashboard"}
 """Those that ask servers about themselves, with `--patience`."""
@@ -183,7 +185,7 @@ def hostile_znodes(embedded: str, chroot: str) -> Iterator[str]:
         b'{"weight": 1' + b"0" * 5000 + b"}",
         b"__REVOKE__" + b"\x1b" * 1_000_000,
     ]
-    with RawClient(embedded + chroot, session_timeout=40) as client:  # it sends no pings
+    with RawClient(embedded + chroot) as client:
         client.create("")
         client.create("/l")
         for path in ("/l/x", "/l/z"):

@@ -12,6 +12,7 @@ import pytest
 from support import differential_sessions, differential_znodes
 from support.differential import Stage, Story, compare
 from support.versions import backports_of, version_of
+from support.waiting import PATIENCE
 
 from aiolead.testing import EmbeddedServer, ThreadedServer
 from aiolead.testing.servers import BlockingServer
@@ -25,7 +26,8 @@ def own_server(real_server: BlockingServer) -> Iterator[BlockingServer]:
 
     It comes on top of the shared one, whose fixture says what to do where there is no ZooKeeper.
     """
-    with BlockingServer() as server:
+    # As long a session as the stories ask for, or idle ones end on a busy machine.
+    with BlockingServer(extra={"maxSessionTimeout": round(PATIENCE * 1000)}) as server:
         yield server
 
 
@@ -34,7 +36,10 @@ def embedded_server(real_server: BlockingServer) -> Iterator[ThreadedServer]:
     """Like the real one. The shared one is asked, since finding out takes znodes."""
     hosts = real_server.connect_string
     version = ".".join(map(str, version_of(hosts)))
-    with EmbeddedServer.in_thread(version=version, backports=backports_of(hosts)) as server:
+    backports = backports_of(hosts)
+    with EmbeddedServer.in_thread(
+        version=version, backports=backports, max_session_timeout=PATIENCE
+    ) as server:
         yield server
 
 

@@ -41,6 +41,12 @@ class Request(Protocol):
     def write(self, w: Writer) -> None: ...
 
 
+SESSION = 200.0
+"""The session timeout unless a test has its own, in seconds: clients of this kind send no pings, so
+that it has to outlast everything that a test does between two requests on a busy machine. Servers
+of the test kit grant 10 s by default, and this where tests start them so.
+"""
+
 PING_AFTER = 3.0
 """Seconds after which a server is helped along, where a test asks for that: a server of an ensemble
 may not notice that a write was committed until another request comes, if this one was the only one
@@ -53,7 +59,7 @@ class RawClient:
 
     Args:
         connect_string: as everywhere.
-        session_timeout: in seconds.
+        session_timeout: in seconds; what the server grants may be less.
         timeout: for each answer, in seconds; a `TimeoutError` when it passes. It is there to end a
             test that hangs: in a run of all tests a real leader has taken more than five seconds.
         pings: whether to send a ping after `PING_AFTER` without an answer.
@@ -64,7 +70,7 @@ class RawClient:
         self,
         connect_string: str,
         *,
-        session_timeout: float = 5.0,
+        session_timeout: float = SESSION,
         timeout: float = 30.0,
         pings: bool = False,
         session: tuple[int, bytes] = (0, bytes(16)),

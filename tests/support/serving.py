@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from aiolead.testing import EmbeddedServer, ThreadedServer
 from support.cli import WITHIN, Command
+from support.raw_client import SESSION
 
 EPHEMERAL_SEQUENTIAL = 3
 """The flags of a contender's znode."""
@@ -70,7 +71,7 @@ class Served:
 
 @contextmanager
 def served(*arguments: str, **env: str) -> Iterator[Served]:
-    with EmbeddedServer.in_thread() as zookeeper:
+    with EmbeddedServer.in_thread(max_session_timeout=SESSION) as zookeeper:
         hosts = zookeeper.connect_string
         with Command("dashboard", *arguments, "--json", hosts=hosts, env=env) as command:
             url = json.loads(command.out.expect("url").string)["url"]
