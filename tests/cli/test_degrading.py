@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -24,7 +25,9 @@ def tree(somewhere: str) -> str:
     return somewhere
 
 
-def shell(command: str, hosts: str, **env: str) -> subprocess.CompletedProcess[str]:
+def shell(
+    command: str, hosts: str, *, stdout: int = subprocess.PIPE, **env: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [
             "bash",
@@ -32,7 +35,8 @@ def shell(command: str, hosts: str, **env: str) -> subprocess.CompletedProcess[s
             f'set -o pipefail; aiolead() {{ "{sys.executable}" -m aiolead "$@"; }}; {command}',
         ],
         env=environment(AIOLEAD_HOSTS=hosts, **env),
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         timeout=WITHIN,
         check=False,
@@ -49,7 +53,10 @@ def test_nobody_reads(tree: str) -> None:
     """Closed from the start, closed in the middle, and a disk that is full."""
     ended = shell("aiolead stat /näme >&- 2>&-", tree)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
-    ended = shell("aiolead stat /näme | true", tree)
+    reader, writer = os.pipe()
+    os.close(reader)  # before there is anything to read, and not after
+    ended = shell("aiolead stat /näme", tree, stdout=writer)
+    os.close(writer)
     assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, "")
     for command in ("stat /näme", "--version"):
         # What is left in Python's buffer must not be tried again as it exits.

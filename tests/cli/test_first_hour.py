@@ -81,17 +81,17 @@ def test_seconds_are_counted_in_english() -> None:
 )
 def test_after_a_second_without_a_server_it_says_whom_it_tries(command: tuple[str, ...]) -> None:
     name, *rest = command
-    arguments = [name, "--connect-timeout", "2.5", *rest]
+    arguments = [name, "--connect-timeout", "8.5", *rest]
     with Command(*arguments, hosts="127.0.0.1:1") as process:
         said = process.err.expect("").string
-        assert said.startswith("aiolead: no server reached yet, trying 127.0.0.1:1 for 2.5 s (")
+        assert said.startswith("aiolead: no server reached yet, trying 127.0.0.1:1 for 8.5 s (")
         assert "127.0.0.1:1: " in said
         assert "refused" in said
         assert process.finish() == 69
         why = "(127.0.0.1:1: Connection refused)"
         assert (
             process.err.rest()[-1]
-            == f"aiolead: no session with 127.0.0.1:1 within 2.5 seconds {why}"
+            == f"aiolead: no session with 127.0.0.1:1 within 8.5 seconds {why}"
         )
 
 
@@ -115,9 +115,9 @@ def test_errors_of_the_system_are_in_plain_words(why: str, plain: str) -> None:
 def test_a_server_that_does_not_answer_is_named_as_well() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         hosts = f"127.0.0.1:{silent.getsockname()[1]}"
-        with Command("ls", "--connect-timeout", "2", hosts=hosts) as process:
+        with Command("ls", "--connect-timeout", "8", hosts=hosts) as process:
             said = process.err.expect("").string
-            assert said == f"aiolead: no server reached yet, trying {hosts} for 2 s (no answer yet)"
+            assert said == f"aiolead: no server reached yet, trying {hosts} for 8 s (no answer yet)"
             assert process.finish() == 69
 
 

@@ -35,6 +35,8 @@ STUBBORN = """
 
 SESSION = ("--session-timeout", "2")
 
+pytestmark = pytest.mark.keeps_time(2.0)
+
 
 @pytest.fixture
 def server() -> Iterator[ThreadedServer]:

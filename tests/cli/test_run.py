@@ -26,7 +26,7 @@ WORKS = "echo works $AIOLEAD_TOKEN $$; exec sleep 100"
 
 
 def contender(name: str, hosts: str, *more: str, script: str = WORKS) -> Command:
-    options = ["--id", name, "--session-timeout", "2.5", *more]
+    options = ["--id", name, "--session-timeout", "30", *more]
     return Command("run", *options, "/app", "--", "sh", "-c", script, hosts=hosts)
 
 

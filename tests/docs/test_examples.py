@@ -15,7 +15,8 @@ from collections.abc import Iterator
 import anyio
 import pytest
 from support.docs import PATIENCE, ROOT, Program
-from support.raw_client import RawClient
+from support.examples import end_lost_session
+from support.raw_client import SESSION, RawClient
 
 import aiolead
 from aiolead import blocking
@@ -201,9 +202,9 @@ def test_the_simulation_tells_a_careful_scheduler_from_a_careless_one() -> None:
 
 
 @pytest.fixture
-def impatient() -> Iterator[ThreadedServer]:
-    """A server that grants no session more than two seconds, so that a dead worker is missed."""
-    with EmbeddedServer.in_thread(max_session_timeout=2.0) as server:
+def zookeeper() -> Iterator[ThreadedServer]:
+    """A server of the test's own."""
+    with EmbeddedServer.in_thread() as server:
         yield server
 
 
@@ -214,8 +215,8 @@ def _leader(url: str) -> int:
     return int(leader.rpartition(":")[2])
 
 
-def test_one_of_the_web_workers_runs_the_scheduler(impatient: ThreadedServer) -> None:
-    hosts, path = impatient.connect_string, "/examples/web/scheduler"
+def test_one_of_the_web_workers_runs_the_scheduler(zookeeper: ThreadedServer) -> None:
+    hosts, path = zookeeper.connect_string, "/examples/web/scheduler"
     options = "--workers 3 --timeout-worker-healthcheck 30 --port 0"
     command = ("-m", "uvicorn", *options.split(), "--app-dir", "examples/web", "app:app")
     with Program(sys.executable, *command, hosts=hosts) as server:
@@ -225,6 +226,7 @@ def test_one_of_the_web_workers_runs_the_scheduler(impatient: ThreadedServer) ->
         assert _leader(url) == first
 
         os.kill(first, signal.SIGKILL)
+        end_lost_session(zookeeper)
         second = int(server.wait_for(r"worker (\d+) runs the scheduler")[1])
         assert second != first
         # uvicorn starts a worker in the place of the dead one; it contends, and does not lead.
@@ -235,12 +237,12 @@ def test_one_of_the_web_workers_runs_the_scheduler(impatient: ThreadedServer) ->
         server.terminate()
         assert server.finish() == 0
         assert not any("Traceback" in line for line in server.lines), server.lines
-    assert impatient.sessions() == {}, "a worker that stops in good order closes its session"
+    assert zookeeper.sessions() == {}, "a worker that stops in good order closes its session"
 
 
 @pytest.mark.parametrize("more", ["--worker-class sync", "--worker-class gthread --preload"])
-def test_one_of_the_gunicorn_workers_runs_the_job(impatient: ThreadedServer, more: str) -> None:
-    hosts, path = impatient.connect_string, "/examples/gunicorn/scheduler"
+def test_one_of_the_gunicorn_workers_runs_the_job(zookeeper: ThreadedServer, more: str) -> None:
+    hosts, path = zookeeper.connect_string, "/examples/gunicorn/scheduler"
     options = f"--workers 3 --bind 127.0.0.1:0 --no-control-socket {more}"
     config = "examples/gunicorn_once/gunicorn.conf.py"
     command = ("-m", "gunicorn", "-c", config, *options.split(), "app:app")
@@ -252,6 +254,7 @@ def test_one_of_the_gunicorn_workers_runs_the_job(impatient: ThreadedServer, mor
         assert _leader(url) == first
 
         os.kill(first, signal.SIGKILL)
+        end_lost_session(zookeeper)
         second = int(server.wait_for(r"worker (\d+) runs the job")[1])
         assert second != first
         server.wait_for(rf"worker {second}: run \d+")
@@ -274,17 +277,17 @@ def test_one_of_the_gunicorn_workers_runs_the_job(impatient: ThreadedServer, mor
     assert [worker for worker in workers if worker == first] == list(
         workers[: workers.count(first)]
     )
-    assert impatient.sessions() == {}, "a worker that stops in good order closes its session"
+    assert zookeeper.sessions() == {}, "a worker that stops in good order closes its session"
 
 
 def test_a_service_follows_its_configuration() -> None:
-    with EmbeddedServer.in_thread() as server:
+    with EmbeddedServer.in_thread(max_session_timeout=SESSION) as server:
         _follow(server)
 
 
 def _follow(server: ThreadedServer) -> None:
     hosts = server.connect_string
-    other = RawClient(hosts, session_timeout=40)  # it pings nobody
+    other = RawClient(hosts)
     with Program("examples/observe_config.py", hosts=hosts) as service, other:
         service.wait_for("config: none yet")
         service.wait_for(r"jobs: \[\]")

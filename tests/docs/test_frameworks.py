@@ -50,6 +50,7 @@ async def _status(http: httpx.AsyncClient, path: str) -> int:
     return (await http.get(path)).status_code
 
 
+@pytest.mark.keeps_time(3.0)
 @pytest.mark.parametrize("example", ["fastapi_lifespan", "litestar_lifespan"])
 def test_one_of_two_applications_runs_the_scheduler(
     impatient: ThreadedServer, load: Load, said: Said, example: str

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.docs import PATIENCE, ROOT, Program
+from support.examples import end_lost_session
 
 from aiolead.testing import EmbeddedServer
 
@@ -39,7 +40,7 @@ def test_workers_as_processes(tmp_path: Path, how: signal.Signals) -> None:
     database = tmp_path / "invoices.db"
     options = "--workers 3 --timeout-worker-healthcheck 30 --port 0"
     command = ("-m", "uvicorn", "--factory", *options.split(), "--app-dir", str(FOLDER))
-    with EmbeddedServer.in_thread(max_session_timeout=2.0) as zookeeper:
+    with EmbeddedServer.in_thread() as zookeeper:
         os.environ["DATABASE"] = str(database)
         try:
             hosts = zookeeper.connect_string
@@ -52,6 +53,8 @@ def test_workers_as_processes(tmp_path: Path, how: signal.Signals) -> None:
             server.wait_for(rf"{first} sent invoice \d+")
             assert str(_status(url)["leader"]).endswith(f":{first}")
             os.kill(first, how)
+            if how is signal.SIGKILL:
+                end_lost_session(zookeeper)
             second = int(server.wait_for(r"(\d+) leads, token \d+")[1])
             assert second != first
             server.wait_for(rf"{second} sent invoice \d+")

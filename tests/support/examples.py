@@ -10,9 +10,12 @@ import anyio
 import pytest
 
 from .docs import PATIENCE, ROOT
+from .waiting import until
 
 if TYPE_CHECKING:
     from asgi_lifespan import LifespanManager
+
+    from aiolead.testing import ThreadedServer
 
 EXAMPLES = ROOT / "examples"
 
@@ -25,6 +28,19 @@ def lifespan(app: Any) -> LifespanManager:
     from asgi_lifespan import LifespanManager  # which `make test` does without
 
     return LifespanManager(app, startup_timeout=PATIENCE, shutdown_timeout=PATIENCE)
+
+
+def end_lost_session(server: ThreadedServer) -> None:
+    """Ends the session of a process that was killed, as its timeout would.
+
+    Sessions short enough to wait for end under processes that a busy machine is slow to run, too.
+    """
+
+    def lost() -> list[int]:
+        return [id_ for id_, session in server.sessions().items() if not session.is_connected]
+
+    until(lambda: len(lost()) == 1, "the server has lost the connection of the process")
+    server.expire_session(*lost())
 
 
 class Said:
