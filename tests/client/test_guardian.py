@@ -410,7 +410,7 @@ def test_children_may_live(server: ThreadedServer, tmp_path: Path, said: bytes) 
 
 def _dead_owner(server: ThreadedServer, children: int) -> tuple[int, subprocess.Popen[bytes]]:
     """A guardian whose owner has ended: a process that has ended plays it."""
-    with RawClient(server.connect_string, session_timeout=30) as client:
+    with RawClient(server.connect_string, session_timeout=TIMEOUT) as client:
         opened = client.session
         client.socket.close()
     dead = subprocess.Popen(["true"])

@@ -25,8 +25,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-TIMEOUT = 30.0
-"""The session timeout, in seconds: longer than any test waits (`support.waiting.PATIENCE`), so that
+TIMEOUT = 200.0
+"""The session timeout, in seconds: longer than any test may take, however often it waits, so that
 what ends within a test was closed.
 """
 
@@ -164,10 +164,11 @@ def say(event: str, **details: Any) -> None:
     os.write(1, json.dumps({"event": event, "at": time.monotonic(), **details}).encode() + b"\n")
 
 
-def show_life(life: str, slot: int) -> NoReturn:
+def show_life(life: str, slot: int, has_begun: threading.Event) -> NoReturn:
     with Path(life).open("r+b") as file, mmap.mmap(file.fileno(), 8 * SLOTS) as memory:
         while True:
             struct.pack_into("d", memory, 8 * slot, time.monotonic())
+            has_begun.set()
             time.sleep(0.0005)
 
 
@@ -312,8 +313,9 @@ async def hold(settings: dict[str, Any]) -> None:
             if settings.get("election"):
                 lock = aiolead.Election(client, "/election").leadership()
             async with lock as held:
-                say("holds", node=held.path)
+                entered = time.monotonic()
                 live(settings)
+                say("holds", node=held.path, at=entered)
                 await obey(client)
         else:
             live(settings)
@@ -332,8 +334,9 @@ def hold_in_a_thread(settings: dict[str, Any]) -> None:
     ) as client:
         say("connected", session=client.session_id, timeout=client.session_timeout)
         with blocking.Lock(client, "/lock") as held:
-            say("holds", node=held.path)
+            entered = time.monotonic()
             live(settings)
+            say("holds", node=held.path, at=entered)
             order = sys.stdin.readline().strip()
             if order != "leave":
                 ENDS[order]()
@@ -341,9 +344,13 @@ def hold_in_a_thread(settings: dict[str, Any]) -> None:
 
 
 def live(settings: dict[str, Any]) -> None:
-    for slot in range(settings.get("threads", 1)):
-        target = partial(show_life, settings["life"], slot)
+    """Starts the threads; returns when each has given a sign of life."""
+    begun = [threading.Event() for _ in range(settings.get("threads", 1))]
+    for slot, has_begun in enumerate(begun):
+        target = partial(show_life, settings["life"], slot, has_begun)
         threading.Thread(target=target, daemon=True).start()
+    for has_begun in begun:
+        has_begun.wait()
     if settings.get("threads", 1) > 1:
         threading.Thread(target=wait_in_a_system_call, daemon=True).start()
 
