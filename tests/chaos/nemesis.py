@@ -90,12 +90,15 @@ class Nemesis:
     def _do(self, fault: Fault, start: float) -> None:
         try:
             time.sleep(max(0.0, start + fault.start - time.monotonic()))
-            place = self._take(fault, start + fault.end)
+            end = start + fault.end
+            place = self._take(fault, end + fault.patience)
             if place is None:
                 return
+            if (now := time.monotonic()) > end:
+                end = now + fault.duration
             self._chronicle.fault_began(fault.kind.value, place.name)
             undo = self._begin(fault, place)
-            time.sleep(max(0.0, start + fault.end - time.monotonic()))
+            time.sleep(max(0.0, end - time.monotonic()))
             undo()
             self._chronicle.fault_ended(fault.kind.value, place.name)
             with self._lock:

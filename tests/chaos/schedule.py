@@ -49,12 +49,15 @@ class Fault:
             the server that he is connected to.
         start: when, in seconds from the start of the schedule.
         duration: for how long, in seconds.
+        patience: how long after its end it may still begin, in seconds, if there was nobody before
+            to whom it could be done. It then lasts as long. By default it is left out.
     """
 
     kind: Kind
     target: int
     start: float
     duration: float
+    patience: float = 0.0
 
     @property
     def end(self) -> float:

@@ -15,13 +15,13 @@ from aiolead.testing.history import FaultBegan
 
 from . import leader_pauses
 from .isolated import isolate_a_holder
-from .run import play
+from .run import PATIENCE, play
 from .schedule import HOLDER, Fault, Kind, Schedule
 from .settings import Settings
 
-pytestmark = pytest.mark.timeout(180)
-
 SETTINGS = Settings()
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.keeps_time(SETTINGS.session_timeout)]
 
 NASTY = (
     (Kind.FOLLOWER_ISOLATED, 0.1, 3.0),
@@ -45,7 +45,7 @@ def test_whatever_befalls_the_holder(
     ensemble: BlockingEnsemble, record_property: Callable[[str, object], None]
 ) -> None:
     faults = tuple(
-        Fault(kind=kind, target=HOLDER, start=start, duration=duration)
+        Fault(kind=kind, target=HOLDER, start=start, duration=duration, patience=PATIENCE)
         for kind, start, duration in NASTY
     )
     schedule = Schedule(seed=1, faults=faults, seconds=7.0)
@@ -74,6 +74,7 @@ def test_the_follower_of_a_holder_is_cut_off(
     assert trial.margin > 0
 
 
+@pytest.mark.keeps_time(leader_pauses.SESSION)
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_leader_that_is_stopped_and_continued(ensemble: BlockingEnsemble, backend: str) -> None:
     """The short form of `python -m tests.chaos --leader-pauses`."""

@@ -46,12 +46,13 @@ class StallMonitor:
 
     Attributes:
         longest: the longest time, in seconds, that the process could not run, so far.
+        total: all such times, in seconds: what a bound on real time may leave out.
     """
 
     INTERVAL = 0.02
 
     def __init__(self) -> None:
-        self.longest = 0.0
+        self.longest = self.total = 0.0
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="stall-monitor", daemon=True)
 
@@ -74,6 +75,7 @@ class StallMonitor:
             is_over = self._is_over.wait(self.INTERVAL)
             late = time.monotonic() - before - self.INTERVAL
             self.longest = max(self.longest, late)
+            self.total += late
             if is_over:
                 return
 
