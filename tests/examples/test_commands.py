@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.docs import PATIENCE, ROOT, Program
+from support.docs import ROOT, WHOLE, Program
 
 from aiolead.testing import EmbeddedServer, ThreadedServer
 from aiolead.testing.launch import free_ports
@@ -49,7 +49,7 @@ def run(*command: str, hosts: str | None = None) -> subprocess.CompletedProcess[
         [sys.executable, *command],
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=WHOLE,
         cwd=ROOT,
         env=env,
         check=False,

@@ -29,7 +29,7 @@ Run = Callable[..., tuple[int, list[str], list[str]]]
 """What runs a command in this process: exit code, lines of output, lines of errors."""
 
 SOURCE = Path(aiolead.__file__).parent.parent
-WITHIN = 30.0
+WITHIN = 60.0
 """How long anything may take on a machine that has other things to do, in seconds."""
 
 

@@ -25,9 +25,13 @@ from typing import Any, Literal, Self
 
 ROOT = Path(__file__).resolve().parents[2]
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """How long a program may take for its next step, in seconds. Every wait ends as soon as the step
 is done; this is for machines that are busy with other things."""
+
+WHOLE = 150.0
+"""How long a program may take from its start to its end, which is many steps: some run tests that
+start servers."""
 
 MIGRATING = ROOT / "docs" / "how-to" / "migrating"
 """The pages whose programs are tested together: what was before, and what comes after."""
@@ -135,7 +139,7 @@ class Program:
 
     def finish(self) -> int:
         """Waits until it has ended; gives its exit status."""
-        status = self._process.wait(PATIENCE)
+        status = self._process.wait(WHOLE)
         self._reader.join(PATIENCE)
         return status
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 PATIENCE = 30.0
 """How long anything is waited for that must happen, in seconds; it mostly takes milliseconds.
 
-It only ends a test that hangs, before pytest's limit of a minute does, and says what was missing. A
-real server has taken more than five seconds to answer on a busy machine.
+It only ends a test that hangs, before pytest's own limit does, and says what was missing. A real
+server has taken more than five seconds to answer on a busy machine.
 """
 
 
