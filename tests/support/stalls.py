@@ -28,9 +28,11 @@ SHARE = 6
 """Which part of its session timeout a client can lose without losing more: it renews its lease four
 times per timeout, and stops a good deal before the session ends."""
 
-IN_REAL_TIME = frozenset({"anyio_backend", "server", "embedded"})
+IN_REAL_TIME = frozenset(
+    {"anyio_backend", "server", "embedded", "hosts", "old_and_new_hosts", "run"}
+)
 """What tests take that run in real time: coroutine tests do (those on virtual time are functions),
-and servers of whatever kind are reached over TCP."""
+servers of whatever kind are reached over TCP, and so they are by commands."""
 
 ATTEMPTS = 3
 
