@@ -23,6 +23,7 @@ import hypothesis
 import pytest
 import trio
 import uvloop
+from support.collecting import QuickCollection
 from support.hanging import HangGuard
 from support.loops import BACKENDS, eager_loop
 from support.margins import report_margins
@@ -60,6 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(QuickCollection())
     config.pluginmanager.register(StallGuard())
     config.pluginmanager.register(HangGuard())
     configure(config)

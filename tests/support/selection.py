@@ -155,6 +155,7 @@ ELSEWHERE: dict[str, str] = {
     "tests/kit/test_backends.py": _TOOLS,
     "tests/kit/test_check_client.py::test_an_adapted_client": "a client that is not ours",
     "tests/kit/test_check_client.py::test_planted_bugs": "checks the kit, and nothing it checks",
+    "tests/kit/test_collecting.py": _TOOLS,
     "tests/kit/test_ensemble.py::test_an_isolated": _KIT,
     "tests/kit/test_ensemble.py::test_as_a_context_manager": _KIT,
     "tests/kit/test_ensemble.py::test_members_know": _KIT,
