@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.cli import Run
+from support.cli import Run, without_notice
 
 from aiolead.cli import main
 from aiolead.testing import EmbeddedServer
@@ -47,6 +47,6 @@ def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> R
     def run(*arguments: str, hosts: str = "") -> tuple[int, list[str], list[str]]:
         code = main([*arguments, *(["--hosts", hosts] if hosts else [])])
         out, err = capfd.readouterr()
-        return code, out.splitlines(), err.splitlines()
+        return code, out.splitlines(), without_notice(err.splitlines())
 
     return run

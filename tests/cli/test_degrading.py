@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.cli import WITHIN, OnTerminal, Run, environment
+from support.cli import WITHIN, OnTerminal, Run, environment, without_notice
 from support.raw_client import RawClient
 
 from aiolead.cli import output
@@ -28,7 +28,7 @@ def tree(somewhere: str) -> str:
 def shell(
     command: str, hosts: str, *, stdout: int = subprocess.PIPE, **env: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    ended = subprocess.run(
         [
             "bash",
             "-c",
@@ -41,6 +41,8 @@ def shell(
         timeout=WITHIN,
         check=False,
     )
+    ended.stderr = "\n".join(without_notice(ended.stderr.splitlines()))
+    return ended
 
 
 def test_an_encoding_that_has_not_all_characters(tree: str) -> None:

@@ -92,7 +92,9 @@ def all_commands(
 
 def check_output(name: str, command: Command) -> str:
     """What a command that has ended has said: nothing raw, and no defect of ours."""
-    lines = [*command.out.rest(), *command.err.rest()]
+    for stream in (command.out, command.err):
+        stream.rest()  # until it has ended
+    lines = [*command.out.all, *command.err.all]
     raw = [line for line in lines if not line.isprintable()]
     assert not raw, f"{name} prints {raw!r}"
     said = "\n".join(lines)
