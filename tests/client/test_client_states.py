@@ -173,7 +173,7 @@ async def test_a_dead_link_is_noticed_without_waiting_for_a_timeout(embedded: st
     for fault in ("reset", "fin"):
         async with FaultProxy(host, int(port)) as proxy:
             async with aiolead.connect(proxy.connect_string, session_timeout=30) as client:
-                assert client.session_timeout == 10.0  # the server grants no more
+                assert client.session_timeout == 30.0
                 proxy.refuse()
                 async with client.observe() as states:
                     assert (await anext(states)).state is S.CONNECTED
