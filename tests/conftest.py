@@ -42,7 +42,13 @@ from aiolead.testing.servers import BlockingServer, ZooKeeperServer
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says something about the machine, and nothing about what is tested.
+# How long a step of an event loop takes says something about the machine, and nothing about what is
+# tested: some tests look at everything that is logged.
+logging.getLogger("asyncio").addFilter(
+    lambda record: record.msg != "Executing %s took %.3f seconds"
+)
+
+# So does how long an example takes.
 hypothesis.settings.register_profile("aiolead", deadline=None)
 hypothesis.settings.load_profile("aiolead")
 
