@@ -62,7 +62,7 @@ async def test_read_only(members: Ensemble) -> None:
                 await server.kill()
             await eventually(partial(is_read_only, survivor), "it has no quorum", within=30)
             async with aiolead.connect(
-                members.connect_string, session_timeout=2, read_only=True, connect_timeout=30
+                members.connect_string, session_timeout=4, read_only=True, connect_timeout=30
             ) as client:
                 assert client.state is S.READ_ONLY
                 made_up = client.session_id
