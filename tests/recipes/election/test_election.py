@@ -105,8 +105,8 @@ async def test_a_deposed_leader_is_cancelled_and_fenced_off(server: ServerUnderT
         with anyio.fail_after(PATIENCE), pytest.raises(LeadershipLost) as caught:
             async with Election(a, PATH).leadership() as term:
                 fenced = term.fenced()
-                await b.delete(term.path)
                 try:
+                    await b.delete(term.path)
                     await anyio.sleep_forever()
                 finally:
                     with anyio.move_on_after(PATIENCE, shield=True):

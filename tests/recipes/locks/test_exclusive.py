@@ -101,9 +101,10 @@ async def test_an_operator_takes_it_away(server: ServerUnderTest) -> None:
         with pytest.raises(LockLost) as caught:
             async with ExclusiveLock(a, PATH) as held:
                 await held.verify()
-                await b.delete(PATH)
-                tasks.start_soon(take)
                 try:
+                    with anyio.CancelScope(shield=True):  # its end may be told before the answer
+                        await b.delete(PATH)
+                    tasks.start_soon(take)
                     await anyio.sleep_forever()
                 finally:
                     with anyio.move_on_after(PATIENCE, shield=True):

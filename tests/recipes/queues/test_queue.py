@@ -233,8 +233,8 @@ async def test_what_has_cancelled_the_body_is_raised_again(server: ServerUnderTe
         with pytest.raises(ClaimLost) as lost:
             async with queue.consume() as items:
                 item = await anext(items)
-                await b.delete(item.path)
                 with anyio.CancelScope(shield=True):
+                    await b.delete(item.path)
                     await eventually(lambda: item.loss is not None, "it is lost")
                     with pytest.raises(ClaimLost) as first:
                         await anext(items)
