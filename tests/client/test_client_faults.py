@@ -144,6 +144,7 @@ async def test_thousands_of_watches_survive_although_their_paths_fill_several_pa
 
 
 @on_a_real_server
+@pytest.mark.keeps_time(2.0)
 async def test_a_silent_link_is_given_up_within_the_session(server: ServerUnderTest) -> None:
     async with through_proxy(server, session_timeout=2.0) as (proxy, client):
         session_id = client.session_id
@@ -286,6 +287,7 @@ async def test_a_server_that_skips_every_request_is_tried_at_leisure(answer: Any
         assert all(request.last_zxid_seen <= 1 for request in fake.handshakes)
 
 
+@pytest.mark.keeps_time(2.0)
 @pytest.mark.parametrize("is_followed", [True, False], ids=["followed", "last"])
 @pytest.mark.parametrize("op", [OpCode.DELETE, OpCode.GET_DATA])
 async def test_a_request_that_is_swallowed_costs_its_connection(
