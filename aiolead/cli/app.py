@@ -12,10 +12,8 @@ from cyclopts import App, CycloptsError, Group, UnknownOptionError
 
 from ..errors import AioleadError
 from . import exits
-from .config_file import ConfigurationFile
 from .environment import variable
 from .exits import CommandError, complaint
-from .options import BASIC_OPTIONS, COMMON_OPTIONS
 from .output import Reporter, flush_output, give_up_output, has_lost_terminal, prepare
 
 
@@ -160,7 +158,15 @@ def _overview() -> App:
     return overview
 
 
-app: App = _app(config=ConfigurationFile(COMMON_OPTIONS, lambda: app, BASIC_OPTIONS))
+def _configure(*command_line: Any) -> None:
+    """Fill in options from the configuration file, which the overview does without."""
+    from .config_file import ConfigurationFile
+    from .options import BASIC_OPTIONS, COMMON_OPTIONS
+
+    ConfigurationFile(COMMON_OPTIONS, lambda: app, BASIC_OPTIONS)(*command_line)
+
+
+app: App = _app(config=_configure)
 _NAMES: set[str] = set()
 for _group, _commands in _COMMANDS.items():
     for _where, _usage, _summary in _commands:
