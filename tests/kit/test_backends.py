@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 import uvloop
+from support.loops import BACKENDS
 
 
 async def test_each_backend_is_the_one_that_it_is_called(request: pytest.FixtureRequest) -> None:
@@ -19,6 +20,18 @@ async def test_each_backend_is_the_one_that_it_is_called(request: pytest.Fixture
     else:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, uvloop.Loop) == (name == "asyncio+uvloop")
+
+
+@pytest.mark.parametrize("anyio_backend", BACKENDS[:1], indirect=True)
+async def test_mistakes_are_found_on_asyncio() -> None:
+    loop = asyncio.get_running_loop()
+    with pytest.raises(TypeError, match="coroutines cannot be used"):
+        loop.call_soon(asyncio.sleep)
+    with pytest.raises(RuntimeError, match="Non-thread-safe"):
+        await asyncio.to_thread(loop.call_soon, print)
+    forgotten = asyncio.sleep(0)
+    assert forgotten.cr_origin is not None
+    forgotten.close()
 
 
 _LEAKY = """

@@ -38,6 +38,7 @@ from aiolead.testing import EmbeddedServer, FaultProxy, Hooks
 from aiolead.testing._proxy.thread import LoopThread
 from aiolead.testing.history import History
 from aiolead.testing.invariants import Bounds
+from support.loops import DebugLoop
 from support.waiting import PATIENCE
 
 from .memory_proxy import MemoryProxy
@@ -56,7 +57,7 @@ TRIALS = int(os.environ.get("AIOLEAD_TRIALS", "1"))
 """How often each measurement is repeated. With more than one, no test is kept to one loop."""
 
 _LOOPS: dict[str, tuple[str, dict[str, Any]]] = {
-    "asyncio": ("asyncio", {"debug": True}),
+    "asyncio": ("asyncio", {"debug": True, "loop_factory": DebugLoop}),
     "asyncio+uvloop": ("asyncio", {"loop_factory": uvloop.new_event_loop}),
     "trio": ("trio", {}),
 }

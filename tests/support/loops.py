@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import asyncio.constants
 import sys
-from typing import Any
 
 import pytest
 import uvloop
@@ -22,22 +21,15 @@ setattr(asyncio.constants, "DEBUG_STACK_DEPTH", 1)  # noqa: B010 - declared fina
 
 
 class DebugLoop(asyncio.SelectorEventLoop):
-    """A loop in debug mode whose futures do not know who made them.
+    """A loop in debug mode that does not note who made its futures, tasks and callbacks.
 
-    That is the one place where the whole stack is noted, whatever the depth that was asked for.
+    For futures and tasks that would be the whole stack, whatever the depth that was asked for. What
+    finds mistakes goes by the mode itself: calls from other threads, callbacks that are coroutines,
+    slow callbacks, and where a coroutine was made that nobody awaits.
     """
 
-    _makes_a_future = False
-
     def get_debug(self) -> bool:
-        return super().get_debug() and not self._makes_a_future
-
-    def create_future(self) -> asyncio.Future[Any]:
-        self._makes_a_future = True
-        try:
-            return super().create_future()
-        finally:
-            self._makes_a_future = False
+        return False
 
 
 def eager_loop() -> asyncio.AbstractEventLoop:
