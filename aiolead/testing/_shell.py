@@ -44,8 +44,8 @@ class Shell:
         self.failures: list[Exception] = []
         self._host = host
         self._tls = tls
-        self._handshakes = 0
-        """How many connections there are on which TLS is being agreed upon."""
+        self._handshakes: set[Transport] = set()
+        """The connections on which TLS is being agreed upon."""
         self._tasks = anyio.create_task_group()
         self._gate = Gate()
         self._links: dict[Connection, Link] = {}
@@ -115,10 +115,10 @@ class Shell:
             raise ConnectionRefusedError("the embedded server is stopped")
         if self._tls is None:
             self._take_up(tasks, transport, address, ())
-        elif self.core.is_full(self._handshakes):
+        elif self.core.is_full(len(self._handshakes)):
             transport.close()
         else:
-            self._handshakes += 1
+            self._handshakes.add(transport)
             tasks.start_soon(self._guard, self._secure, tasks, transport, address, self._tls)
 
     async def _secure(
@@ -135,7 +135,7 @@ class Shell:
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass
         finally:
-            self._handshakes -= 1
+            self._handshakes.discard(transport)
             if not is_done:
                 transport.close()
         if is_done:
@@ -188,6 +188,13 @@ class Shell:
             self._run_tasks = None
             if listener is not None:
                 listener.close()
+            # Those whose task was cancelled before it ran: it has closed nothing.
+            for link in self._links.values():
+                link.cut()
+            for transport in self._handshakes:
+                transport.close()
+            self._links.clear()
+            self._handshakes.clear()
             self._run_ended.set()
 
     async def _serve(self, connection: Connection, link: Link) -> None:
@@ -204,8 +211,11 @@ class Shell:
             except OSError as error:
                 _LOGGER.warning("cannot accept a connection: %s", error)
                 await anyio.sleep(ACCEPT_PAUSE)
-            else:
+                continue
+            try:
                 self.adopt(transport, address)
+            except ConnectionRefusedError:  # The server was stopped as the connection came.
+                transport.close()
 
     async def _keep_time(self) -> None:
         while True:
