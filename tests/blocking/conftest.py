@@ -21,8 +21,12 @@ def backend(request: pytest.FixtureRequest) -> Literal["asyncio", "trio"]:
 
 @pytest.fixture
 def own() -> Iterator[ThreadedServer]:
-    """An embedded server of the test's own, to look into."""
-    with EmbeddedServer.in_thread(tick_time=0.15) as server:
+    """An embedded server of the test's own, to look into.
+
+    It looks for ended sessions often, and grants long ones: those of tests that end none have to
+    outlive any hiccup of a busy machine.
+    """
+    with EmbeddedServer.in_thread(tick_time=0.15, max_session_timeout=60) as server:
         yield server
 
 

@@ -232,6 +232,7 @@ with connect() as client, connect() as other:
         pytest.param(IN_CALLS, "none hangs", id="in-calls-that-wait"),
     ],
 )
+@pytest.mark.timeout(240)  # some thousand requests; the scripts say themselves when one hangs
 def test_a_handler_never_hangs(
     own: ThreadedServer, backend: Backend, tmp_path: Path, script: str, says: str
 ) -> None:

@@ -24,6 +24,8 @@ from aiolead.testing.checking.stage import PROMISES
 
 TIMEOUT = 2.0
 
+pytestmark = pytest.mark.keeps_time(TIMEOUT)
+
 PATIENCE = 4.0
 """How long a bug has that keeps a promise from ever being kept, in seconds."""
 

@@ -330,7 +330,7 @@ USES: dict[str, Use] = {
 @pytest.mark.parametrize("name", USES)
 async def test_hostile_znodes_end_nothing(name: str) -> None:
     async with (
-        EmbeddedServer() as server,
+        EmbeddedServer(max_session_timeout=60) as server,
         connect(server, session_timeout=60) as attacker,
         connect(server, session_timeout=60) as helper,
         connect(server, session_timeout=60) as client,

@@ -55,7 +55,10 @@ def census() -> Counter[str]:
 
 
 async def test_a_waiter_keeps_little_alive() -> None:
-    async with EmbeddedServer() as server, in_memory(server, session_timeout=60) as client:
+    async with (
+        EmbeddedServer(tick_time=3) as server,
+        in_memory(server, session_timeout=60) as client,
+    ):
         lock = Lock(client, PATH)
 
         async def wait() -> None:
@@ -109,7 +112,10 @@ async def test_locks_one_after_the_other_do_not_wake_the_timekeeper(
 ) -> None:
     """It looks every 0.1 s while there are any; what each of them makes due comes after that."""
     looks = 0
-    async with EmbeddedServer() as server, in_memory(server, session_timeout=60) as client:
+    async with (
+        EmbeddedServer(tick_time=3) as server,
+        in_memory(server, session_timeout=60) as client,
+    ):
         machine = client._core.machine
         tick = SessionMachine.tick
 

@@ -12,10 +12,9 @@ from kazoo.exceptions import BadVersionError as KazooBadVersionError
 from kazoo.exceptions import NoAuthError, RolledBackError, RuntimeInconsistency
 from kazoo.protocol.states import KazooState
 from kazoo.security import make_digest_acl
+from support.waiting import PATIENCE
 
 from aiolead.testing import EmbeddedServer, ThreadedServer
-
-WAIT = 10.0
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def connect(server: ThreadedServer) -> Iterator[Any]:
     def connect(timeout: float = 4.0) -> KazooClient:
         client = KazooClient(server.connect_string, timeout=timeout)
         clients.append(client)
-        client.start(timeout=WAIT)
+        client.start(timeout=PATIENCE)
         return client
 
     yield connect
@@ -84,16 +83,16 @@ def test_kazoo_watches(connect: Any) -> None:
 
     client.exists("/x", watch=hear)
     other.create("/x")
-    assert arrived.acquire(timeout=WAIT)
+    assert arrived.acquire(timeout=PATIENCE)
     client.get("/x", watch=hear)
     other.set("/x", b"new")
-    assert arrived.acquire(timeout=WAIT)
+    assert arrived.acquire(timeout=PATIENCE)
     client.get_children("/x", watch=hear)
     other.create("/x/y")
-    assert arrived.acquire(timeout=WAIT)
+    assert arrived.acquire(timeout=PATIENCE)
     client.get("/x/y", watch=hear)
     other.delete("/x/y")
-    assert arrived.acquire(timeout=WAIT)
+    assert arrived.acquire(timeout=PATIENCE)
     assert seen == [("CREATED", "/x"), ("CHANGED", "/x"), ("CHILD", "/x"), ("DELETED", "/x/y")]
 
 
@@ -117,7 +116,7 @@ def test_kazoo_recipes(connect: Any, server: ThreadedServer) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(WAIT)
+        thread.join(PATIENCE)
     assert sorted(order) == ["0", "0", "1", "1", "2", "2"]
     assert server.znodes() == ["/election", "/lock"]
 
@@ -155,8 +154,8 @@ def test_kazoo_comes_back_with_its_session(
         server.start()
     else:
         server.disconnect(session[0], reset=fault == "reset")
-    assert suspended.wait(WAIT)
-    assert connected.wait(WAIT)
+    assert suspended.wait(PATIENCE)
+    assert connected.wait(PATIENCE)
     assert client.client_id == session
     assert client.exists("/e").owner_session_id == session[0]
 
@@ -175,7 +174,7 @@ def test_kazoo_learns_that_its_session_expired(connect: Any, server: ThreadedSer
 
     client.add_listener(listen)
     server.expire_session(old)
-    assert lost.wait(WAIT)
-    assert connected.wait(WAIT)
+    assert lost.wait(PATIENCE)
+    assert connected.wait(PATIENCE)
     assert client.client_id[0] != old
     assert client.exists("/e") is None

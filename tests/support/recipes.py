@@ -22,12 +22,10 @@ from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer
 from support.hooks import hooked
 from support.raw_client import RawClient
+from support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from support.aiozk_peer import Adapted
-
-PATIENCE = 20.0
-"""How long anything is waited for that must happen, in seconds; it mostly takes milliseconds."""
 
 SESSION = 8.0
 """A session timeout that outlives any hiccup of a busy machine, in seconds."""

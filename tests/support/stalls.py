@@ -29,7 +29,7 @@ SHARE = 6
 times per timeout, and stops a good deal before the session ends."""
 
 IN_REAL_TIME = frozenset(
-    {"anyio_backend", "server", "embedded", "hosts", "old_and_new_hosts", "run"}
+    {"anyio_backend", "server", "embedded", "own", "hosts", "old_and_new_hosts", "run"}
 )
 """What tests take that run in real time: coroutine tests do (those on virtual time are functions),
 servers of whatever kind are reached over TCP, and so they are by commands."""

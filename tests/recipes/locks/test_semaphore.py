@@ -210,7 +210,7 @@ async def test_what_one_task_may_do(server: ServerUnderTest) -> None:
             assert isinstance(held, Held)
             async with semaphore.try_acquire() as more:
                 assert more is not None
-                async with semaphore.acquire(timeout=1) as third:
+                async with semaphore.acquire(timeout=PATIENCE) as third:
                     assert held.token < more.token < third.token
             with pytest.raises(AlreadyHeldError):
                 async with semaphore.acquire():
