@@ -7,7 +7,9 @@ import inspect
 import re
 import subprocess
 import sys
+import threading
 import typing
+from concurrent.futures import Future
 from pathlib import Path
 
 import anyio
@@ -15,6 +17,7 @@ import anyio.to_thread
 import pytest
 from support.checks import check_each
 from support.cli import environment
+from support.waiting import PATIENCE
 
 import aiolead
 from aiolead import blocking
@@ -62,14 +65,29 @@ async def test_in_a_thread_that_runs_an_event_loop(own: ThreadedServer) -> None:
 
 
 def test_in_its_own_event_loop(own: ThreadedServer) -> None:
-    with blocking.connect(own.connect_string) as client:
+    """In another thread, which alone hangs if it is not refused: nothing could end that wait."""
+    result: Future[list[str]] = Future()
 
-        async def call_back(_client: aiolead.Client) -> None:
-            client.get("/")
+    def use() -> list[str]:
+        with blocking.connect(own.connect_string) as client:
 
-        with pytest.raises(aiolead.errors.UsageError, match="in a thread that runs an event loop"):
-            client.call(call_back)
-        assert client.get_children("/") == ["zookeeper"]
+            async def call_back(_client: aiolead.Client) -> None:
+                client.get("/")
+
+            with pytest.raises(
+                aiolead.errors.UsageError, match="in a thread that runs an event loop"
+            ):
+                client.call(call_back)
+            return client.get_children("/")
+
+    def run() -> None:
+        try:
+            result.set_result(use())
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    assert result.result(PATIENCE) == ["zookeeper"]
 
 
 def test_what_is_called_may_fail_in_any_way(own: ThreadedServer) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from _pytest.mark.expression import Expression
 from mutants.catalogue import MUTANTS
+from mutants.promises import LOOPS_AND_SERVERS, NOT_SEEN, function, is_named
+from mutants.results import Results
 from support.loops import BACKENDS
 from support.selection import (
     BOTH_LOOPS,
@@ -147,28 +146,28 @@ def test_a_combination_that_is_left_out_fails_the_run(suite: pytest.Pytester) ->
 # --- planted bugs ------------------------------------------------------------------------------
 
 
-ROTATED = {part for name in (*LOOPS, *SERVERS) for part in (name, *name.split("+"))}
-
-
-def _is_named(node: str, arguments: tuple[str, ...]) -> bool:
-    """Whether a test is among those that a planted bug names, on whatever loop and server."""
-    files = [each for each in arguments if each.startswith("tests/")]
-    words = [after for option, after in pairwise(arguments) if option == "-k"]
-    if not any(node.startswith(each.partition("[")[0]) for each in files):
-        return False
-    return all(
-        Expression.compile(re.sub(rf"not ({'|'.join(SERVERS)}|uvloop)", "asyncio", each)).evaluate(
-            lambda word: word in ROTATED or word.lower() in node.lower()
-        )
-        for each in words
-    )
-
-
 def test_every_planted_bug_meets_its_tests_in_make_test(selected: list[str]) -> None:
     """`make test` runs, on some loop and server, a test that is known to see each bug."""
     unseen = [
         mutant.name
         for mutant in MUTANTS
-        if mutant.tests and not any(_is_named(node, mutant.tests) for node in selected)
+        if mutant.tests and not any(is_named(node, mutant.tests) for node in selected)
     ]
     assert unseen == []
+
+
+def test_every_planted_bug_is_caught_by_a_test_of_make_test(selected: list[str]) -> None:
+    """By one that was seen to catch it; `python -m tests.mutants --promises --missing` hunts."""
+    functions = {function(node) for node in selected}
+    results = Results()
+
+    def is_seen(name: str) -> bool:
+        last = results.get(name, "promises")
+        return function(results.witness(name)) in functions and (last is None or bool(last.caught))
+
+    hunted = [m.name for m in MUTANTS if m.tests or results.get(m.name, "promises")]
+    assert tuple(name for name in hunted if not is_seen(name)) == NOT_SEEN
+
+
+def test_planted_bugs_know_the_event_loops_and_servers() -> None:
+    assert {*LOOPS, *SERVERS} == set(LOOPS_AND_SERVERS)

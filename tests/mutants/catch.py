@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -150,13 +150,13 @@ def verdict(lines: list[dict[str, Any]], errors: str) -> Hunt:
     return Hunt((what,), *count, f"seed {last['began']}: {text}")
 
 
-def run_tests(mutant: Mutant) -> Hunt:
-    """Runs the tests that are said to see a mutant, up to the first that does."""
+def run_tests(mutant: Mutant, tests: Sequence[str] = ()) -> Hunt:
+    """Runs tests up to the first that sees a mutant: those that it names, or the given ones."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider"]
     start = time.monotonic()
     with planted(mutant) as tree:
         done = subprocess.run(
-            [*command, *mutant.tests],
+            [*command, *(tests or mutant.tests)],
             cwd=tree,
             env=environment(),
             capture_output=True,

@@ -13,7 +13,7 @@ from .model import Change, Mutant
 ROOT = Path(__file__).parents[2]
 PACKAGE = "aiolead"
 COPIED = (PACKAGE, "tests", "pyproject.toml")
-LEFT_OUT = ("__pycache__", ".pytest_cache", ".hypothesis")
+LEFT_OUT = (".pytest_cache", ".hypothesis")
 
 
 class StaleMutantError(Exception):
@@ -34,13 +34,16 @@ def plant(mutant: Mutant | None, tree: Path) -> None:
             shutil.copy(source, target)
     if mutant is not None:
         for file, text in mutated(mutant).items():
-            (tree / PACKAGE / file).write_text(text, "utf-8")
+            path = tree / PACKAGE / file
+            path.write_text(text, "utf-8")
+            for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
+                compiled.unlink()
 
 
 def environment() -> dict[str, str]:
     """For a child whose working directory is the copy: it imports that, whatever is installed.
 
-    Bytecode is not kept, since a file may change twice within what a timestamp tells apart.
+    Bytecode is read, but not kept: a file may change twice within what a timestamp tells apart.
     """
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
     return {**kept, "PYTHONPATH": os.curdir, "PYTHONDONTWRITEBYTECODE": "1"}

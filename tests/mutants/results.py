@@ -24,7 +24,11 @@ BACKENDS = ("asyncio", "trio")
 
 
 class Results:
-    """For each mutant what became of each search, by the name of the backend, or `tests`."""
+    """For each mutant what became of each search, by its name.
+
+    That is the one of the backend; `tests` for the tests that the mutant names; `promises` for
+    those of them that `make test` runs.
+    """
 
     def __init__(self, file: Path = FILE) -> None:
         self._file = file
@@ -36,6 +40,16 @@ class Results:
         """What became of one search; None if there was none."""
         values = self._found.get(name, {}).get(way)
         return None if values is None else Hunt(**{**values, "caught": tuple(values["caught"])})
+
+    def by_tests(self, name: str) -> Hunt | None:
+        """The hunt in which a test saw a mutant, first of all one that `make test` runs."""
+        hunts = [self.get(name, way) for way in ("promises", "tests")]
+        return next((hunt for hunt in hunts if hunt is not None and hunt.caught), None)
+
+    def witness(self, name: str) -> str:
+        """The test that saw a mutant; or ""."""
+        found = self.by_tests(name)
+        return found.caught[0] if found is not None else ""
 
     def put(self, name: str, way: str, found: Hunt) -> None:
         """Notes what became of a search, and saves it."""
@@ -81,8 +95,7 @@ class Results:
         hunts = [self.get(mutant.name, backend) for backend in BACKENDS]
         names = [name for hunt in hunts if hunt is not None for name in hunt.caught]
         text = ", ".join(dict.fromkeys(names))
-        tests = self.get(mutant.name, "tests")
-        if tests is not None and tests.caught:
+        if tests := self.by_tests(mutant.name):
             text += f"{'; ' if text else ''}`{_test(tests.caught[0])}` ({_seconds(tests.seconds)})"
         if not text:
             text = "**not caught**"
@@ -92,10 +105,12 @@ class Results:
         simulated = [m for m in MUTANTS if self._is_simulated(m)]
         tested = [m for m in MUTANTS if m not in simulated and self._is_tested(m)]
         rest = [m.name for m in MUTANTS if m not in simulated and m not in tested]
+        promised = [m for m in MUTANTS if self._is_promised(m)]
         return [
             f"{len(MUTANTS)} planted bugs: {len(simulated)} caught by the simulation, "
             f"{len(tested)} by tests alone, {len(rest)} not"
             + (f" ({', '.join(rest)})." if rest else ".")
+            + f" {len(promised)} were caught with the tests alone that `make test` selects."
         ]
 
     def _is_simulated(self, mutant: Mutant) -> bool:
@@ -103,8 +118,11 @@ class Results:
         return any(hunt is not None and hunt.caught for hunt in hunts)
 
     def _is_tested(self, mutant: Mutant) -> bool:
-        tests = self.get(mutant.name, "tests")
-        return tests is not None and bool(tests.caught)
+        return bool(self.witness(mutant.name))
+
+    def _is_promised(self, mutant: Mutant) -> bool:
+        found = self.get(mutant.name, "promises")
+        return found is not None and bool(found.caught)
 
     def publish(self, page: Path = PAGE) -> None:
         """Puts the table into the page; and its sums, dated, into the summary of the real page."""

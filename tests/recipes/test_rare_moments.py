@@ -12,6 +12,7 @@ from support.recipes import contenders_left, has_looked
 from support.virtual_time import SESSION, Link, connect, on_virtual_time, passes, settled
 
 from aiolead import AcquireTimeout, Client, CreateMode, Election, Fenced, Lock, LockLost
+from aiolead.errors import LossReason
 from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
@@ -148,6 +149,27 @@ def test_a_line_that_is_made_anew_has_no_namesakes(backend: Backend) -> None:
                         with pytest.raises(Fenced):  # not by what we know of it: by the server
                             await a.fenced(held.path).set("/written", b"late")
                         await other.fenced().set("/written", b"in time")
+
+    on_virtual_time(backend, play)
+
+
+def test_a_znode_of_our_name_is_not_ours(backend: Backend) -> None:
+    """An operator deletes ours, and restores it, while we are disconnected: it is nobody's lock."""
+
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as a, connect(server) as operator:
+            with pytest.raises(LockLost) as caught:
+                async with Lock(a, PATH) as held:
+                    await settled()
+                    await lost(link, a)
+                    data, _ = await operator.get(held.path)
+                    restored = operator.transaction().delete(held.path).create(held.path, data)
+                    await restored.commit()
+                    link.restore()
+                    await passes(10 * SESSION)
+            assert caught.value.reason is LossReason.DELETED
+            assert await operator.exists(held.path) is not None  # only ours is ours to delete
 
     on_virtual_time(backend, play)
 

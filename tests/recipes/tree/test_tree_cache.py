@@ -201,7 +201,8 @@ async def _change_something(rng: random.Random, client: Client) -> None:
 async def test_what_happens_while_the_link_is_down(version: str) -> None:
     """A znode that was deleted and made anew has the same version, and is another one."""
     async with embedded_server(version) as server:
-        async with in_memory(server) as a, in_memory(server) as b:
+        wire = Wire(server)
+        async with wire.connect() as a, in_memory(server) as b:
             for path in ("same", "changed", "deleted/below", "replaced/below"):
                 await b.ensure_path(f"{TOP}/{path}")
             async with TreeCache(a, TOP) as cache, anyio.create_task_group() as tasks:
@@ -209,12 +210,14 @@ async def test_what_happens_while_the_link_is_down(version: str) -> None:
                 tasks.start_soon(follower.run)
                 await eventually(lambda: follower.equals(cache), "it knows what there is")
                 follower.seen.clear()
+                wire.hold()  # nor does it notice any of this before all of it is done
                 server.disconnect(a.session_id)
                 await b.set(f"{TOP}/changed", b"new")
                 await b.delete_all(f"{TOP}/deleted")
                 await b.delete_all(f"{TOP}/replaced")
                 await b.ensure_path(f"{TOP}/replaced/other")
                 await b.create(f"{TOP}/created")
+                wire.release()
                 await equals(cache, b)
                 expected = {
                     ("changed", "/changed"),
