@@ -127,10 +127,18 @@ class BlockingEnsemble:
         self.wait_serving(timeout)
 
     def wait_serving(self, timeout: float = _START_TIMEOUT) -> None:
-        """Waits until every server serves clients; see `start`."""
+        """Waits until every server serves clients; see `start`.
+
+        After a partition, this means: over new connections to its peers. A server that has not
+        noticed yet that it was cut off still serves, what it knew before.
+        """
         deadline = time.monotonic() + timeout
         for server in self.servers:
             server.wait_serving(max(deadline - time.monotonic(), 0.0))
+        if self._fabric is not None:
+            fabric = self._fabric
+            if not wait_until(lambda: self._is_joined(fabric), deadline - time.monotonic()):
+                raise LaunchError(f"after {timeout} s, not every server follows the leader")
 
     def ensure_serving(self, timeout: float = _START_TIMEOUT) -> None:
         """Bring all servers back to where they serve, regardless of faults."""
@@ -166,6 +174,17 @@ class BlockingEnsemble:
         """Undoes every `isolate`. Returns at once; `wait_serving` waits for the effect."""
         self._network().heal()
 
+    def _is_joined(self, fabric: Fabric) -> bool:
+        """Whether all servers but one follow that one."""
+        # The connections first: a server that has a new one has noticed that it was cut off.
+        links = fabric.links()
+        roles = [_role(server) for server in self.servers]
+        leader = _leading(roles)
+        return leader is not None and all(
+            member == leader or (mode == "follower" and (member, leader) in links)
+            for member, (mode, _) in enumerate(roles)
+        )
+
     def _network(self) -> Fabric:
         if self._fabric is None:
             raise UsageError("only an ensemble made with partitionable=True can be partitioned")
@@ -183,17 +202,16 @@ class BlockingEnsemble:
         Raises:
             LaunchError: no server leads within this time.
         """
-        leaders: list[BlockingServer] = []
+        found: list[int] = []
 
         def look() -> bool:
-            roles = [(_role(server), server) for server in self.servers]
-            leading = [(zxid, server) for (mode, zxid), server in roles if mode == "leader"]
-            leaders[:] = [server for _, server in sorted(leading, key=lambda pair: pair[0])]
-            return bool(leaders)
+            leader = _leading([_role(server) for server in self.servers])
+            found[:] = [] if leader is None else [leader]
+            return bool(found)
 
         if not wait_until(look, timeout):
             raise LaunchError(f"no server leads after {timeout} s")
-        return leaders[-1]
+        return self.servers[found[0]]
 
     def followers(self) -> tuple[BlockingServer, ...]:
         """The servers that follow a leader at this moment."""
@@ -220,6 +238,12 @@ def _role(server: BlockingServer) -> tuple[str, int]:
     lines = (line.partition(": ") for line in _ask(server, "srvr").splitlines())
     said = {name: value for name, _, value in lines}
     return said.get("Mode", ""), int(said.get("Zxid", "-1"), 0)
+
+
+def _leading(roles: Sequence[tuple[str, int]]) -> int | None:
+    """Which server leads: of several that claim to, the one of the latest epoch."""
+    claims = [(zxid, n) for n, (mode, zxid) in enumerate(roles) if mode in ("leader", "standalone")]
+    return max(claims)[1] if claims else None
 
 
 def _ask(server: BlockingServer, word: str) -> str:

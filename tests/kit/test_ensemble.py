@@ -83,6 +83,20 @@ async def test_an_isolated_follower_serves_reads_and_no_writes_and_then_nothing(
         assert inside.get(chroot) == b"by the majority"
 
 
+@pytest.mark.parametrize("role", ["leader", "follower"])
+async def test_who_was_cut_off_for_a_moment_serves_when_it_is_said_to(
+    ensemble: Ensemble, chroot: str, role: str
+) -> None:
+    """It serves before it notices, too; then it closes the connections of its clients."""
+    leader, (follower, _) = await ensemble.leader(), await ensemble.followers()
+    cut_off = leader if role == "leader" else follower
+    await ensemble.isolate(cut_off)
+    await ensemble.heal()
+    await ensemble.wait_serving()
+    with RawClient(cut_off.connect_string) as inside:
+        inside.create(chroot)
+
+
 async def test_an_isolated_leader_is_replaced(ensemble: Ensemble) -> None:
     old = await ensemble.leader()
     await ensemble.isolate(old)

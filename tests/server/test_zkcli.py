@@ -143,11 +143,14 @@ def shell(hosts: str, commands: str, events: int) -> tuple[str, str]:
         return "".join(out), errors.read()
 
 
-_EVENT = re.compile(r"\nWATCHER::\n\nWatchedEvent (.*)\n")
+# The thread that prints them prints two pieces, between which other lines may come.
+_MARK = "\nWATCHER::\n"
+_EVENT = re.compile(r"\nWatchedEvent (.*)\n")
 
 
 def told(out: str, err: str) -> str:
     """What was said, without what differs between two runs: times, and when events come."""
+    out = out.replace(_MARK, "")
     events = [event for event in _EVENT.findall(out) if "type:None" not in event]
     out = _EVENT.sub("", out)
     out = re.sub(r"(?m)^(Connecting to|Welcome to|JLine support).*\n", "", out)
@@ -166,6 +169,16 @@ def told(out: str, err: str) -> str:
     err = "".join(line for line in err.splitlines(keepends=True) if not _is_log(line))
     parts = {"It says": out, "Of errors": err, "Of events": "\n".join(events) + "\n"}
     return "\n".join(f"--- {name}\n{text.strip()}" for name, text in parts.items()) + "\n"
+
+
+def test_lines_between_the_two_pieces_of_an_event() -> None:
+    out = "1 - ls\n\nWATCHER::\n2 - config\n\nWatchedEvent state:x\n3 - quit\n"
+    parts = told(out, "").split("--- ")
+    assert parts[1:] == [
+        "It says\n1 - ls\n2 - config\n3 - quit\n",
+        "Of errors\n\n",
+        "Of events\nstate:x\n",
+    ]
 
 
 def _is_log(line: str) -> bool:

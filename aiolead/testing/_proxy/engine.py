@@ -58,7 +58,8 @@ class Engine:
 
     @property
     def open_connections(self) -> int:
-        return len(self._links)
+        links = list(self._links.values())  # at once: asked from another thread than the loop's
+        return sum(link is None or not link.is_severed for link in links)
 
     async def listen(self) -> None:
         if self._listener is None:

@@ -92,6 +92,10 @@ class Fabric:
         for proxy in self._all():
             proxy.heal()
 
+    def links(self) -> frozenset[tuple[int, int]]:
+        """The pairs of a member and a peer to which it has a connection as that one's follower."""
+        return frozenset(pair for pair, (quorum, _) in self._proxies.items() if quorum.open_connections)
+
     def close(self) -> None:
         """Resets all connections and ends the thread."""
         if self._thread is None:

@@ -101,6 +101,11 @@ class Link:
         """Whether it has fallen silent for good."""
         return self._muted
 
+    @property
+    def is_severed(self) -> bool:
+        """Whether it has ended and both ends were notified."""
+        return self._severed.is_set()
+
     def cut(self, how: How) -> None:
         """Orders the end of the link; `severed` returns when both ends were notified.
 
