@@ -129,8 +129,8 @@ class BlockingEnsemble:
     def wait_serving(self, timeout: float = _START_TIMEOUT) -> None:
         """Waits until every server serves clients; see `start`.
 
-        After a partition, this means: over new connections to its peers. A server that has not
-        noticed yet that it was cut off still serves, what it knew before.
+        After a partition, this means: over new connections to its peers. A server that was isolated
+        and has not noticed it yet still serves what it knew before.
         """
         deadline = time.monotonic() + timeout
         for server in self.servers:
@@ -175,8 +175,8 @@ class BlockingEnsemble:
         self._network().heal()
 
     def _is_joined(self, fabric: Fabric) -> bool:
-        """Whether all servers but one follow that one."""
-        # The connections first: a server that has a new one has noticed that it was cut off.
+        """Whether one server leads and all others follow it."""
+        # The connections first: a server that has a new one has noticed that it was isolated.
         links = fabric.links()
         roles = [_role(server) for server in self.servers]
         leader = _leading(roles)
@@ -241,7 +241,7 @@ def _role(server: BlockingServer) -> tuple[str, int]:
 
 
 def _leading(roles: Sequence[tuple[str, int]]) -> int | None:
-    """Which server leads: of several that claim to, the one of the latest epoch."""
+    """Which server leads: if several claim to, the leader of the latest epoch."""
     claims = [(zxid, n) for n, (mode, zxid) in enumerate(roles) if mode in ("leader", "standalone")]
     return max(claims)[1] if claims else None
 

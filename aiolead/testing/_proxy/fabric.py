@@ -93,8 +93,9 @@ class Fabric:
             proxy.heal()
 
     def links(self) -> frozenset[tuple[int, int]]:
-        """The pairs of a member and a peer to which it has a connection as that one's follower."""
-        return frozenset(pair for pair, (quorum, _) in self._proxies.items() if quorum.open_connections)
+        """The pairs of a follower and its leader that are connected."""
+        proxies = self._proxies.items()
+        return frozenset(pair for pair, (quorum, _) in proxies if quorum.open_connections)
 
     def close(self) -> None:
         """Resets all connections and ends the thread."""
