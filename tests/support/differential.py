@@ -7,6 +7,7 @@ counted from where the story began, times are left out, lists that have no order
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import time
@@ -235,17 +236,8 @@ class Actor:
             # The server has closed it, and the machine has heard of that already.
             self.stage.note(self.name, _name(op), "-> closed")
             return None
-        pinged = op == OpCode.PING
         while True:
-            try:
-                frame = self._next(PATIENCE if pinged else PING_AFTER)
-            except TimeoutError:
-                if pinged:
-                    raise
-                self.link.sendall(encode_request(XID_PING, OpCode.PING, b""))
-                self._extra_pings += 1
-                pinged = True
-                continue
+            frame = self._next_answer() if op != OpCode.PING else self._next()
             if frame is None:
                 self.stage.note(self.name, _name(op), "-> closed")
                 return None
@@ -253,9 +245,6 @@ class Actor:
             header = ReplyHeader.read(r)
             if header.xid == XID_EVENT:
                 self._event(header, r)
-                continue
-            if header.xid == XID_PING and self._extra_pings:
-                self._extra_pings -= 1
                 continue
             self.stage.answered = max(self.stage.answered, header.zxid)
             size = r.remaining
@@ -277,7 +266,7 @@ class Actor:
         """Sends a request and returns the zxid of the answer."""
         self._xid += 1
         self.link.sendall(encode_request(self._xid, op, body))
-        frame = self._next()
+        frame = self._next_answer()
         assert frame is not None
         return ReplyHeader.read(Reader(frame)).zxid
 
@@ -429,18 +418,33 @@ class Actor:
                 case _:
                     yield op, err, r.i32()
 
+    def _next_answer(self) -> bytes | None:
+        """What comes next to a request: after a while, a ping helps the server along."""
+        try:
+            return self._next(PING_AFTER)
+        except TimeoutError:
+            with contextlib.suppress(ConnectionError):  # it is closed, as the next look tells
+                self.link.sendall(encode_request(XID_PING, OpCode.PING, b""))
+                self._extra_pings += 1
+            return self._next()
+
     def _next(self, timeout: float = PATIENCE) -> bytes | None:
+        """The next frame but the answers to pings that helped; None if the connection is closed."""
         deadline = time.monotonic() + timeout
-        while not self._ready:
-            self.link.settimeout(max(deadline - time.monotonic(), 0.001))
-            try:
-                data = self.link.recv(65536)
-            except ConnectionError:
-                return None
-            if not data:
-                return None
-            self._ready.extend(self._frames.feed(data))
-        return self._ready.pop(0)
+        while True:
+            while not self._ready:
+                self.link.settimeout(max(deadline - time.monotonic(), 0.001))
+                try:
+                    data = self.link.recv(65536)
+                except ConnectionError:
+                    return None
+                if not data:
+                    return None
+                self._ready.extend(self._frames.feed(data))
+            frame = self._ready.pop(0)
+            if not self._extra_pings or ReplyHeader.read(Reader(frame)).xid != XID_PING:
+                return frame
+            self._extra_pings -= 1
 
 
 Story = Callable[[Stage], None]

@@ -47,10 +47,10 @@ that it has to outlast everything that a test does between two requests on a bus
 of the test kit grant 10 s by default, and this where tests start them so.
 """
 
-PING_AFTER = 3.0
+PING_AFTER = 0.5
 """Seconds after which a server is helped along, where a test asks for that: a server of an ensemble
-may not notice that a write was committed until another request comes, if this one was the only one
-(ZOOKEEPER-4537; seen with 3.8.0).
+may not notice a request until another one comes (ZOOKEEPER-4537; seen with 3.8.0). It is a small
+part of the time for which a server that is isolated goes on serving.
 """
 
 
