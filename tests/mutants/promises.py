@@ -29,14 +29,6 @@ SIMULATED = (
 )
 """What sees bugs that name no tests, since the simulation finds them: the quick ones first."""
 
-NOT_SEEN = (
-    "old-session-not-noticed",
-    "old-session-never-noticed",
-    "first-of-the-old-line-counts",
-    "who-looks-for-its-znode-has-none",
-)
-"""What the tests that these bugs name do not notice any more: findings about the suite."""
-
 _ROTATED = {part for name in LOOPS_AND_SERVERS for part in (name, *name.split("+"))}
 _NOT_ROTATED = re.compile(r"not (embedded|standalone|ensemble|uvloop)")
 

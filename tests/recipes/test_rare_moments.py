@@ -120,6 +120,7 @@ def test_the_session_ends_as_a_contender_in_front_proves_its_lease(backend: Back
                 await settled()
             asked = server.requests - before
             assert asked["CREATE2"] == 1
+            assert asked["GET_CHILDREN"] == 1  # with the create: nobody looks for the old znode
             assert asked["GET_DATA"] == 0
             await passes(10.0)
             assert first.entered is not None
@@ -149,6 +150,56 @@ def test_a_line_that_is_made_anew_has_no_namesakes(backend: Backend) -> None:
                         with pytest.raises(Fenced):  # not by what we know of it: by the server
                             await a.fenced(held.path).set("/written", b"late")
                         await other.fenced().set("/written", b"in time")
+
+    on_virtual_time(backend, play)
+
+
+def test_who_is_about_to_look_for_its_znode_has_one(backend: Backend) -> None:
+    """The answer to its create was lost. Another one of its client comes before it has looked."""
+
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as a, anyio.create_task_group() as tasks:
+            await a.create(PATH)
+            first, second = Somebody(a, span=1.0), Somebody(a)
+            server.drop_reply(OpCode.CREATE2)
+            server.throttle(OpCode.EXISTS)  # so that it looks again, after a pause
+            tasks.start_soon(first)
+            await settled()
+            await a.ready()
+            assert is_first(contenders_left(server, PATH))
+            assert first.entered is None
+            tasks.start_soon(second)
+            await passes(10.0)
+            assert first.entered is not None
+            assert first.entered[1].endswith(FIRST)
+
+    on_virtual_time(backend, play)
+
+
+def test_the_holder_of_an_old_line_was_not_the_first_of_the_new_one(backend: Backend) -> None:
+    """Its body still ends as another one of its client comes right after its number."""
+
+    async def play(server: EmbeddedServer) -> None:
+        async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
+            with pytest.raises(LockLost):
+                async with Lock(a, PATH) as old:
+                    assert is_first([old.path])
+                    with anyio.CancelScope(shield=True):
+                        await b.delete(old.path)
+                        await b.delete(PATH)
+                        holder, waiter = Somebody(b, span=5.0), Somebody(a)
+                        tasks.start_soon(holder)
+                        await passes(0.5)
+                        assert is_first(contenders_left(server, PATH))
+                        tasks.start_soon(waiter)
+                        await passes(1.0)
+                        assert holder.left is None
+                        assert waiter.entered is None
+            await passes(10.0)
+            assert holder.left is not None
+            assert waiter.entered is not None
+            assert waiter.entered[0] >= holder.left
 
     on_virtual_time(backend, play)
 

@@ -120,7 +120,7 @@ MUTANTS = (
                 "if stat is None:",
             ),
         ),
-        tests=("tests/simulation/test_found.py",),
+        tests=(*RARE, "-k", "about_to_look"),
         simulated=False,
     ),
     Mutant(

@@ -118,10 +118,10 @@ MUTANTS = (
                 "gone = False",
             ),
         ),
-        tests=(*RARE, "-k", "namesake"),
+        tests=(*RARE, "-k", "proves_its_lease"),
         note="Both nets are taken away: that who takes over looks at the session of its znode, and "
-        "at its czxid. Two hold at once where the path was made anew meanwhile, and the name of "
-        "the old znode is that of another's.",
+        "at its czxid. Two held at once where the path was made anew meanwhile, as long as names "
+        "were used again. The test sees that the old znode is looked for.",
     ),
     Mutant(
         number="14d",
@@ -165,7 +165,7 @@ MUTANTS = (
                 "return self._local.front == name and",
             ),
         ),
-        tests=("tests/simulation/test_found.py", "-k", "old"),
+        tests=(*RARE, "-k", "old_line_was"),
         note="Found by the simulation, in two of 480 schedules with several contenders of each "
         "client in a line.",
     ),
