@@ -236,6 +236,7 @@ async def test_a_link_that_was_closed_is_noticed_and_the_lock_is_kept(
 # --- the session is replaced by another one ----------------------------------------------------
 
 
+@pytest.mark.keeps_time(1.0)
 async def test_aiozk_takes_another_session_for_its_own(place: Place) -> None:
     async with linked(place, session_timeout=1.0) as (zk, proxy):
         lock = await wins("lock", zk)

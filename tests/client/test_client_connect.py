@@ -495,6 +495,7 @@ async def test_leaving_while_the_server_is_gone() -> None:
         assert tasks_living() <= tasks
 
 
+@pytest.mark.keeps_time(1.5)
 async def test_leaving_while_the_server_does_not_answer_is_bounded() -> None:
     async with EmbeddedServer() as server:
         with anyio.fail_after(PATIENCE):

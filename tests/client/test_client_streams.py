@@ -432,6 +432,7 @@ async def test_a_watch_that_is_dropped_is_taken_back_with_the_next_request() -> 
 
 
 @pytest.mark.usefixtures("no_gc")
+@pytest.mark.keeps_time(0.6)
 async def test_also_by_another_thread_and_without_any_request() -> None:
     async with EmbeddedServer(tick_time=0.1) as server:
         async with connect(server, session_timeout=0.6) as client:

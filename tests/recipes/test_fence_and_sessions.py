@@ -48,6 +48,7 @@ async def test_a_fence_ends_with_what_it_fences() -> None:
         assert server.requests.total() == before
 
 
+@pytest.mark.keeps_time(1.0)
 async def test_trying_is_bounded_where_no_server_is() -> None:
     async with EmbeddedServer() as server:
         async with connect(server.connect_string, session_timeout=1) as client:

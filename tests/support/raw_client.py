@@ -49,8 +49,8 @@ of the test kit grant 10 s by default, and this where tests start them so.
 
 PING_AFTER = 0.5
 """Seconds after which a server is helped along, where a test asks for that: a server of an ensemble
-may not notice a request until another one comes (ZOOKEEPER-4537; seen with 3.8.0). It is a small
-part of the time for which a server that is isolated goes on serving.
+may not notice a request until another one comes (seen with 3.8.0; ZOOKEEPER-4537 is the likely
+cause). It is a small part of the time for which a server that is isolated goes on serving.
 """
 
 
