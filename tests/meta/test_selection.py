@@ -170,4 +170,5 @@ def test_every_planted_bug_is_caught_by_a_test_of_make_test(selected: list[str])
 
 
 def test_planted_bugs_know_the_event_loops_and_servers() -> None:
-    assert {*LOOPS, *SERVERS} == set(LOOPS_AND_SERVERS)
+    unknown = {*LOOPS, *SERVERS} - set(LOOPS_AND_SERVERS)  # eager tasks need Python 3.12
+    assert unknown == set()

@@ -13,7 +13,15 @@ from _pytest.mark.expression import Expression
 from .model import Mutant
 from .plant import ROOT
 
-LOOPS_AND_SERVERS = ("asyncio", "asyncio+uvloop", "trio", "embedded", "standalone", "ensemble")
+LOOPS_AND_SERVERS = (
+    "asyncio",
+    "asyncio+uvloop",
+    "asyncio+eager",
+    "trio",
+    "embedded",
+    "standalone",
+    "ensemble",
+)
 
 SIMULATED = (
     "tests/unit/session/",
