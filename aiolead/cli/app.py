@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from errno import EIO
 from signal import SIGHUP, SIGPIPE
-from typing import Any
+from typing import Any, Literal
 
 from cyclopts import App, CycloptsError, Group, UnknownOptionError
 
@@ -14,7 +14,7 @@ from ..errors import AioleadError
 from . import exits
 from .environment import variable
 from .exits import CommandError, complaint
-from .output import Reporter, flush_output, give_up_output, has_lost_terminal, prepare
+from .output import Reporter, flush_output, give_up_output, has_lost_terminal, prepare, write_line
 
 
 def _version() -> str:
@@ -26,22 +26,25 @@ def _version() -> str:
         return "unknown: run from a source tree that is not installed"
 
 
-HOLDING = Group("Leading and locking", sort_key=1)
-ZNODES = Group("Znodes", sort_key=2)
-SERVERS = Group("Servers", sort_key=3)
-OTHERS = Group("Others", sort_key=4)
-
 _COMMANDS: dict[Group, tuple[tuple[str, str, str], ...]] = {
-    HOLDING: (
-        ("run:run", "run [OPTIONS] PATH -- COMMAND...", "Run a command only while leader."),
-        ("lock:lock", "lock [OPTIONS] PATH -- COMMAND...", "Run a command while holding a lock."),
+    Group("Leading and locking", sort_key=1): (
         (
-            "elect:elect",
+            "run:run",
+            "run [OPTIONS] PATH -- COMMAND...",
+            "Run a command only while leader.",
+        ),
+        (
+            "run:lock",
+            "lock [OPTIONS] PATH -- COMMAND...",
+            "Run a command while holding a lock.",
+        ),
+        (
+            "elections:elect",
             "elect [OPTIONS] PATH",
             "Contend for leadership and print each change, until SIGINT or SIGTERM.",
         ),
         (
-            "observe:observe",
+            "elections:observe",
             "observe [OPTIONS] PATH",
             "Print who leads, and each change of it, until SIGINT or SIGTERM.",
         ),
@@ -61,7 +64,7 @@ _COMMANDS: dict[Group, tuple[tuple[str, str, str], ...]] = {
             "Serve a live web page of leaders and contenders, until SIGINT or SIGTERM.",
         ),
     ),
-    ZNODES: (
+    Group("Znodes", sort_key=2): (
         ("znodes:ls", "ls [OPTIONS] [PATH]", "List the children of a znode."),
         ("tree:tree", "tree [OPTIONS] [PATH]", "Show a znode with everything below it."),
         ("znodes:get", "get [OPTIONS] PATH", "Print the data of a znode."),
@@ -90,7 +93,7 @@ _COMMANDS: dict[Group, tuple[tuple[str, str, str], ...]] = {
             "Print what happens to a znode, until SIGINT or SIGTERM.",
         ),
     ),
-    SERVERS: (
+    Group("Servers", sort_key=3): (
         (
             "ensemble:command",
             "ensemble [OPTIONS]",
@@ -107,7 +110,7 @@ _COMMANDS: dict[Group, tuple[tuple[str, str, str], ...]] = {
             "Measure how long the servers take for reads, writes and locks, from here.",
         ),
     ),
-    OTHERS: (
+    Group("Others", sort_key=4): (
         (
             "server:server",
             "server [OPTIONS]",
@@ -124,7 +127,7 @@ _COMMANDS: dict[Group, tuple[tuple[str, str, str], ...]] = {
             "Show the herd effect: how many clients wake when a leader leaves.",
         ),
         (
-            "completion:completion",
+            "app:completion",
             "completion SHELL",
             "Print what completes this command's options in a shell.",
         ),
@@ -160,10 +163,9 @@ def _overview() -> App:
 
 def _configure(*command_line: Any) -> None:
     """Fill in options from the configuration file, which the overview does without."""
-    from .config_file import ConfigurationFile
-    from .options import BASIC_OPTIONS, COMMON_OPTIONS
+    from .config_file import fill_in_options
 
-    ConfigurationFile(COMMON_OPTIONS, lambda: app, BASIC_OPTIONS)(*command_line)
+    fill_in_options(set(app), *command_line)
 
 
 app: App = _app(config=_configure)
@@ -175,6 +177,19 @@ for _group, _commands in _COMMANDS.items():
         _name = _usage.partition(" ")[0]
         _NAMES.add(_name)
         app.command(f"aiolead.cli.{_where}", name=_name, group=_group, **_more)
+
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print what completes this command's options in a shell.
+
+    For bash: aiolead completion bash > ~/.local/share/bash-completion/completions/aiolead
+
+    Args:
+        shell: The shell.
+    """
+    for name in app:
+        app[name]  # imports it
+    write_line(app.generate_completion(shell=shell), keep="\n\t")
 
 
 def dispatch(arguments: Sequence[str]) -> int:

@@ -18,7 +18,7 @@ from ..errors import AioleadError, NoNodeError
 from ..paths import join, validate
 from . import render
 from .options import COMMON, Common, Seconds, check_range
-from .output import table, write_json, write_line
+from .output import table
 
 MOST = 200_000
 """Most samples of each measurement."""
@@ -84,7 +84,7 @@ def bench(
                 found.append(await measure())
                 common.show(_as_json(found[-1]))
             timeout = client.session_timeout
-        _sum_up(found, timeout, as_json=common.as_json)
+        common.show(*_summary(found, timeout))
 
     return common.with_client(work)
 
@@ -186,7 +186,8 @@ async def _hand_over(client: Client, other: Client, path: str, seconds: float) -
     return Measured("hand-over", what, sorted(took), time.perf_counter() - begin)
 
 
-def _sum_up(found: list[Measured], timeout: float, *, as_json: bool) -> None:
+def _summary(found: list[Measured], timeout: float) -> list[Any]:
+    """The summary for JSON, then the lines of the table and of the summary."""
     slowest = max(each.seconds[-1] for each in found if each.name in ("write", "writes"))
     may_take = timeout / RENEWALS
     is_well = slowest < may_take / 2
@@ -194,9 +195,6 @@ def _sum_up(found: list[Measured], timeout: float, *, as_json: bool) -> None:
         f"renewing a lease may take {may_take:g} s with a session timeout of {timeout:g} s; "
         f"the slowest write took {_milliseconds(slowest)} ms"
     )
-    if as_json:
-        write_json({"summary": {"is_well": is_well, "text": text}})
-        return
     rows = [
         [
             each.name,
@@ -206,10 +204,9 @@ def _sum_up(found: list[Measured], timeout: float, *, as_json: bool) -> None:
         ]
         for each in found
     ]
-    for line in table(_HEADINGS, rows, right=_HEADINGS[1:5]):
-        write_line(line)
-    write_line("")
-    write_line(text + ("" if is_well else ": take a longer one, or see what slows the servers"))
+    advice = "" if is_well else ": take a longer one, or see what slows the servers"
+    lines = [*table(_HEADINGS, rows, right=_HEADINGS[1:5]), "", text + advice]
+    return [{"summary": {"is_well": is_well, "text": text}}, *lines]
 
 
 _HEADINGS = ("", "per second", "median ms", "99 % ms", "slowest ms", "what")

@@ -26,7 +26,7 @@ from . import exits
 from . import process_keeper as keeper
 from .exits import CommandError
 from .process_keeper import clock
-from .signals import without_sigttou
+from .signals import has_terminal, without_sigttou
 
 _KEEPER_ENDS_WITHIN = 2.0
 """Longest time for the keeper to end after its child, in seconds."""
@@ -126,7 +126,7 @@ class Child:
         Raises `CommandError` if it could not be started, or its keeper was killed; it does not run.
         Cancellation stops it, and waits until it is dead, within these times.
         """
-        self.is_on_terminal = _has_terminal()
+        self.is_on_terminal = has_terminal()
         self._after_lease = after_lease
         start = {"env": dict(env), "grace": grace, "terminal": self.is_on_terminal}
         try:
@@ -233,14 +233,6 @@ def _not_found(command: str) -> CommandError:
 
 def _cannot_execute(command: str, why: str) -> CommandError:
     return CommandError(f"{command}: cannot be executed: {why}", exits.CANNOT_EXECUTE)
-
-
-def _has_terminal() -> bool:
-    """Whether standard input is a terminal, with this process in its foreground."""
-    try:
-        return os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp()
-    except OSError:
-        return False
 
 
 def _give_terminal_to(group: int) -> None:

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from cyclopts import App
 from cyclopts.argument import ArgumentCollection
@@ -26,7 +25,7 @@ from cyclopts.config import Dict
 
 from ..errors import ConfigurationError
 from .environment import SECRET_OPTIONS
-from .options import reading
+from .options import BASIC_OPTIONS, COMMON_OPTIONS, reading
 from .output import Reporter
 
 
@@ -37,48 +36,36 @@ def default_files() -> tuple[Path, ...]:
     return home / "aiolead" / "config.toml", Path("/etc/aiolead/config.toml")
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class ConfigurationFile:
-    """Called by cyclopts after it has read the command line and the environment.
+def fill_in_options(
+    tables: AbstractSet[str], app: App, commands: tuple[str, ...], arguments: ArgumentCollection
+) -> None:
+    """Fill in options given nowhere else; raises `ConfigurationError` for an invalid file.
 
-    Attributes:
-        common: the options that may be at the top of the file, without their dashes.
-        commands: returns the names of all commands, which are those of the tables.
-        basic: all that a command without a connection takes from the top of the file, even if it
-            has another option of the same name.
+    cyclopts calls it after it has read the command line and the environment. `tables` are the names
+    of all commands. A command without a connection takes nothing but the basic options from the top
+    of the file, even if it has another option of the same name.
     """
-
-    common: frozenset[str]
-    commands: Callable[[], Iterable[str]]
-    basic: frozenset[str]
-
-    def __call__(self, app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-        """Fill in options given nowhere else; raises `ConfigurationError` for an invalid file."""
-        options = {name.removeprefix("--") for argument in arguments for name in argument.names}
-        if not commands or "config" not in options:
-            return
-        path = _chosen(arguments)
-        if path is None:
-            return
-        content = _read(path)
-        tables = set(self.commands())
-        common = {name: value for name, value in content.items() if name not in tables}
-        own = content.get(commands[-1], {})
-        if not isinstance(own, dict):
-            raise ConfigurationError(f"--config: {path}: {commands[-1]}: must be a table")
-        _check(path, common, self.common, "")
-        _check(path, own, options, f"[{commands[-1]}] ")
-        meant = options if "hosts" in options else options & self.basic
-        if commands[-1] == "demo":
-            meant = meant & self.basic  # it has a server of its own
-        merged = {name: value for name, value in common.items() if name in meant} | own
-        if not SECRET_OPTIONS.isdisjoint(merged) and (readers := _other_readers(path)):
-            as_json, _, _ = arguments.match("--json")
-            Reporter(as_json=as_json.has_tokens).error(
-                f"{path} has credentials in it, and {readers}"
-            )
-        Dict(data=merged, source=str(path), use_commands_as_keys=False)(app, commands, arguments)
+    options = {name.removeprefix("--") for argument in arguments for name in argument.names}
+    if not commands or "config" not in options:
+        return
+    path = _chosen(arguments)
+    if path is None:
+        return
+    content = _read(path)
+    common = {name: value for name, value in content.items() if name not in tables}
+    own = content.get(commands[-1], {})
+    if not isinstance(own, dict):
+        raise ConfigurationError(f"--config: {path}: {commands[-1]}: must be a table")
+    _check(path, common, COMMON_OPTIONS, "")
+    _check(path, own, options, f"[{commands[-1]}] ")
+    meant = options if "hosts" in options else options & BASIC_OPTIONS
+    if commands[-1] == "demo":
+        meant = meant & BASIC_OPTIONS  # it has a server of its own
+    merged = {name: value for name, value in common.items() if name in meant} | own
+    if not SECRET_OPTIONS.isdisjoint(merged) and (readers := _other_readers(path)):
+        as_json, _, _ = arguments.match("--json")
+        Reporter(as_json=as_json.has_tokens).error(f"{path} has credentials in it, and {readers}")
+    Dict(data=merged, source=str(path), use_commands_as_keys=False)(app, commands, arguments)
 
 
 def _chosen(arguments: ArgumentCollection) -> Path | None:

@@ -83,7 +83,6 @@ class QueuedContender:
 
     @property
     def is_asked_to_go(self) -> bool:
-        """Whether it is asked to release."""
         return self.data is not None and self.data.startswith(REVOKED)
 
     def as_json(self) -> dict[str, Any]:
@@ -198,12 +197,8 @@ def semaphore_queue(
 def families_of(contenders: Iterable[QueuedContender], *, is_semaphore: bool) -> list[str]:
     """The families in a queue; contenders of different families do not exclude each other."""
     found = {one.place.family for one in contenders}
-    # A semaphore's queue, and its permits.
-    return (
-        sorted({one for one in found if not one.endswith(" semaphore")})
-        if is_semaphore
-        else (sorted(found))
-    )
+    # A semaphore has a queue and permits.
+    return sorted(one for one in found if not (is_semaphore and one.endswith(" semaphore")))
 
 
 async def read_queue(

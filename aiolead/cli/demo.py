@@ -1,8 +1,37 @@
-"""`aiolead demo`: an election of four processes, two crashes, a resignation."""
+"""`aiolead demo`: an election of four processes, two crashes, a resignation, and a summary."""
 
 from __future__ import annotations
 
-from .options import DemoOptions
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+import anyio
+
+from .. import Client, Election
+from ..errors import AioleadError, NoNodeError, NotEmptyError
+from . import exits
+from .demo_processes import PATIENCE, DemoFailed, DemoProcess, DemoProcesses, DemoTerm
+from .demo_screen import PlainScreen, open_screen
+from .options import Common, DemoOptions
+from .process_keeper import clock
+from .signals import first_of
+
+NAMES = ("anna", "ben", "cleo", "dan")
+UNGUARDED = "ben"
+"""The second process to lead has no session guardian, for contrast."""
+SESSION_TIMEOUT = 3.0
+"""In seconds; short, since the user waits for it."""
+LOOK_EVERY = 0.1
+"""Time between two refreshes of the screen, in seconds."""
+
 
 LOCAL = DemoOptions()
 
@@ -17,6 +46,247 @@ def demo(*, common: DemoOptions = LOCAL) -> int:
     Args:
         common: Where to connect.
     """
-    from .demo_story import play  # imports a server and a screen, which other commands do not need
-
     return common.run_until_signal(lambda: play(common))
+
+
+async def play(common: Common) -> int:
+    if common.hosts:
+        return await _play_on(common, common.hosts, f"aiolead demo, on {common.hosts}")
+    from ..testing import EmbeddedServer  # other commands do not need it
+
+    async with EmbeddedServer() as server:
+        hosts = server.connect_string
+        # The environment's credentials are for other servers.
+        own = Common(
+            hosts=hosts,
+            session_timeout=common.session_timeout,
+            backend=common.backend,
+            as_json=common.as_json,
+            quiet=common.quiet,
+            debug=common.debug,
+        )
+        return await _play_on(own, hosts, f"aiolead demo, on its own ZooKeeper server ({hosts})")
+
+
+async def _play_on(common: Common, hosts: str, title: str) -> int:
+    timeout = common.session_timeout or SESSION_TIMEOUT
+    path = f"/aiolead-demo-{uuid.uuid4().hex[:8]}"
+    processes = DemoProcesses(
+        NAMES,
+        lambda name: [
+            *(hosts, path, name, str(timeout), common.backend),
+            "alone" if name == UNGUARDED else "guardian",
+        ],
+    )
+    async with common.connected() as client:
+        screen = open_screen(title, processes, as_json=common.as_json)
+        story = _Story(screen, processes, client, path)
+        try:
+            with processes.killed_at_end(), screen:
+                await first_of(processes.run, story.keep_looking, story.play)
+        except (DemoFailed, AioleadError) as failure:
+            common.reporter.error(f"this did not happen as promised: {failure}")
+            return exits.FAILED
+        screen.sum_up(summary(processes.terms, story.hand_overs, screen.begin))
+        broken = broken_promises(processes.terms, story.hand_overs)
+        for promise in broken:
+            common.reporter.error(f"this did not happen as promised: {promise}")
+        screen.sum_up(next_steps(own_name()))
+        with suppress(NoNodeError, NotEmptyError):
+            await client.delete(path)
+    return exits.FAILED if broken else exits.OK
+
+
+class _Story:
+    def __init__(
+        self, screen: PlainScreen, processes: DemoProcesses, client: Client, path: str
+    ) -> None:
+        self._screen = screen
+        self._processes = processes
+        self._election = Election(client, path)
+        self.hand_overs: list[HandOver] = []
+
+    async def keep_looking(self) -> None:
+        """Refresh the screen, until cancelled."""
+        while True:
+            # A server that does not answer now is asked again; each step has its own limit.
+            with suppress(AioleadError):
+                queue = await self._election.contenders()
+                self._processes.queue_is([each.identity for each in queue])
+            self._screen.refresh()
+            await anyio.sleep(LOOK_EVERY)
+
+    async def play(self) -> None:
+        """Play it; raises `DemoFailed` if something did not happen in time."""
+        tell = self._screen.tell
+        tell("Four processes start. Each wants to lead, and ZooKeeper lets one.")
+        await self._processes.until(
+            lambda: len(self._processes.queue) == len(NAMES),
+            len(NAMES) * PATIENCE,
+            f"not all of {', '.join(NAMES)} contended",
+        )
+        first = await self._leader()
+        behind = ", then ".join(self._processes.queue[1:])
+        tell(f"{first.name} leads. Behind, as they came: {behind}.")
+        await anyio.sleep(1.2)
+
+        tell(f"Now {first.name} is killed (SIGKILL), as in a crash, without a goodbye.", "red")
+        second = await self._crash(first, "guardian")
+        tell(
+            f"The session guardian of {first.name}, a small process of its own, saw that\n"
+            f"{first.name} was dead, and closed its session at once."
+        )
+        await anyio.sleep(1.2)
+
+        tell(f"Now {second.name} is killed, which has no guardian.", "red")
+        tell(
+            "The servers cannot distinguish a crash from a slow network, where\n"
+            f"{second.name} would still lead. So they wait until its session expires:\n"
+            f"{second.session_timeout:g} s after its last sign of life."
+        )
+        third = await self._crash(second, "expiry")
+        await anyio.sleep(1.2)
+
+        tell(f"Now {third.name} is asked to end (SIGTERM): it stops, and then resigns.")
+        self._processes.ask_to_end(third)
+        fourth = await self._leader(after=third)
+        stopped = third.term.end if third.term else _begin(fourth)
+        resigned = HandOver(third.name, fourth.name, "resignation", stopped, _begin(fourth))
+        self.hand_overs.append(resigned)
+        tell(f"{fourth.name} leads, {resigned.shown} after {third.name} had stopped.", "green")
+        await anyio.sleep(1.0)
+
+        tell(f"{fourth.name} is asked to end, too.")
+        self._processes.ask_to_end(fourth)
+        await self._processes.until(
+            lambda: fourth.state == "ended", PATIENCE, f"{fourth.name} did not end"
+        )
+
+    async def _crash(self, leader: DemoProcess, end: SessionEnd) -> DemoProcess:
+        killed = self._processes.kill(leader)
+        heir = await self._leader()
+        crash = HandOver(
+            leader.name, heir.name, end, killed, _begin(heir), timeout=leader.session_timeout
+        )
+        self.hand_overs.append(crash)
+        self._screen.tell(f"{heir.name} leads, {crash.shown} after the crash.", "green")
+        return heir
+
+    async def _leader(self, after: DemoProcess | None = None) -> DemoProcess:
+        processes = self._processes
+        await processes.until(
+            lambda: processes.leader not in (None, after), PATIENCE, "nobody began to lead"
+        )
+        leader = processes.leader
+        assert leader is not None
+        return leader
+
+
+def _begin(member: DemoProcess) -> float:
+    return member.term.begin if member.term else clock()
+
+
+# --- the summary ---------------------------------------------------------------------------------
+
+
+SessionEnd = Literal["guardian", "expiry", "resignation"]
+"""Why a leader's znode went: a guardian closed its session, or that expired, or it resigned."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """A hand-over from one leader (`left`) to the next (`came`).
+
+    `ended` is when the first had stopped for sure: dead, or by its own report. `timeout` is its
+    session timeout, in seconds.
+    """
+
+    left: str
+    came: str
+    end: SessionEnd
+    ended: float
+    began: float
+    timeout: float = 0.0
+
+    @property
+    def took(self) -> float:
+        """Seconds without a leader."""
+        return self.began - self.ended
+
+    @property
+    def shown(self) -> str:
+        return f"{self.took:.2f} s" if self.end == "expiry" else f"{self.took * 1000:.1f} ms"
+
+
+def broken_promises(terms: Sequence[DemoTerm], hand_overs: Sequence[HandOver]) -> list[str]:
+    """The promises that were broken; empty if none were."""
+    broken: list[str] = []
+    for one, after in pairwise(terms):
+        if after.begin <= one.end:
+            broken.append(f"{one.name} and {after.name} led at once")
+        if after.token <= one.token:
+            broken.append(f"the token fell, from {one.token} to {after.token}")
+    for each in hand_overs:
+        if each.took <= 0:
+            broken.append(f"{each.came} led before {each.left} had stopped")
+        if each.end == "guardian" and each.took >= each.timeout:
+            closed = f"the guardian of {each.left} did not close its session"
+            broken.append(f"{closed} before that expired")
+    return broken
+
+
+def summary(
+    terms: Sequence[DemoTerm], hand_overs: Sequence[HandOver], start: float
+) -> list[tuple[str, str]]:
+    """Lines and their styles; times are counted from `start`."""
+    lines = [("", ""), ("Summary", "bold")]
+    killed = {each.left for each in hand_overs if each.end != "resignation"}
+    for term in terms:
+        begin, end = term.begin - start, term.end - start
+        how = "was killed" if term.name in killed else "resigned"
+        line = f"  {term.name:<5} led from {begin:5.2f} s to {end:5.2f} s, token {term.token}, "
+        lines.append((line + how, ""))
+    if not broken_promises(terms, hand_overs):
+        tokens = " < ".join(str(term.token) for term in terms)
+        lines += [
+            ("  One leader at a time, by the clocks of the processes themselves.", "green"),
+            (f"  Tokens rise ({tokens}), so that stores can refuse leaders of the past.", "green"),
+        ]
+    after = {
+        "guardian": "After a crash the next one led {}: its guardian closed the session.",
+        "expiry": "After a crash without a guardian, {}: when the session ({:g} s) expired.",
+        "resignation": "After a resignation the next one led {}.",
+    }
+    for each in hand_overs:
+        text = after[each.end].format(f"{each.shown} later", each.timeout)
+        lines.append((f"  {text}", "green"))
+    return lines
+
+
+def own_name() -> str:
+    """The command as the user can type it here: by its path, if it is not found by its name."""
+    own = Path(sys.executable).with_name("aiolead")
+    found = shutil.which("aiolead")
+    if found is not None and Path(found).exists() and Path(found).samefile(own):
+        return "aiolead"
+    if not own.exists():
+        return f"{sys.executable} -m aiolead"
+    return os.path.relpath(own) if own.is_relative_to(Path.cwd()) else str(own)
+
+
+def next_steps(name: str) -> list[tuple[str, str]]:
+    """Lines and their styles; `name` is what to type to run the command."""
+    steps = (
+        (f"{name} server", "a ZooKeeper server to play with"),
+        ("export AIOLEAD_HOSTS=127.0.0.1:2181", "where it is, for all that follows"),
+        (f"{name} run /demo -- sleep 60", "in two terminals; then stop one of them"),
+        (f"{name} observe /demo", "the current leader, live"),
+        (f"{name} run --help", "for your own program, in any language"),
+    )
+    width = max(len(typed) for typed, _ in steps) + 3
+    return [
+        ("", ""),
+        ("Next steps", "bold"),
+        *((f"  {typed:<{width}}{why}", "") for typed, why in steps),
+        ("In Python: async with aiolead.Election(client, path).leadership() as term: ...", ""),
+    ]

@@ -18,9 +18,8 @@ import aiolead
 
 from ..errors import AioleadError
 from . import exits
-from .first_of import first_of
 from .process_keeper import clock
-from .signals import Signals
+from .signals import Signals, first_of
 
 BEAT = 0.05
 """How often a leader works, in seconds."""

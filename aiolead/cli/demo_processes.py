@@ -61,7 +61,6 @@ class DemoProcess:
         return self.process.stdout
 
     def take(self, data: bytes) -> None:
-        """Process its output."""
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             try:
@@ -97,7 +96,6 @@ class DemoProcesses:
 
     @contextmanager
     def killed_at_end(self) -> Iterator[None]:
-        """Leave no process behind."""
         try:
             yield
         finally:

@@ -11,15 +11,15 @@ from ..errors import AioleadError
 from ..model import EnsembleConfig
 from . import exits, render
 from .options import COMMON, Common
-from .output import styled, table, write_json, write_line
+from .output import styled, table
 from .rehearse import rehearse
+from .server_inquiry import count_in
 from .server_survey import (
     INQUIRY,
     InquiryOptions,
     Quorum,
     ServerAnswers,
     ask_all,
-    count_in,
     listed_servers,
     members_besides,
     quorum_of,
@@ -58,10 +58,8 @@ def ensemble(*, inquiry: InquiryOptions = INQUIRY, common: Common = COMMON) -> i
             more = await members_besides(config, servers, secure=inquirer.is_encrypted)
             answers += await ask_all(inquirer, more)
         quorum = quorum_of(answers, config)
-        if common.as_json:
-            write_json(_as_json(answers, quorum))
-        else:
-            _show(answers, quorum)
+        common.show(_as_json(answers, quorum), *_as_text(answers, quorum))
+        if not common.as_json:
             if why:
                 common.reporter.state(f"the ensemble's configuration is not known: {why}")
             for reason in sorted({each.not_told.get("mntr", "") for each in answers} - {""}):
@@ -85,12 +83,9 @@ async def _read_config(common: Common) -> tuple[EnsembleConfig | None, str]:
 _HEADINGS = ("server", "role", "version", "zxid", "behind", "connections", "latency ms")
 
 
-def _show(answers: Sequence[ServerAnswers], quorum: Quorum) -> None:
+def _as_text(answers: Sequence[ServerAnswers], quorum: Quorum) -> list[str]:
     rows = [_row(each, behind(each, answers)) for each in answers]
-    for line in table(_HEADINGS, rows, right=_HEADINGS[4:]):
-        write_line(line)
-    write_line("")
-    write_line(_summary(quorum))
+    return [*table(_HEADINGS, rows, right=_HEADINGS[4:]), "", _summary(quorum)]
 
 
 def _row(answers: ServerAnswers, lag: int | str | None) -> list[str]:

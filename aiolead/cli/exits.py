@@ -68,12 +68,10 @@ class CommandError(Exception):
 
 
 def by_signal(number: int) -> int:
-    """The exit code of a process that a signal has killed."""
     return 128 + number
 
 
 def exit_code(error: AioleadError) -> int:
-    """The exit code for an error that ends a command."""
     return next((code for types, code in _CODES if isinstance(error, types)), FAILED)
 
 
@@ -83,8 +81,7 @@ def complaint(error: BaseException, command: str = "") -> str:
     match error:
         case ConfigurationError():
             argument, colon, rest = text.partition(": ")
-            option = _OPTIONS.get(argument)
-            return f"{option}: {rest}" if colon and option is not None else text
+            return f"{_OPTIONS[argument]}: {rest}" if colon and argument in _OPTIONS else text
         case ConnectFailed():
             return in_plain_words(text)
         case NoNodeError(path="/"):

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, fields
+from functools import partial
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
@@ -19,14 +20,24 @@ import aiolead
 from .._parsing import MalformedError, whole
 from ..errors import ConfigurationError
 from . import exits
-from .connecting import ConnectingNotice
 from .environment import variable
-from .output import Reporter, show_log, table, write_json, write_line
-from .signals import Signals, until_signal
+from .output import (
+    ConnectingNotice,
+    Reporter,
+    has_lost_reader,
+    show_log,
+    table,
+    write_json,
+    write_line,
+)
+from .signals import Signals, first_of
 
 T = TypeVar("T")
 
 DEFAULT_SESSION_TIMEOUT = 10.0
+
+LOOK_EVERY = 1.0
+"""How often to check for a reader of standard output, in seconds."""
 
 Seconds = float
 """The type of options that are times."""
@@ -118,17 +129,25 @@ class Basics:
         `endless`: a signal is its normal end. `followed`: it also ends when nobody reads standard
         output any more. The work returns its exit code, None for success.
         """
-        code = exits.OK
+        code, number = exits.OK, 0
 
         async def finish() -> None:
             nonlocal code
             code = await work() or exits.OK
 
-        async def main() -> int:
-            return await until_signal(signals, finish, followed=followed)
+        async def listen() -> None:
+            nonlocal number
+            number = await signals.next()
+
+        async def check_reader() -> None:
+            # An idle command does not notice by writing.
+            while True:
+                if has_lost_reader():
+                    raise BrokenPipeError
+                await anyio.sleep(LOOK_EVERY)
 
         with Signals() as signals:
-            number = self.run(main)
+            self.run(partial(first_of, listen, finish, *([check_reader] if followed else [])))
         return exits.by_signal(number) if number and not endless else code
 
 

@@ -12,16 +12,23 @@ import os
 import select
 import stat
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 from rich.cells import cell_len
 
 from . import render
-from .exits import complaint
+from .exits import complaint, in_plain_words
+
+if TYPE_CHECKING:
+    from ..events import Event
+
+SAID_AFTER = 1.0
+"""Seconds of silence before it is said."""
 
 
 @final
@@ -71,6 +78,46 @@ class Reporter:
         with suppress(OSError):
             if _takes_more(patience):
                 print(line, file=sys.stderr, flush=True)
+
+
+@final
+class ConnectingNotice:
+    """Reports once that no server has been reached, if entering a client takes so long.
+
+    It is both the client's event sink, and a context manager around entering the client. A thread
+    waits, since the event loop may have nothing to do, and no loop of its own has been started yet.
+    """
+
+    def __init__(self, reporter: Reporter, hosts: str, patience: float) -> None:
+        self._reporter = reporter
+        self._hosts = hosts
+        self._patience = patience
+        self._failures: dict[str, str] = {}
+        self._timer = threading.Timer(SAID_AFTER, self._say)
+        self._timer.daemon = True
+
+    def __call__(self, event: Event) -> None:
+        from ..events import EventName  # imported by the client that has made the event
+
+        if event.name is EventName.CONNECTION_FAILED:
+            self._failures[str(event.fields["server"])] = str(event.fields["reason"])
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def _say(self) -> None:
+        failures = [
+            f"{server}: {in_plain_words(why)}" for server, why in dict(self._failures).items()
+        ]
+        why = "; ".join(failures) or "no answer yet"
+        self._reporter.state(
+            f"no server reached yet, trying {self._hosts} for {self._patience:g} s ({why})",
+            hosts=self._hosts,
+        )
 
 
 def _takes_more(patience: float) -> bool:
@@ -124,7 +171,6 @@ def write_bytes(data: bytes) -> None:
 
 
 def is_terminal() -> bool:
-    """Whether standard output is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 

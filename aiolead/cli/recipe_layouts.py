@@ -226,9 +226,7 @@ def _items_in(children: Mapping[str, Znode]) -> str:
 
 def _barrier(tree: ZnodeTree, path: str) -> OtherRecipe | None:
     znode = tree.get(path)
-    if znode is None or znode[1] != BARRIER_MARK:
-        return None
-    return OtherRecipe(path, "barrier")
+    return OtherRecipe(path, "barrier") if znode and znode[1] == BARRIER_MARK else None
 
 
 def _members(tree: ZnodeTree, path: str) -> OtherRecipe | None:

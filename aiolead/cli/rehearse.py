@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from ..errors import ConfigurationError
 from . import exits, render
 from .options import BASICS, Basics, check_range
-from .output import table, write_json, write_line
+from .output import table
 
 if TYPE_CHECKING:
     from ..testing.simulation.ensemble.rehearsal import Rehearsal, Step
@@ -78,11 +78,8 @@ def rehearse(
     )
     leaders = [each for each, (role, _) in outcome.roles.items() if role.value == "leading"]
     synchronised = _synchronised(plan, outcome, leaders, history)
-    if basics.as_json:
-        write_json(_as_json(outcome, leaders, synchronised))
-    else:
-        for line in _as_text(plan, servers, outcome, leaders, synchronised):
-            write_line(line)
+    lines = _as_text(plan, servers, outcome, leaders, synchronised)
+    basics.show(_as_json(outcome, leaders, synchronised), *lines)
     return exits.OK if len(leaders) == 1 else exits.FAILED
 
 
@@ -299,19 +296,15 @@ def _as_text(
     epoch = 1 + max(plan.epochs[each] for each in plan.up)
     lines += [f"server {leader} leads, in epoch {epoch} or later, and brings up to date:", ""]
     rows = [
-        [_server_name(plan, each), _last(plan, each), kind_of(one), _what(one)]
+        [
+            str(each) if each in plan.up else f"{each} (down)",
+            "{}.{}".format(*plan.logs[each][-1]) if plan.logs[each] else "none",
+            kind_of(one),
+            _what(one),
+        ]
         for each, one in sorted(synchronised.items())
     ]
     return lines + table(("server", "zxid", "by", ""), rows)
-
-
-def _server_name(plan: _Plan, server: int) -> str:
-    return str(server) if server in plan.up else f"{server} (down)"
-
-
-def _last(plan: _Plan, server: int) -> str:
-    log = plan.logs[server]
-    return "{}.{}".format(*log[-1]) if log else "none"
 
 
 def _as_json(

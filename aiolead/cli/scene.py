@@ -105,7 +105,6 @@ class Scene:
 
     @property
     def others(self) -> list[OtherRecipe]:
-        """All recipes that are no contender queues, by path."""
         return [self._others[path] for path in sorted(self._others)]
 
     @property
@@ -162,7 +161,6 @@ class Scene:
             self._touch(path)
 
     def remove(self, path: str) -> None:
-        """A znode does not exist any more."""
         if path != "/":
             self._tree.remove(path)
             self._touch(path)
@@ -266,17 +264,14 @@ class Scene:
     def _contenders(self, path: str) -> tuple[str, list[QueuedContender]]:
         """The type of the contender queue at a path, and its contenders; an empty type if none."""
         children = self._tree.children(path)
-        match semaphore_layout(self._tree, path):
-            case "":
-                pass
-            case layout:
-                is_kazoos = layout == KAZOO
-                permits = path if is_kazoos else join(path, PERMITS)
-                waiting = f"{path}{KAZOOS_QUEUE}" if is_kazoos else join(path, WAITING)
-                held = self._at(permits, permits_of(self._tree.children(permits), layout))
-                places = places_of(self._tree.children(waiting), 1)
-                places = [replace(place, holds=False) for place in places]
-                return "semaphore", semaphore_queue(held, self._at(waiting, places))
+        if layout := semaphore_layout(self._tree, path):
+            is_kazoos = layout == KAZOO
+            permits = path if is_kazoos else join(path, PERMITS)
+            waiting = f"{path}{KAZOOS_QUEUE}" if is_kazoos else join(path, WAITING)
+            held = self._at(permits, permits_of(self._tree.children(permits), layout))
+            places = places_of(self._tree.children(waiting), 1)
+            places = [replace(place, holds=False) for place in places]
+            return "semaphore", semaphore_queue(held, self._at(waiting, places))
         asked_for = path in self._kept and path != "/"
         stats = ((name, stat) for name, (stat, _) in children.items())
         if is_part(self._tree, path) or not is_contended(stats, asked_for=asked_for):
@@ -327,11 +322,8 @@ class Scene:
             return
         was = {_key(one): one for one in old.contenders}
         is_now = {_key(one): one for one in queue.contenders}
-        found = [
-            (SceneEventType.LEFT, one)
-            for key, one in was.items()
-            if key not in is_now and not one.place.holds
-        ]
+        gone = [one for key, one in was.items() if key not in is_now and not one.place.holds]
+        found = [(SceneEventType.LEFT, one) for one in gone]
         for key, one in is_now.items():
             if key not in was and not one.place.holds:
                 found.append((SceneEventType.JOINED, one))
@@ -352,8 +344,7 @@ class Scene:
         said = sorted({one.place.leaders or 1 for one in contenders if one.place.what != "permit"})
         if self._leaders is not None:
             return {"leaders": self._leaders, "leaders_by": "option", "leaders_said": tuple(said)}
-        is_said = any(one.place.leaders for one in contenders)
-        by = "names" if is_said else ""
+        by = "names" if any(one.place.leaders for one in contenders) else ""
         return {"leaders": max(said, default=1), "leaders_by": by, "leaders_said": tuple(said)}
 
     def _with_terms(

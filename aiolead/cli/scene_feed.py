@@ -25,11 +25,11 @@ from ..model import SessionState, Stat
 from ..paths import validate
 from ..types import TreeEvent, TreeNode
 from .contender_queue import MOST_DATA
-from .first_of import first_of
 from .options import check_range
 from .scene import Scene
 from .server_inquiry import Inquirer, ServerAddress
 from .server_survey import connected_sessions
+from .signals import first_of
 
 AT_ONCE = 256
 """How many znodes are read in one batch."""
@@ -133,6 +133,13 @@ class Feed:
         while self.scene.revision == revision:
             await self._changed.wait()
         return self.scene.revision
+
+    async def caught_up(self) -> int:
+        """Wait until the scene is current; return its revision."""
+        revision = self.scene.revision
+        while not self.scene.is_current:
+            revision = await self.changed(revision)
+        return revision
 
     async def run(self) -> None:
         """Read, watch and ask, until cancelled. Once.

@@ -37,7 +37,6 @@ def since(term: ObservedTerm, now: float) -> str:
 
 
 def moment(at: float | None) -> str | None:
-    """A time of the scene, for JSON."""
     return None if at is None else render.moment(round(at * 1000))
 
 
@@ -54,7 +53,6 @@ _VERBS = {"election": "leads", "lock": "has the lock", "semaphore": "has a permi
 
 
 def verb(kind: str) -> str:
-    """The verb for a holder in a queue of this type."""
     return _VERBS.get(kind, "holds")
 
 
@@ -93,7 +91,6 @@ def event_as_text(event: SceneEvent, kind: str) -> str:
 
 
 def event_as_json(event: SceneEvent) -> dict[str, Any]:
-    """An event, for JSON."""
     return {
         "number": event.number,
         "time": moment(event.at),
@@ -110,7 +107,6 @@ def event_as_json(event: SceneEvent) -> dict[str, Any]:
 
 
 def term_as_json(term: ObservedTerm) -> dict[str, Any]:
-    """A term, for JSON; times in UTC."""
     return {
         "identity": term.identity,
         "token": term.token,
@@ -126,7 +122,6 @@ def term_as_json(term: ObservedTerm) -> dict[str, Any]:
 
 
 def scene_as_json(scene: Scene, now: float) -> dict[str, Any]:
-    """Everything but the past, for JSON."""
     return {
         "time": moment(now),
         "revision": scene.revision,
@@ -148,7 +143,6 @@ def use_as_text(other: OtherRecipe) -> str:
 
 
 def names_as_text(identities: Sequence[str | None]) -> str:
-    """The first few names."""
     more = "" if len(identities) <= MOST_NAMED else ", ..."
     return ", ".join(map(name_of, identities[:MOST_NAMED])) + more
 

@@ -82,12 +82,10 @@ class ObservedTerm:
 
     @property
     def is_exact(self) -> bool:
-        """Whether we saw it begin."""
         return self.not_before >= self.began
 
     @property
     def key(self) -> tuple[str, int]:
-        """Unique among the terms of the path."""
         return self.node, self.token
 
 
@@ -121,12 +119,10 @@ class ContenderQueue:
 
     @property
     def waiting(self) -> tuple[QueuedContender, ...]:
-        """The waiters, the next one first."""
         return tuple(one for one in self.contenders if not one.place.holds)
 
     @property
     def state(self) -> QueueState:
-        """The state that both views show."""
         if len(self.families) > 1:
             return QueueState.MIXED
         if not self.is_readable:
@@ -149,8 +145,6 @@ class ContenderQueue:
 
 
 class SceneEventType(enum.Enum):
-    """The type of an event."""
-
     BEGAN = "began"
     VACANT = "vacant"
     """A term has ended, and nobody holds."""

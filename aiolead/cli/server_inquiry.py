@@ -90,12 +90,7 @@ class Inquirer:
     """
 
     def __init__(
-        self,
-        tls: TLS | None,
-        patience: float,
-        admin_port: int,
-        *,
-        admin_plain_http: bool = False,
+        self, tls: TLS | None, patience: float, admin_port: int, *, admin_plain_http: bool = False
     ) -> None:
         self.patience: float = patience
         self._admin_port = admin_port
@@ -142,10 +137,7 @@ class Inquirer:
         hostname = self._hostname or server.host.partition("%")[0].removesuffix(".")
         try:
             return await TLSStream.wrap(
-                stream,
-                hostname=hostname,
-                ssl_context=context,
-                standard_compatible=False,
+                stream, hostname=hostname, ssl_context=context, standard_compatible=False
             )
         except BaseException as error:
             # A handshake that fails does not close the connection.
@@ -206,12 +198,10 @@ def admin_answer(answer: bytes) -> AdminAnswer | None:
         return None
     if values.get("error"):
         raise NotToldError(str(values["error"])[:LONGEST_REASON])
-    plain = {name: str(value) for name, value in values.items() if _is_plain(value)}
+    plain = {
+        name: str(value) for name, value in values.items() if isinstance(value, str | int | float)
+    }
     return AdminAnswer(plain, _date(head.decode("latin-1").split("\r\n")))
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, (str, int, float))
 
 
 def _date(headers: list[str]) -> float | None:
@@ -268,18 +258,17 @@ def sessions_in_cons(answer: str) -> dict[int, ClientConnection]:
         pairs = (field.partition("=") for field in rest.removesuffix(")").split(",", MOST_FIELDS))
         said = {name: value for name, is_there, value in pairs if is_there}
         if (number := _session(said.get("sid", ""))) is not None:
-            sessions[number] = ClientConnection(
-                address.removeprefix(" /"), _count(said, "recved"), _count(said, "to") / 1000
-            )
+            received, timeout = count_in(said, "recved") or 0, count_in(said, "to") or 0
+            sessions[number] = ClientConnection(address[2:], received, timeout / 1000)
     return sessions
 
 
-def _count(said: Mapping[str, str], name: str) -> int:
-    """A count of an answer; 0 if there is none."""
+def count_in(said: Mapping[str, str], name: str) -> int | None:
+    """A non-negative number of an answer; None if there is none."""
     try:
         return _parsing.whole(said.get(name, ""), least=0)
     except MalformedError:
-        return 0
+        return None
 
 
 def _pairs(answer: str, separator: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,8 +31,10 @@ from .server_inquiry import (
     by_colon,
     by_equals,
     by_tab,
+    count_in,
     sessions_in_cons,
 )
+from .signals import each_at_once
 
 PATIENCE = 3.0
 """Default time limit of an answer, in seconds."""
@@ -77,7 +79,6 @@ INQUIRY = InquiryOptions()
 
 
 def listed_servers(common: Common) -> list[ServerAddress]:
-    """The servers of --hosts."""
     hosts = parse_connect_string(common.wanted_hosts).hosts
     return list(dict.fromkeys(ServerAddress(*host) for host in hosts))
 
@@ -104,14 +105,8 @@ async def members_besides(
     members = [
         ServerAddress(*address) for address in config.client_addresses(secure=secure)[:MOST_MEMBERS]
     ]
-    found: dict[ServerAddress, list[tuple[str, int]]] = {}
-
-    async def resolve(server: ServerAddress) -> None:
-        found[server] = await _addresses_of(server)
-
-    async with anyio.create_task_group() as tasks:
-        for server in {*known, *members}:
-            tasks.start_soon(resolve, server)
+    servers = {*known, *members}
+    found = dict(zip(servers, await each_at_once(servers, _addresses_of), strict=True))
     seen = {address for server in known for address in found[server]}
     new: list[ServerAddress] = []
     for member in members:
@@ -198,7 +193,6 @@ class ServerAnswers:
         return self.mode in SERVING
 
     def configured_seconds(self, name: str) -> float | None:
-        """A time of its configuration, in seconds; None if unknown."""
         value = count_in(self.conf, name)
         return None if value is None else value / 1000
 
@@ -215,21 +209,18 @@ async def ask_all(
     `thoroughly` asks for their configuration as well; `clock` is ours, in seconds since 1970, to
     compare theirs with.
     """
-    answers = [ServerAnswers(server) for server in servers]
-    async with anyio.create_task_group() as tasks:
-        for each in answers:
-            tasks.start_soon(partial(_ask, inquirer, each, thoroughly=thoroughly, clock=clock))
-    return answers
+    ask = partial(_ask, inquirer, thoroughly=thoroughly, clock=clock)
+    return await each_at_once(servers, ask)
 
 
 async def _ask(
     inquirer: Inquirer,
-    answers: ServerAnswers,
+    server: ServerAddress,
     *,
     thoroughly: bool,
     clock: Callable[[], float] | None,
-) -> None:
-    server = answers.server
+) -> ServerAnswers:
+    answers = ServerAnswers(server)
     try:
         _take_srvr(answers, await inquirer.word(server, "srvr"))
     except NotToldError as why:
@@ -239,11 +230,11 @@ async def _ask(
     except TimeoutError:
         answers.problem = f"no answer within {inquirer.patience:g} s"
         answers.failed = ServerState.SILENT
-        return
+        return answers
     except OSError as error:
         answers.problem = why_not(error)
         answers.failed = ServerState.UNREACHABLE
-        return
+        return answers
     answers.monitor = await _ask_for(inquirer, answers, "mntr", "monitor", by_tab)
     if answers.monitor:
         _take_monitor(answers)
@@ -257,6 +248,7 @@ async def _ask(
             answers.properties = dict(said.values)
             if clock is not None and said.date is not None:
                 answers.clock_ahead = said.date - clock()
+    return answers
 
 
 async def _ask_for(
@@ -318,14 +310,6 @@ def _take_monitor(answers: ServerAnswers) -> None:
         answers.problem = ""
 
 
-def count_in(said: Mapping[str, str], name: str) -> int | None:
-    """A non-negative number of an answer; None if there is none."""
-    try:
-        return _parsing.whole(said.get(name, ""), least=0)
-    except MalformedError:
-        return None
-
-
 async def connected_sessions(
     inquirer: Inquirer, servers: Sequence[ServerAddress]
 ) -> dict[int, ClientConnection] | None:
@@ -333,21 +317,17 @@ async def connected_sessions(
 
     A server that refuses connections has none. None if not all servers say.
     """
-    told: list[dict[int, ClientConnection] | None] = []
 
-    async def ask(server: ServerAddress) -> None:
+    async def ask(server: ServerAddress) -> dict[int, ClientConnection] | None:
         try:
-            told.append(sessions_in_cons(await inquirer.word(server, "cons")))
+            return sessions_in_cons(await inquirer.word(server, "cons"))
         except NotToldError:
-            told.append(None)
+            return None
         except OSError as error:
-            told.append({} if isinstance(_innermost(error), ConnectionRefusedError) else None)
+            return {} if isinstance(_innermost(error), ConnectionRefusedError) else None
 
-    async with anyio.create_task_group() as tasks:
-        for server in servers:
-            tasks.start_soon(ask, server)
     found: dict[int, ClientConnection] = {}
-    for each in told:
+    for each in await each_at_once(servers, ask):
         if each is None:
             return None
         found |= each

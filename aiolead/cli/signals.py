@@ -1,4 +1,4 @@
-"""The signals that ask a command to end."""
+"""The signals that ask a command to end, and its concurrent tasks."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import anyio
 
-from .first_of import first_of
-from .output import has_lost_reader, undo_at_once
+from .output import undo_at_once
 
-LOOK_EVERY = 1.0
-"""How often to check for a reader, in seconds: an idle command does not notice by writing."""
+T = TypeVar("T")
+R = TypeVar("R")
 
 PATIENT_FOR = 0.5
 """Seconds from which another signal ends the process at once: one Ctrl-C may send two signals."""
@@ -86,6 +85,14 @@ class Signals:
             os.write(self._pipe[1], b"\0")
 
 
+def has_terminal() -> bool:
+    """Whether standard input is a terminal, with this process in its foreground."""
+    try:
+        return os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
 @contextmanager
 def without_sigttou() -> Iterator[None]:
     """Block the signal that stops a background process when it changes its terminal."""
@@ -96,25 +103,34 @@ def without_sigttou() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTTOU])
 
 
-async def until_signal(
-    signals: Signals, work: Callable[[], Awaitable[object]], *, followed: bool = False
-) -> int:
-    """Do some work; a signal cancels it. Return the signal, or 0 if the work ended by itself.
+async def each_at_once(items: Iterable[T], work: Callable[[T], Awaitable[R]]) -> list[R]:
+    """The results of some work for each of the items, done at the same time; in their order."""
+    found: dict[int, R] = {}
 
-    Its exceptions propagate without exception groups. With `followed`, raises BrokenPipeError when
-    nobody reads standard output any more.
-    """
-    number = 0
+    async def run(n: int, item: T) -> None:
+        found[n] = await work(item)
 
-    async def listen() -> None:
-        nonlocal number
-        number = await signals.next()
+    async with anyio.create_task_group() as tasks:
+        for n, item in enumerate(items):
+            tasks.start_soon(run, n, item)
+    return [found[n] for n in sorted(found)]
 
-    async def check_reader() -> None:
-        while True:
-            if has_lost_reader():
-                raise BrokenPipeError
-            await anyio.sleep(LOOK_EVERY)
 
-    await first_of(listen, work, *([check_reader] if followed else []))
-    return number
+async def first_of(*works: Callable[[], Awaitable[object]]) -> None:
+    """Run tasks until one ends or fails, and cancel the rest; raise its error without a group."""
+    failures: list[Exception] = []
+
+    async def run(work: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await work()
+        except Exception as error:
+            while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+                error = error.exceptions[0]
+            failures.append(error)
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        for work in works:
+            tasks.start_soon(run, work)
+    if failures:
+        raise failures[0]

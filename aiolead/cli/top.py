@@ -1,13 +1,29 @@
-"""`aiolead top`."""
+"""`aiolead top`, and how it shows a scene: a live table, lines of text, or objects."""
 
 from __future__ import annotations
 
+import errno
+import os
+import sys
+from functools import partial
+
+import anyio
+from rich.console import Console, ConsoleDimensions, Group
+from rich.live import Live
+
 from .. import Client
 from ..errors import ConfigurationError
+from . import render, scene_text
 from .options import COMMON, Common, Flag, Seconds
-from .scene_feed import SCENE, SceneOptions
+from .output import can_show, is_terminal, undone_at_once, write_json, write_line
+from .scene_feed import SCENE, Feed, SceneOptions
 from .server_survey import InquiryOptions, all_servers, listed_servers
-from .top_views import open_view
+from .signals import first_of
+from .top_keys import TopControls, read_keys, single_keys
+from .top_picture import Picture
+
+EVERY = 1.0
+"""Time between two refreshes when nothing happens, in seconds."""
 
 
 def top(
@@ -51,3 +67,158 @@ def top(
         await feed.during(view.show)
 
     return common.with_client(work, endless=True, followed=True)
+
+
+class LineView:
+    """The current state, then each event: lines of text, or JSON objects."""
+
+    def __init__(self, feed: Feed, *, once: bool, as_json: bool) -> None:
+        self._feed, self._scene = feed, feed.scene
+        self._once = once
+        self._as_json = as_json
+
+    async def show(self) -> None:
+        """Show the scene, until cancelled or once; raises `OSError` if it cannot be written."""
+        scene = self._scene
+        revision = await self._feed.caught_up()
+        # Earlier events are part of the current state.
+        number = max((event.number for event in scene.since(0)), default=0)
+        self._print_all()
+        was_current = True
+        closed = scene.unreadable
+        while not self._once:
+            revision = await self._feed.changed(revision)
+            closed = self._print_access(closed)
+            for event in scene.since(number):
+                number = event.number
+                if self._as_json:
+                    write_json(scene_text.event_as_json(event))
+                else:
+                    queue = scene.queue(event.path)
+                    text = scene_text.event_as_text(event, queue.kind if queue else "")
+                    at = scene_text.moment(event.at)
+                    write_line(f"{at}  {render.escaped(event.path)}  {text}")
+            if scene.is_current is not was_current:
+                was_current = scene.is_current
+                self._print_connection()
+
+    def _print_access(self, before: list[str]) -> list[str]:
+        """Print which znodes became unreadable or readable; return the unreadable ones."""
+        now = self._scene.unreadable
+        for path in sorted({*before} ^ {*now}):
+            is_closed = path in now
+            if self._as_json:
+                event = "unreadable" if is_closed else "readable"
+                write_json({"time": render.now(), "event": event, "path": path})
+            elif is_closed:
+                write_line(f"{render.now()}  {scene_text.unreadable([path], 1)}")
+            else:
+                write_line(f"{render.now()}  {render.escaped(path)}  is gone, or may be read")
+        return now
+
+    def _print_all(self) -> None:
+        scene, now = self._scene, self._feed.clock()
+        if self._as_json:
+            write_json(scene_text.scene_as_json(scene, now))
+            return
+        at = scene_text.moment(now)
+        for queue in scene.queues:
+            verb = scene_text.verb(queue.kind)
+            holders = [
+                f"{scene_text.name_of(term.identity)} {verb} "
+                f"(token {term.token}, for {scene_text.since(term, now)})"
+                for term in queue.terms
+            ]
+            waiting = [scene_text.name_of(one.identity) for one in queue.waiting]
+            text = ", ".join(holders) or f"nobody {verb if queue.kind else 'contends'}"
+            if waiting:
+                text += f"; behind: {', '.join(waiting)}"
+            write_line(f"{at}  {render.escaped(queue.path)}  {text}")
+        for other in scene.others:
+            text = f"{other.kind}: {scene_text.use_as_text(other)}".rstrip(": ")
+            write_line(f"{at}  {render.escaped(other.path)}  {text}")
+        if closed := scene.unreadable:
+            write_line(f"{at}  {scene_text.unreadable(closed, len(closed))}")
+
+    def _print_connection(self) -> None:
+        is_current, state = self._scene.is_current, self._scene.session_state.value
+        if self._as_json:
+            event = "current" if is_current else "not current"
+            write_json({"time": render.now(), "event": event, "state": state})
+        elif is_current:
+            write_line(f"{render.now()}  the connection is back: all events are reported")
+        else:
+            write_line(f"{render.now()}  no connection to the servers ({state})")
+
+
+class TableView:
+    """A table that fills the terminal, and the newest events below it."""
+
+    def __init__(self, feed: Feed, title: str, *, once: bool) -> None:
+        self._feed = feed
+        self._once = once
+        controls = None if once else TopControls()
+        self._picture = Picture(feed.scene, title, can_show, controls)
+        self._console = Console(highlight=False, emoji=False, markup=False)
+
+    async def show(self) -> None:
+        """Show the scene, until cancelled or once; raises `OSError` if it cannot be written."""
+        if self._once:
+            await self._feed.caught_up()
+            self._fit()
+            self._console.print(self._drawn(height=1 << 16))
+            return
+        # The terminal is restored, whatever ends this.
+        with (
+            single_keys() as has_keys,
+            Live(
+                console=self._console,
+                screen=True,
+                auto_refresh=False,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            ) as live,
+            undone_at_once(_leave_screen),
+        ):
+            keys = partial(read_keys, partial(self._press, live))
+            await first_of(partial(self._keep_drawing, live), *([keys] if has_keys else []))
+
+    def _press(self, live: Live, key: str) -> bool:
+        controls = self._picture.controls
+        goes_on = controls is None or controls.press(key)
+        live.update(self._drawn(self._console.height), refresh=True)
+        return goes_on
+
+    async def _keep_drawing(self, live: Live) -> None:
+        revision = -1
+        while True:
+            if not is_terminal():
+                # It was closed. Rich would write nothing, forever.
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            self._fit()
+            live.update(self._drawn(self._console.height), refresh=True)
+            with anyio.move_on_after(EVERY):
+                revision = await self._feed.changed(revision)
+
+    def _fit(self) -> None:
+        """Take the terminal's own size: `COLUMNS` and `LINES`, which Rich prefers, never change."""
+        size = os.get_terminal_size(sys.stdout.fileno())
+        if size.columns and size.lines:
+            self._console.size = ConsoleDimensions(size.columns, size.lines)
+
+    def _drawn(self, height: int) -> Group:
+        # Not the last column: a character there may make the terminal begin a new line.
+        width = max(1, self._console.width - 1)
+        return Group(*self._picture.draw(self._feed.clock(), width, height))
+
+
+def _leave_screen() -> None:
+    """Restore what was on the terminal before, and the cursor."""
+    os.write(sys.stdout.fileno(), b"\x1b[?1049l\x1b[?25h")
+
+
+def open_view(feed: Feed, title: str, *, as_json: bool, once: bool) -> LineView | TableView:
+    """The view that suits standard output."""
+    if as_json or not is_terminal() or os.environ.get("TERM", "dumb") in ("", "dumb"):
+        return LineView(feed, once=once, as_json=as_json)
+    return TableView(feed, title, once=once)

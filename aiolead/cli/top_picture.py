@@ -20,7 +20,7 @@ from .scene_values import (
     SceneEvent,
     SceneEventType,
 )
-from .top_controls import LEGEND, ORDERS, TopControls
+from .top_keys import LEGEND, ORDERS, TopControls
 
 LEAST_EVENTS = 3
 """Least number of lines for events, if there are that many."""
@@ -81,7 +81,6 @@ class Picture:
         return drawn
 
     def _overview(self, controls: TopControls, now: float, width: int, height: int) -> list[Text]:
-        """The table of all queues, and the newest events below it."""
         queues, events = self.scene.queues, self.scene.since(0)
         kinds = {queue.path: queue.kind for queue in queues}
         title, *notes = self._heading(queues, now, width)
@@ -110,11 +109,8 @@ class Picture:
         counts = f"{render.plural(len(queues), 'queue')}, {render.plural(contenders, 'contender')}"
         time = render.moment(round(now * 1000))[11:19] + "Z"
         hint = "" if self.controls is None else "  ?: keys"
-        start, end, title = (
-            f"aiolead top  {time}  ",
-            f"  {counts}{hint}",
-            render.escaped(self.title),
-        )
+        start, end = f"aiolead top  {time}  ", f"  {counts}{hint}"
+        title = render.escaped(self.title)
         room = width - cell_len(start) - cell_len(end)
         rows = [Text(start + (_cut(title, room) if room >= LEAST_NAME else title) + end, "bold")]
         scene = self.scene
@@ -132,7 +128,6 @@ class Picture:
         return rows
 
     def _choices(self, controls: TopControls) -> list[Text]:
-        """The choices that were made by keys, if any."""
         parts = [f"sorted: {controls.order}"] if controls.order else []
         if controls.text or controls.is_typing:
             cursor = "_" if controls.is_typing else ""
@@ -144,7 +139,6 @@ class Picture:
     # --- one queue -----------------------------------------------------------------------------
 
     def _page(self, queue: ContenderQueue, now: float) -> list[Text]:
-        """All that is known of a queue."""
         state = queue.state
         head = f"{render.escaped(queue.path)}  {queue.kind}  {state.value}"
         lines = [Text(self._safe(head), "bold red" if state.is_problem else "bold")]
@@ -298,7 +292,6 @@ _GAP = 2
 
 
 def _columns(rows: Sequence[_Row], width: int) -> dict[str, int]:
-    """The columns that there is room for, with their widths."""
     columns = {
         name: max(cell_len(name), *(cell_len(row.cells.get(name, "")) for row in rows))
         for name in _ORDER
@@ -333,7 +326,6 @@ def _joined(cells: dict[str, str], columns: dict[str, int]) -> str:
 
 
 def _plain(row: _Row) -> Text:
-    """A row without columns."""
     cells = [cell for name, cell in row.cells.items() if name != "path" and cell.strip()]
     return Text("  " + "  ".join(cells), row.style)
 

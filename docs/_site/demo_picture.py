@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from rich.console import Console
 
-from aiolead.cli import demo_story, main
+from aiolead.cli import demo, main
 from aiolead.cli.demo_processes import DemoProcesses
 from aiolead.cli.demo_screen import LiveScreen
 
@@ -105,7 +105,7 @@ def picture(scenes: list[str]) -> str:
 
 
 def play(file: Path) -> int:
-    demo_story.open_screen = _Camera
+    demo.open_screen = _Camera
     code = main(["demo"])
     if code == 0:
         file.write_text(picture(_Camera.scenes), "utf-8")

@@ -12,8 +12,8 @@ from support.cli import Command, OnTerminal, processes_with
 from support.guarded import guardian_of, is_running
 from support.waiting import until
 
+from aiolead.cli.demo import HandOver, broken_promises, summary
 from aiolead.cli.demo_processes import DemoTerm
-from aiolead.cli.demo_story import HandOver, broken_promises, summary
 
 SESSION = 4.0
 FAST = ("--session-timeout", str(SESSION))

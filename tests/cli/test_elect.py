@@ -11,7 +11,7 @@ from support.cli import Command, Run
 from support.raw_client import RawClient
 
 from aiolead import Phase
-from aiolead.cli import elect
+from aiolead.cli import elections
 from aiolead.errors import LossReason
 from aiolead.types import CampaignState
 
@@ -44,10 +44,10 @@ def test_one_leads_and_the_next_one_waits(hosts: str) -> None:
 
 def test_as_text() -> None:
     following = CampaignState(Phase.FOLLOWING, 1)
-    assert elect._as_text(following, "the \x1bone").endswith(r"Z  the \x1bone waits")
-    assert elect._as_text(replace(following, rank=2), "one").endswith("one waits, 2 before it")
+    assert elections._as_text(following, "the \x1bone").endswith(r"Z  the \x1bone waits")
+    assert elections._as_text(replace(following, rank=2), "one").endswith("one waits, 2 before it")
     lost = replace(following, phase=Phase.LOST, reason=LossReason.EXPIRED)
-    assert elect._as_text(lost, "one").endswith("one has lost: the session expired")
+    assert elections._as_text(lost, "one").endswith("one has lost: the session expired")
 
 
 def test_no_server(run: Run) -> None:

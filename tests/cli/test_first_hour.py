@@ -13,7 +13,7 @@ import pytest
 from support.cli import Command, Run, somebody
 
 from aiolead._escaping import in_seconds
-from aiolead.cli.demo_story import next_steps, own_name
+from aiolead.cli.demo import next_steps, own_name
 from aiolead.cli.exits import in_plain_words
 from aiolead.cli.options import listening_address
 from aiolead.errors import ConfigurationError

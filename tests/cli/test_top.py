@@ -20,10 +20,9 @@ from rich.cells import cell_len
 from support.cli import WITHIN, Command, Run, environment, somebody
 from support.preforked import ReadyProcess
 
-from aiolead.cli.keyboard import keys_in
 from aiolead.cli.scene import Scene
 from aiolead.cli.server_inquiry import ClientConnection
-from aiolead.cli.top_controls import LEGEND, TopControls
+from aiolead.cli.top_keys import LEGEND, TopControls, keys_in
 from aiolead.cli.top_picture import Picture
 from aiolead.model import SessionState, Stat
 

@@ -61,7 +61,7 @@ def command(*words: str) -> str:
         pytest.param(LOCK, 135, id="first-lock"),
         pytest.param(THREADS, 113, id="first-request-of-a-thread"),
         pytest.param(command("--help"), 13, id="help"),
-        pytest.param(command("ls", "--hosts", "HOSTS", "/"), 119, id="ls"),
+        pytest.param(command("ls", "--hosts", "HOSTS", "/"), 117, id="ls"),
     ],
 )
 def test_what_is_imported(server: ThreadedServer, script: str, modules: int) -> None:

@@ -20,8 +20,6 @@ ROOT = Path(aiolead.__file__).parent
 LEFT_OUT = ("testing", "blocking")
 
 ACCEPTED = {
-    "lock": "a command's module has the name of the command",
-    "observe": "a command's module has the name of the command",
     "tree": "a command's module has the name of the command",
     "requests": "the records of requests on the wire, and the queue of them in a session",
     "Transaction": "the protocol in abc.py and what implements it",

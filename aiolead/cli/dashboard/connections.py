@@ -48,7 +48,6 @@ class BrowserConnection:
 
     @property
     def is_admitted(self) -> bool:
-        """Whether its last request was admitted."""
         return self.state in (ConnectionStage.ACTIVE, ConnectionStage.IDLE)
 
     def drop(self) -> None:
@@ -91,7 +90,6 @@ class BrowserConnections:
         return True
 
     def reject(self, connection: BrowserConnection) -> None:
-        """A request was not admitted."""
         if connection.is_admitted:
             del self._admitted[connection]
             connection.state = ConnectionStage.UNAUTHENTICATED
@@ -105,7 +103,6 @@ class BrowserConnections:
             self._admitted[connection] = None  # the last of those that are idle
 
     def close(self, connection: BrowserConnection) -> None:
-        """The connection has ended."""
         self._unauthenticated.pop(connection, None)
         self._admitted.pop(connection, None)
         connection.state = ConnectionStage.CLOSED

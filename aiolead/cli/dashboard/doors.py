@@ -33,7 +33,6 @@ class Doors:
 
     @property
     def is_locked(self) -> bool:
-        """Whether it takes a token."""
         return self._token is not None
 
     def knows(self, header: str, address: str) -> bool:
@@ -45,7 +44,6 @@ class Doors:
         return is_local or name in self._names or name == _plain(address)
 
     def opens_to(self, token: str) -> bool:
-        """Whether that is the token."""
         wanted = self._token
         return wanted is not None and hmac.compare_digest(wanted.encode(), _bytes(token))
 

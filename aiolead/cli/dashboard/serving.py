@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, cast, final
 from urllib.parse import quote
@@ -21,10 +21,10 @@ from ...errors import AioleadError
 from ...paths import format_host
 from .. import exits
 from ..exits import CommandError
-from ..first_of import first_of
 from ..scene_feed import Feed
 from ..server_inquiry import Inquirer, ServerAddress
 from ..server_survey import ask_all, quorum_of
+from ..signals import first_of
 from .connections import BrowserConnections
 from .doors import Doors, is_everywhere
 from .site import PATIENCE, make_site
@@ -86,14 +86,8 @@ class _Server(uvicorn.Server):
 
 @final
 class DashboardServer:
-    """Serves the page, and keeps what it shows up to date."""
-
     def __init__(
-        self,
-        client: Client,
-        feed: Feed,
-        inquirer: Inquirer,
-        servers: Sequence[ServerAddress],
+        self, client: Client, feed: Feed, inquirer: Inquirer, servers: Sequence[ServerAddress]
     ) -> None:
         self._client = client
         self._feed = feed
@@ -162,11 +156,8 @@ class DashboardServer:
         while True:
             answers = await ask_all(self._inquirer, self._servers)
             config = None
-            with anyio.move_on_after(ASK_EVERY):
-                try:
-                    config = await self._client.get_config()
-                except AioleadError:
-                    config = None
+            with anyio.move_on_after(ASK_EVERY), suppress(AioleadError):
+                config = await self._client.get_config()
             quorum = quorum_of(answers, config)
             self._stream.health = EnsembleHealth(self._feed.clock(), answers, quorum)
             self._stream.changed()

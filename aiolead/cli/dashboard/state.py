@@ -59,7 +59,6 @@ def session(scene: Scene) -> dict[str, Any]:
 
 
 def overview(scene: Scene, queues: Sequence[ContenderQueue]) -> dict[str, Any]:
-    """How many there are of everything."""
     elections = [queue for queue in queues if queue.kind == "election"]
     owners = {
         one.stat.ephemeral_owner for queue in queues for one in queue.contenders if one.stat
@@ -104,7 +103,6 @@ def queue(scene: Scene, queue: ContenderQueue) -> dict[str, Any]:
 
 
 def other(recipe: OtherRecipe) -> dict[str, Any]:
-    """A row of the table for a recipe that nobody holds."""
     return {
         "key": key_of(recipe.path, recipe.kind),
         "path": _text(recipe.path),
@@ -116,7 +114,6 @@ def other(recipe: OtherRecipe) -> dict[str, Any]:
 
 
 def detail(scene: Scene, queue: ContenderQueue, now: float) -> dict[str, Any]:
-    """All that is known of a queue."""
     waiting = queue.waiting
     holders = [one for one in queue.contenders if one.place.holds]
     events = [each for each in scene.since(0) if each.path == queue.path]
@@ -160,7 +157,6 @@ def event(scene: Scene, one: SceneEvent) -> dict[str, Any]:
 
 
 def unreadable(scene: Scene) -> dict[str, Any]:
-    """The znodes that may not be read."""
     paths = scene.unreadable
     return {
         "paths": [_text(path) for path in paths[:MOST_UNREADABLE]],
@@ -169,7 +165,6 @@ def unreadable(scene: Scene) -> dict[str, Any]:
 
 
 def servers(health: EnsembleHealth) -> dict[str, Any]:
-    """The ensemble and its servers."""
     quorum = health.quorum
     return {
         "asked": rounded(health.asked),

@@ -55,12 +55,10 @@ class StateStream:
         self._news = anyio.Event()
 
     def end(self) -> None:
-        """End all iterations of `events`."""
         self._has_ended = True
         self.changed()
 
     def snapshot(self) -> bytes:
-        """Everything, on one line."""
         self._make()
         return self._since(-1, 0)[0]
 
@@ -96,7 +94,6 @@ class StateStream:
                 yield b'event: beat\ndata: {"now":%.3f}\n\n' % self._clock()
 
     def _make(self) -> None:
-        """Update the JSON of all that has changed."""
         if self._made == self._version:
             return
         version = self._made = self._version

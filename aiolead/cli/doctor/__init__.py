@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-
-import anyio
+from functools import partial
 
 from ... import Client
 from ...errors import (
@@ -25,12 +24,7 @@ from ...paths import validate
 from .. import exits, render
 from ..options import COMMON, Common
 from ..process_keeper import clock
-from ..server_inquiry import (
-    Inquirer,
-    NotToldError,
-    ServerAddress,
-    sessions_in_dump,
-)
+from ..server_inquiry import Inquirer, NotToldError, ServerAddress, sessions_in_dump
 from ..server_survey import (
     INQUIRY,
     InquiryOptions,
@@ -41,7 +35,8 @@ from ..server_survey import (
     members_besides,
     quorum_of,
 )
-from .findings import DoctorReport, Finding, Level
+from ..signals import each_at_once
+from .findings import DoctorReport, Level
 from .queue_checks import KnownSessions, look_at, look_for_ghosts
 from .reachability import examine_network, is_address
 from .server_checks import judge_ensemble, judge_server, judge_settings
@@ -100,7 +95,8 @@ class Examination:
 
     async def run(self, paths: Sequence[str]) -> int:
         reached: list[ServerAddress] = []
-        for server, findings in zip(self._servers, await self._all_networks(), strict=True):
+        networks = await each_at_once(self._servers, partial(examine_network, self._inquirer))
+        for server, findings in zip(self._servers, networks, strict=True):
             self._report.add(findings)
             if any(each.check == "tcp" and each.level is Level.OK for each in findings):
                 reached.append(server)
@@ -119,17 +115,6 @@ class Examination:
         self, level: Level, check: str, text: str, advice: str = "", /, **details: object
     ) -> None:
         self._report.add([level.finding(check, text, advice, **details)])
-
-    async def _all_networks(self) -> list[list[Finding]]:
-        found: list[list[Finding]] = [[] for _ in self._servers]
-
-        async def examine(n: int, server: ServerAddress) -> None:
-            found[n] = await examine_network(self._inquirer, server)
-
-        async with anyio.create_task_group() as tasks:
-            for n, server in enumerate(self._servers):
-                tasks.start_soon(examine, n, server)
-        return found
 
     async def _ask(self, servers: Sequence[ServerAddress]) -> list[ServerAnswers]:
         return await ask_all(self._inquirer, servers, thoroughly=True, clock=time.time)

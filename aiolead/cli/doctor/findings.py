@@ -11,8 +11,6 @@ from ..output import styled, write_json, write_line
 
 
 class Level(enum.Enum):
-    """How bad a finding is."""
-
     OK = "ok"
     NOTE = "note"
     """Nothing is wrong, but it is good to know."""
@@ -56,7 +54,6 @@ class DoctorReport:
     counts: dict[Level, int] = field(default_factory=lambda: dict.fromkeys(Level, 0))
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Print and count findings."""
         for finding in findings:
             self.counts[finding.level] += 1
             if not (self.quiet and finding.level in (Level.OK, Level.NOTE)):
@@ -67,7 +64,6 @@ class DoctorReport:
         return self.counts[Level.FAIL] > 0
 
     def sum_up(self) -> None:
-        """Print how many there were of each level."""
         counts = {level.value: count for level, count in self.counts.items()}
         if self.as_json:
             write_json({"summary": counts})

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from ... import _parsing
 from ...types import Feature
-from ..server_survey import Quorum, ServerAnswers, count_in
+from ..server_inquiry import count_in
+from ..server_survey import Quorum, ServerAnswers
 from .findings import Finding, Level
 
 OLDEST = (3, 5)
