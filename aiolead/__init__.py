@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from . import testing as testing
     from . import types as types
     from ._client.api.client import Client as Client
-    from ._client.auth.sasl import SASL as SASL
     from ._client.connect import connect as connect
     from ._client.connect_options import Limits as Limits
-    from ._client.guardian.close_on_crash import SessionGuardian as SessionGuardian
+    from ._client.guardian_control import SessionGuardian as SessionGuardian
     from ._client.net.host_sources import Hosts as Hosts
     from ._client.net.tls import TLS as TLS
-    from ._client.watchdog.settings import Watchdog as Watchdog
+    from ._client.sasl import SASL as SASL
+    from ._client.watchdog import Watchdog as Watchdog
     from ._recipes._core.tenure import Held as Held
     from ._recipes._core.tenure import Term as Term
     from ._recipes.barriers.barrier import Barrier as Barrier
-    from ._recipes.barriers.double_barrier import DoubleBarrier as DoubleBarrier
+    from ._recipes.barriers.barrier import DoubleBarrier as DoubleBarrier
     from ._recipes.discovery.instance import ServiceInstance as ServiceInstance
     from ._recipes.discovery.service_registry import ServiceRegistry as ServiceRegistry
     from ._recipes.election.campaign import Phase as Phase
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from ._recipes.locks.condition import Condition as Condition
     from ._recipes.locks.exclusive import ExclusiveLock as ExclusiveLock
     from ._recipes.locks.lock import Lock as Lock
+    from ._recipes.locks.lock import ReentrantLock as ReentrantLock
     from ._recipes.locks.multi import MultiLock as MultiLock
     from ._recipes.locks.read_write import ReadWriteLock as ReadWriteLock
-    from ._recipes.locks.reentrant import ReentrantLock as ReentrantLock
     from ._recipes.locks.semaphore.semaphore import Semaphore as Semaphore
     from ._recipes.locks.unique_names import UniqueNames as UniqueNames
     from ._recipes.membership.group import Group as Group
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from ._recipes.queues.queue import Queue as Queue
     from ._recipes.tasks.board import TaskBoard as TaskBoard
     from ._recipes.tree.tree_cache import TreeCache as TreeCache
-    from ._recipes.values.config.config import Config as Config
+    from ._recipes.values.config import Config as Config
     from ._recipes.values.counter import Counter as Counter
-    from ._recipes.values.sequence import SequenceAllocator as SequenceAllocator
+    from ._recipes.values.counter import SequenceAllocator as SequenceAllocator
     from ._recipes.values.shared_value import SharedValue as SharedValue
     from .errors import AcquireTimeout as AcquireTimeout
     from .errors import AioleadError as AioleadError
@@ -79,26 +79,24 @@ else:
         __name__,
         {
             "_client.api.client": "Client",
-            "_client.auth.sasl": "SASL",
+            "_client.sasl": "SASL",
             "_client.connect": "connect",
             "_client.connect_options": "Limits",
-            "_client.guardian.close_on_crash": "SessionGuardian",
+            "_client.guardian_control": "SessionGuardian",
             "_client.net.host_sources": "Hosts",
             "_client.net.tls": "TLS",
-            "_client.watchdog.settings": "Watchdog",
+            "_client.watchdog": "Watchdog",
             "_recipes._core.tenure": "Held Term",
-            "_recipes.barriers.barrier": "Barrier",
-            "_recipes.barriers.double_barrier": "DoubleBarrier",
+            "_recipes.barriers.barrier": "Barrier DoubleBarrier",
             "_recipes.discovery.instance": "ServiceInstance",
             "_recipes.discovery.service_registry": "ServiceRegistry",
             "_recipes.election.campaign": "Phase",
             "_recipes.election.election": "Election",
             "_recipes.locks.condition": "Condition",
             "_recipes.locks.exclusive": "ExclusiveLock",
-            "_recipes.locks.lock": "Lock",
+            "_recipes.locks.lock": "Lock ReentrantLock",
             "_recipes.locks.multi": "MultiLock",
             "_recipes.locks.read_write": "ReadWriteLock",
-            "_recipes.locks.reentrant": "ReentrantLock",
             "_recipes.locks.semaphore.semaphore": "Semaphore",
             "_recipes.locks.unique_names": "UniqueNames",
             "_recipes.membership.group": "Group",
@@ -107,9 +105,8 @@ else:
             "_recipes.queues.queue": "DelayQueue PriorityQueue Queue",
             "_recipes.tasks.board": "TaskBoard",
             "_recipes.tree.tree_cache": "TreeCache",
-            "_recipes.values.config.config": "Config",
-            "_recipes.values.counter": "Counter",
-            "_recipes.values.sequence": "SequenceAllocator",
+            "_recipes.values.config": "Config",
+            "_recipes.values.counter": "Counter SequenceAllocator",
             "_recipes.values.shared_value": "SharedValue",
             "errors": (
                 "AcquireTimeout AioleadError ConnectionLossError Fenced LeadershipLost "

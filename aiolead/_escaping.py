@@ -1,6 +1,14 @@
-"""Escaping text of other processes for logs, errors and terminals. Pure."""
+"""Escaping text of other processes for logs, errors and terminals; the loggers of aiolead.
+
+Messages quote paths, host names, identities and errors of other processes, so a filter on every
+logger escapes them: each message is one printable line. All loggers come from `get_logger`
+(tests/meta/test_house.py). Tracebacks are not escaped; errors escape their own text
+(`AioleadError`).
+"""
 
 from __future__ import annotations
+
+import logging
 
 
 def escaped(text: str, *, keep: str = "") -> str:
@@ -29,3 +37,24 @@ def described(value: object) -> str:
 def in_seconds(value: float | None) -> str:
     """A number of seconds for a message: `1 second`, `2.5 seconds`."""
     return f"{value:g} second" if value == 1 else f"{value:g} seconds"
+
+
+def get_logger(name: str) -> logging.Logger:
+    """The logger `aiolead` or one below it; messages are escaped before any handler.
+
+    A printable message keeps its template and arguments, by which tools group messages; otherwise
+    the escaped text replaces both. Filters do not apply to child loggers, so each has one.
+    """
+    logger = logging.getLogger(name)
+    logger.addFilter(_escape_record)  # adding it again has no effect
+    return logger
+
+
+def _escape_record(record: logging.LogRecord) -> bool:
+    try:
+        message = record.getMessage()
+    except Exception:
+        return True  # the handler meets the same error and reports it
+    if not message.isprintable():
+        record.msg, record.args = escaped(message), None
+    return True

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ._logging import get_logger
+from ._escaping import get_logger
 from .errors import AioleadError, InternalError
 
 logger = get_logger("aiolead.client")

@@ -52,15 +52,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ._error_base import AioleadError, Blame, LossReason, Outcome
-from ._parsing import shown
-from ._server_errors import (
+from ._error_base import (
+    AioleadError,
     APIError,
     BadArgumentsError,
     BadVersionError,
+    Blame,
     DataInconsistencyError,
     EphemeralOnLocalSessionError,
     InvalidACLError,
+    LossReason,
     MarshallingError,
     NewConfigNoQuorumError,
     NoAuthError,
@@ -71,6 +72,7 @@ from ._server_errors import (
     NotReadOnlyError,
     NoWatcherError,
     OperationTimeoutError,
+    Outcome,
     QuotaExceededError,
     ReconfigDisabledError,
     ReconfigInProgressError,
@@ -85,6 +87,7 @@ from ._server_errors import (
     UnknownServerError,
     UnsupportedError,
 )
+from ._parsing import shown
 
 __all__ = [
     "APIError",

@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ._escaping import escaped
-from ._logging import get_logger
+from ._escaping import escaped, get_logger
 
 __all__ = ["Event", "EventName"]
 

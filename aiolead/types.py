@@ -10,39 +10,39 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._client.api.client_backend import ClientBackend as ClientBackend
     from ._client.api.client_backend import ClientLease as ClientLease
-    from ._client.api.client_watch import ClientWatch as ClientWatch
-    from ._client.api.fence import Fence as Fence
-    from ._client.api.fence import FencedTransaction as FencedTransaction
+    from ._client.api.client_watches import ClientWatch as ClientWatch
+    from ._client.api.client_watches import WatchStream as WatchStream
     from ._client.api.pending_reply import PendingReply as PendingReply
-    from ._client.api.reads import Reads as Reads
-    from ._client.api.session_states import SessionChange as SessionChange
-    from ._client.api.session_states import SessionStates as SessionStates
-    from ._client.api.transaction import Transaction as Transaction
-    from ._client.api.watch_stream import WatchStream as WatchStream
+    from ._client.api.session_side import SessionChange as SessionChange
+    from ._client.api.session_side import SessionStates as SessionStates
+    from ._client.api.transactions import Fence as Fence
+    from ._client.api.transactions import FencedTransaction as FencedTransaction
+    from ._client.api.transactions import Reads as Reads
+    from ._client.api.transactions import Transaction as Transaction
     from ._client.client_reporting import ClientStatistics as ClientStatistics
     from ._client.connect import Connection as Connection
-    from ._client.watchdog.settings import OverdueHold as OverdueHold
-    from ._client.watchdog.settings import Overrun as Overrun
+    from ._client.watchdog import OverdueHold as OverdueHold
+    from ._client.watchdog import Overrun as Overrun
     from ._recipes._core.contexts import TenureContext as TenureContext
     from ._recipes._core.observe import View as View
     from ._recipes._core.tenure import Tenure as Tenure
     from ._recipes._core.tenure import TenureStatistics as TenureStatistics
-    from ._recipes.barriers.double_barrier import BarrierMember as BarrierMember
+    from ._recipes.barriers.barrier import BarrierMember as BarrierMember
     from ._recipes.contention.layouts import Layout as Layout
     from ._recipes.contention.sequence_range import SequenceWarning as SequenceWarning
     from ._recipes.contention.unrecognized import UnrecognizedChild as UnrecognizedChild
     from ._recipes.contention.unrecognized import unrecognized_children as unrecognized_children
     from ._recipes.discovery.instance import ServiceType as ServiceType
+    from ._recipes.discovery.picker import ConsistentHash as ConsistentHash
     from ._recipes.discovery.picker import DownPolicy as DownPolicy
     from ._recipes.discovery.picker import InstanceSource as InstanceSource
+    from ._recipes.discovery.picker import LeastLoaded as LeastLoaded
     from ._recipes.discovery.picker import Picker as Picker
+    from ._recipes.discovery.picker import RoundRobin as RoundRobin
+    from ._recipes.discovery.picker import Strategy as Strategy
+    from ._recipes.discovery.picker import WeightedRandom as WeightedRandom
     from ._recipes.discovery.service_registry import Registration as Registration
     from ._recipes.discovery.service_registry import ServiceView as ServiceView
-    from ._recipes.discovery.strategies import ConsistentHash as ConsistentHash
-    from ._recipes.discovery.strategies import LeastLoaded as LeastLoaded
-    from ._recipes.discovery.strategies import RoundRobin as RoundRobin
-    from ._recipes.discovery.strategies import Strategy as Strategy
-    from ._recipes.discovery.strategies import WeightedRandom as WeightedRandom
     from ._recipes.election.campaign import Campaign as Campaign
     from ._recipes.election.campaign import CampaignState as CampaignState
     from ._recipes.election.observer import ElectionObserver as ElectionObserver
@@ -62,20 +62,20 @@ if TYPE_CHECKING:
     from ._recipes.membership.persistent_node import NodeState as NodeState
     from ._recipes.queues.claimed import Claimed as Claimed
     from ._recipes.queues.claimed import QueueItem as QueueItem
-    from ._recipes.queues.consumption import Consumption as Consumption
-    from ._recipes.tasks.board_view import BoardView as BoardView
+    from ._recipes.queues.work_queue import Consumption as Consumption
+    from ._recipes.tasks.board import BoardView as BoardView
     from ._recipes.tasks.task import Task as Task
-    from ._recipes.tasks.task_states import TaskPhase as TaskPhase
-    from ._recipes.tasks.task_states import TaskResult as TaskResult
-    from ._recipes.tasks.task_states import TaskState as TaskState
+    from ._recipes.tasks.task_records import TaskPhase as TaskPhase
+    from ._recipes.tasks.task_records import TaskResult as TaskResult
+    from ._recipes.tasks.task_records import TaskState as TaskState
     from ._recipes.tree.tree_copy import TreeEvent as TreeEvent
     from ._recipes.tree.tree_copy import TreeEvents as TreeEvents
     from ._recipes.tree.tree_copy import TreeEventType as TreeEventType
     from ._recipes.tree.tree_copy import TreeNode as TreeNode
     from ._recipes.values.codec import Codec as Codec
-    from ._recipes.values.config.config_snapshot import ConfigVersion as ConfigVersion
-    from ._recipes.values.config.config_snapshot import Published as Published
-    from ._recipes.values.config.config_view import ConfigView as ConfigView
+    from ._recipes.values.config_snapshot import ConfigVersion as ConfigVersion
+    from ._recipes.values.config_snapshot import ConfigView as ConfigView
+    from ._recipes.values.config_snapshot import Published as Published
     from ._recipes.values.shared_value import SharedValueView as SharedValueView
     from ._recipes.values.shared_value import Versioned as Versioned
     from ._recipes.values.znode_views import ChildrenView as ChildrenView
@@ -88,29 +88,26 @@ else:
         __name__,
         {
             "_client.api.client_backend": "ClientBackend ClientLease",
-            "_client.api.client_watch": "ClientWatch",
-            "_client.api.fence": "Fence FencedTransaction",
+            "_client.api.client_watches": "ClientWatch WatchStream",
+            "_client.api.transactions": "Fence FencedTransaction Reads Transaction",
             "_client.api.pending_reply": "PendingReply",
-            "_client.api.reads": "Reads",
-            "_client.api.session_states": "SessionChange SessionStates",
-            "_client.api.transaction": "Transaction",
-            "_client.api.watch_stream": "WatchStream",
+            "_client.api.session_side": "SessionChange SessionStates",
             "_client.client_reporting": "ClientStatistics",
             "_client.connect": "Connection",
-            "_client.watchdog.settings": "OverdueHold Overrun",
+            "_client.watchdog": "OverdueHold Overrun",
             "_recipes._core.contexts": "TenureContext",
             "_recipes._core.observe": "View",
             "_recipes._core.tenure": "Tenure TenureStatistics",
-            "_recipes.barriers.double_barrier": "BarrierMember",
+            "_recipes.barriers.barrier": "BarrierMember",
             "_recipes.contention.layouts": "Layout",
             "_recipes.contention.sequence_range": "SequenceWarning",
             "_recipes.contention.unrecognized": "UnrecognizedChild unrecognized_children",
             "_recipes.discovery.instance": "ServiceType",
-            "_recipes.discovery.picker": "DownPolicy InstanceSource Picker",
-            "_recipes.discovery.service_registry": "Registration ServiceView",
-            "_recipes.discovery.strategies": (
-                "ConsistentHash LeastLoaded RoundRobin Strategy WeightedRandom"
+            "_recipes.discovery.picker": (
+                "ConsistentHash DownPolicy InstanceSource LeastLoaded Picker RoundRobin Strategy "
+                "WeightedRandom"
             ),
+            "_recipes.discovery.service_registry": "Registration ServiceView",
             "_recipes.election.campaign": "Campaign CampaignState",
             "_recipes.election.observer": "ElectionObserver ElectionState",
             "_recipes.locks.condition": "ConditionHeld",
@@ -120,14 +117,13 @@ else:
             "_recipes.membership.group": "ChangeKind Member MemberChange MembersView Membership",
             "_recipes.membership.persistent_node": "NodeState",
             "_recipes.queues.claimed": "Claimed QueueItem",
-            "_recipes.queues.consumption": "Consumption",
-            "_recipes.tasks.board_view": "BoardView",
+            "_recipes.queues.work_queue": "Consumption",
+            "_recipes.tasks.board": "BoardView",
             "_recipes.tasks.task": "Task",
-            "_recipes.tasks.task_states": "TaskPhase TaskResult TaskState",
+            "_recipes.tasks.task_records": "TaskPhase TaskResult TaskState",
             "_recipes.tree.tree_copy": "TreeEvent TreeEventType TreeEvents TreeNode",
             "_recipes.values.codec": "Codec",
-            "_recipes.values.config.config_snapshot": "ConfigVersion Published",
-            "_recipes.values.config.config_view": "ConfigView",
+            "_recipes.values.config_snapshot": "ConfigVersion ConfigView Published",
             "_recipes.values.shared_value": "SharedValueView Versioned",
             "_recipes.values.znode_views": "ChildrenView DataView",
             "_wire.versions": "Feature",

@@ -19,9 +19,8 @@ from aiolead._recipes._core.acquire import NodeAcquirable
 from aiolead._recipes._core.arguments import OnDisconnect, checked_number
 from aiolead._recipes._core.enterable import HeldRecipe
 from aiolead._recipes._core.ephemeral import NodeGone
-from aiolead._recipes._core.fixed import FixedNode
-from aiolead._recipes._core.parents import with_parent
-from aiolead._recipes._core.znode_registry import NodeRegistry
+from aiolead._recipes._core.ephemeral_names import FixedNode
+from aiolead._recipes._core.error_policy import with_parent
 from aiolead.abc import CoordinationClient
 from aiolead.errors import BadVersionError, Fenced, NodeExistsError, NoNodeError
 from aiolead.model import ACL, Created
@@ -83,13 +82,10 @@ class _Run(NodeAcquirable):
         acl: Sequence[ACL] | None,
         period: float,
     ) -> None:
-        super().__init__(client)
-        self._path = path
-        self._acl = acl
+        super().__init__(client, path, data, acl)
         self._period = period
         self._running = f"{path}/running"
-        registry = client.backend.shared(self._running, NodeRegistry)
-        self._own = FixedNode(client, registry, self._running, data, acl=acl, on_gone=self._rouse)
+        self._own = self._fixed_node(self._running)
 
     def _znodes(self) -> Sequence[FixedNode]:
         return (self._own,)

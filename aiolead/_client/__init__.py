@@ -4,9 +4,10 @@ connect, connect_options   opens and closes a client; the arguments and their ch
 core                       what all views of one client share: the machine, observers, jobs
 api/                       operations, and the replies, watches, views and transactions
 net/                       which server, the byte stream, TLS, the tasks that carry the bytes
-auth/                      SASL
-guardian/                  the process that closes the session after a crash
-watchdog/                  the thread that ends a process whose bodies outlive their lease
+sasl                       logging in by SASL
+guardian_control           the client's side of the process that closes the session after a crash
+guardian_process           the program of that process, on the standard library alone
+watchdog                   the thread that ends a process whose bodies outlive their lease
 client_reporting           events and statistics of sessions, connections and renewals
-clock, loop_affinity       the lease's clock; the one event loop that a client belongs to
+loop_affinity              the one event loop that a client belongs to
 """

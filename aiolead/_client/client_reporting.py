@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from logging import DEBUG, INFO, WARNING
 from typing import final
 
-from .._logging import get_logger
+from .._escaping import get_logger
 from .._session.machine import SessionMachine
 from ..events import EventHub, EventName, EventSink
 from ..model import SessionState

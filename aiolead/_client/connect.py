@@ -15,7 +15,6 @@ import anyio.lowlevel
 
 from .._escaping import in_seconds
 from .._misuse import MissingAttribute
-from .._session.backoff import Backoff
 from .._session.machine import SessionMachine
 from .._session.requests.request_queue import MAX_XID
 from .._wire.versions import parse_version
@@ -26,8 +25,6 @@ from ..paths import parse_connect_string
 from .api.client import Client
 from .api.operations import Scope, checked_duration
 from .api.reconfig import observe_config as follow_ensemble
-from .auth.sasl import SASL, Logins, checked_sasl
-from .clock import lease_clock
 from .connect_options import (
     Hooks,
     Limits,
@@ -35,20 +32,22 @@ from .connect_options import (
     checked_session_timeout,
     checked_sinks,
     checked_watchdog,
+    lease_clock,
 )
 from .core import MAX_SERIAL, Core
-from .guardian.close_on_crash import SessionGuardian, checked_close_on_crash
-from .guardian.description import describe
-from .guardian.guardian_control import GuardianControl
-from .net.host_discovery import Discovery
-from .net.host_list import HostList
-from .net.host_sources import Hosts
+from .guardian_control import (
+    GuardianControl,
+    SessionGuardian,
+    checked_close_on_crash,
+    describe,
+)
+from .net.host_list import Backoff, HostList, Server
+from .net.host_sources import Discovery, Hosts
 from .net.opener import Opener, dial_tcp
-from .net.rebalance import Server
 from .net.supervisor import Supervisor
 from .net.tls import TLS, ContextSource
-from .watchdog.settings import Watchdog
-from .watchdog.thread import Guard
+from .sasl import SASL, Logins, checked_sasl
+from .watchdog import Guard, Watchdog
 
 
 def connect(

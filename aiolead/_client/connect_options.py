@@ -1,11 +1,14 @@
-"""The arguments of `connect`: limits, the hooks of tests, and the checks."""
+"""The arguments of `connect`: limits, the hooks of tests, the lease's clock, and the checks."""
 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from inspect import iscoroutinefunction
+from typing import Any
 
 from .._escaping import described
 from .._session.lease.timing import SHORTEST
@@ -15,7 +18,25 @@ from ..events import EventSink
 from ..model import Auth
 from .api.operations import checked_duration
 from .net.opener import Dial
-from .watchdog.settings import Watchdog
+from .watchdog import Watchdog
+
+
+def best_clock(module: Any) -> Callable[[], float]:
+    """Returns the platform's best clock for a lease; `module` is like `time`."""
+    for name in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):
+        if (clock := getattr(module, name, None)) is not None:
+            return partial(module.clock_gettime, clock)
+    monotonic: Callable[[], float] = module.monotonic
+    return monotonic
+
+
+lease_clock: Callable[[], float] = best_clock(time)
+"""Seconds on a monotonic clock that counts time in suspend, if there is one.
+
+`CLOCK_MONOTONIC` stops in suspend: after a laptop's sleep, a lease would look fresh although its
+session has long expired.
+"""
+
 
 MAX_SESSION_TIMEOUT = 3600.0
 """In seconds: far above what servers grant, and far below what milliseconds look like."""

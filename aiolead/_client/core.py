@@ -14,8 +14,8 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
+from .._escaping import get_logger
 from .._internal_errors import as_aiolead_error, call_back
-from .._logging import get_logger
 from .._session.machine import SessionMachine
 from .._session.requests.call import Call
 from .._wire.versions import Version
@@ -31,7 +31,7 @@ from ..events import EventSink
 from ..model import SessionState
 from .client_reporting import ClientReporting
 from .loop_affinity import LoopAffinity
-from .net.peer import Peer
+from .net.four_letter_words import Peer
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Call[Any])

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable
 from math import inf
 
 from .._escaping import in_seconds
-from .._wire.codes import XID_AUTH, XID_SASL, OpCode
+from .._wire.codes import XID_AUTH, XID_SASL, OpCode, server_error
+from .._wire.framing import encode_body, encode_request
 from .._wire.jute import Reader
-from .._wire.packets import encode_body, encode_request
-from .._wire.refusal import server_error
 from .._wire.replies import ReplyHeader, TokenReply
 from .._wire.requests import AuthPacket, Sasl
 from ..errors import (

@@ -28,10 +28,9 @@ from .._wire.codes import (
     XID_PING,
     XID_SET_WATCHES,
 )
-from .._wire.framing import FrameReader
+from .._wire.framing import PING, FrameReader, encode_body, encode_record, encode_request
 from .._wire.handshake import ConnectRequest, ConnectResponse
 from .._wire.jute import Reader
-from .._wire.packets import PING, encode_body, encode_record, encode_request
 from .._wire.replies import HEADER_SIZE, WatcherEvent, read_header
 from ..errors import (
     AioleadError,
@@ -52,10 +51,8 @@ from .lease.renewals import Renewals
 from .lease.timing import Timing, granted_timeout
 from .requests.call import Call, close_call, unreached
 from .requests.liveness import Liveness
-from .requests.request_queue import RequestQueue
-from .requests.window import Window
-from .session_life import SessionLife
-from .states import SERVED, Trigger
+from .requests.request_queue import RequestQueue, Window
+from .states import SERVED, SessionLife, Trigger
 from .watches.registry import WatchRegistry
 
 T = TypeVar("T")

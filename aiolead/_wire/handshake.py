@@ -6,8 +6,7 @@ from dataclasses import field
 
 from ..errors import RemoteWireError
 from .codes import PROTOCOL_VERSION
-from .jute import Reader, Writer
-from .records import Record, record
+from .jute import Reader, Record, Writer, record
 
 REPLY_HEADER = 16
 """Bytes of a `ReplyHeader`: fewer than a `ConnectResponse` has."""

@@ -10,8 +10,7 @@ from typing import ClassVar
 from ..errors import RemoteWireError
 from ..model import ACL, Stat
 from .codes import KEEPER_STATE_CONNECTED, OpCode
-from .jute import Reader, Writer
-from .records import (
+from .jute import (
     ACLS,
     BLOB,
     I32,
@@ -20,8 +19,10 @@ from .records import (
     STAT,
     TEXT,
     TEXTS,
+    Reader,
     Record,
     RecordLayout,
+    Writer,
     record,
 )
 

@@ -12,8 +12,19 @@ from typing import ClassVar
 from ..errors import LocalWireError, RemoteWireError
 from ..model import ACL, OPEN_ACL_UNSAFE, CreateMode
 from .codes import OpCode
-from .jute import Reader, Writer
-from .records import ACLS, BLOB, FLAG, I32, NULLABLE_BLOB, TEXT, Record, RecordLayout, record
+from .jute import (
+    ACLS,
+    BLOB,
+    FLAG,
+    I32,
+    NULLABLE_BLOB,
+    TEXT,
+    Reader,
+    Record,
+    RecordLayout,
+    Writer,
+    record,
+)
 
 _pack_int = struct.Struct(">i").pack
 

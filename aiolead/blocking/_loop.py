@@ -26,7 +26,6 @@ from .. import Client
 from ..abc import Reply
 from ..errors import ClientClosedError, UsageError
 from ..types import Connection
-from ._result import ThreadResult
 from ._thread_task import (
     CLOSED,
     BlockJob,
@@ -34,6 +33,7 @@ from ._thread_task import (
     RequestJob,
     ThreadJob,
     ThreadProxyTask,
+    ThreadResult,
 )
 
 T = TypeVar("T")

@@ -17,14 +17,12 @@ import anyio
 
 import aiolead
 
-from .._escaping import described
-from .._logging import get_logger
+from .._escaping import described, get_logger
 from .._parsing import MalformedError, real
 from ..errors import ConfigurationError, LeadershipLost, ServerError, TenureLost, UsageError
 from ..model import Stat
 from ._loop import LoopThread
-from ._result import LostEvent
-from ._thread_task import BlockJob
+from ._thread_task import BlockJob, LostEvent
 
 if TYPE_CHECKING:
     from . import Term

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from .._logging import get_logger
+from .._escaping import get_logger
 from ..paths import format_host
 from ._link import Gate, Link, Transport
 from ._server.acl import Identity

@@ -15,10 +15,9 @@ from support.waiting import PATIENCE
 
 import aiolead
 from aiolead._client.net.asyncio_carrier import LoopCarrier
-from aiolead._wire.framing import FrameReader
+from aiolead._wire.framing import FrameReader, encode_reply
 from aiolead._wire.handshake import ConnectRequest
 from aiolead._wire.jute import Reader
-from aiolead._wire.packets import encode_reply
 from aiolead._wire.replies import ReplyHeader, WatcherEvent
 from aiolead._wire.requests import RequestHeader
 from aiolead.model import EventType

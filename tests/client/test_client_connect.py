@@ -23,7 +23,7 @@ import aiolead
 from aiolead import Auth, Client, CreateMode
 from aiolead._client.net.opener import dial_tcp
 from aiolead._wire.codes import XID_AUTH, OpCode
-from aiolead._wire.packets import encode_reply
+from aiolead._wire.framing import encode_reply
 from aiolead._wire.replies import ReplyHeader
 from aiolead.errors import AuthFailedError, ClientClosedError, ConnectFailed, UsageError
 from aiolead.model import SessionState

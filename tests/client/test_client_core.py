@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from aiolead._client.clock import lease_clock
+from aiolead._client.connect_options import lease_clock
 from aiolead._client.core import Core
 from aiolead.model import SessionState
 

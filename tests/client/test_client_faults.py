@@ -20,9 +20,8 @@ from support.virtual_time import embedded, virtually
 import aiolead
 from aiolead import CreateMode
 from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode
-from aiolead._wire.framing import frame
+from aiolead._wire.framing import encode_record, encode_reply, frame
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.packets import encode_record, encode_reply
 from aiolead._wire.replies import DataReply, ReplyHeader
 from aiolead._wire.requests import RequestHeader
 from aiolead.errors import (

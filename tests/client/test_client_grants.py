@@ -17,8 +17,8 @@ from support.virtual_time import SESSION, VirtualClock, passes
 
 import aiolead
 from aiolead._wire.codes import XID_PING, OpCode
+from aiolead._wire.framing import encode_record
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.packets import encode_record
 from aiolead._wire.requests import RequestHeader
 from aiolead.errors import ConnectFailed, ConnectionLossError, RemoteWireError
 from aiolead.model import SessionState

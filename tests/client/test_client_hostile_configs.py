@@ -12,7 +12,7 @@ from support.recipes import eventually
 
 from aiolead._wire.codes import OpCode
 from aiolead._wire.config_text import MAX_SERVERS
-from aiolead._wire.packets import encode_reply
+from aiolead._wire.framing import encode_reply
 from aiolead._wire.replies import DataReply, ReplyHeader
 from aiolead._wire.requests import RequestHeader
 from aiolead.errors import RemoteWireError

@@ -22,10 +22,9 @@ from support.virtual_time import SESSION, VirtualClock, passes
 import aiolead
 from aiolead import SASL, Auth, CreateMode
 from aiolead._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode
-from aiolead._wire.framing import frame
+from aiolead._wire.framing import encode_record, encode_reply, frame
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.packets import encode_record, encode_reply
-from aiolead._wire.records import Record
+from aiolead._wire.jute import Record
 from aiolead._wire.replies import (
     ChildrenReply,
     CreateReply,

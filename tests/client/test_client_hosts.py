@@ -26,8 +26,7 @@ from support.virtual_time import virtually
 
 import aiolead
 from aiolead import TLS, Hosts
-from aiolead._client.net.host_discovery import servers_of
-from aiolead._client.net.host_sources import Answer
+from aiolead._client.net.host_sources import Answer, servers_of
 from aiolead.errors import AioleadError, ConfigurationError, ConnectFailed
 from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer
@@ -155,7 +154,7 @@ async def test_but_no_longer_than_connecting_may_take() -> None:
 
 
 async def test_a_function_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    from aiolead._client.net import host_discovery as discovery
+    from aiolead._client.net import host_sources as discovery
 
     monkeypatch.setattr(discovery, "PATIENCE", 0.05)
     asked = 0

@@ -11,7 +11,7 @@ from support.recipes import eventually
 from support.virtual_time import embedded, virtually
 
 from aiolead import CreateMode, Election, Lock, LockLost
-from aiolead._client.net.quorum_search import pauses
+from aiolead._client.net.four_letter_words import pauses
 from aiolead.errors import ConnectFailed, LossReason, NotReadOnlyError, UsageError
 from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer

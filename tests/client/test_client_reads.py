@@ -11,7 +11,7 @@ from support.waiting import PATIENCE
 
 from aiolead import ACL, Auth, CreateMode, NoNodeError
 from aiolead._wire.codes import XID_PING, OpCode
-from aiolead._wire.packets import encode_reply
+from aiolead._wire.framing import encode_reply
 from aiolead._wire.replies import DataReply, ErrorResult, MultiReadReply, NamesReply, ReplyHeader
 from aiolead._wire.requests import RequestHeader
 from aiolead.errors import (

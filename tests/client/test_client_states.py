@@ -12,8 +12,8 @@ from support.virtual_time import embedded, virtually
 
 import aiolead
 from aiolead import Client
-from aiolead._client.api.session_states import SessionChange
-from aiolead._wire.packets import encode_reply
+from aiolead._client.api.session_side import SessionChange
+from aiolead._wire.framing import encode_reply
 from aiolead._wire.replies import ReplyHeader
 from aiolead.errors import AuthFailedError, ClientClosedError
 from aiolead.model import SessionState

@@ -20,7 +20,7 @@ from support.virtual_time import embedded, virtually
 import aiolead
 from aiolead import Auth, ConnectionLossError
 from aiolead._wire.codes import OpCode
-from aiolead._wire.packets import encode_reply
+from aiolead._wire.framing import encode_reply
 from aiolead._wire.replies import NumberReply, ReplyHeader
 from aiolead._wire.requests import RequestHeader
 from aiolead.errors import (

@@ -20,7 +20,7 @@ import aiolead
 from aiolead import ACL, Auth
 from aiolead._recipes._core import error_policy
 from aiolead._wire.codes import OpCode
-from aiolead._wire.packets import encode_reply
+from aiolead._wire.framing import encode_reply
 from aiolead._wire.replies import NamesReply, ReplyHeader, StatReply
 from aiolead._wire.requests import RequestHeader
 from aiolead.errors import (

@@ -32,8 +32,8 @@ from support.waiting import PATIENCE, until
 
 import aiolead
 from aiolead import SASL, SessionGuardian, blocking
-from aiolead._client.guardian import guardian_control, guardian_process
-from aiolead._client.guardian.guardian_control import GuardianControl
+from aiolead._client import guardian_control, guardian_process
+from aiolead._client.guardian_control import GuardianControl
 from aiolead._client.net.opener import dial_tcp
 from aiolead.errors import ConfigurationError
 from aiolead.testing import BlockingEnsemble, EmbeddedServer, FaultProxy, Hooks, ThreadedServer

@@ -40,10 +40,10 @@ from aiolead._recipes.discovery import service_registry
 from aiolead._recipes.election import campaign, observer
 from aiolead._recipes.membership import group
 from aiolead._recipes.membership import znode_keeper as keeper
-from aiolead._recipes.tasks.board_view import BoardView
+from aiolead._recipes.tasks.board import BoardView
 from aiolead._recipes.tree.tree_reader import TreeReader
 from aiolead._recipes.values import znode_views
-from aiolead._recipes.values.config.config_view import ConfigView
+from aiolead._recipes.values.config_snapshot import ConfigView
 from aiolead._recipes.values.shared_value import SharedValueView
 from aiolead._session.machine import SessionMachine
 from aiolead.errors import ClientClosedError, InternalError, LossReason, ReleaseError

@@ -9,7 +9,7 @@ import pytest
 from support.waiting import PATIENCE
 
 from aiolead import SASL
-from aiolead._client.auth.sasl import Login, Logins
+from aiolead._client.sasl import Login, Logins
 
 
 class Slow:

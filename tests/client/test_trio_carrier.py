@@ -10,7 +10,7 @@ import anyio
 import pytest
 from support.waiting import PATIENCE
 
-from aiolead._client.net.trio_carrier import TrioCarrier
+from aiolead._client.net.carrier import TrioCarrier
 
 pytestmark = pytest.mark.parametrize("anyio_backend", [pytest.param(("trio", {}), id="trio")])
 

@@ -31,7 +31,7 @@ from support.recipes import PATIENCE, SESSION, JumpingClock, eventually
 
 import aiolead
 from aiolead import Watchdog
-from aiolead._client.clock import lease_clock
+from aiolead._client.connect_options import lease_clock
 from aiolead.errors import (
     ConfigurationError,
     ConnectFailed,

@@ -10,8 +10,8 @@ from support import raw_client
 from support.raw_client import RawClient
 
 from aiolead._wire.codes import XID_PING
+from aiolead._wire.framing import encode_record, encode_reply
 from aiolead._wire.handshake import ConnectResponse
-from aiolead._wire.packets import encode_record, encode_reply
 from aiolead._wire.replies import ReplyHeader
 from aiolead._wire.requests import Exists
 

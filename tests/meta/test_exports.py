@@ -30,16 +30,46 @@ import aiolead.types
 CHECKS = {"checked_auth", "checked_session_timeout", "checked_sinks", "checked_watchdog"}
 NOT_EXPORTED = {
     # `Hooks` is in `aiolead.testing`.
-    "_client.connect_options": {"Hooks", "MAX_SESSION_TIMEOUT", *CHECKS},
+    "_client.connect_options": {
+        "Hooks",
+        "MAX_SESSION_TIMEOUT",
+        "best_clock",
+        "lease_clock",
+        *CHECKS,
+    },
     "_client.api.server_features": {"Bound", "bound_read", "read_with", "require"},
-    "_client.api.reads": {"ReadResult"},
-    "_client.guardian.close_on_crash": {"CANNOT", "checked_close_on_crash"},
-    "_client.net.host_sources": {"Answer", "PATIENCE"},
-    "_client.api.transaction": {"TransactionResult"},
-    "_client.api.watch_stream": {"MAX_EVENTS"},
+    "_client.guardian_control": {
+        "CANNOT",
+        "ENDS_WITHIN",
+        "ENVIRONMENT",
+        "GuardianControl",
+        "checked_close_on_crash",
+        "describe",
+        "logger",
+        "spawn",
+    },
+    "_client.net.host_sources": {
+        "Answer",
+        "Discovery",
+        "LEAST_PAUSE",
+        "PATIENCE",
+        "logger",
+        "servers_of",
+    },
+    "_client.api.transactions": {"ReadResult", "TransactionResult"},
+    "_client.api.client_watches": {"MAX_EVENTS"},
+    "_client.api.session_side": {"SessionSide"},
     "_client.client_reporting": {"ClientReporting"},
     "_client.view": {"OVERLOADED", "PAUSE"},
-    "_client.watchdog.settings": {"EXIT_CODE", "LEAST_LIMIT", "QUICK_SWITCHES", "within"},
+    "_client.watchdog": {
+        "ENDS_WITHIN",
+        "EXIT_CODE",
+        "Guard",
+        "LEAST_LIMIT",
+        "LONGEST_SLEEP",
+        "QUICK_SWITCHES",
+        "within",
+    },
     "_recipes.election.campaign": {"TRANSITIONS"},
     "_wire.versions": {
         "NOT_SERVING",
@@ -50,8 +80,8 @@ NOT_EXPORTED = {
         "parse_version",
         "version_in",
     },
-    "_recipes.values.config.config": {"MAX_KEYS", "MAX_SIZE", "logger"},
-    "_recipes.values.config.config_snapshot": {
+    "_recipes.values.config": {"MAX_KEYS", "MAX_SIZE", "logger"},
+    "_recipes.values.config_snapshot": {
         "HISTORY",
         "KEYS",
         "LAST",
@@ -65,19 +95,29 @@ NOT_EXPORTED = {
     },
     "_recipes.values.codec": {"checked_codec", "decoded", "encoded"},
     "_recipes.following": {"OVERLOADED", "PAUSE"},
-    "_recipes._core.contexts": {"TenureScope", "left_by_another"},
+    "_recipes._core.contexts": {"TenureScope", "leave_scope", "left_by_another", "propagate"},
     "_recipes._core.observe": {"ClientJob", "LatestValue"},
-    "_recipes.barriers.double_barrier": {"MOST_MEMBERS"},
+    "_recipes.barriers.barrier": {"MOST_MEMBERS"},
     "_recipes.contention.layouts": {"LAYOUTS"},
     "_recipes.locks.unique_names": {"MOST_NAMES"},
-    "_recipes.values.sequence": {"LAST", "STAMP"},
+    "_recipes.values.counter": {"LAST", "STAMP"},
     "_recipes.contention.sequence_range": {"LAST_SEQUENCE", "warn_of_the_end"},
     "_recipes.tree.tree_cache": {"MAX_NODES"},
     "_recipes.tree.tree_copy": {"TreeCopy", "aversion_of", "is_another"},
     "_recipes.locks.semaphore.semaphore": {"MOST_AT_ONCE"},
     "_recipes.membership.group": {"changes_between"},
     "_recipes.membership.persistent_node": {"MODES"},
-    "_recipes.membership.partitioner": {"LONGEST_QUIET", "MAX_ITEMS", "Worker"},
+    "_recipes.membership.partitioner": {"LONGEST_QUIET", "MAX_ITEMS", "Split", "Worker", "score"},
+    "_recipes.locks.lock": {"QueuedLock"},
+    "_recipes.queues.work_queue": {"ItemProducer", "MOST_ITEMS", "WorkQueue", "checked_bytes"},
+    "_recipes.tasks.task_records": {
+        "MAX_NOTE",
+        "Progress",
+        "checked_note",
+        "checked_progress",
+        "decode_result",
+        "encode_result",
+    },
     "_recipes.discovery.instance": {"JSON"},
     "_recipes.discovery.service_registry": {"logger"},
 }
@@ -418,7 +458,7 @@ def test_importing_it_imports_next_to_nothing() -> None:
 def test_a_client_and_a_lock_import_what_they_use() -> None:
     imported = _imported_by("import aiolead; aiolead.connect; aiolead.Lock")
     assert "aiolead._client.api.client" in imported
-    others = {"tasks", "config", "discovery", "double_barrier", "membership", "queues", "tree"}
+    others = {"tasks", "config", "discovery", "barriers", "membership", "queues", "tree"}
     others |= {"campaign", "condition", "counter", "election", "multi", "read_write", "semaphore"}
     recipes = {
         name for m in imported if m.startswith("aiolead._recipes.") for name in m.split(".")[2:]

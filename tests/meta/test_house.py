@@ -14,7 +14,7 @@ import aiolead
 ROOT = Path(aiolead.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 MOST_LINES = 500
-GETS_LOGGERS = (ROOT / "_logging.py",)
+GETS_LOGGERS = (ROOT / "_escaping.py",)
 ATTACHES_HANDLERS = (ROOT / "testing" / "simulation" / "run.py",)  # and logs nothing
 OUTLIVE_SCOPES = (ROOT / "_client" / "core.py", ROOT / "blocking" / "_thread_task.py")
 
@@ -57,9 +57,9 @@ _LOG_CALL = re.compile(r"\blogging\.(?:debug|info|warning|error|exception|critic
 @check_each("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_loggers_are_those_that_escape(file: Path) -> None:
     text = file.read_text("utf-8")
-    assert not _LOG_CALL.search(text), "use a logger of aiolead._logging.get_logger"
+    assert not _LOG_CALL.search(text), "use a logger of aiolead._escaping.get_logger"
     if file not in (*GETS_LOGGERS, *ATTACHES_HANDLERS):
-        assert not _LOGGER.search(text), "use aiolead._logging.get_logger"
+        assert not _LOGGER.search(text), "use aiolead._escaping.get_logger"
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,9 @@ from support.faults import (
 
 import aiolead
 from aiolead._session.machine import SessionMachine
-from aiolead._session.requests.call import UNPROVEN_WRITE, Call
-from aiolead._session.requests.transaction_call import multi_call
-from aiolead._wire.framing import frame
+from aiolead._session.requests.call import UNPROVEN_WRITE, Call, multi_call
+from aiolead._wire.framing import encode_record, frame
 from aiolead._wire.handshake import ConnectResponse
-from aiolead._wire.packets import encode_record
 from aiolead._wire.requests import Check, Multi
 from aiolead.errors import Fenced, LeadershipLost, LossReason, SessionExpiredError
 from aiolead.model import SessionState

@@ -22,7 +22,7 @@ from support.margins import MARGIN
 from support.raw_client import RawClient
 
 import aiolead
-from aiolead._client.clock import lease_clock
+from aiolead._client.connect_options import lease_clock
 from aiolead.errors import LeadershipLost, LockLost, LossReason
 from aiolead.model import EventType, WatchEvent
 from aiolead.testing import (

@@ -22,8 +22,8 @@ from support.virtual_time import virtually
 from support.waiting import PATIENCE
 from support.wire_core import create
 
+from aiolead._wire.framing import PING, encode_body, encode_record, encode_request
 from aiolead._wire.handshake import ConnectRequest
-from aiolead._wire.packets import PING, encode_body, encode_record, encode_request
 from aiolead._wire.requests import Delete, Exists, GetChildren, GetData
 from aiolead.errors import ConfigurationError, NoNodeError, UsageError
 from aiolead.model import EventType

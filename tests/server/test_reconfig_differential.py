@@ -9,7 +9,7 @@ from support.raw_client import RawClient
 from support.versions import version_of
 
 from aiolead._wire.codes import OpCode
-from aiolead._wire.packets import encode_body, encode_request
+from aiolead._wire.framing import encode_body, encode_request
 from aiolead._wire.replies import DataReply
 from aiolead._wire.requests import AuthPacket, GetData, Reconfig
 from aiolead.model import Auth

@@ -6,7 +6,7 @@ import pytest
 from support.ensemble_model import STEP, Client, Stage, check, create
 
 from aiolead._wire.codes import OpCode
-from aiolead._wire.packets import encode_body
+from aiolead._wire.framing import encode_body
 from aiolead._wire.replies import DataReply, MultiReply, PathReply
 from aiolead._wire.requests import (
     AuthPacket,

@@ -12,10 +12,9 @@ from anyio.abc import ByteStream
 
 import aiolead
 from aiolead._wire.codes import XID_PING, OpCode
-from aiolead._wire.framing import FrameReader
+from aiolead._wire.framing import FrameReader, encode_record, encode_reply
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader
-from aiolead._wire.packets import encode_record, encode_reply
 from aiolead._wire.replies import DataReply, ReplyHeader
 from aiolead._wire.requests import RequestHeader
 from aiolead.model import Stat

@@ -12,11 +12,9 @@ from aiolead._session.machine import SessionMachine
 from aiolead._session.requests.call import WRITE, Call
 from aiolead._session.watches.one_shot import WatchKind, WatchSlot
 from aiolead._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode
-from aiolead._wire.framing import FrameReader
+from aiolead._wire.framing import FrameReader, encode_body, encode_record, encode_reply
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.jute import Reader
-from aiolead._wire.packets import encode_body, encode_record, encode_reply
-from aiolead._wire.records import Record
+from aiolead._wire.jute import Reader, Record
 from aiolead._wire.replies import (
     DataReply,
     DoneResult,

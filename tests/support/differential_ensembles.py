@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from aiolead._wire.codes import XID_PING, OpCode
-from aiolead._wire.packets import encode_body
+from aiolead._wire.framing import encode_body
 from aiolead._wire.requests import (
     Check,
     Delete,

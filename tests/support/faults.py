@@ -29,7 +29,7 @@ import uvloop
 from anyio.abc import ByteStream, TaskGroup
 
 import aiolead
-from aiolead._client.clock import lease_clock
+from aiolead._client.connect_options import lease_clock
 from aiolead._wire.requests import Create
 from aiolead.errors import LossReason, NoNodeError, TenureLost
 from aiolead.model import OPEN_ACL_UNSAFE, SessionState

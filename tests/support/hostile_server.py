@@ -7,10 +7,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from aiolead._wire.framing import FrameReader
+from aiolead._wire.framing import FrameReader, encode_record
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader
-from aiolead._wire.packets import encode_record
 from aiolead._wire.requests import RequestHeader
 
 Answer = Callable[[RequestHeader], bytes | None]

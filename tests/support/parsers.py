@@ -20,17 +20,17 @@ from typing import Any
 from aiolead import ACL, ServiceInstance
 from aiolead import _contender_names as kinds
 from aiolead._client.api import quotas
-from aiolead._client.net import host_discovery as discovery
+from aiolead._client.net import host_sources as discovery
 from aiolead._parsing import MalformedError
 from aiolead._recipes._core import participants
 from aiolead._recipes.contention import kernel as contention
 from aiolead._recipes.contention import unrecognized
 from aiolead._recipes.contention.layouts import LAYOUTS, Role
 from aiolead._recipes.locks.semaphore import parts
-from aiolead._recipes.queues import item_codec, item_names
+from aiolead._recipes.queues import item_format
 from aiolead._recipes.tasks.task_records import Progress, decode_result
 from aiolead._recipes.values import codec
-from aiolead._recipes.values.config import config_snapshot as snapshot
+from aiolead._recipes.values import config_snapshot as snapshot
 from aiolead._session.authentication import Exchange
 from aiolead._wire import config_text as config
 from aiolead._wire import digest_md5, framing, handshake, replies, versions
@@ -132,7 +132,7 @@ def _in_order(name: str) -> None:
         contention.in_order("/line", [name, name], layout, Role.LOCK)
 
 
-def _key(kind: item_names.ItemNames, name: str) -> float | None:
+def _key(kind: item_format.ItemNames, name: str) -> float | None:
     key = kind.key(name)
     return None if key is None else kind.due(key)
 
@@ -283,7 +283,7 @@ PARSERS: tuple[Parser, ...] = (
         Reads.ZNODE,
         partial(snapshot.version_of, "/config", stat=STAT),
         _INVALID,
-        ("_recipes.values.config.config_snapshot:version_of",),
+        ("_recipes.values.config_snapshot:version_of",),
     ),
     Parser(
         "decode_entry of a configuration",
@@ -291,17 +291,17 @@ PARSERS: tuple[Parser, ...] = (
         partial(snapshot.decode_entry, "/config/history/0000000001", 1, stat=STAT),
         _INVALID,
         (
-            "_recipes.values.config.config_snapshot:_decode_entry",
-            "_recipes.values.config.config_snapshot:_decode_value",
+            "_recipes.values.config_snapshot:_decode_entry",
+            "_recipes.values.config_snapshot:_decode_value",
         ),
     ),
     *_codecs(),
     Parser(
         "an item of a queue",
         Reads.ZNODE,
-        item_codec.decode,
+        item_format.decode,
         _MALFORMED,
-        ("_recipes.queues.item_codec:decode",),
+        ("_recipes.queues.item_format:decode",),
     ),
     Parser(
         "the limit of a semaphore",
@@ -426,30 +426,30 @@ PARSERS: tuple[Parser, ...] = (
     Parser(
         "a queue's names",
         Reads.NAME,
-        partial(_key, item_names.ItemNames()),
+        partial(_key, item_format.ItemNames()),
         (),
-        ("_recipes.queues.item_names:_number",),
+        ("_recipes.queues.item_format:_number",),
     ),
     Parser(
         "names by priority",
         Reads.NAME,
-        partial(_key, item_names.PriorityNames()),
+        partial(_key, item_format.PriorityNames()),
         (),
-        ("_recipes.queues.item_names:PriorityNames.key",),
+        ("_recipes.queues.item_format:PriorityNames.key",),
     ),
     Parser(
         "names by time",
         Reads.NAME,
-        partial(_key, item_names.DelayNames()),
+        partial(_key, item_format.DelayNames()),
         (),
-        ("_recipes.queues.item_names:DelayNames.key",),
+        ("_recipes.queues.item_format:DelayNames.key",),
     ),
     Parser(
         "number_of a version of a configuration",
         Reads.NAME,
         snapshot.number_of,
         (),
-        ("_recipes.values.config.config_snapshot:number_of",),
+        ("_recipes.values.config_snapshot:number_of",),
     ),
     Parser(
         "the parts of a semaphore",
@@ -598,10 +598,10 @@ PARSERS: tuple[Parser, ...] = (
 
 NO_PARSERS: dict[str, str] = {
     "cli.options:listening_address": "an option, whose error is ConfigurationError",
-    "_client.guardian.guardian_process:Guardian._ask": "an exception ends this attempt alone",
-    "_client.guardian.guardian_process:": "the arguments that our own client gives it",
-    "_client.guardian.guardian_process:read_frame": "bounded; an exception ends this attempt alone",
-    "_client.guardian.guardian_process:Guardian._read_control": "what our own client writes",
+    "_client.guardian_process:Guardian._ask": "an exception ends this attempt alone",
+    "_client.guardian_process:": "the arguments that our own client gives it",
+    "_client.guardian_process:read_frame": "bounded; an exception ends this attempt alone",
+    "_client.guardian_process:Guardian._read_control": "what our own client writes",
     "cli.rehearse:_seconds": "an option, whose error is ConfigurationError",
     "cli.rehearse:_zxid": "an option, whose error is ConfigurationError",
     "cli.rehearse:_server": "an option, whose error is ConfigurationError",
@@ -609,20 +609,20 @@ NO_PARSERS: dict[str, str] = {
     "cli.dashboard.connections:_group": "the address of a connection, from the system",
     "_client.net.host_list:HostList.resolve": "what is no address is looked up as a name",
     "_client.api.operations:checked_duration": "an argument, within bounds by then",
-    "_client.net.peer:Peer._take": "a constant",
+    "_client.net.four_letter_words:Peer._take": "a constant",
     "_escaping:_escape": "what Python has escaped is ASCII",
     "_recipes._core.arguments:_checked_real": "an argument, whose error is ConfigurationError",
     "_recipes._core.acquire:Acquirable._await_lease": "a bool",
     "_recipes.tasks.task_records:checked_progress": "an argument, within bounds by then",
-    "_recipes.tasks.board_view:_working": "Progress.decode, which is in the table",
+    "_recipes.tasks.board:_working": "Progress.decode, which is in the table",
     "_recipes.values.codec:_to_json": "reads back what it has just written",
-    "_recipes.values.config.config_snapshot:_encode_value": "of the caller: text, or base64",
+    "_recipes.values.config_snapshot:_encode_value": "of the caller: text, or base64",
     "_recipes.contention.layouts:_parsed": "numbers that are constants",
-    "_recipes.membership.split:score": "a digest of ours",
+    "_recipes.membership.partitioner:score": "a digest of ours",
     "_recipes.locks.unique_names:HeldName.number": "the name of our own znode",
     "_session.requests.liveness:Liveness.begun": "four bytes, counted before",
     "adapters.aiozk._adapted_session:connect_string": "the ports that aiozk was given",
-    "adapters.aiozk.bridge:Bridge._fired": "an enumeration",
+    "adapters.aiozk._adapted_session:Bridge._fired": "an enumeration",
     "adapters.aiozk.gate:check_version": "the version of an installed package",
     "blocking._proxy:ElectionBase.run": "an argument, whose error is ConfigurationError",
     "cli.dashboard.doors:_plain": "an address, or else a name",

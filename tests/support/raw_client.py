@@ -11,12 +11,10 @@ import time
 from types import TracebackType
 from typing import Protocol, Self
 
-from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode
-from aiolead._wire.framing import FrameReader
+from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode, server_error
+from aiolead._wire.framing import FrameReader, encode_body, encode_record, encode_request
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader, Writer
-from aiolead._wire.packets import encode_body, encode_record, encode_request
-from aiolead._wire.refusal import server_error
 from aiolead._wire.replies import ReplyHeader
 from aiolead._wire.requests import (
     CloseSession,

@@ -14,7 +14,7 @@ import trio
 from anyio.abc import ByteStream
 
 import aiolead
-from aiolead._client.clock import lease_clock
+from aiolead._client.connect_options import lease_clock
 from aiolead._recipes.contention.contender import Contender
 from aiolead._recipes.contention.layouts import Role
 from aiolead.errors import NoNodeError

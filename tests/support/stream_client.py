@@ -5,12 +5,10 @@ from __future__ import annotations
 import anyio
 from anyio.abc import ByteStream
 
-from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode
-from aiolead._wire.framing import FrameReader
+from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode, server_error
+from aiolead._wire.framing import FrameReader, encode_body, encode_record, encode_request
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader
-from aiolead._wire.packets import encode_body, encode_record, encode_request
-from aiolead._wire.refusal import server_error
 from aiolead._wire.replies import ReplyHeader, WatcherEvent
 from aiolead._wire.requests import Create
 from aiolead.model import OPEN_ACL_UNSAFE, EventType

@@ -6,10 +6,9 @@ import random
 from typing import Any
 
 from aiolead._wire.codes import XID_EVENT, OpCode
-from aiolead._wire.framing import FrameReader
+from aiolead._wire.framing import FrameReader, encode_body, encode_record, encode_request
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader
-from aiolead._wire.packets import encode_body, encode_record, encode_request
 from aiolead._wire.replies import ReplyHeader, WatcherEvent
 from aiolead._wire.requests import Create
 from aiolead.model import ACL, OPEN_ACL_UNSAFE, EventType

@@ -13,7 +13,7 @@ from support.checks import check_each
 from support.golden import FOLDER
 
 from aiolead import errors
-from aiolead._wire.refusal import server_error
+from aiolead._wire.codes import server_error
 from aiolead.errors import (
     AcquireTimeout,
     AioleadError,

@@ -21,8 +21,8 @@ from support.checks import check_each
 import aiolead
 import aiolead.events
 from aiolead import NoNodeError
-from aiolead._client.watchdog.settings import _report
-from aiolead._logging import get_logger
+from aiolead._client.watchdog import _report
+from aiolead._escaping import get_logger
 from aiolead._recipes.contention.sequence_range import SequenceWarning
 from aiolead.errors import AioleadError, ConnectFailed, ReleaseError
 from aiolead.events import _LINES, LOGGERS, Event, EventHub, EventName

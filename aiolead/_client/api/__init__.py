@@ -1,12 +1,11 @@
 """The API that users call: the client, its operations, transactions, watches and streams.
 
-client, session_side           the client: operations of znodes; the session
+client, session_side           the client: operations of znodes; the session, its states
 client_backend                 the part for recipes and adapters
 operations                     from the arguments of an operation to its call
 pending_reply                  the awaitable answer
-transaction, fence, reads      several writes; the same while a znode exists; several reads
-client_watch, watch_stream     one-shot watches; the events of persistent ones
-session_states                 states as an async iterator
+transactions                   several writes; the same while a znode exists; several reads
+client_watches                 one-shot watches; the events of persistent ones
 server_features                requests that not every server supports
 quotas, reconfig, delete_all   operations that take several requests
 """

@@ -28,17 +28,15 @@ from ...model import (
 from ...paths import parent, validate
 from ..core import Core, T
 from .client_backend import ClientBackend
+from .client_watches import MAX_EVENTS, WatchStream
 from .delete_all import TreeDeletion
-from .fence import Fence
 from .operations import Scope, whoami
 from .pending_reply import PendingReply
 from .quotas import delete_quota, get_quota, set_quota
-from .reads import Reads
 from .reconfig import get_config, reconfig
 from .server_features import read_with
 from .session_side import SessionSide
-from .transaction import Transaction
-from .watch_stream import MAX_EVENTS, WatchStream
+from .transactions import Fence, Reads, Transaction
 
 
 @final

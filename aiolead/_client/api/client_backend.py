@@ -9,7 +9,7 @@ from ...abc import CoordinationClient, EventHook, Hold, Watch
 from ...errors import AioleadError, LossReason
 from ...model import SessionState, WatchEvent
 from ..core import Core, T
-from .client_watch import ClientWatch
+from .client_watches import ClientWatch
 from .operations import Scope
 from .pending_reply import PendingReply
 

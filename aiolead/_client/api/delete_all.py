@@ -22,7 +22,7 @@ from ...paths import join
 from ..core import Core
 from .operations import ANY_VERSION, Scope
 from .pending_reply import PendingReply
-from .transaction import Transaction, TransactionResult
+from .transactions import Transaction, TransactionResult
 
 LISTINGS = 64
 """How many requests for children may be in flight."""

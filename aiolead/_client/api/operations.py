@@ -6,14 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..._escaping import described
-from ..._session.requests.call import SYNC, WRITE, no_result
-from ..._session.requests.transaction_call import multi_parser
+from ..._session.requests.call import SYNC, WRITE, multi_parser, no_result
 from ..._session.watches.arming import Arming, BulkArming
 from ..._session.watches.one_shot import WatchKind, WatchSlot
 from ..._session.watches.registry import WatchRegistry
 from ..._wire.codes import OpCode
+from ..._wire.framing import encode_body
 from ..._wire.jute import Reader
-from ..._wire.packets import encode_body
 from ..._wire.replies import (
     ACLReply,
     ChildrenReply,
@@ -49,7 +48,7 @@ from ...errors import (
 from ...model import ACL, OPEN_ACL_UNSAFE, Created, CreateMode, Identity, Stat
 from ...paths import ListedPath, as_listed, parent, told_path, validate
 from ..core import Core
-from .client_watch import ClientWatch
+from .client_watches import ClientWatch
 from .pending_reply import PendingReply
 from .server_features import Bound, bound_read
 

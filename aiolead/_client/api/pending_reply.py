@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from ..._logging import get_logger
+from ..._escaping import get_logger
 from ..._session.requests.call import Call
 from ..._tasks import Wakeup
 from ...errors import AioleadError, ClientClosedError

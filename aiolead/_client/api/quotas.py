@@ -28,7 +28,7 @@ from ...paths import join, parent
 from ..core import Core
 from .operations import Scope
 from .server_features import require
-from .transaction import Transaction
+from .transactions import Transaction
 
 ROOT = "/zookeeper/quota"
 LIMITS = "zookeeper_limits"

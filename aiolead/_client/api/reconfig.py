@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
-from ..._logging import get_logger
+from ..._escaping import get_logger
 from ..._session.requests.call import UNPROVEN_WRITE
 from ..._wire.codes import OpCode
 from ..._wire.config_text import CONFIG_PATH, parse_config, parse_server
+from ..._wire.framing import encode_body
 from ..._wire.jute import Reader
-from ..._wire.packets import encode_body
 from ..._wire.replies import DataReply
 from ..._wire.requests import Reconfig
 from ...abc import Watch
@@ -25,8 +25,8 @@ from ...errors import (
 )
 from ...model import EnsembleConfig, ServerSpec
 from ..core import Core
-from ..net.rebalance import Server
-from .client_watch import ClientWatch
+from ..net.host_list import Server
+from .client_watches import ClientWatch
 from .operations import Scope
 from .pending_reply import PendingReply
 

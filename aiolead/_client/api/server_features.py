@@ -16,13 +16,12 @@ import anyio
 from ..._escaping import in_seconds
 from ..._session.requests.call import BOUND_READ, RETRIED_FOR, retried_in_vain
 from ..._wire.codes import OpCode
-from ..._wire.jute import Reader
-from ..._wire.packets import encode_body
-from ..._wire.records import Record
+from ..._wire.framing import encode_body
+from ..._wire.jute import Reader, Record
 from ..._wire.versions import Feature, Version
 from ...errors import ConnectionLossError, Outcome, SessionExpiredError, UnsupportedError
 from ..core import Core
-from ..net.peer import Peer
+from ..net.four_letter_words import Peer
 from .pending_reply import PendingReply
 
 T = TypeVar("T")

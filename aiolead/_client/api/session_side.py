@@ -2,26 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Self
+
+import anyio
+import anyio.lowlevel
 
 from ..._session.requests.call import no_result
 from ..._wire.codes import OpCode
-from ..._wire.packets import encode_body
+from ..._wire.framing import encode_body
 from ..._wire.requests import AuthPacket
 from ...errors import ConfigurationError, UsageError
-from ...model import (
-    Auth,
-    SessionCredentials,
-    SessionState,
-)
+from ...model import Auth, SessionCredentials, SessionState
 from ...paths import parse_connect_string
 from ..client_reporting import ClientStatistics
 from ..core import Core
 from .client_backend import ClientBackend
 from .operations import Scope, checked_duration
 from .pending_reply import PendingReply
-from .session_states import SessionStates
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChange:
+    """A change of a session's state.
+
+    `session_id` is the session that it is about; 0 while there is none.
+    """
+
+    state: SessionState
+    session_id: int
+
+
+class SessionStates(AsyncIterator[SessionChange]):
+    """The states of a client's session, from the present one on.
+
+    The latest state wins: a slow observer may miss that a connection was lost and regained, but
+    never the last state, and never an expiry, which comes before anything of the next session. The
+    iteration ends when the client is closed or its credentials were refused.
+
+    Use as a context manager: `async with client.observe() as states: async for change in states:`.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._pending: list[SessionChange] = []
+        self._wake = anyio.Event()
+        self._open = False
+        self._over = False
+
+    @property
+    def current(self) -> SessionChange:
+        """The state now, independent of the iteration."""
+        return SessionChange(self._core.machine.state, self._core.machine.session_id)
+
+    async def __aenter__(self) -> Self:
+        await anyio.lowlevel.checkpoint()
+        # No checkpoint from here on: a cancelled `__aenter__` has no `__aexit__`.
+        self._unsubscribe = self._core.subscribe(self._on_state)
+        self._pending = [self.current]
+        self._open = True
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self._unsubscribe()
+        self._over = True
+        self._wake.set()
+
+    def _on_state(self, state: SessionState, session_id: int) -> None:
+        if self._pending and self._pending[-1].state is not SessionState.EXPIRED:
+            self._pending.pop()
+        self._pending.append(SessionChange(state, session_id))
+        # Between two iterations at most one expiry matters: the last.
+        del self._pending[:-2]
+        self._wake.set()
+
+    async def __anext__(self) -> SessionChange:
+        if not self._open:
+            raise UsageError("the states were not opened: use `async with ... as states`")
+        if self._pending or self._over:
+            await anyio.lowlevel.checkpoint()
+        while not self._over and not self._pending:
+            self._wake = anyio.Event()
+            await self._wake.wait()
+        if self._over:
+            raise StopAsyncIteration
+        change = self._pending.pop(0)
+        self._over = change.state.is_final
+        return change
 
 
 class SessionSide:

@@ -2,10 +2,8 @@
 
 supervisor                         the tasks: connecting, carrying bytes, keeping time
 opener, tls                        opening the byte stream; TLS over it
-carrier                            carries bytes over any stream
-asyncio_carrier, trio_carrier      the same over plain TCP, with less in between
-host_list, host_sources            which server is next; lists of servers that change
-host_discovery, rebalance          following such a list; which clients move when it changes
-peer, quorum_search                the connected server; from a read-only server to a full one
-four_letter_words                  asking a server by a four-letter word
+carrier, asyncio_carrier           carries bytes: over any stream and on trio; on asyncio
+host_list                          which server is next, and when; moves after changes of the list
+host_sources                       lists of servers that change, and following one
+four_letter_words                  the connected server; from a read-only server to a full one
 """

@@ -1,9 +1,23 @@
-"""Asks a server a four-letter word, on a separate connection."""
+"""Asking servers by four-letter words, on separate connections: the version, and for the quorum.
+
+The handshake does not have the version; the answer to `srvr` does, which must come first on a
+connection. Servers answer it whatever their configuration (`zkServer.sh` depends on it). Servers
+that may become read-only answer the word `isro` with `rw` or `ro`, unless configured not to.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterator
+
 import anyio
+import anyio.lowlevel
 from anyio.abc import ByteStream
+
+from ..._escaping import get_logger
+from ..._wire.versions import NOT_SERVING, SRVR, Version, version_in
+from ...errors import TransportError
+from .host_list import HostList, Server
+from .opener import ConnectionEnded
 
 
 async def ask(stream: ByteStream, word: bytes, most: int, *, end: bytes | None = None) -> bytes:
@@ -21,3 +35,98 @@ async def ask(stream: ByteStream, word: bytes, most: int, *, end: bytes | None =
     finally:
         await anyio.aclose_forcefully(stream)
     return bytes(answer)
+
+
+MAX_ANSWER = 4096
+"""How much of an answer is read, in bytes; the version is in its first line."""
+
+
+class Peer:
+    """A server, while a session is connected to it; `open_stream` opens one more connection."""
+
+    __slots__ = ("_asking", "_is_known", "_open_stream", "_version", "name")
+
+    def __init__(self, name: str, open_stream: Callable[[], Awaitable[ByteStream]]) -> None:
+        self.name: str = name
+        self._open_stream = open_stream
+        self._asking = anyio.Lock()
+        self._is_known = False
+        self._version: Version | None = None
+
+    async def version(self, patience: float) -> Version | None:
+        """Returns the version, None if not reported; `OSError` if it cannot be asked in time."""
+        if self._is_known:
+            await anyio.lowlevel.checkpoint()
+            return self._version
+        # This includes the wait for another caller that is asking.
+        with anyio.fail_after(patience):
+            async with self._asking:
+                if not self._is_known:
+                    self._take(await self._ask())
+                return self._version
+
+    async def _ask(self) -> bytes:
+        try:
+            stream = await self._open_stream()
+        except (anyio.BrokenResourceError, ConnectionEnded) as error:
+            raise ConnectionError(str(error) or "the connection broke") from error
+        return await ask(stream, SRVR, MAX_ANSWER, end=b"\n")
+
+    def _take(self, answer: bytes) -> None:
+        if answer.startswith(NOT_SERVING):
+            raise ConnectionError(NOT_SERVING.decode())
+        self._version = version_in(answer)
+        # A server that just hung up may have too many connections: it is asked again later.
+        self._is_known = answer != b""
+
+
+logger = get_logger("aiolead.connection")
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 60.0
+"""Seconds between two looks: the pause doubles, since a partition may last for days."""
+
+PATIENCE = 1.0
+"""How long one address may take to answer, in seconds."""
+
+LONGEST_ANSWER = 64
+
+Open = Callable[[Server, str], Awaitable[ByteStream]]
+
+
+async def find_full_server(hosts: HostList, open_stream: Open) -> Server:
+    """Asks all servers, the present one included, until one is in contact with the quorum."""
+    for pause in pauses():
+        await anyio.sleep(pause)
+        for server in hosts.shuffled():
+            if await says(server, b"rw", hosts, open_stream):
+                return server
+    raise AssertionError("the pauses have no end")
+
+
+def pauses() -> Iterator[float]:
+    pause = FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+async def says(server: Server, wanted: bytes, hosts: HostList, open_stream: Open) -> bool:
+    """Whether a server answers `isro` with `wanted` (`rw` or `ro`) at one of its addresses."""
+    try:
+        with anyio.fail_after(PATIENCE):
+            addresses = await hosts.resolve(*server)
+    except (OSError, ValueError) as error:
+        logger.debug("%s is not asked: %s", server[0], error)
+        return False
+    for address in addresses:
+        try:
+            with anyio.fail_after(PATIENCE):
+                stream = await open_stream(server, address)
+                answer = await ask(stream, b"isro", LONGEST_ANSWER)
+        except (OSError, anyio.BrokenResourceError, TransportError) as error:
+            logger.debug("%s (%s) does not answer: %s", server[0], address, error)
+        else:
+            if answer.strip() == wanted:
+                return True
+    return False

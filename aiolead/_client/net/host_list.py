@@ -1,4 +1,16 @@
-"""The servers of a client, and which one to try next."""
+"""The servers of a client: which one to try next, and which clients move when the list changes.
+
+Each client decides by chance, by the rule of the Java client
+(`HostConnectionManager.updateServerList`, ZOOKEEPER-1355), so that load stays even. Of `s` servers
+before and `n` now, `o` are in both lists; each server is to have `1/n` of all clients.
+
+* *More servers than before* (`n > s`): a client of a server that stays leaves it with the
+  probability `1 - s/n`, for a new server. All clients of removed servers go to new ones, too.
+* *As many or fewer*: nobody leaves a server that stays. A client of a removed one goes to an old
+  server with the probability `o (s - n) / (n (s - o))`, which brings those to `1/n`.
+
+Within a group the order is random.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +22,37 @@ from collections.abc import Iterator, Sequence
 import anyio
 
 from ...paths import format_host
-from .rebalance import Server, moves
+
+Server = tuple[str, int]
+
+
+def moves(
+    before: Sequence[Server], now: Sequence[Server], current: Server, rng: random.Random
+) -> list[Server]:
+    """Returns all servers in the order in which to try them; nothing if the client should stay.
+
+    `before` and `now` have each server once; `now` has at least one.
+    """
+    old = [server for server in now if server in before]
+    new = [server for server in now if server not in before]
+    stays = current in now
+    if len(now) > len(before):
+        if stays and rng.random() >= 1 - len(before) / len(now):
+            return []
+        to_old = 0.0
+    elif stays:
+        return []
+    else:
+        # `before` has the current server, which `now` has not, so that it has more than `old`.
+        gone = len(before) - len(old)
+        to_old = len(old) * (len(before) - len(now)) / (len(now) * gone) if gone else 1.0
+    rng.shuffle(old)
+    rng.shuffle(new)
+    order: list[Server] = []
+    while old and new:
+        group = old if rng.random() < to_old else new
+        order.append(group.pop())
+    return [*order, *reversed(new), *reversed(old)]
 
 
 class HostList:
@@ -94,3 +136,31 @@ class HostList:
         addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
         self._rng.shuffle(addresses)
         return addresses
+
+
+FIRST = 0.05
+LONGEST = 1.0
+
+
+class Backoff:
+    """Exponential back-off with full jitter: a random part of a limit that doubles each round.
+
+    The first retry after a success is immediate. The limit is at most a tenth of the session
+    timeout, since the session must outlive the wait.
+    """
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._round = 0
+
+    def succeeded(self) -> None:
+        """Reset after a session was established; a bare TCP connection is no success."""
+        self._round = 0
+
+    def delay(self, session_timeout: float) -> float:
+        """Return the seconds to wait before the next round."""
+        self._round += 1
+        if self._round == 1:
+            return 0.0
+        limit = min(FIRST * 2 ** min(self._round - 2, 16), LONGEST, session_timeout / 10)
+        return self._rng.uniform(0.0, limit)

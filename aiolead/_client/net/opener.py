@@ -12,9 +12,8 @@ from anyio.streams.tls import TLSStream
 
 from ..._tasks import trio_here
 from ...errors import TransportError
-from .carrier import Carrier, StreamCarrier
+from .carrier import Carrier, StreamCarrier, dial_trio
 from .tls import ContextSource
-from .trio_carrier import dial_trio
 
 Dial = Callable[[str, int], Awaitable[ByteStream]]
 

@@ -9,21 +9,18 @@ from math import inf
 import anyio
 from anyio.abc import ByteStream
 
+from ..._escaping import get_logger
 from ..._internal_errors import internal_error
-from ..._logging import get_logger
-from ..._session.backoff import Backoff
 from ..._session.states import SERVED
 from ...errors import AioleadError, AuthFailedError, InternalError
 from ...paths import format_host
-from ..auth.sasl import Login, Logins
 from ..core import Core
 from ..loop_affinity import kept_from_children
+from ..sasl import Login, Logins
 from .carrier import Carrier
-from .host_list import HostList
+from .four_letter_words import Peer, find_full_server, says
+from .host_list import Backoff, HostList, Server
 from .opener import ConnectionEnded, Opener
-from .peer import Peer
-from .quorum_search import find_full_server, says
-from .rebalance import Server
 
 logger = get_logger("aiolead.connection")
 

@@ -12,7 +12,7 @@ from typing import final
 import anyio
 import anyio.to_thread
 
-from ..._logging import get_logger
+from ..._escaping import get_logger
 from ...errors import ConfigurationError
 
 __all__ = ["TLS"]

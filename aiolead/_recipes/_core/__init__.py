@@ -4,17 +4,15 @@ recipe                       a client, a path, an ACL
 holding_recipe, enterable    recipes that hold something; `async with lock`
 acquire                      one attempt to acquire, across lost connections and sessions
 contexts, tenure             the `async with` of every hold; the hold itself: a term, a lock
-scopes                       leaving a cancel scope that is open over a body
 reporting, participants      events of recipes; identities of contenders and holders
 
-ephemeral, serial, fixed     the life of an ephemeral znode; its name, and the proof that it is ours
-znode_registry, ownership    the znodes of this client's recipes
+ephemeral, ephemeral_names   the life of an ephemeral znode; its name, and the proof that it is ours
+znode_registry               the znodes of this client's recipes
 pending_delete               a delete that ends with the znode, or with a reported refusal
 
 observe, children            a client's job for a block, latest-value views; children for a view
 sharing                      one reading of the servers for all views of the same thing
-error_policy                 what is done about each error of a server: a table
-catching_up, reading         reads that show all applied writes; reads of many znodes
-parents                      requests whose parent may be missing
+error_policy                 what is done about each error of a server: a table; missing parents
+reading                      reads that show all applied writes; reads of many znodes
 arguments                    checks of arguments, before anything is sent
 """

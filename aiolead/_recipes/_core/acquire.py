@@ -11,11 +11,12 @@ import anyio
 from ..._escaping import in_seconds
 from ...abc import CoordinationClient, Hold, Watch
 from ...errors import AioleadError, ConnectionLossError, LossReason, NoNodeError, Outcome
-from ...model import SessionState
+from ...model import ACL, SessionState
 from .ephemeral import EphemeralNode, HoldOptions, NodeGone
+from .ephemeral_names import FixedNode
 from .error_policy import Action, Step, action_for, before_next_try
 from .pending_delete import Departure, all_of
-from .znode_registry import RegisteredNode
+from .znode_registry import NodeRegistry, RegisteredNode
 
 
 class Acquirable:
@@ -172,10 +173,18 @@ class Acquirable:
 
 
 class NodeAcquirable(Acquirable):
-    """An acquirable with one or more znodes, none of which is a place in a queue."""
+    """An acquirable with one or more znodes, none of which is a place in a queue.
 
-    def __init__(self, client: CoordinationClient) -> None:
+    They are at or below `path`, with the data `data` and the ACL `acl`.
+    """
+
+    def __init__(
+        self, client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
+    ) -> None:
         self._client = client
+        self._path = path
+        self._data = data
+        self._acl = acl
         self._is_new = False
         self._wake = anyio.Event()
         self._watches: list[Watch] = []
@@ -198,6 +207,13 @@ class NodeAcquirable(Acquirable):
     def _start_again(self) -> None:
         for znode in self._znodes():
             znode.withdraw()
+
+    def _fixed_node(self, path: str) -> FixedNode:
+        """Make a znode at `path`, which is `_path` or below it; others' deleting it wakes us."""
+        registry = self._client.backend.shared(self._path, NodeRegistry)
+        return FixedNode(
+            self._client, registry, path, self._data, acl=self._acl, on_gone=self._rouse
+        )
 
     # --- waiting ---------------------------------------------------------------------------------
 

@@ -25,12 +25,37 @@ from ...errors import (
 )
 from ...model import SessionState
 from .arguments import checked_wait
-from .scopes import leave_scope, propagate
 from .tenure import Tenure
 
 if TYPE_CHECKING:
     from .acquire import Acquirable
     from .holding_recipe import HoldingRecipe
+
+
+def leave_scope(
+    scope: anyio.CancelScope,
+    exc_type: type[BaseException] | None,
+    exc: BaseException | None,
+    traceback: TracebackType | None,
+) -> BaseException | None:
+    """Leave the scope; return what propagates: None for our own cancellation alone."""
+    try:
+        return None if scope.__exit__(exc_type, exc, traceback) else exc
+    except BaseException as rest:
+        # The rest of a group, without our own cancellation.
+        return rest
+
+
+def propagate(left: BaseException, exc: BaseException | None) -> None:
+    """Raise `left`, unless it is `exc`: that propagates when `__aexit__` returns."""
+    if left is exc:
+        return
+    context = left.__context__
+    try:
+        raise left
+    finally:
+        left.__context__ = context
+
 
 T = TypeVar("T", bound=Tenure)
 R_co = TypeVar("R_co", covariant=True)

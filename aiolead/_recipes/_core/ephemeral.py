@@ -30,9 +30,8 @@ from ...abc import CoordinationClient, Hold, Reply, Watch
 from ...errors import AioleadError, LossReason, NoNodeError
 from ...model import ACL, Created, CreateMode, EventType, Stat, WatchEvent
 from .error_policy import Action, Step, action_for, in_background, may_be_applied, pause, until_done
-from .ownership import now
 from .pending_delete import Departure, PendingDelete
-from .znode_registry import NodeRegistry, RegisteredNode
+from .znode_registry import NodeRegistry, RegisteredNode, now
 
 
 class HoldOptions(TypedDict):

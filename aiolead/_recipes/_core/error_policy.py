@@ -7,11 +7,12 @@ and begins with another znode when its own is missing.
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 import anyio
 
-from ..._logging import get_logger
+from ..._escaping import get_logger
 from ...abc import CoordinationClient
 from ...errors import (
     AioleadError,
@@ -30,6 +31,7 @@ from ...errors import (
     TooManyRequestsError,
     TransactionError,
 )
+from ...model import ACL, CreateMode
 
 logger = get_logger(__name__)
 
@@ -170,3 +172,29 @@ async def in_background(path: str, job: Callable[[], Awaitable[object]]) -> None
     except Exception as error:
         error.add_note(f"{path!r} was not deleted: it stays until its session ends")
         raise
+
+
+R = TypeVar("R")
+
+TRIES = 10
+"""How often the path is created in a row: servers delete empty containers (CURATOR-724)."""
+
+
+async def with_parent(
+    client: CoordinationClient,
+    path: str,
+    request: Callable[[], Awaitable[R]],
+    *,
+    mode: CreateMode = CreateMode.PERSISTENT,
+    acl: Sequence[ACL] | None,
+) -> R:
+    """Send a request, and again with `path` created while it raises `NoNodeError`.
+
+    `mode` is that of the path and its missing ancestors; `acl` is that of all that is created.
+    """
+    for _ in range(TRIES):
+        try:
+            return await request()
+        except NoNodeError:
+            await client.ensure_path(path, mode=mode, acl=acl)
+    return await request()

@@ -78,7 +78,7 @@ class HoldingRecipe(Recipe, Generic[T]):
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        super().__init__(client, path, acl)
+        super().__init__(client, path, acl=acl)
         self._identity = checked_identity(identity)
         self._data = self._identity.encode()
         self._resign_on_disconnect = checked_on_disconnect(on_disconnect) == "resign"

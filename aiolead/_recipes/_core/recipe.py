@@ -12,7 +12,9 @@ from .arguments import checked_acl, checked_client, checked_path
 class Recipe:
     """A recipe at a path."""
 
-    def __init__(self, client: CoordinationClient, path: str, acl: Sequence[ACL] | None) -> None:
+    def __init__(
+        self, client: CoordinationClient, path: str, *, acl: Sequence[ACL] | None = None
+    ) -> None:
         self._client = checked_client(client)
         self._path = checked_path(path)
         self._acl = checked_acl(acl)

@@ -91,6 +91,7 @@ class SharedView(View[T]):
 
     def __init__(self, client: CoordinationClient, path: str, key: Hashable = None) -> None:
         super().__init__(client)
+        self._path = path
         self._readings = client.backend.shared(path, SharedReadings)
         # Views of the client with another chroot name the same znodes by other paths.
         self._key = (type(self), path, key)

@@ -1,7 +1,5 @@
 """Barriers.
 
-barrier             a barrier that is set and removed
-double_barrier      the public recipe: in together, out together
-barrier_membership  one member, from entering to leaving
-ready               the znode that exists while a round lasts
+barrier             the recipes: a barrier that is set and removed; in together, out together
+barrier_membership  one member of a double barrier; the znode that exists while a round lasts
 """

@@ -1,18 +1,26 @@
-"""The barrier recipe."""
+"""The barrier and the double barrier: the public recipes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from types import TracebackType
 from typing import final
 
 from ...abc import CoordinationClient
-from ...errors import AioleadError, NodeExistsError, NoNodeError
-from ...model import ACL, CreateMode, EventType
-from ...paths import parent
-from .._core.error_policy import Step, before_next_try
-from .._core.parents import with_parent
+from ...errors import AioleadError, BarrierLost, NodeExistsError, NoNodeError
+from ...model import ACL, CreateMode, EventType, Participant
+from ...paths import basename, join, parent
+from .._core.arguments import OnDisconnect, checked_count
+from .._core.contexts import TenureContext
+from .._core.enterable import Enterable
+from .._core.error_policy import Step, before_next_try, with_parent
+from .._core.holding_recipe import HoldingRecipe
+from .._core.participants import read_participants
+from .._core.reading import listed
 from .._core.recipe import Recipe
+from .._core.tenure import Tenure
+from .barrier_membership import READY, BarrierMembership
 
 _MARK = b"aiolead barrier"
 """The data of the znode, by which people see what it is; no library reads them."""
@@ -37,11 +45,6 @@ class Barrier(Recipe):
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
     """
-
-    def __init__(
-        self, client: CoordinationClient, path: str, *, acl: Sequence[ACL] | None = None
-    ) -> None:
-        super().__init__(client, path, acl)
 
     async def set(self) -> None:
         """Set the barrier. No effect if it is set.
@@ -106,3 +109,134 @@ class Barrier(Recipe):
                 await before_next_try(client, error, Step.FOLLOW)
             finally:
                 watch.close()
+
+
+MOST_MEMBERS = 1_000_000
+
+
+class BarrierMember(Tenure):
+    """One unbroken time inside a double barrier."""
+
+    _lost_error = BarrierLost
+
+    @property
+    def _membership(self) -> BarrierMembership:
+        assert isinstance(self._acquirable, BarrierMembership)
+        return self._acquirable
+
+    @property
+    def round(self) -> int:
+        """The number of the round: the same for all its members, and greater for later rounds."""
+        return self._membership.round
+
+
+class _BarrierContext(TenureContext[BarrierMember]):
+    """Waits for the others on entering, and again on leaving."""
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        member = self._tenure
+        if exc is not None or member is None:
+            await super().__aexit__(exc_type, exc, traceback)
+            return
+        membership: BarrierMembership = member._membership
+        membership.stays_to_the_end = True
+        try:
+            await super().__aexit__(exc_type, exc, traceback)
+            await membership.others_left(basename(member.path))
+        except BaseException:
+            membership.left_early()
+            raise
+
+
+@final
+class DoubleBarrier(HoldingRecipe[BarrierMember], Enterable[BarrierMember]):
+    """Lets `count` members in together, and out together.
+
+        async with DoubleBarrier(client, "/step-1", 5) as member:   # waits until five are there
+            await compute()
+        # here all five have computed
+
+    Nobody is let in before `count` members are there at one moment. `count` is a threshold, not a
+    limit: a member that comes during a round joins it, also one that died and was restarted.
+    Leaving waits until all have left; a member that dies counts until its session ends. Then the
+    same path serves for another round.
+
+    A membership is under the lease, as a lock is: a partitioned member's body is cancelled, and
+    `BarrierLost` raised, before its session ends and the others go on. So once `async with` is
+    left, no body of the round runs any more.
+
+    Args:
+        client: the session.
+        path: the barrier; created as a container if missing. Nothing else should use it.
+        count: how many members there have to be. All must agree on it.
+        identity: the name that others see; defaults to host name and process id.
+        on_disconnect: when the connection is lost, `"keep"` (the default) keeps the place while the
+            lease lasts, `"resign"` leaves at once.
+        acl: of the znodes, and of the path if it has to be created; open to everybody by default.
+
+    Raises:
+        ConfigurationError: an argument is malformed; nothing was sent.
+    """
+
+    _tenure = BarrierMember
+    _to_hold = "async with barrier.enter() as member:"
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        count: int,
+        *,
+        identity: str | None = None,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
+        self._count = checked_count("count", count, most=MOST_MEMBERS)
+
+    def _acquirable(self) -> BarrierMembership:
+        return BarrierMembership(self._client, self._path, self._count, self._data, self._acl)
+
+    def _context(self) -> TenureContext[BarrierMember]:
+        return self.enter()
+
+    def enter(self, *, timeout: float | None = None) -> TenureContext[BarrierMember]:
+        """Enter for the body of an `async with`.
+
+        A body that ends normally is followed by a wait for the others' bodies to end. One that
+        raises, or is cancelled, leaves at once: nobody waits for it.
+
+        Args:
+            timeout: how long to wait for the others to come, in seconds. None, the default, waits
+                forever; 0 enters only if this member makes it enough, or during a round. It does
+                not limit the wait on leaving.
+
+        Raises (on entering):
+            AcquireTimeout: not enough came within that time.
+
+        Raises (on leaving): as `TenureContext`; a loss is raised as `BarrierLost`.
+
+        On connection loss while leaving: waits until the member's own znode is known to be gone,
+        over as many connections as it takes, and then for the others. Cancellation: while entering,
+        leaves nothing behind; while waiting for the others to leave, they do not notice.
+        """
+        return _BarrierContext(self, timeout)
+
+    async def members(self) -> list[Participant]:
+        """The members, first come first; `is_holder` are those that are inside.
+
+        Reads from the connected server, which may lag; call `client.sync()` first where that
+        matters.
+        """
+        client, path = self._client, self._path
+        exists = client.exists(join(path, READY))
+        listing = client.get_children(path)
+        ready = await exists
+        names = [name for name in await listed(listing) if name != READY]
+        found = await read_participants(client, path, names, is_holder=ready is not None)
+        return sorted(found, key=lambda member: member.token)

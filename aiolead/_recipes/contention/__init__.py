@@ -2,8 +2,7 @@
 
 kernel              pure: the order of contenders, and which znodes to watch
 contender           one contender: how it waits, gets to the front, and holds
-queue_node          the znode of a contender, or of a waiter
-local_contenders    state that the contenders of one client on one path share
+queue_node          the znode of a contender or a waiter; state that those of a client share
 queue_recipe        the base of every recipe with a contender queue
 
 layouts             how znodes are named, and which neighbours do not fit

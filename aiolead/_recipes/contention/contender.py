@@ -19,15 +19,13 @@ from ...model import ACL, ANYONE, Created, EventType, Permission, Stat, WatchEve
 from ...paths import join
 from .._core.acquire import Acquirable
 from .._core.ephemeral import NodeGone
-from .._core.error_policy import in_background
-from .._core.parents import TRIES
+from .._core.error_policy import TRIES, in_background
 from .._core.pending_delete import Departure
 from .._core.znode_registry import RegisteredNode
 from .kernel import QueuePosition, sharing, standing
 from .layouts import Layout, Role
-from .local_contenders import LocalContenders, SessionChanges
 from .neighbours import queue_order
-from .queue_node import NOBODY_WAITS, QueueNode
+from .queue_node import NOBODY_WAITS, LocalContenders, QueueNode, SessionChanges
 
 _NEVER = -1
 _NOBODY: frozenset[str] = frozenset()

@@ -13,13 +13,13 @@ from ...paths import basename, join
 from .._core.arguments import OnDisconnect
 from .._core.holding_recipe import HoldingRecipe
 from .._core.participants import asking, is_request, participant
-from .._core.reading import read_children
+from .._core.reading import listed, read_children
 from .._core.tenure import Tenure
 from .contender import Contender
 from .kernel import holding
 from .layouts import Layout, Role
-from .local_contenders import LocalContenders
 from .neighbours import queue_order
+from .queue_node import LocalContenders
 
 T = TypeVar("T", bound=Tenure)
 
@@ -28,6 +28,7 @@ class QueuedRecipe(HoldingRecipe[T]):
     """A path with a contender queue, whose first contenders hold it."""
 
     _role: ClassVar[Role]
+    _contender: ClassVar[type[Contender]] = Contender
     _places = 1
     """How many contenders may hold at once."""
 
@@ -50,7 +51,7 @@ class QueuedRecipe(HoldingRecipe[T]):
         self._local = self._client.backend.shared(path, LocalContenders)
 
     def _acquirable(self) -> Contender:
-        return Contender(
+        return self._contender(
             self._client,
             self._path,
             self._layout,
@@ -67,10 +68,7 @@ class QueuedRecipe(HoldingRecipe[T]):
 
     async def _contenders_with_data(self) -> list[tuple[Participant, bytes, Stat]]:
         client, path, layout, role = self._client, self._path, self._layout, self._role
-        try:
-            names = await client.get_children(path)
-        except NoNodeError:
-            return []
+        names = await listed(client.get_children(path))
         queue = await queue_order(client, path, names, layout, role)
         found = await read_children(client, path, queue)
         holders = holding(list(found), self._places, layout, role)

@@ -2,6 +2,5 @@
 
 service_registry   the recipe: registering instances, and the view of a service
 instance           an instance of a service, and its JSON as in Curator's service discovery
-picker             picks an instance for each request, without those that fail
-strategies         round robin, least loaded, weighted random, consistent hashing
+picker             picks an instance for each request, without those that fail; the strategies
 """

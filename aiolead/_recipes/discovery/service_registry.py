@@ -10,14 +10,14 @@ from typing import cast, final
 import anyio
 import anyio.lowlevel
 
-from ..._logging import get_logger
+from ..._escaping import get_logger
 from ...abc import CoordinationClient
-from ...errors import ConfigurationError, NoNodeError
+from ...errors import ConfigurationError
 from ...model import ACL, Stat
 from ...paths import join
 from .._core.arguments import checked_name, checked_number
 from .._core.children import ChildReader
-from .._core.reading import read_children
+from .._core.reading import listed, read_children
 from .._core.recipe import Recipe
 from .._core.sharing import SharedReading, SharedView
 from ..membership.persistent_node import PersistentNode
@@ -133,7 +133,6 @@ class ServiceView(SharedView[Mapping[str, ServiceInstance]]):
 
     def __init__(self, client: CoordinationClient, path: str) -> None:
         super().__init__(client, path)
-        self._path = path
         self._invalid: Mapping[str, str] = {}
 
     @property
@@ -199,11 +198,6 @@ class ServiceRegistry(Recipe):
         ConfigurationError: an argument is malformed; nothing was sent.
     """
 
-    def __init__(
-        self, client: CoordinationClient, path: str, *, acl: Sequence[ACL] | None = None
-    ) -> None:
-        super().__init__(client, path, acl)
-
     def register(
         self, instance: ServiceInstance, *, load_interval: float = 1.0, timeout: float | None = None
     ) -> Registration:
@@ -243,10 +237,7 @@ class ServiceRegistry(Recipe):
 
     async def services(self) -> list[str]:
         """The names of all services, sorted. A read, as `instances`."""
-        try:
-            return sorted(await self._client.get_children(self._path))
-        except NoNodeError:
-            return []
+        return sorted(await listed(self._client.get_children(self._path)))
 
     async def instances(self, service: str) -> list[ServiceInstance]:
         """The present instances of a service, sorted by id, in two round trips.

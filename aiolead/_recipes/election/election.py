@@ -12,8 +12,7 @@ from ...abc import CoordinationClient
 from ...errors import LeadershipLost, LossReason, UsageError
 from ...model import ACL, Participant
 from .._core.arguments import OnDisconnect, checked_count, checked_pause, checked_worker
-from .._core.contexts import TenureContext
-from .._core.scopes import propagate
+from .._core.contexts import TenureContext, propagate
 from .._core.tenure import Term
 from ..contention.layouts import Layout, Role
 from ..contention.queue_recipe import QueuedRecipe

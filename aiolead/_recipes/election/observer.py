@@ -51,7 +51,6 @@ class ElectionObserver(SharedView[ElectionState]):
         self, client: CoordinationClient, path: str, layout: Layout, role: Role, leaders: int
     ) -> None:
         super().__init__(client, path, (layout, role, leaders))
-        self._path = path
         self._layout = layout
         self._role = role
         self._leaders = leaders

@@ -1,7 +1,6 @@
 """Locks, semaphores, conditions and unique names.
 
-lock, reentrant, read_write   locks with a contender queue
-queued_lock                   their base class
+lock, read_write              locks with a contender queue, and their base class
 write_contender               a writer, which may be downgraded to a reader
 exclusive                     the lock that is one znode
 multi                         several locks as one

@@ -24,13 +24,13 @@ from ...model import ACL, Participant
 from ...paths import join
 from .._core.acquire import Acquirable
 from .._core.arguments import OnDisconnect, checked_count, checked_path, checked_wait
-from .._core.catching_up import catch_up
 from .._core.participants import read_participants
 from .._core.pending_delete import Departure
+from .._core.reading import catch_up
 from .._core.tenure import Held
 from ..contention.layouts import Layout, Role
 from .condition_waiter import Waiter, Waiters, ensure, look
-from .queued_lock import QueuedLock
+from .lock import QueuedLock
 
 _AT_ONCE = 200
 """The most waiters that one transaction notifies."""

@@ -23,9 +23,9 @@ from ...abc import CoordinationClient, Reply, Watch
 from ...errors import AioleadError, NoNodeError, SessionError, TransactionError
 from ...model import ACL, CreateMode, WatchEvent
 from ...paths import ListedPath, join
-from .._core.catching_up import catch_up
 from .._core.ephemeral import NodeGone
 from .._core.error_policy import (
+    TRIES,
     Action,
     Step,
     action_for,
@@ -33,8 +33,8 @@ from .._core.error_policy import (
     in_background,
     until_done,
 )
-from .._core.parents import TRIES
 from .._core.pending_delete import Departure
+from .._core.reading import catch_up, listed
 from .._core.znode_registry import RegisteredNode
 from ..contention.kernel import in_order
 from ..contention.layouts import Layout, Role
@@ -72,19 +72,12 @@ async def look(client: CoordinationClient, path: str) -> Waiters:
     """List the waiters and signals of a condition in one round trip."""
     signals = client.get_children(join(path, "signals"))
     waiters = client.get_children(join(path, "waiters"))
-    return sort_out(path, await _names(signals), await _names(waiters))
+    return sort_out(path, await listed(signals), await listed(waiters))
 
 
 async def ensure(client: CoordinationClient, path: str, acl: Sequence[ACL] | None) -> None:
     """Create the parent of waiters or signals, which servers delete when it is empty."""
     await client.ensure_path(path, mode=CreateMode.CONTAINER, acl=acl)
-
-
-async def _names(listing: Reply[list[str]]) -> list[str]:
-    try:
-        return await listing
-    except NoNodeError:
-        return []
 
 
 class Waiter(QueueNode):

@@ -13,11 +13,10 @@ from ...model import ACL, Created, CreateMode, Participant
 from ...paths import basename, parent
 from .._core.acquire import NodeAcquirable
 from .._core.enterable import HeldRecipe
-from .._core.fixed import FixedNode
-from .._core.parents import with_parent
+from .._core.ephemeral_names import FixedNode
+from .._core.error_policy import with_parent
 from .._core.participants import read_participants
 from .._core.tenure import Held
-from .._core.znode_registry import NodeRegistry
 
 
 @final
@@ -56,11 +55,8 @@ class _OneZnode(NodeAcquirable):
     def __init__(
         self, client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
     ) -> None:
-        super().__init__(client)
-        self._path = path
-        self._acl = acl
-        registry = client.backend.shared(path, NodeRegistry)
-        self._own = FixedNode(client, registry, path, data, acl=acl, on_gone=self._rouse)
+        super().__init__(client, path, data, acl)
+        self._own = self._fixed_node(path)
 
     def _znodes(self) -> Sequence[FixedNode]:
         return (self._own,)

@@ -17,7 +17,7 @@ from .._core.error_policy import Step, before_next_try
 from .._core.tenure import Held
 from .._core.znode_registry import RegisteredNode
 from ..contention.layouts import Layout, Role
-from .queued_lock import QueuedLock
+from .lock import QueuedLock
 from .write_contender import Downgrade, WriteContender
 
 
@@ -101,6 +101,7 @@ class WriteLock(QueuedLock[WriteHeld]):
     """
 
     _role = Role.WRITE
+    _contender = WriteContender
     _tenure = WriteHeld
 
     def _enter(self, *, forever: bool) -> int:
@@ -110,17 +111,6 @@ class WriteLock(QueuedLock[WriteHeld]):
                 "a writer, since two of them would wait for each other"
             )
         return super()._enter(forever=forever)
-
-    def _acquirable(self) -> WriteContender:
-        return WriteContender(
-            self._client,
-            self._path,
-            self._layout,
-            self._role,
-            self._data,
-            local=self._local,
-            acl=self._acl,
-        )
 
     async def _contenders(self) -> list[Participant]:
         is_reader = self._layout._is_reader

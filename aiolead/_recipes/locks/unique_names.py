@@ -15,12 +15,12 @@ from ...paths import basename, join, validate
 from .._core.acquire import NodeAcquirable
 from .._core.arguments import checked_count
 from .._core.contexts import TenureContext
-from .._core.fixed import FixedNode
+from .._core.ephemeral_names import FixedNode
+from .._core.error_policy import TRIES
 from .._core.holding_recipe import HoldingRecipe, TaskGuard
-from .._core.parents import TRIES
 from .._core.participants import read_participants
+from .._core.reading import listed
 from .._core.tenure import Held
-from .._core.znode_registry import NodeRegistry
 
 MOST_NAMES = 100_000
 """How many names each kind has by default."""
@@ -84,10 +84,7 @@ class UniqueNames(HoldingRecipe[HeldName]):
 
     async def holders(self) -> dict[str, Participant]:
         """Return the holders of all kinds, by name. May lag, as `Lock.holders`."""
-        try:
-            names = await self._client.get_children(self._path)
-        except NoNodeError:
-            return {}
+        names = await listed(self._client.get_children(self._path))
         found = await read_participants(self._client, self._path, sorted(names), is_holder=True)
         return {basename(who.path): who for who in found if who.session_id}
 
@@ -124,12 +121,9 @@ class _FreeName(NodeAcquirable):
         data: bytes,
         acl: Sequence[ACL] | None,
     ) -> None:
-        super().__init__(client)
-        self._path = path
+        super().__init__(client, path, data, acl)
         self._kind = kind
         self._most = most
-        self._data = data
-        self._acl = acl
         self._own: list[FixedNode] = []
 
     def _znodes(self) -> Sequence[FixedNode]:
@@ -173,15 +167,7 @@ class _FreeName(NodeAcquirable):
         return next((n for n in numbers if f"{self._kind}-{n}" not in taken), None)
 
     async def _create(self, number: int) -> None:
-        client = self._client
-        own = FixedNode(
-            client,
-            client.backend.shared(self._path, NodeRegistry),
-            join(self._path, f"{self._kind}-{number}"),
-            self._data,
-            acl=self._acl,
-            on_gone=self._rouse,
-        )
+        own = self._fixed_node(join(self._path, f"{self._kind}-{number}"))
         self._own = [own]
         await own.create()
         self._is_new = True

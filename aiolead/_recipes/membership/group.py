@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import final
 
 from ...abc import CoordinationClient
-from ...model import ACL, Stat
+from ...model import Stat
 from ...paths import join
 from .._core.arguments import checked_name, default_identity
 from .._core.children import ChildReader
@@ -98,10 +98,6 @@ class Membership(PersistentNode):
 class MembersView(SharedView[Mapping[str, Member]]):
     """A view of the members of a group, by identity. See `Group.observe` and `View`."""
 
-    def __init__(self, client: CoordinationClient, path: str) -> None:
-        super().__init__(client, path)
-        self._path = path
-
     def _make_reading(self) -> _MembersReading:
         return _MembersReading(self._client, self._path)
 
@@ -160,11 +156,6 @@ class Group(Recipe):
 
     Args: `client`, `path` and `acl`, as for `Lock`. A malformed one raises `ConfigurationError`.
     """
-
-    def __init__(
-        self, client: CoordinationClient, path: str, *, acl: Sequence[ACL] | None = None
-    ) -> None:
-        super().__init__(client, path, acl)
 
     def join(
         self, data: bytes = b"", *, identity: str | None = None, timeout: float | None = None

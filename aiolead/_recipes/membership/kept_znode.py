@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...abc import CoordinationClient, Reply, Watch
-from ...errors import NoNodeError
 from ...model import ACL, Created, CreateMode, Stat
 from ...paths import basename, join, parent
-from .._core.catching_up import catch_up
-from .._core.fixed import FixedNode
-from .._core.ownership import is_shared
+from .._core.ephemeral_names import FixedNode
 from .._core.pending_delete import Departure
-from .._core.reading import read_children
-from .._core.znode_registry import SEQUENCE_DIGITS, NodeRegistry, RegisteredNode
+from .._core.reading import catch_up, listed, read_children
+from .._core.znode_registry import SEQUENCE_DIGITS, NodeRegistry, RegisteredNode, is_shared
 
 
 class KeptRegistry(NodeRegistry):
@@ -109,10 +106,7 @@ class KeptZnode(FixedNode):
             return await super()._find(path)
         client, folder, prefix = self._client, parent(path), basename(path)
         await catch_up(client, path)
-        try:
-            names = sorted(await client.get_children(folder))
-        except NoNodeError:
-            return None
+        names = sorted(await listed(client.get_children(folder)))
         length = len(prefix) + SEQUENCE_DIGITS
         names = [name for name in names if name.startswith(prefix) and len(name) == length]
         for name, (data, stat) in (await read_children(client, folder, names)).items():

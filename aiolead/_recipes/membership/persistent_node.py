@@ -15,8 +15,8 @@ from ...abc import CoordinationClient
 from ...errors import AcquireTimeout, ConfigurationError, ReleaseError, UsageError
 from ...model import ACL, CreateMode, SessionState
 from .._core.arguments import checked_acl, checked_client, checked_data, checked_path, checked_wait
+from .._core.contexts import leave_scope, propagate
 from .._core.error_policy import log_refusal
-from .._core.scopes import leave_scope, propagate
 from .znode_keeper import ZnodeKeeper
 
 MODES = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT)

@@ -28,8 +28,7 @@ from ...errors import (
 from ...model import ACL, Created, CreateMode, EventType, SessionState, Stat, WatchEvent
 from ...paths import parent
 from .._core.ephemeral import ZnodeState
-from .._core.error_policy import Step, before_next_try, may_be_applied
-from .._core.parents import with_parent
+from .._core.error_policy import Step, before_next_try, may_be_applied, with_parent
 from .._core.pending_delete import Departure
 from .._core.znode_registry import RegisteredNode
 from .kept_znode import KeptRegistry, KeptZnode

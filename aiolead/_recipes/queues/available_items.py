@@ -16,15 +16,15 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
+from ..._escaping import get_logger
 from ..._internal_errors import call_back
-from ..._logging import get_logger
 from ...abc import CoordinationClient, Reply, Watch
 from ...errors import AioleadError, InvalidDataError, NoNodeError
 from ...model import ACL, CreateMode, Stat, WatchEvent
 from ...paths import ListedPath, join
 from .._core.arguments import OnInvalid
-from .._core.parents import TRIES
-from .item_names import ItemNames, Key
+from .._core.error_policy import TRIES
+from .item_format import ItemNames, Key
 
 logger = get_logger(__name__)
 

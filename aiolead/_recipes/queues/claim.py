@@ -19,8 +19,8 @@ from ...model import Created, CreateMode, Stat
 from ...paths import join
 from .._core.acquire import NodeAcquirable
 from .._core.ephemeral import EphemeralNode, HoldOptions, NodeGone
-from .._core.fixed import FixedNode
-from .._core.parents import with_parent
+from .._core.ephemeral_names import FixedNode
+from .._core.error_policy import with_parent
 from .._core.pending_delete import Departure
 from .._core.znode_registry import NodeRegistry, RegisteredNode
 from .available_items import AvailableItems
@@ -94,11 +94,10 @@ class ItemClaim(NodeAcquirable):
     def __init__(
         self, client: CoordinationClient, available: AvailableItems, data: bytes, decode: Decode
     ) -> None:
-        super().__init__(client)
+        super().__init__(client, available.claims_path, data, available.acl)
         self.available = available
         self.parts: tuple[bytes, ...] = ()
         """Known once the item is claimed."""
-        self._data = data
         self._decode = decode
         self._own: _ClaimNode | None = None
         self._discarded = False

@@ -22,8 +22,8 @@ from ...errors import (
     TransactionError,
     UsageError,
 )
-from .._core.catching_up import caught_up
 from .._core.error_policy import Action, Step, action_for, before_next_try, may_be_applied
+from .._core.reading import caught_up
 from .._core.tenure import Tenure
 from .claim import ItemClaim
 

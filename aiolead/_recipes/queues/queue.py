@@ -12,10 +12,8 @@ from ...model import ACL
 from .._core.arguments import OnDisconnect, OnInvalid, checked_count, checked_path
 from .._core.contexts import TenureContext
 from .claimed import QueueItem
-from .item_codec import decode, encode
-from .item_names import DelayNames, ItemNames, PriorityNames
-from .producer import MOST_ITEMS, checked_bytes
-from .work_queue import WorkQueue
+from .item_format import DelayNames, ItemNames, PriorityNames, decode, encode
+from .work_queue import MOST_ITEMS, WorkQueue, checked_bytes
 
 _BY_PRIORITY = PriorityNames()
 _BY_TIME = DelayNames()

@@ -1,25 +1,79 @@
-"""The task board."""
+"""The task board, and its live view."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import final
 
 from ...abc import CoordinationClient
 from ...errors import ConfigurationError
-from ...model import ACL
+from ...model import ACL, Stat
 from ...paths import join, validate
 from .._core.arguments import OnDisconnect, checked_count, checked_number, checked_path
+from .._core.children import ChildReader
 from .._core.contexts import TenureContext
-from ..queues.item_names import ItemNames
-from ..queues.producer import MOST_ITEMS, checked_bytes
-from ..queues.work_queue import WorkQueue
-from .board_view import BoardView
+from .._core.observe import View
+from ..queues.item_format import ItemNames
+from ..queues.work_queue import MOST_ITEMS, WorkQueue, checked_bytes
 from .results import Results
 from .task import Task
-from .task_records import Progress
-from .task_states import TaskResult
+from .task_records import Progress, TaskPhase, TaskResult, TaskState, decode_result
+
+
+@final
+class BoardView(View[Mapping[str, TaskState]]):
+    """All tasks with their states, by name, in the order of submission. See `View`.
+
+    Reads only what has changed: a worker's report costs one read.
+    """
+
+    def __init__(
+        self, client: CoordinationClient, tasks: str, claims: str, results: str, names: ItemNames
+    ) -> None:
+        super().__init__(client)
+        self._key = names.key
+
+        def is_task(name: str) -> bool:
+            return names.key(name) is not None
+
+        # Of the tasks, only the names are read.
+        self._tasks: ChildReader[TaskState] = ChildReader(
+            self, tasks, lambda *_: None, is_wanted=is_task
+        )
+        self._claims = ChildReader(self, claims, _working, is_wanted=is_task)
+        self._results = ChildReader(self, results, _ended, is_wanted=is_task, is_watched=False)
+
+    async def _read(self) -> Mapping[str, TaskState]:
+        # In this order: a result is created as its task is deleted, so none is missed.
+        for each in (self._tasks, self._claims, self._results):
+            each.ask()
+        tasks = await self._tasks.names()
+        working = await self._claims.read()
+        ended = await self._results.read()
+        states = {name: working.get(name, TaskState(name, TaskPhase.WAITING)) for name in tasks}
+        states |= ended
+        names = sorted(states, key=lambda name: self._key(name) or (0, 0))
+        return MappingProxyType({name: states[name] for name in names})
+
+
+def _working(name: str, data: bytes, stat: Stat) -> TaskState:
+    said = Progress.decode(data) or Progress("")
+    since = stat.ctime / 1000
+    return TaskState(name, TaskPhase.WORKING, said.worker or None, since, said.progress, said.note)
+
+
+def _ended(name: str, data: bytes, stat: Stat) -> TaskState:
+    since = stat.ctime / 1000
+    try:
+        result = decode_result(name, data)
+    except ValueError as error:
+        note = f"the result cannot be read: {error}"
+        return TaskState(name, TaskPhase.FAILED, None, since, None, note)
+    phase = TaskPhase.FAILED if result.is_failed else TaskPhase.DONE
+    return TaskState(name, phase, result.worker, since, None, result.note)
+
 
 _PREFIX = "task-"
 _NAMES = ItemNames(_PREFIX)

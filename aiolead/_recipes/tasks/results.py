@@ -19,10 +19,9 @@ from ...errors import (
 )
 from ...model import ACL, WatchEvent
 from ...paths import join
-from .._core.catching_up import catch_up
 from .._core.error_policy import Step, before_next_try
-from .task_records import decode_result
-from .task_states import TaskResult
+from .._core.reading import catch_up
+from .task_records import TaskResult, decode_result
 
 AT_ONCE = 100
 """How many results are read or deleted in one batch."""

@@ -10,12 +10,10 @@ import anyio.lowlevel
 from ...abc import FencedClient
 from ...errors import AioleadError, Fenced, SessionError
 from ...paths import join
-from .._core.error_policy import Step, before_next_try
-from .._core.parents import with_parent
+from .._core.error_policy import Step, before_next_try, with_parent
 from ..queues.claimed import Claimed
-from ..queues.producer import checked_bytes
-from .task_records import Progress, checked_note, checked_progress, encode_result
-from .task_states import TaskResult
+from ..queues.work_queue import checked_bytes
+from .task_records import Progress, TaskResult, checked_note, checked_progress, encode_result
 
 if TYPE_CHECKING:
     from .._core.acquire import Acquirable

@@ -1,4 +1,4 @@
-"""The data of the znodes of a task board. Pure.
+"""States and results of tasks, and the data of the znodes of a task board. Pure.
 
 tasks/task-N     the data of the task
 claims/task-N    JSON: worker and progress
@@ -7,13 +7,65 @@ results/task-N   a line of JSON: worker, and whether the task failed; then the d
 
 from __future__ import annotations
 
+import enum
 import json
 from dataclasses import dataclass
 
 from ..._escaping import described
 from ..._parsing import MalformedError, json_object, real
 from ...errors import ConfigurationError
-from .task_states import TaskResult
+
+
+class TaskPhase(enum.Enum):
+    """The phase of a task."""
+
+    WAITING = "waiting"
+    """No worker has claimed it."""
+    WORKING = "working"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """The state of a task.
+
+    Attributes:
+        task: its name.
+        phase: whether it waits, is worked on, or has a result.
+        worker: the worker that has it, or that finished it; None while it waits.
+        since: the beginning of the phase, by the servers' clock, in seconds since 1970; None while
+            it waits.
+        progress: from 0.0 to 1.0, as the worker reported it; None if it did not.
+        note: the note of the report, or why the task failed.
+    """
+
+    task: str
+    phase: TaskPhase
+    worker: str | None = None
+    since: float | None = None
+    progress: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """The result of a task.
+
+    Attributes:
+        task: its name.
+        data: as the worker gave it.
+        worker: the worker that finished it.
+        is_failed: whether it failed.
+        note: why it failed.
+    """
+
+    task: str
+    data: bytes
+    worker: str
+    is_failed: bool = False
+    note: str = ""
+
 
 MAX_NOTE = 4096
 """Longest note, in bytes of UTF-8: every observer of a board reads all notes."""

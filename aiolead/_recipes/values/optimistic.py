@@ -23,9 +23,8 @@ from ...errors import (
 )
 from ...model import ACL, CreateMode, Stat
 from ...paths import parent
-from .._core.catching_up import caught_up
-from .._core.parents import TRIES, with_parent
-from .._core.reading import read_data
+from .._core.error_policy import TRIES, with_parent
+from .._core.reading import caught_up, read_data
 
 R = TypeVar("R")
 

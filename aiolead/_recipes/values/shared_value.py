@@ -101,7 +101,7 @@ class SharedValue(Recipe, Generic[T]):
         rng: random.Random | None = None,
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        super().__init__(client, path, acl)
+        super().__init__(client, path, acl=acl)
         self._codec = cast(Codec[T], Codec.raw() if codec is None else checked_codec(codec))
         encoded(self._codec, default, name="default")
         self._default: T = default

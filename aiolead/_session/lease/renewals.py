@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..._wire.codes import OpCode
-from ..._wire.packets import encode_body
+from ..._wire.framing import encode_body
 from ..._wire.replies import MultiResult
 from ..._wire.requests import Check, Multi, Sync
 from ...errors import LossReason, NoNodeError, TransactionError
-from ..requests.call import CONFIRMATION, RENEWAL, Call, no_result
+from ..requests.call import CONFIRMATION, RENEWAL, Call, multi_call, no_result
 from ..requests.request_queue import RequestQueue
-from ..requests.transaction_call import multi_call
 from .lease_book import HeldZnode, LeaseBook
 
 MOST_CHECKS = 256

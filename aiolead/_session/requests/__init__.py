@@ -1,6 +1,6 @@
 """Requests of a session: queued, in flight, answered, overdue.
 
-call, transaction_call   one request and its answer; the types of requests
-request_queue, window    which request leaves when, and what a lost connection does to it
-liveness                 when a server that answers nothing, or out of order, counts as lost
+call            one request or transaction and its answer; the types of requests
+request_queue   which request leaves when, and what a lost connection does to it
+liveness        when a server that answers nothing, or out of order, counts as lost
 """

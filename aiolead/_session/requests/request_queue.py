@@ -13,6 +13,10 @@ Anything else ends the connection:
     one in flight, or to none                                             writes fail: UNKNOWN
     an answer to a ping, to credentials or to        ConnectionLossError  the same
     SetWatches that are not outstanding
+
+A server answers in order, so a lease renewal waits behind the requests in flight. While anything is
+held, these are at most twice as many as the server has answered in time so far, beginning with a
+few. While nothing is held, they are as many as the user allows.
 """
 
 from __future__ import annotations
@@ -22,10 +26,41 @@ from collections.abc import Callable, Collection
 from math import inf
 from typing import Any, TypeVar
 
-from ..._wire.packets import encode_request
+from ..._wire.framing import encode_request
 from ...errors import AioleadError, ConnectionLossError, Outcome, TooManyRequestsError
 from .call import Call, retried_in_vain
-from .window import Window
+
+FEWEST = 16
+"""The limit at first, and at a slow server."""
+
+
+class Window:
+    """The limit on requests in flight: `most`, or what is answered within `patience` seconds."""
+
+    def __init__(self, most: int, patience: float) -> None:
+        self.patience = patience
+        self._most = most
+        self.reset()
+
+    def reset(self) -> None:
+        """Start again on a new connection, whose server may be slower."""
+        self._tried = FEWEST
+        self._shrunk_at = -inf
+
+    def size(self, *, careful: bool) -> int:
+        """How many may be in flight; `careful`: something is held."""
+        return min(self._tried, self._most) if careful else self._most
+
+    def answered(self, ahead: int, sent: float, now: float) -> None:
+        """Record the answer to a request that was sent behind `ahead` others."""
+        if now - sent <= self.patience:
+            if self._tried <= 2 * ahead:
+                self._tried = 2 * (ahead + 1)
+        elif sent >= self._shrunk_at:
+            # Once for all that was in flight: a single pause must not shrink it repeatedly.
+            self._tried = max(FEWEST, min(self._tried, self._most) // 2)
+            self._shrunk_at = now
+
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..._wire.packets import encode_body
+from ..._wire.framing import encode_body
 from ..._wire.requests import SetWatches
 from .one_shot import WatchKind, WatchSlot
 from .persistent import StreamSlot

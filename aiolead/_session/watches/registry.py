@@ -6,9 +6,8 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
-from ..._wire.codes import AddWatchMode, OpCode, WatcherType
-from ..._wire.packets import encode_body
-from ..._wire.refusal import server_error
+from ..._wire.codes import AddWatchMode, OpCode, WatcherType, server_error
+from ..._wire.framing import encode_body
 from ..._wire.requests import AddWatch, RemoveWatches, SetWatches
 from ...errors import AioleadError, ConnectionLossError, UsageError
 from ...model import EventType, WatchEvent

@@ -8,7 +8,7 @@ from ...errors import ConfigurationError
 from .gate import check_version
 
 if TYPE_CHECKING:
-    from ..._client.watchdog.settings import Watchdog
+    from ..._client.watchdog import Watchdog
     from .adaptation import Adaptation
 
 __all__ = ["adapt"]

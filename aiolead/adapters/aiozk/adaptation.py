@@ -19,6 +19,8 @@ from ...model import SessionCredentials, SessionState
 from ._adapted_session import (
     OLDEST,
     AdaptedSession,
+    Bridge,
+    BridgedConnection,
     connect_string,
     credentials_of,
     give_back,
@@ -26,7 +28,6 @@ from ._adapted_session import (
     patience_of,
     take_over,
 )
-from .bridge import Bridge, BridgedConnection
 from .gate import check_ready
 
 RECONNECTING = 1 / 3

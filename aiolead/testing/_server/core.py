@@ -16,8 +16,7 @@ from hmac import compare_digest
 from ... import paths
 from ..._wire.codes import REFUSED_READ_ONLY, XID_PING, OpCode
 from ..._wire.handshake import ConnectRequest
-from ..._wire.jute import Reader
-from ..._wire.records import Record
+from ..._wire.jute import Reader, Record
 from ..._wire.replies import TokenReply
 from ..._wire.requests import AuthPacket, Create, RequestHeader, Sasl
 from ...errors import (

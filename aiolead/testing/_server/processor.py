@@ -7,9 +7,8 @@ from functools import partial
 
 from ..._wire.codes import XID_EVENT, AddWatchMode, OpCode, WatcherType
 from ..._wire.config_text import CONFIG_PATH
-from ..._wire.jute import Reader
-from ..._wire.packets import encode_reply
-from ..._wire.records import Record
+from ..._wire.framing import encode_reply
+from ..._wire.jute import Reader, Record
 from ..._wire.replies import NumberReply, PathReply, ReplyHeader, WatcherEvent, WhoAmIReply
 from ..._wire.requests import (
     AddWatch,

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from ..._wire.codes import OpCode
-from ..._wire.framing import frame
+from ..._wire.framing import encode_reply, frame
 from ..._wire.handshake import ConnectRequest, ConnectResponse
-from ..._wire.jute import Reader, Writer
-from ..._wire.packets import encode_reply
-from ..._wire.records import Record
+from ..._wire.jute import Reader, Record, Writer
 from ..._wire.replies import ReplyHeader
 from ..._wire.requests import AuthPacket
 from . import acl

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..._wire.jute import Writer
-from ..._wire.records import Record
+from ..._wire.jute import Record, Writer
 
 
 @dataclass(slots=True)

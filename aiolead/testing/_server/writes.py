@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from ..._wire.codes import OpCode
-from ..._wire.jute import Reader
-from ..._wire.records import Record
+from ..._wire.jute import Reader, Record
 from ..._wire.replies import DoneResult, ErrorResult, MultiReply, MultiResult, PathReply
 from ..._wire.requests import (
     Check,

@@ -10,7 +10,7 @@ import anyio
 
 from ..._client.api.client import Client
 from ..._client.api.client_backend import ClientBackend
-from ..._client.api.client_watch import ClientWatch
+from ..._client.api.client_watches import ClientWatch
 from ..._recipes.contention.contender import Ahead
 from ...model import EventType, SessionState, WatchEvent
 

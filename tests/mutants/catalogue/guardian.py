@@ -8,8 +8,8 @@ from __future__ import annotations
 from ..model import Change, Mutant
 
 GUARDIAN = "tests/client/test_guardian.py"
-PROCESS = "_client/guardian/guardian_process.py"
-CONTROL = "_client/guardian/guardian_control.py"
+PROCESS = "_client/guardian_process.py"
+CONTROL = "_client/guardian_control.py"
 
 MUTANTS = (
     Mutant(
@@ -136,7 +136,7 @@ MUTANTS = (
         wrong="The guardian does not learn that the session was handed on.",
         changes=(
             Change(
-                "_client/guardian/description.py",
+                "_client/guardian_control.py",
                 "or credentials.session_id == core.detached",
                 "or False",
             ),

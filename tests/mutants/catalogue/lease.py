@@ -340,7 +340,7 @@ MUTANTS = (
         simulated=False,
         wrong="The lease is measured with the wall clock, which can be set.",
         seen_in="CURATOR-442; aiozk's deadlines; kazoo's Lease",
-        changes=(Change("_client/clock.py", "= best_clock(time)", "= time.time"),),
+        changes=(Change("_client/connect_options.py", "= best_clock(time)", "= time.time"),),
         note="The simulation hands the client a clock of its own.",
         tests=("tests/unit/client/test_client_clock.py",),
     ),

@@ -53,12 +53,12 @@ MUTANTS = (
         seen_in="aiozk: 4, 8, 16, 32, 60 s",
         changes=(
             Change(
-                "_session/backoff.py",
+                "_client/net/host_list.py",
                 "limit = min(FIRST * 2 ** min(self._round - 2, 16), LONGEST, session_timeout / 10)",
                 "limit = FIRST * 2 ** min(self._round - 2, 16)",
             ),
             Change(
-                "_session/backoff.py",
+                "_client/net/host_list.py",
                 "return self._rng.uniform(0.0, limit)",
                 "return self._rng.uniform(limit / 2, limit) + session_timeout * 0.0",
             ),

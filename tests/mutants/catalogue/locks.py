@@ -119,7 +119,7 @@ MUTANTS = (
         wrong="Leaving an inner block of a re-entrant lock releases it.",
         changes=(
             Change(
-                "_recipes/locks/reentrant.py",
+                "_recipes/locks/lock.py",
                 "outer.count -= 1",
                 "await outer.held.release()",
             ),
@@ -133,7 +133,7 @@ MUTANTS = (
         wrong="A task that has lost a re-entrant lock counts as inside, and never gets it again.",
         changes=(
             Change(
-                "_recipes/locks/reentrant.py",
+                "_recipes/locks/lock.py",
                 "if self._task is not None and self._is_outermost(self._task):",
                 "if self._task is not None and self._is_outermost(self._task) and exc is None:",
             ),
@@ -145,7 +145,7 @@ MUTANTS = (
         number="206c",
         name="enters-again-after-the-loss",
         wrong="A task that has lost a re-entrant lock enters it again, as if it had it.",
-        changes=(Change("_recipes/locks/reentrant.py", "entry.held.check()", "pass"),),
+        changes=(Change("_recipes/locks/lock.py", "entry.held.check()", "pass"),),
         tests=(REACHED, "-k", "reentrant and trio"),
         simulated=False,
     ),

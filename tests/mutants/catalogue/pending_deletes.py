@@ -32,7 +32,7 @@ MUTANTS = (
         seen_in="CURATOR-498, CURATOR-604; kazoo",
         changes=(
             Change(
-                "_recipes/_core/serial.py",
+                "_recipes/_core/ephemeral_names.py",
                 "found = [join(above, name) for name in names if name.startswith(prefix)]",
                 "found = [join(above, name) for name in names]",
             ),
@@ -62,7 +62,7 @@ MUTANTS = (
         seen_in="aiolead, before its first release",
         changes=(
             Change(
-                "_recipes/_core/serial.py",
+                "_recipes/_core/ephemeral_names.py",
                 "prefix = self._prefix(session_id, self._client.backend.serial())",
                 "prefix = self._prefix(session_id, len(self._registry._claimed) + 1)",
             ),
@@ -115,7 +115,7 @@ MUTANTS = (
                 """,
             ),
             Change(
-                "_recipes/_core/serial.py",
+                "_recipes/_core/ephemeral_names.py",
                 "if stat is None or self._registry.is_claimed(basename(found[0])):",
                 "if stat is None:",
             ),
@@ -285,7 +285,7 @@ MUTANTS = (
         wrong="The search for a lost create does not have its server catch up first.",
         changes=(
             Change(
-                "_recipes/_core/serial.py",
+                "_recipes/_core/ephemeral_names.py",
                 "await catch_up(client, above)",
                 "await client.exists(above)",
             ),
@@ -408,7 +408,7 @@ MUTANTS = (
         seen_in="aiolead, before its first release",
         changes=(
             Change(
-                "_recipes/_core/ownership.py",
+                "_recipes/_core/znode_registry.py",
                 "return client.backend.is_session_shared",
                 "return False",
             ),

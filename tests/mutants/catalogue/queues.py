@@ -105,7 +105,7 @@ MUTANTS = (
         seen_in="CURATOR-45, of locks",
         changes=(
             Change(
-                "_recipes/_core/fixed.py",
+                "_recipes/_core/ephemeral_names.py",
                 """
                 self._uses += 1
                 super()._delete_lost_later(path, session_id, already_looked=already_looked)
@@ -150,7 +150,7 @@ MUTANTS = (
         number="163",
         name="negative-priorities-last",
         wrong="A negative priority is named as if it were a great one.",
-        changes=(Change("_recipes/queues/item_names.py", "{int(priority >= 0)}", "1"),),
+        changes=(Change("_recipes/queues/item_format.py", "{int(priority >= 0)}", "1"),),
         tests=(FORMATS,),
         simulated=False,
     ),
@@ -160,7 +160,7 @@ MUTANTS = (
         wrong="Puts that are on their way do not count for the limit of a queue.",
         changes=(
             Change(
-                "_recipes/queues/producer.py",
+                "_recipes/queues/work_queue.py",
                 "return self._most - self._seen - (self._put - self._seen_at)",
                 "return self._most - self._seen",
             ),
@@ -202,7 +202,7 @@ MUTANTS = (
         wrong="An item is handed out in the second in which it is due, not when it is due.",
         changes=(
             Change(
-                "_recipes/queues/item_names.py", "return key[0] / 1000", "return key[0] // 1000"
+                "_recipes/queues/item_format.py", "return key[0] / 1000", "return key[0] // 1000"
             ),
         ),
         tests=(REACHED, "-k", "delay and trio"),
@@ -230,7 +230,7 @@ MUTANTS = (
         seen_in="aiolead, until the model of the leader did the same as the real one",
         changes=(
             Change(
-                "_recipes/_core/catching_up.py",
+                "_recipes/_core/reading.py",
                 "await client.check(path)",
                 "await client.sync(path)",
             ),

@@ -14,7 +14,7 @@ MUTANTS: tuple[Mutant, ...] = (
         name="names-are-logged-raw",
         wrong="A message of the log quotes what others have written as it is.",
         seen_in="aiolead",
-        changes=(Change("_logging.py", "if not message.isprintable():", "if False:"),),
+        changes=(Change("_escaping.py", "if not message.isprintable():", "if False:"),),
         tests=(f"{LOGGING}::test_a_place_that_logs_writes_one_printable_line",),
         simulated=False,
     ),

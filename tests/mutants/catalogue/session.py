@@ -6,7 +6,7 @@ from ..model import Aim, Change, Mutant
 from .kinds import ASYNCIO, CUTS, LINKS, LOST_LINKS, READ_ONLY, SILENCE, SKIPS, SWALLOWS
 
 SILENT_EXPIRY = Change(
-    "_session/session_life.py",
+    "_session/states.py",
     """
     self._move(Trigger.EXPIRED)
     self._end_session(LossReason.EXPIRED, keep_queue=keep_queue)
@@ -26,7 +26,7 @@ MUTANTS = (
         changes=(
             SILENT_EXPIRY,
             Change(
-                "_session/session_life.py",
+                "_session/states.py",
                 """
                 self._password = b""
                 self._move(Trigger.RETRY)
@@ -44,7 +44,7 @@ MUTANTS = (
         wrong="What is held is still held in the next session.",
         changes=(
             Change(
-                "_session/session_life.py",
+                "_session/states.py",
                 """
                 self.leases.lose_all(reason)
                 if not keep_queue:
@@ -64,7 +64,7 @@ MUTANTS = (
         "there again.",
         changes=(
             Change(
-                "_client/api/fence.py",
+                "_client/api/transactions.py",
                 "return self._core.machine.session_id != self._session_id or self._gone()",
                 "return self._gone()",
             ),
@@ -548,7 +548,7 @@ MUTANTS = (
         wrong="Where the session that is to be resumed is over, a new one begins without a word.",
         changes=(
             Change(
-                "_session/session_life.py",
+                "_session/states.py",
                 """
                 if self.is_resuming:
                     self._move(Trigger.CLOSED)  # no other session was asked for

@@ -226,7 +226,7 @@ MUTANTS = (
         seen_in="aiolead",
         changes=(
             Change(
-                "_recipes/barriers/ready.py",
+                "_recipes/barriers/barrier_membership.py",
                 "transaction().set(path, data, version=counter.version)",
                 "transaction().set(path, data)",
             ),
@@ -270,7 +270,7 @@ MUTANTS = (
         wrong="`ready` is removed although another member has come meanwhile.",
         changes=(
             Change(
-                "_recipes/barriers/ready.py",
+                "_recipes/barriers/barrier_membership.py",
                 """
                 if stat is not None and stat.czxid == round_ and set(await names) <= {READY, own}:
                 """,

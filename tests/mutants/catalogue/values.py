@@ -130,7 +130,7 @@ MUTANTS = (
         wrong="A configuration is read without a second look at its version.",
         changes=(
             Change(
-                "_recipes/values/config/config_snapshot.py",
+                "_recipes/values/config_snapshot.py",
                 "if (after.czxid, after.mzxid) == (before.czxid, before.mzxid):",
                 "if True:",
             ),
@@ -144,7 +144,7 @@ MUTANTS = (
         wrong="What was published, and its answer lost, is published again.",
         changes=(
             Change(
-                "_recipes/values/config/config.py",
+                "_recipes/values/config.py",
                 "return number if found == author else Verdict.NOT_APPLIED",
                 "return number if found == author and False else Verdict.NOT_APPLIED",
             ),
@@ -158,7 +158,7 @@ MUTANTS = (
         wrong="Who has counted begins at the start where the counter was deleted and made anew.",
         changes=(
             Change(
-                "_recipes/values/sequence.py",
+                "_recipes/values/counter.py",
                 "start = max(taken, self._highest, 0)",
                 "start = max(taken, 0)",
             ),
@@ -170,9 +170,7 @@ MUTANTS = (
         number="113b",
         name="sync-is-a-barrier-everywhere",
         wrong="What a leader has not applied yet is said not to be there, though others were told.",
-        changes=(
-            Change("_recipes/_core/catching_up.py", "client.check(path)", "client.sync(path)"),
-        ),
+        changes=(Change("_recipes/_core/reading.py", "client.check(path)", "client.sync(path)"),),
         tests=("tests/recipes/election/test_leaders_sync.py",),
         simulated=False,
     ),
@@ -245,7 +243,7 @@ MUTANTS = (
         seen_in="aiolead",
         changes=(
             Change(
-                "_recipes/values/config/config_snapshot.py",
+                "_recipes/values/config_snapshot.py",
                 "if _ENTRY.fullmatch(name) is None:",
                 "if not (name.isdecimal() and entry_name(int(name)) == name):",
             ),
@@ -260,12 +258,12 @@ MUTANTS = (
         seen_in="aiolead",
         changes=(
             Change(
-                "_recipes/values/config/config_snapshot.py",
+                "_recipes/values/config_snapshot.py",
                 "entry = json_object(data)",
                 "entry = json.loads(data)",
             ),
             Change(
-                "_recipes/values/config/config_snapshot.py",
+                "_recipes/values/config_snapshot.py",
                 "    return _decode_entry(version, data, stat)\nexcept MalformedError as error:\n",
                 "    return _decode_entry(version, data, stat)\nexcept ValueError as error:\n",
             ),

@@ -74,9 +74,7 @@ MUTANTS: tuple[Mutant, ...] = (
         name="watchdog-sleeps-through-a-suspension",
         wrong="The watchdog sleeps by a clock that stops while the machine is suspended.",
         changes=(
-            Change(
-                "_client/watchdog/thread.py", "else min(seconds, LONGEST_SLEEP)", "else seconds"
-            ),
+            Change("_client/watchdog.py", "else min(seconds, LONGEST_SLEEP)", "else seconds"),
         ),
         tests=GUARD,
         simulated=False,
@@ -85,7 +83,7 @@ MUTANTS: tuple[Mutant, ...] = (
         number="87",
         name="broken-hooks-save-the-process",
         wrong="A hook that raises, or never returns, has the last word.",
-        changes=(Change("_client/watchdog/thread.py", "if problem is not None:", "if False:"),),
+        changes=(Change("_client/watchdog.py", "if problem is not None:", "if False:"),),
         tests=GUARD,
         simulated=False,
     ),
@@ -94,9 +92,7 @@ MUTANTS: tuple[Mutant, ...] = (
         name="watchdog-ends-with-the-client",
         wrong="The watchdog of a client that was closed does not wait for bodies that go on.",
         changes=(
-            Change(
-                "_client/watchdog/thread.py", "if due == inf and self._closed:", "if self._closed:"
-            ),
+            Change("_client/watchdog.py", "if due == inf and self._closed:", "if self._closed:"),
         ),
         tests=GUARD,
         simulated=False,
@@ -105,9 +101,7 @@ MUTANTS: tuple[Mutant, ...] = (
         number="89",
         name="ends-in-good-order",
         wrong="The process is ended by an exception in the watchdog's thread.",
-        changes=(
-            Change("_client/watchdog/settings.py", "os._exit(EXIT_CODE)", "sys.exit(EXIT_CODE)"),
-        ),
+        changes=(Change("_client/watchdog.py", "os._exit(EXIT_CODE)", "sys.exit(EXIT_CODE)"),),
         tests=("tests/client/test_watchdog.py", "-k", "nobody_has_to_read"),
         simulated=False,
     ),
@@ -115,7 +109,7 @@ MUTANTS: tuple[Mutant, ...] = (
         number="90",
         name="stacks-to-a-full-pipe",
         wrong="The stacks are written to what may be full, while no other thread can run.",
-        changes=(Change("_client/watchdog/settings.py", "os.set_blocking(sink, False)", "pass"),),
+        changes=(Change("_client/watchdog.py", "os.set_blocking(sink, False)", "pass"),),
         tests=("tests/client/test_watchdog.py", "-k", "stacks_of_any_length"),
         simulated=False,
     ),

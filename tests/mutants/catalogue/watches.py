@@ -536,7 +536,7 @@ MUTANTS = (
         wrong="Events that find no room are dropped without a word.",
         changes=(
             Change(
-                "_session/watches/event_buffer.py",
+                "_session/watches/persistent.py",
                 "self._overflow(MissedReason.OVERFLOW)",
                 "pass",
             ),
@@ -550,7 +550,7 @@ MUTANTS = (
         wrong="A change of a znode is merged into one from before its deletion.",
         changes=(
             Change(
-                "_session/watches/event_buffer.py",
+                "_session/watches/persistent.py",
                 "self._latest.pop((type_, event.path), None)",
                 "pass",
             ),

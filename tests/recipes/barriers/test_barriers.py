@@ -450,7 +450,7 @@ def test_an_answer_is_lost(backend: Backend, op: OpCode, applied: bool, number: 
 @backends
 def test_the_ready_of_another_round_is_left_alone(backend: Backend) -> None:
     async def play(server: EmbeddedServer) -> None:
-        from aiolead._recipes.barriers.ready import remove_ready
+        from aiolead._recipes.barriers.barrier_membership import remove_ready
 
         async with connect_virtually(server) as a:
             await a.ensure_path(PATH, mode=CreateMode.CONTAINER)
@@ -470,7 +470,7 @@ def test_ready_stays_beside_a_member_that_has_come(backend: Backend, writable: b
     """It may be about to withdraw, and must not be counted in a next round."""
 
     async def play(server: EmbeddedServer) -> None:
-        from aiolead._recipes.barriers.ready import keep_ready, remove_ready
+        from aiolead._recipes.barriers.barrier_membership import keep_ready, remove_ready
 
         allowed = Permission.READ | Permission.CREATE | Permission.DELETE
         async with connect_virtually(server) as a:
@@ -519,7 +519,7 @@ def test_a_late_removal_leaves_the_next_round_alone(backend: Backend) -> None:
     """Three members remove `ready`; two requests arrive when the next round has begun."""
 
     async def play(server: EmbeddedServer) -> None:
-        from aiolead._recipes.barriers.ready import remove_ready
+        from aiolead._recipes.barriers.barrier_membership import remove_ready
 
         async with scene(server) as (_, a, b, c), anyio.create_task_group() as tasks:
             await c.ensure_path(PATH, mode=CreateMode.CONTAINER)
@@ -547,7 +547,7 @@ def test_who_withdraws_has_a_removal_refused_that_began_before(backend: Backend)
     """A newcomer was alone, and removes `ready`; a younger one comes and withdraws meanwhile."""
 
     async def play(server: EmbeddedServer) -> None:
-        from aiolead._recipes.barriers.ready import remove_ready
+        from aiolead._recipes.barriers.barrier_membership import remove_ready
 
         party = Party(1)
         async with scene(server) as (_, a, b, _), anyio.create_task_group() as tasks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aiolead import Lock, connect
-from aiolead._recipes.contention.local_contenders import LocalContenders
+from aiolead._recipes.contention.queue_node import LocalContenders
 from aiolead.testing import EmbeddedServer
 
 

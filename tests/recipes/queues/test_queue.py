@@ -20,7 +20,7 @@ from aiolead import (
     PriorityQueue,
     Queue,
 )
-from aiolead._recipes.queues.item_codec import encode
+from aiolead._recipes.queues.item_format import encode
 from aiolead.errors import (
     ClaimLost,
     ConfigurationError,

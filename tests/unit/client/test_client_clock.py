@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from aiolead._client.clock import best_clock, lease_clock
+from aiolead._client.connect_options import best_clock, lease_clock
 
 
 def test_the_lease_is_measured_by_a_clock_that_nobody_can_set():

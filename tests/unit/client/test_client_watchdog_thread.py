@@ -13,9 +13,8 @@ import pytest
 from support.client_script import Holder, Script
 
 from aiolead import Watchdog
-from aiolead._client.watchdog import thread as module
-from aiolead._client.watchdog.settings import within
-from aiolead._client.watchdog.thread import Guard
+from aiolead._client import watchdog as module
+from aiolead._client.watchdog import Guard, within
 from aiolead.errors import ConfigurationError, LossReason
 from aiolead.types import OverdueHold, Overrun
 

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiolead._client.net.host_list import HostList
-from aiolead._client.net.rebalance import Server, moves
+from aiolead._client.net.host_list import HostList, Server, moves
 
 
 def servers(first: int, count: int) -> list[Server]:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiolead._recipes.queues.item_codec import decode, encode
-from aiolead._recipes.queues.item_names import DelayNames, ItemNames, PriorityNames
+from aiolead._recipes.queues.item_format import DelayNames, ItemNames, PriorityNames, decode, encode
 from aiolead.errors import ConfigurationError
 
 # --- bytes -------------------------------------------------------------------------------------

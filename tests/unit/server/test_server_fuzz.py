@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from support.wire_core import Client, World, create
 
 from aiolead._wire.codes import OpCode
-from aiolead._wire.framing import frame
+from aiolead._wire.framing import PING, encode_body, encode_record, encode_request, frame
 from aiolead._wire.handshake import ConnectRequest
-from aiolead._wire.packets import PING, encode_body, encode_record, encode_request
 from aiolead._wire.requests import (
     AuthPacket,
     Check,

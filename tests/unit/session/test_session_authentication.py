@@ -9,7 +9,7 @@ from support.client_script import PASSWORD, Script, Watcher, get
 
 from aiolead._session.requests.call import Call
 from aiolead._wire.codes import XID_AUTH, XID_SASL, OpCode
-from aiolead._wire.packets import encode_body, encode_reply
+from aiolead._wire.framing import encode_body, encode_reply
 from aiolead._wire.replies import ReplyHeader, TokenReply
 from aiolead._wire.requests import AuthPacket, Sasl
 from aiolead.errors import (

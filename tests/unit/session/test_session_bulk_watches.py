@@ -10,7 +10,7 @@ from aiolead._session.watches.arming import BulkArming
 from aiolead._session.watches.one_shot import WatchKind
 from aiolead._session.watches.persistent import StreamSlot
 from aiolead._wire.codes import XID_SET_WATCHES, OpCode
-from aiolead._wire.packets import encode_body
+from aiolead._wire.framing import encode_body
 from aiolead._wire.requests import RemoveWatches
 from aiolead.errors import SessionExpiredError
 from aiolead.model import EventType

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.client_script import Holder, Packet, Script, Watcher, children, get, renew, write
 
-from aiolead._session.requests import window
+from aiolead._session.requests import request_queue
 from aiolead._session.requests.call import Call
 from aiolead._wire.codes import OpCode
 from aiolead.errors import Outcome, TooManyRequestsError
@@ -80,7 +80,7 @@ def test_ten_thousand_requests_at_a_slow_server_cost_no_role(pace: float, kind: 
 
 def test_it_takes_the_care_to_keep_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """With as many in flight as users may have otherwise, the renewal is answered too late."""
-    monkeypatch.setattr(window, "FEWEST", 1000)
+    monkeypatch.setattr(request_queue, "FEWEST", 1000)
     script, holder = holding()
     script.machine.can_move = False
     server = SlowServer(script, 0.005)

@@ -24,9 +24,8 @@ from support.client_script import (
 from aiolead._session.requests.call import Call
 from aiolead._session.requests.request_queue import MAX_XID
 from aiolead._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode
-from aiolead._wire.framing import frame
+from aiolead._wire.framing import encode_record, encode_reply, frame
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.packets import encode_record, encode_reply
 from aiolead._wire.replies import DataReply, ReplyHeader
 from aiolead.errors import (
     ConnectionLossError,

@@ -9,7 +9,7 @@ from aiolead._session.requests.call import READ, WATCH_CHANGE, Call
 from aiolead._session.watches.persistent import StreamSlot, ancestors
 from aiolead._session.watches.registry import CHUNK
 from aiolead._wire.codes import XID_EVENT, XID_SET_WATCHES, AddWatchMode, OpCode, WatcherType
-from aiolead._wire.packets import encode_body, encode_reply
+from aiolead._wire.framing import encode_body, encode_reply
 from aiolead._wire.replies import ReplyHeader, WatcherEvent
 from aiolead._wire.requests import AddWatch, RemoveWatches
 from aiolead.errors import (

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aiolead._session.requests.call import Call, CallKind
-from aiolead._session.requests.request_queue import MAX_XID, SEGMENT, RequestQueue
-from aiolead._session.requests.transaction_call import multi_call
-from aiolead._session.requests.window import FEWEST, Window
+from aiolead._session.requests.call import Call, CallKind, multi_call
+from aiolead._session.requests.request_queue import FEWEST, MAX_XID, SEGMENT, RequestQueue, Window
 from aiolead._wire.codes import OpCode
 from aiolead._wire.framing import FrameReader
 from aiolead._wire.jute import Reader, Writer

@@ -8,7 +8,7 @@ from support.client_script import PASSWORD, Script, get
 from aiolead._session.requests.call import WRITE, Call
 from aiolead._session.requests.request_queue import MAX_XID
 from aiolead._wire.codes import OpCode
-from aiolead._wire.packets import encode_body
+from aiolead._wire.framing import encode_body
 from aiolead._wire.requests import Check, Multi
 from aiolead.errors import Outcome, SessionExpiredError
 from aiolead.model import SessionCredentials

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from support.client_script import START, Holder, Packet, Script, get, pass_time
 
-from aiolead._session.requests.call import WRITE, Call
-from aiolead._session.requests.transaction_call import multi_call
+from aiolead._session.requests.call import WRITE, Call, multi_call
 from aiolead._wire.codes import OpCode
 from aiolead._wire.replies import MultiResult
 from aiolead._wire.requests import Check, Multi

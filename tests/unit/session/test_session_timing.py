@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.half_ticks import waited
 
-from aiolead._session.backoff import Backoff
+from aiolead._client.net.host_list import Backoff
 from aiolead._session.lease.timing import Timing
 
 

@@ -10,7 +10,7 @@ from support.client_script import NO_NODE, READS, Script, Watcher, children, exi
 from aiolead._session.watches.one_shot import FIRES, WatchKind
 from aiolead._session.watches.registry import CHUNK
 from aiolead._wire.codes import XID_EVENT, XID_SET_WATCHES, OpCode, WatcherType
-from aiolead._wire.packets import encode_reply
+from aiolead._wire.framing import encode_reply
 from aiolead._wire.replies import ReplyHeader, WatcherEvent
 from aiolead._wire.requests import RemoveWatches
 from aiolead.errors import ConnectionLossError, NoNodeError, SessionExpiredError, UsageError

@@ -19,7 +19,7 @@ from unit.session.test_session_persistent_watches import Stream
 
 from aiolead._session.requests.call import Call
 from aiolead._session.watches.one_shot import WatchKind
-from aiolead._wire.records import Record
+from aiolead._wire.jute import Record
 from aiolead._wire.requests import Create, Delete, SetData
 from aiolead._wire.versions import Version
 from aiolead.errors import ServerError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aiolead._session.requests.window import FEWEST, Window
+from aiolead._session.requests.request_queue import FEWEST, Window
 
 
 def answer(window: Window, count: int, *, sent: float, took: float) -> None:

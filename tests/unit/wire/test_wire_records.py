@@ -16,10 +16,17 @@ from support.checks import check_each
 
 from aiolead._wire import handshake, replies, requests
 from aiolead._wire.codes import XID_PING, OpCode
-from aiolead._wire.framing import FrameReader, frame
+from aiolead._wire.framing import (
+    PING,
+    FrameReader,
+    encode_body,
+    encode_record,
+    encode_reply,
+    encode_request,
+    frame,
+)
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader, Writer
-from aiolead._wire.packets import PING, encode_body, encode_record, encode_reply, encode_request
 from aiolead._wire.replies import (
     ACLReply,
     ChildrenReply,

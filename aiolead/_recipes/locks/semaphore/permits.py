@@ -23,14 +23,13 @@ from ....model import ACL, Created, CreateMode, WatchEvent
 from ....paths import join, parent
 from ..._core.acquire import NodeAcquirable
 from ..._core.ephemeral import EphemeralNode, NodeGone, ZnodeState
-from ..._core.fixed import FixedNode
-from ..._core.parents import TRIES
+from ..._core.ephemeral_names import SerialNode
+from ..._core.error_policy import TRIES
 from ..._core.pending_delete import Departure
-from ..._core.serial import SerialNode
 from ..._core.znode_registry import NodeRegistry
 from ...contention.contender import Contender
 from ...contention.layouts import Role
-from ...contention.local_contenders import LocalContenders
+from ...contention.queue_node import LocalContenders
 from .parts import LimitReply, SemaphoreParts, refuse_misfits
 
 LEASE = "lease-"
@@ -110,12 +109,10 @@ class Permits(NodeAcquirable):
         data: bytes,
         acl: Sequence[ACL] | None,
     ) -> None:
-        super().__init__(client)
+        super().__init__(client, where.permits, data, acl)
         self._where = where
         self._local = client.backend.shared(where.queue, LocalContenders)
         self._default = default
-        self._data = data
-        self._acl = acl
         self._contender: SemaphoreContender | None = None
         self._place: int | None = None
         """Our number in the queue, once our permits are to be marked with it."""
@@ -134,14 +131,7 @@ class Permits(NodeAcquirable):
             )
         # 32 hexadecimal digits, as in kazoo, and never repeated.
         name = f"{mark}{client.session_id & _UNSIGNED:016x}{client.backend.serial():016x}"
-        return FixedNode(
-            client,
-            self._registry,
-            join(folder, name),
-            self._data,
-            acl=self._acl,
-            on_gone=self._rouse,
-        )
+        return self._fixed_node(join(folder, name))
 
     @property
     def paths(self) -> list[str]:

@@ -6,18 +6,19 @@ import copy
 from collections.abc import Sequence
 from typing import final
 
-from ....abc import CoordinationClient, Reply
-from ....errors import ConfigurationError, NoNodeError, UsageError
+from ....abc import CoordinationClient
+from ....errors import ConfigurationError, UsageError
 from ....model import ACL, Participant
 from ....paths import basename, sequence_of
 from ..._core.arguments import OnDisconnect, checked_count
 from ..._core.contexts import TenureContext
 from ..._core.enterable import HeldRecipe
 from ..._core.participants import read_participants
+from ..._core.reading import listed
 from ..._core.tenure import Held
 from ...contention.layouts import Layout, Role
-from ...contention.local_contenders import LocalContenders
 from ...contention.neighbours import queue_order
+from ...contention.queue_node import LocalContenders
 from .parts import MOST_PERMITS, LimitReply, parts_of, publish
 from .permits import Permits
 
@@ -145,7 +146,7 @@ class Semaphore(HeldRecipe[Held]):
         limit = LimitReply(self._client, self._where)
         taken = self._client.get_children(self._where.permits)
         free = await limit.value(self._default)
-        return max(0, free - len(await _names(taken)))
+        return max(0, free - len(await listed(taken)))
 
     # --- who is there --------------------------------------------------------------------------
 
@@ -164,10 +165,10 @@ class Semaphore(HeldRecipe[Held]):
         leases = client.get_children(where.permits)
         locks = client.get_children(where.queue)
         most = await limit.value(self._default)
-        names = await _names(leases)
+        names = await listed(leases)
         permits = await read_participants(client, where.permits, names, is_holder=True)
         permits.sort(key=lambda permit: permit.token)
-        queue = await queue_order(client, where.queue, await _names(locks), where.layout, Role.LOCK)
+        queue = await queue_order(client, where.queue, await listed(locks), where.layout, Role.LOCK)
         waiting = await read_participants(client, where.queue, queue, is_holder=False)
         if waiting and len(permits) > most:
             # The first of the queue creates its permits before they fit the limit.
@@ -180,10 +181,3 @@ class Semaphore(HeldRecipe[Held]):
                 if permit.session_id != owner or not basename(permit.path).startswith(mark)
             ]
         return permits, waiting
-
-
-async def _names(listing: Reply[list[str]]) -> list[str]:
-    try:
-        return await listing
-    except NoNodeError:
-        return []

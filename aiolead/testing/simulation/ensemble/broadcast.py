@@ -7,8 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...._wire.codes import OpCode
-from ...._wire.jute import Reader
-from ...._wire.records import Record
+from ...._wire.jute import Reader, Record
 from ...._wire.versions import Feature
 from ..._server.settings import milliseconds
 from ..._server.transaction import Transaction

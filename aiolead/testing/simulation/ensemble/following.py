@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...._wire.codes import OpCode
-from ...._wire.records import Record
+from ...._wire.jute import Record
 from ....errors import ServerError
 from .life import Silence
 from .links import Link

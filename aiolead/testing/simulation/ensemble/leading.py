@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...._wire.codes import OpCode
-from ...._wire.records import Record
+from ...._wire.jute import Record
 from ....errors import ServerError
 from ..connection import Endpoint, Wire
 from .broadcast import Broadcast

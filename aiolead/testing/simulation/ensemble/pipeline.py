@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ...._wire.codes import XID_PING, OpCode
-from ...._wire.jute import Reader
-from ...._wire.records import Record
+from ...._wire.jute import Reader, Record
 from ....errors import MarshallingError, RemoteWireError, ServerError
 from ..._server.connection import Closing
 from ..._server.protocol import reply as send_reply

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ...._wire.codes import OpCode
-from ...._wire.records import Record
+from ...._wire.jute import Record
 from ...._wire.versions import Feature
 from ....errors import MarshallingError, RemoteWireError, ServerError
 from ..._server.processor import Processor

@@ -1,4 +1,8 @@
-"""Publishing a configuration, and rolling it back."""
+"""Publishing a configuration, and rolling it back.
+
+The znode's data is the version number in decimal digits, `keys/<key>` has the values, and
+`history/<number>` each whole version in JSON.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar, cast, final, overload
 
-from ...._escaping import escaped
-from ...._logging import get_logger
-from ....abc import CoordinationClient, Reply
-from ....errors import (
+from ..._escaping import escaped, get_logger
+from ...abc import CoordinationClient, Reply
+from ...errors import (
     BadVersionError,
     ConfigurationError,
     InvalidDataError,
@@ -19,19 +22,18 @@ from ....errors import (
     NoNodeError,
     TransactionError,
 )
-from ....model import ACL, Stat
-from ....paths import join, validate
-from ..._core.arguments import OnInvalid, checked_count, checked_identity, checked_on_invalid
-from ..._core.catching_up import catch_up, caught_up
-from ..._core.parents import TRIES
-from ..._core.reading import read_children, read_data
-from ..._core.recipe import Recipe
-from ..optimistic import Verdict, checked_rng, over_sessions, settled, until_first
+from ...model import ACL, Stat
+from ...paths import join, validate
+from .._core.arguments import OnInvalid, checked_count, checked_identity, checked_on_invalid
+from .._core.error_policy import TRIES
+from .._core.reading import catch_up, caught_up, listed, read_children, read_data
+from .._core.recipe import Recipe
 from .config_snapshot import (
     HISTORY,
     KEYS,
     LAST,
     ConfigVersion,
+    ConfigView,
     Published,
     Snapshot,
     decode_entry,
@@ -41,7 +43,7 @@ from .config_snapshot import (
     read_snapshot,
     version_of,
 )
-from .config_view import ConfigView
+from .optimistic import Verdict, checked_rng, over_sessions, settled, until_first
 
 T = TypeVar("T")
 
@@ -125,7 +127,7 @@ class Config(Recipe, Generic[T]):
         rng: random.Random | None = None,
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        super().__init__(client, path, acl)
+        super().__init__(client, path, acl=acl)
         if not callable(parse):
             raise ConfigurationError(f"parse: must be a function, not {parse!r}")
         self._parse = cast(Callable[[dict[str, bytes]], T], parse)
@@ -349,11 +351,7 @@ class Config(Recipe, Generic[T]):
 
     async def _numbers(self, listing: Reply[list[str]]) -> list[int]:
         """The version numbers in the history, the latest first."""
-        try:
-            names = await listing
-        except NoNodeError:
-            return []
-        numbers = {name: number_of(name) for name in names}
+        numbers = {name: number_of(name) for name in await listed(listing)}
         self._report(sorted(name for name, number in numbers.items() if number is None))
         return sorted((n for n in numbers.values() if n is not None), reverse=True)
 

@@ -1,4 +1,4 @@
-"""The client's side of a session guardian: starts it, keeps it up to date, ends it.
+"""The client's side of a session guardian: settings, starting it, keeping it up to date, ending it.
 
 The program is `guardian_process.py`. All that it knows is one description, which `describe`
 returns; after any change, the whole description is sent again. Writing never blocks: a guardian
@@ -10,17 +10,113 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from typing import Any, final
 
 import anyio
 
-from ..._logging import get_logger
-from ..loop_affinity import kept_from_children
-from .close_on_crash import SessionGuardian
+from .._escaping import get_logger
+from ..errors import ConfigurationError
+from .core import Core
+from .loop_affinity import kept_from_children
+from .net.opener import Opener
+from .net.supervisor import Supervisor
+from .net.tls import TLS
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionGuardian:
+    """A process that closes the session after a crash of this one: `connect(close_on_crash=...)`.
+
+    `True` has the same effect as `SessionGuardian()`; this class is for programs whose child
+    processes act under their locks.
+
+    Args:
+        children: the read end of a pipe, by which child processes delay the closing. Each inherits
+            the write end, writes `+` before it acts under a lock of this process, and `-` after it
+            and all that it has started have stopped. After a crash, the session is closed only once
+            all write ends are closed, and only if there was a `-` for each `+`.
+
+    Raises:
+        ConfigurationError: `children` is no file descriptor.
+    """
+
+    children: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.children is not None and (type(self.children) is not int or self.children < 0):
+            raise ConfigurationError(f"children: must be a descriptor, not {self.children!r}")
+
+
+def checked_close_on_crash(value: object, **obstacles: bool) -> SessionGuardian | None:
+    """`obstacles` are arguments of `connect`, with whether they are what a guardian cannot use."""
+    if value is None or value is False:
+        return None
+    if value is True:
+        value = SessionGuardian()
+    if not isinstance(value, SessionGuardian):
+        raise ConfigurationError(
+            f"close_on_crash: must be None, a bool or a SessionGuardian, not {value!r}"
+        )
+    for name, is_given in obstacles.items():
+        if is_given:
+            raise ConfigurationError(f"close_on_crash: {CANNOT[name]}")
+    if not hasattr(signal, "pthread_sigmask") or not hasattr(os, "getppid"):
+        raise ConfigurationError("close_on_crash: this operating system is not supported")
+    if not sys.executable or getattr(sys, "frozen", False):
+        raise ConfigurationError("close_on_crash: there is no Python interpreter to start it with")
+    return value
+
+
+CANNOT = {
+    "tls": "another process cannot use an ssl.SSLContext; pass tls=aiolead.TLS(...)",
+    "sasl": "the guardian cannot log in by SASL, which sasl= asks for",
+    "dial": "the guardian cannot use hooks.dial: it connects by TCP",
+}
+
+
+def describe(
+    core: Core, supervisor: Supervisor, opener: Opener, tls: TLS | ssl.SSLContext | None
+) -> dict[str, Any]:
+    """The fields are those of `docs/explanation/guardian.md`; some are secret."""
+    machine = core.machine
+    credentials = machine.credentials
+    if (
+        credentials is None
+        or machine.is_resuming  # it belongs to another process until a server has resumed it
+        or credentials.session_id == core.detached
+    ):
+        return {"session": 0}
+    return {
+        "session": credentials.session_id,
+        "password": credentials.password.hex(),
+        "timeout": credentials.timeout,
+        "servers": [
+            [address, port, opener.certificate_name(host)]
+            for address, (host, port) in supervisor.servers()
+        ],
+        "auth": [packet.hex() for packet in machine.login.packets],
+        "tls": _describe_tls(tls) if isinstance(tls, TLS) else None,
+    }
+
+
+def _describe_tls(tls: TLS) -> dict[str, Any]:
+    def absolute(name: str) -> str | None:
+        path = getattr(tls, name)
+        return None if path is None else os.path.abspath(os.fspath(path))  # noqa: PTH100 - no pathlib
+
+    return {
+        **{name: absolute(name) for name in ("ca", "cert", "key")},
+        "password": tls.password,
+        "check_hostname": tls.check_hostname,
+    }
+
 
 logger = get_logger("aiolead.client")
 

@@ -1,19 +1,23 @@
-"""Reading the published configuration consistently, and the format of its history."""
+"""Reading the published configuration consistently; its view; the format of its history."""
 
 from __future__ import annotations
 
 import base64
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, final
 
-from ...._parsing import MalformedError, base64_data, json_object, shown, whole
-from ....abc import CoordinationClient, Watch
-from ....errors import InvalidDataError, NoNodeError
-from ....model import Stat
-from ....paths import join
+from ..._internal_errors import call_back
+from ..._parsing import MalformedError, base64_data, json_object, shown, whole
+from ...abc import CoordinationClient, Watch
+from ...errors import InvalidDataError, NoNodeError
+from ...model import Stat
+from ...paths import join
+from .._core.arguments import OnInvalid
+from .._core.observe import View
+from .._core.reading import listed
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -76,10 +80,7 @@ async def read_snapshot(
             if await client.exists(path, watch=watch) is None:
                 return Snapshot({}, 0, None)
             continue
-        try:
-            names = await listing
-        except NoNodeError:
-            names = []
+        names = await listed(listing)
         looks = [(name, client.get(join(keys_path, name))) for name in sorted(names)]
         last = client.exists(path)
         keys: dict[str, bytes] = {}
@@ -164,3 +165,71 @@ def _decode_value(value: object) -> bytes:
     if not isinstance(value, dict):
         raise MalformedError(f"has a value that is neither text nor base64: {shown(value)}")
     return base64_data(value.get("base64"))
+
+
+T = TypeVar("T")
+
+
+@final
+class ConfigView(View[T]):
+    """A view of the current configuration, which is always valid. See `View`.
+
+    An invalid version is skipped, and reported by `invalid` and to the configuration's
+    `on_invalid`. Entering raises `InvalidDataError` if the present version is invalid.
+    """
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        parse: Callable[[Snapshot], T],
+        on_invalid: OnInvalid | None,
+    ) -> None:
+        super().__init__(client)
+        self._path = path
+        self._parse = parse
+        self._on_invalid = on_invalid
+        self._version = 0
+        self._seen: int | None = None
+        self._is_other = False
+        self._invalid: InvalidDataError | None = None
+
+    @property
+    def version(self) -> int:
+        """The version number of `value`; 0 before anything was published."""
+        self._check_open()
+        return self._version
+
+    @property
+    def published(self) -> Published[T]:
+        """The configuration with its version."""
+        return Published(self.value, self._version)
+
+    @property
+    def invalid(self) -> InvalidDataError | None:
+        """The error of the latest version; None if that is valid, and therefore `value`."""
+        return self._invalid
+
+    async def _read(self) -> T:
+        try:
+            snapshot = await read_snapshot(self._client, self._path, self._watch(self._path))
+            value = self._parse(snapshot)
+        except InvalidDataError as error:
+            if self._seen is None:
+                raise
+            self._skip(error)
+            return self._value
+        seen = snapshot.stat.mzxid if snapshot.stat is not None and snapshot.version else 0
+        self._is_other = seen != self._seen
+        self._seen, self._version, self._invalid = seen, snapshot.version, None
+        return value
+
+    def _skip(self, error: InvalidDataError) -> None:
+        is_reported = self._invalid is not None and self._invalid.version == error.version
+        self._is_other = False
+        self._invalid = error
+        if self._on_invalid is not None and not is_reported:
+            call_back(self._on_invalid, error)
+
+    def _is_news(self, before: T, after: T) -> bool:
+        return self._is_other

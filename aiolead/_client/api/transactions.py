@@ -1,0 +1,294 @@
+"""Several operations in one request: transactions, writes behind a guarding znode, and reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Self, TypeVar
+
+from ..._session.requests.call import WRITE, multi_parser
+from ..._wire.codes import OpCode, server_error
+from ..._wire.framing import encode_body
+from ..._wire.jute import Reader
+from ..._wire.replies import (
+    CreateReply,
+    DataReply,
+    ErrorResult,
+    MultiReadReply,
+    MultiResult,
+    NamesReply,
+    PathReply,
+    StatReply,
+)
+from ..._wire.replies import ReadResult as Answer
+from ..._wire.requests import GetChildren, GetData, Multi, MultiOp, MultiRead, ReadOp
+from ..._wire.versions import Feature
+from ...errors import (
+    ConfigurationError,
+    Fenced,
+    NoNodeError,
+    RemoteWireError,
+    ServerError,
+    TransactionError,
+    UsageError,
+)
+from ...model import ACL, CreateMode, Stat
+from ..core import Core
+from .operations import Scope
+from .pending_reply import PendingReply
+from .server_features import bound_read, read_with
+
+TransactionResult = str | Stat | None
+"""A create's path (servers give no `Stat` here), a set's `Stat`, None for the rest."""
+
+
+class Transaction:
+    """Several writes, sent as one and applied together or not at all.
+
+    For instance `await client.transaction().check("/a", version=3).set("/b", b"new")`. Operations
+    see the effect of those before them. Awaiting (or `commit`) sends the transaction, once. The
+    result has one entry per operation: the path for a create, the `Stat` for a set, None for a
+    check or a delete. If an operation failed, so that none was applied, it raises
+    `TransactionError`.
+    """
+
+    def __init__(self, core: Core, scope: Scope, *, is_reported: bool = False) -> None:
+        self._core = core
+        self._scope = scope
+        self._is_reported = is_reported
+        self._ops: list[MultiOp] = []
+        self._paths: list[str] = []
+        self._sent = False
+
+    def _add(self, op: MultiOp, path: str) -> Self:
+        if self._sent:
+            raise UsageError("the transaction was sent already: make a new one")
+        self._ops.append(op)
+        self._paths.append(path)
+        return self
+
+    def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        mode: CreateMode = CreateMode.PERSISTENT,
+        acl: Sequence[ACL] | None = None,
+        ttl: float | None = None,
+    ) -> Self:
+        """Add a create; see `Client.create`."""
+        return self._add(self._scope.create_request(path, data, mode, acl, ttl), path)
+
+    def delete(self, path: str, *, version: int = -1) -> Self:
+        """Add a delete; see `Client.delete`."""
+        return self._add(self._scope.delete_request(path, version), path)
+
+    def set(self, path: str, data: bytes, *, version: int = -1) -> Self:
+        """Add a set; see `Client.set`."""
+        return self._add(self._scope.set_request(path, data, version), path)
+
+    def check(self, path: str, *, version: int = -1) -> Self:
+        """Add the condition that a znode exists and has the version (-1: any)."""
+        return self._add(self._scope.check_request(path, version), path)
+
+    def commit(self) -> PendingReply[list[TransactionResult]]:
+        """Send the transaction. After a lost connection, it may or may not have been applied."""
+        if not self._ops:
+            raise ConfigurationError("transaction: needs at least one operation")
+        if self._sent:
+            raise UsageError("the transaction was sent already: make a new one")
+        self._sent = True
+        body = encode_body(Multi(tuple(self._ops)))
+        reply: PendingReply[list[TransactionResult]] = PendingReply(
+            OpCode.MULTI,
+            body,
+            self._parse,
+            path=self._paths[0],
+            kind=WRITE,
+        )
+        if self._is_reported:
+            reply.is_reported = True
+        return self._core.submit(reply)
+
+    def __await__(self) -> Generator[Any, Any, list[TransactionResult]]:
+        return self.commit().__await__()
+
+    def _parse(self, r: Reader) -> list[TransactionResult]:
+        return [self._result(result) for result in multi_parser(self._ops, self._paths)(r)]
+
+    def _result(self, result: MultiResult) -> TransactionResult:
+        match result:
+            case CreateReply(path) | PathReply(path):
+                return self._scope.strip(path)
+            case StatReply(stat):
+                return stat
+            case _:
+                return None
+
+
+T = TypeVar("T")
+
+
+class Fence:
+    """See `aiolead.abc.FencedClient`. All writes raise `Fenced`, with nothing applied, without the
+    guard.
+
+    Each write is a transaction that begins with a check of the guard, so the ensemble itself
+    refuses it once the guard is gone: no clock is involved. A fence is good only for the session
+    that it was made in: later, a znode of the guard's name may be another contender's, since
+    sequence numbers start again with the path. No request crosses from one session to the next, so
+    a look at the call is enough.
+    """
+
+    def __init__(self, core: Core, scope: Scope, guard: str, gone: Callable[[], bool]) -> None:
+        self._core = core
+        self._scope = scope
+        self._guard = guard
+        self._gone = gone
+        self._session_id = core.machine.session_id
+
+    def transaction(self) -> FencedTransaction:
+        """See `Client.transaction`."""
+        return FencedTransaction(self._core, self._scope, self._guard, self._is_gone)
+
+    def _is_gone(self) -> bool:
+        return self._core.machine.session_id != self._session_id or self._gone()
+
+    async def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        mode: CreateMode = CreateMode.PERSISTENT,
+        acl: Sequence[ACL] | None = None,
+        ttl: float | None = None,
+    ) -> str:
+        """See `Client.create`; returns the znode's path."""
+        result = await self._one(self.transaction().create(path, data, mode=mode, acl=acl, ttl=ttl))
+        assert isinstance(result, str)
+        return result
+
+    async def set(self, path: str, data: bytes, *, version: int = -1) -> Stat:
+        """See `Client.set`."""
+        result = await self._one(self.transaction().set(path, data, version=version))
+        assert isinstance(result, Stat)
+        return result
+
+    async def delete(self, path: str, *, version: int = -1) -> None:
+        """See `Client.delete`."""
+        await self._one(self.transaction().delete(path, version=version))
+
+    async def _one(self, transaction: FencedTransaction) -> TransactionResult:
+        try:
+            (result,) = await transaction
+        except TransactionError as error:
+            # The caller asked for one write, so it gets the error of that write.
+            raise error.cause from None
+        return result
+
+
+class FencedTransaction(Transaction):
+    """A transaction that begins with the guard's check; raises `Fenced` without the guard."""
+
+    def __init__(self, core: Core, scope: Scope, guard: str, gone: Callable[[], bool]) -> None:
+        super().__init__(core, scope)
+        self._guard = guard
+        self._gone = gone
+        self.check(guard)
+
+    def commit(self) -> PendingReply[list[TransactionResult]]:
+        if len(self._ops) == 1:
+            raise ConfigurationError("transaction: needs at least one operation")
+        if not self._gone():
+            return super().commit()
+        refused: PendingReply[list[TransactionResult]] = PendingReply(
+            OpCode.MULTI, b"", self._parse
+        )
+        refused._fail(Fenced(self._guard))
+        return refused
+
+    def _parse(self, r: Reader) -> list[TransactionResult]:
+        # The check of the guard is ours: neither results nor errors count it.
+        try:
+            return super()._parse(r)[1:]
+        except TransactionError as error:
+            if error.index > 0:
+                raise TransactionError(error.index - 1, error.results[1:]) from None
+            if isinstance(error.cause, NoNodeError):
+                raise Fenced(self._guard) from None
+            raise error.cause from None
+
+
+ReadResult = tuple[bytes, Stat] | list[str] | ServerError
+"""Data and `Stat` for a get, names for a get_children; or the error of that read."""
+
+
+class Reads:
+    """Several reads, sent as one request (ZooKeeper 3.6).
+
+    For instance `data, names = await client.reads().get("/a").get_children("/b")`. No write comes
+    between them. Awaiting sends them, once; the result has one entry per read: its result, or the
+    `ServerError` that it failed with (`NoNodeError`, `NoAuthError`), which is not raised.
+    Cancellation abandons the answers. On connection loss they are sent again, if the next server
+    supports it. Raises `UnsupportedError` if the server is older, or does not report its version.
+    """
+
+    def __init__(self, core: Core, scope: Scope) -> None:
+        self._core = core
+        self._scope = scope
+        self._ops: list[ReadOp] = []
+        self._paths: list[str] = []
+        self._sent = False
+
+    def get(self, path: str) -> Self:
+        """Add a read of a znode's data and `Stat`."""
+        return self._add(GetData(self._scope.full(path)), path)
+
+    def get_children(self, path: str) -> Self:
+        """Add a read of the names of a znode's children."""
+        return self._add(GetChildren(self._scope.full(path), op=OpCode.GET_CHILDREN), path)
+
+    def __await__(self) -> Generator[Any, Any, list[ReadResult]]:
+        return self._read().__await__()
+
+    def _add(self, op: ReadOp, path: str) -> Self:
+        self._check_unsent()
+        self._ops.append(op)
+        self._paths.append(path)
+        return self
+
+    def _check_unsent(self) -> None:
+        if self._sent:
+            raise UsageError("the reads were sent already: make new ones")
+
+    async def _read(self) -> list[ReadResult]:
+        if not self._ops:
+            raise ConfigurationError("reads: needs at least one read")
+        self._check_unsent()
+        self._sent = True
+        request = MultiRead(tuple(self._ops))
+        make = bound_read(OpCode.MULTI_READ, request, self._parse, self._paths[0])
+        return await read_with(self._core, Feature.MULTI_READ, make)
+
+    def _parse(self, r: Reader) -> list[ReadResult]:
+        answers = MultiReadReply.read(r).results
+        if len(answers) != len(self._ops):
+            raise RemoteWireError(f"{len(answers)} results for {len(self._ops)} reads")
+        return [
+            _result(op, path, answer)
+            for op, path, answer in zip(self._ops, self._paths, answers, strict=True)
+        ]
+
+
+def _result(op: ReadOp, path: str, answer: Answer) -> ReadResult:
+    match op, answer:
+        case _, ErrorResult(code):
+            error = server_error(code, path)
+            if not isinstance(error, ServerError):
+                raise error  # of the session, so of all reads
+            return error
+        case GetData(), DataReply(data, stat):
+            return data or b"", stat
+        case GetChildren(), NamesReply(names):
+            return list(names)
+        case _:
+            raise RemoteWireError("the result of another read than the one that was asked for")
