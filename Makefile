@@ -45,6 +45,7 @@ lint: $(VENV)/.test ## Style, format, imports; spelling, prose and links of the 
 
 mypy: $(VENV)/.test ## The types alone, for the oldest Python that is supported.
 	$(BIN)/mypy --python-version 3.11
+	$(BIN)/mypy --python-version 3.11 examples/*.py
 
 types: $(VENV)/.dev ## mypy and pyright, for the oldest and the newest Python that is supported.
 	$(BIN)/mypy --python-version 3.11

@@ -22,7 +22,9 @@ async def main(what: Literal["put", "take"], count: int) -> None:
         condition = aiolead.Condition(client, f"{PATH}-condition")
 
         async def items() -> list[int]:
-            return json.loads((await client.get(PATH))[0] or b"[]")
+            data, _ = await client.get(PATH)
+            found: list[int] = json.loads(data or b"[]")
+            return found
 
         for number in range(count):
             async with condition as held:

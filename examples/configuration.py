@@ -39,8 +39,8 @@ async def main(*arguments: str) -> None:
                 async with config.observe() as view:
                     async for settings in view:
                         print(f"version {view.version}: {settings}", flush=True)
-            case ["rollback", version]:
-                print(f"published as version {await config.rollback(int(version))}")
+            case ["rollback", earlier]:
+                print(f"published as version {await config.rollback(int(earlier))}")
             case _:
                 changes = dict(argument.split("=", 1) for argument in arguments)
                 try:

@@ -10,7 +10,7 @@ fenced: the database refuses a leader that others have replaced without its know
 import contextlib
 import os
 from collections.abc import AsyncIterator
-from typing import Annotated, TypedDict
+from typing import Annotated, TypedDict, cast
 
 import anyio
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -89,7 +89,7 @@ router = APIRouter()
 
 
 def _state(request: Request) -> State:
-    return request.state._state
+    return cast(State, request.state._state)
 
 
 Worker = Annotated[State, Depends(_state)]

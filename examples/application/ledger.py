@@ -38,6 +38,7 @@ class Ledger:
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
+        assert added.lastrowid is not None, "SQLite numbers each row"
         return added.lastrowid
 
     def count(self) -> int:

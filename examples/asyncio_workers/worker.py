@@ -51,8 +51,9 @@ async def serve_probes(client: aiolead.Client, port: int) -> None:
 
 async def main() -> None:
     # On SIGTERM: everything is cancelled, and leaving the client closes its session.
-    end = asyncio.current_task().cancel
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
+    this = asyncio.current_task()
+    assert this is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
     async with aiolead.connect() as client, asyncio.TaskGroup() as tasks:
         queue = aiolead.Queue(client, "/examples/fleet/jobs")
         election = aiolead.Election(client, "/examples/fleet/planner")
