@@ -431,22 +431,25 @@ STUCK_IN = {"sleeps": "sleeps", "computes": "computes", "does_not_stop": "anyio"
 def test_the_process_ends(hosts: str, backend: str, record_property: Record) -> None:
     """If its event loop is blocked; and if its link is cut, and its body does not stop."""
     with linked(hosts) as (proxy, through), ExitStack() as stack, ThreadPoolExecutor() as pool:
-        processes, ends, witnesses = {}, {}, {}
+
+        def end_of(how: str, process: Any) -> tuple[int, float, Witness]:
+            # Each as soon as it holds: it lives for less than a session timeout from then on.
+            witness = Witness(hosts, f"/{how}{path_of(process)}")
+            if how == "does_not_stop":
+                proxy.blackhole()
+            return process.wait(PATIENCE), lease_clock(), witness
+
+        processes, ends = {}, {}
         for how in STUCK_IN:
             target = through if how == "does_not_stop" else hosts
             processes[how] = stack.enter_context(program(how, f"{target}/{how}", backend))
+            ends[how] = pool.submit(end_of, how, processes[how])
         for how, process in processes.items():
-            path = f"/{how}{path_of(process)}"
-            witnesses[how] = Witness(hosts, path)
-            ends[how] = pool.submit(lambda process=process: (process.wait(PATIENCE), lease_clock()))
-            if how == "does_not_stop":
-                proxy.blackhole()
-        for how, process in processes.items():
-            code, at = ends[how].result()
+            code, at, witness = ends[how].result()
             check_its_last_words(process.stderr.read().splitlines(), how)
             assert process.stdout.read() == ""
             assert code == 70
-            margin = witnesses[how].wait() - at
+            margin = witness.wait() - at
             what = f"watchdog, the process is gone, which {how.replace('_', ' ')}"
             record_property(f"{MARGIN}{what}", margin)
             assert margin > 0, "the znode was gone before the process was"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from support.kdc import HOW_TO_INSTALL, REALM, SERVICE, Realm, missing, realm
-from support.login_servers import jaas_server
+from support.login_servers import jaas_server, why_not_connected
 
 from aiolead import ACL, SASL, connect
-from aiolead.errors import AuthFailedError, ConfigurationError, ConnectFailed
+from aiolead.errors import AuthFailedError, ConfigurationError
 from aiolead.model import CREATOR_ALL_ACL
 
 REQUIRED = "AIOLEAD_REQUIRE_KERBEROS"
@@ -92,16 +92,14 @@ async def test_without_a_ticket_the_client_goes_on_trying(
 ) -> None:
     """It may be renewed, and the KDC may come back; so this is no refusal."""
     monkeypatch.setenv("KRB5_CLIENT_KTNAME", "/nowhere.keytab")
-    with pytest.raises(ConnectFailed, match=r"SASL: no Kerberos ticket for zookeeper@localhost"):
-        async with connect(hosts, sasl=SASL.gssapi(), session_timeout=3, connect_timeout=0.5):
-            pass
+    failed = await why_not_connected(hosts, sasl=SASL.gssapi(), session_timeout=3)
+    assert "SASL: no Kerberos ticket for zookeeper@localhost" in str(failed)
 
 
 async def test_a_server_that_has_no_principal(hosts: str, ticket: Path) -> None:
     sasl = SASL.gssapi(host="elsewhere.example.org")
-    with pytest.raises(ConnectFailed, match=r"no Kerberos ticket for zookeeper@elsewhere"):
-        async with connect(hosts, sasl=sasl, session_timeout=3, connect_timeout=0.5):
-            pass
+    failed = await why_not_connected(hosts, sasl=sasl, session_timeout=3)
+    assert "no Kerberos ticket for zookeeper@elsewhere" in str(failed)
 
 
 async def test_a_password_where_tickets_are_wanted(hosts: str) -> None:

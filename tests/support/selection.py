@@ -233,10 +233,12 @@ ELSEWHERE: dict[str, str] = {
 KEPT = (
     "tests/adapters/test_aiozk_shared.py::test_what_has_a_path_of_its_own_is_theirs[ExclusiveLock",
     "tests/cli/test_dashboard.py::test_a_token_that_is_wrong_earns_no_place",
+    "tests/cli/test_herd.py::test_a_table_and_bars",
     "tests/cli/test_hostile_servers.py::test_hostile_admin_servers",
     "tests/client/test_guardian.py::test_child_processes[pipe-fork-that-lives",
 )
-"""Of those, and of `SAMPLED`, what `make test` runs in any case: tests that see a planted bug."""
+"""Of those, and of `SAMPLED`, what `make test` runs in any case: tests that see a planted bug, or
+that alone reach a module outside the command."""
 
 _SWEEP = "each case cancels at every await; the cases of one recipe differ in little"
 _HOSTILE = "every answer is tried on one of several kinds of requests"
