@@ -99,6 +99,7 @@ async def test_no_garbage_is_collected_while_many_are_cancelled(
                 await eventually(lambda: held == count, "all are held")
                 gc.callbacks.append(collected)
                 gc.set_threshold(10, 2, 2)
+                collections.clear()
                 client._core.machine.leases.lose_all(LossReason.UNCONFIRMED)
                 await eventually(lambda: len(cancelled) == count, "all are cancelled")
                 await eventually(gc.isenabled, "garbage is collected again")
