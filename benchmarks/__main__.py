@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import resource
 import sys
 from dataclasses import replace
@@ -18,7 +19,7 @@ from .run import ROUNDS, Choice, Run, steps_for_progress
 from .site import ALL_SETTINGS
 from .workloads import WORKLOADS
 
-_HERDS = {"full": herd.SIZES, "quick": (2, 10, 100), "tiny": (2, 3)}
+_HERDS = {"full": herd.SIZES[:-1], "quick": (2, 10, 100), "tiny": (2, 3)}
 
 
 def main() -> None:
@@ -37,6 +38,12 @@ def main() -> None:
         command.add_argument(
             f"--{name}", nargs="+", choices=known, default=(), metavar="NAME", help="only these"
         )
+    command.add_argument(
+        "--minutes",
+        type=float,
+        default=math.inf,
+        help="after so many, only what the page of results shows is measured; all by default",
+    )
     command.add_argument("--out", type=Path, default=Path("benchmark-report"), metavar="FOLDER")
     command.set_defaults(do=_run)
 
@@ -70,15 +77,16 @@ def _run(options: argparse.Namespace) -> None:
     _allow_connections()
     options.out.mkdir(parents=True, exist_ok=True)
     file = options.out / "results.json"
-    run = Run(choice, Progress(steps_for_progress(steps, choice.scale)), file)
+    run = Run(choice, Progress(steps_for_progress(steps, choice.scale)), file, options.minutes)
     results = run.everything(steps)
     if not choice.workloads:
         results.herd = _herd(options.scale)
         results.save(file)
     (options.out / "results.md").write_text(report.markdown(results), "utf-8")
-    print(report.block("bars", results))
+    print(report.block("table", results))
     try:
         plots.draw(results, options.out)
+        plots.summary(results, options.out)
     except ImportError:
         print("No pictures: matplotlib is not there (pip install --group bench).")
     for failure in results.failures:
@@ -118,21 +126,29 @@ def _shown(file: Path) -> str:
 
 def _publish(options: argparse.Namespace) -> None:
     if options.file is None:
-        report.write_page()
+        results = report.published()
+        if results is not None:
+            _draw(results)
+        report.write_pages()
         return
     results = Results.load(options.file)
     try:
         report.check_publishable(results)
     except report.NotPublishableError as reason:
         sys.exit(f"{options.file} does not belong on the page: {reason}")
-    plots.draw(results, report.DOCS / "performance")
+    _draw(results)
     results.samples = [
         replace(sample, values={k: v for k, v in sample.values.items() if k != "latencies"})
         for sample in results.samples
     ]
     results.save(report.DATA)
-    report.write_page()
-    print(f"{report.PAGE}, {report.DATA} and the pictures are written.")
+    report.write_pages()
+    print(f"{report.PAGE}, {report.DETAILS} and the pictures are written.")
+
+
+def _draw(results: Results) -> None:
+    plots.draw(results, report.DETAILS)
+    plots.summary(results, report.PICTURES)
 
 
 def _list(_: argparse.Namespace) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from .curves import CURVES, Curve
 from .peers.registry import PEERS
 from .results import Results
+from .rows import COMPARED, ROWS, ratio
 
 _DELAY = "standalone+delay"
 _RATES = (
@@ -25,7 +25,10 @@ _COLOURS = {
     "kazoo": "tab:blue",
     "aiozk": "tab:green",
     "curator": "tab:orange",
+    "go": "tab:purple",
 }
+_MARKERS = ("|", "o", "s", "D", "^")
+_MOST_POINTS = 150
 _LINES = {"asyncio": "-", "threads": "-", "uvloop": "--", "trio": ":"}
 
 
@@ -81,8 +84,10 @@ def _handover(results: Results) -> Any:
     for setting, axes in zip(where, panels, strict=True):
         for peer in results.peers(setting, "handover-10"):
             if found := pooled[setting, peer]:
-                shares = [(i + 1) / len(found) for i in range(len(found))]
-                axes.step(found, shares, where="post", **_style(peer))
+                # So many points that the picture stays small.
+                points = range(0, len(found), len(found) // _MOST_POINTS + 1)
+                shares = [(i + 1) / len(found) for i in points]
+                axes.step([found[i] for i in points], shares, where="post", **_style(peer))
         axes.set(xscale="log", xlabel="ms", ylabel="share of hand-overs", title=setting)
         axes.grid(visible=True, alpha=0.3)
         axes.legend(fontsize="small")
@@ -100,52 +105,74 @@ def _series(
             yield peer, list(known), list(known.values())
 
 
-def _contenders(results: Results) -> Any:
-    """What contenders cost, by how many there are."""
-    crowds = {n: f"crowd-{n}" for n in (100, 1000, 3000, 10_000)}
-    turns = {n: f"handover-{n}" for n in (2, 10, 50)}
-    panels = [
-        ("bytes out per joining contender, one session", crowds, "joining_bytes_out"),
-        ("bytes out per turn, a session each", turns, "bytes_out"),
-        ("seconds to queue, one session", crowds, "queue"),
-    ]
-    return _growth(results, panels, "contenders")
-
-
-def _threads(results: Results) -> Any:
-    """What one client does for so many threads."""
-    counts = (1, 2, 4, 8, 16, 32)
-    panels = [
-        ("reads/s, in threads of one client", {n: f"threads-gets-{n}" for n in counts}),
-        ("lock cycles/s, in threads of one client", {n: f"threads-locks-{n}" for n in counts}),
-    ]
-    return _growth(results, [(*panel, "per_second") for panel in panels], "threads")
-
-
-def exponent(sizes: Sequence[float], numbers: Sequence[float]) -> float:
-    """The slope of numbers over sizes where both are logarithms: 1 is linear, 2 is quadratic."""
-    return statistics.linear_regression(
-        [math.log(size) for size in sizes], [math.log(number) for number in numbers]
-    ).slope
-
-
-def _growth(results: Results, panels: Sequence[tuple[str, dict[int, str], str]], what: str) -> Any:
+def _curve(curve: Curve) -> Callable[[Results], Any]:
     """How numbers grow, with the exponent of each in the legend."""
-    found = [(title, list(_series(results, names, key))) for title, names, key in panels]
-    found = [(title, series) for title, series in found if series]
-    if not found:
+
+    def make(results: Results) -> Any:
+        found = [(value, list(curve.series(results, value))) for value in curve.values]
+        found = [
+            (value, series) for value, series in found if any(len(s.sizes) > 1 for s in series)
+        ]
+        if not found:
+            return None
+        figure, panels = _figure(len(found))
+        for (value, series), axes in zip(found, panels, strict=True):
+            for each in series:
+                style = _style(each.peer)
+                if each.exponent is not None:
+                    style["label"] += f", n^{each.exponent:.2f}"
+                axes.plot(each.sizes, each.numbers, marker="o", **style)
+            axes.set(xscale="log", yscale="log", xlabel=curve.what, title=value.title)
+            axes.grid(visible=True, alpha=0.3)
+            axes.legend(fontsize="small")
+        figure.suptitle(curve.title)
+        return figure
+
+    return make
+
+
+def summary(results: Results, folder: Path) -> Path | None:
+    """Draws the chart of the page of results: aiolead on asyncio beside everybody, row by row."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    libraries = {name: PEERS[name] for name in COMPARED}
+    ratios = {
+        name: [(i, found) for i, row in enumerate(ROWS) if (found := ratio(results, row, name))]
+        for name in libraries
+    }
+    if not any(ratios.values()):
         return None
-    figure, axes_of = _figure(len(found))
-    for (title, series), axes in zip(found, axes_of, strict=True):
-        for peer, sizes, numbers in series:
-            style = _style(peer)
-            if len(sizes) > 1 and min(numbers) > 0:
-                style["label"] += f", n^{exponent(sizes, numbers):.2f}"
-            axes.plot(sizes, numbers, marker="o", **style)
-        axes.set(xscale="log", yscale="log", xlabel=what, title=title)
-        axes.grid(visible=True, alpha=0.3)
-        axes.legend(fontsize="small")
-    return figure
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "aiolead"}):
+        figure = Figure(figsize=(9, 6), layout="constrained")
+        axes = figure.subplots()
+        axes.axvline(1, color="black", linewidth=1)
+        for (name, found), marker in zip(ratios.items(), _MARKERS, strict=True):
+            if found:
+                rows, numbers = zip(*found, strict=True)
+                colour = _COLOURS[PEERS[name].library]
+                axes.plot(numbers, rows, marker, color=colour, markersize=9, label=name)
+        axes.set_yticks(
+            range(len(ROWS)),
+            [
+                row.title.partition(",")[0]
+                if "ms" not in row.title
+                else row.title.rpartition(",")[0]
+                for row in ROWS
+            ],
+        )
+        axes.invert_yaxis()
+        axes.set(
+            xscale="log",
+            xlabel="how many times better aiolead (asyncio) is; left of the line, it is worse",
+            title=f"aiolead beside the limit and other clients, {results.begun[:10]}",
+        )
+        axes.grid(visible=True, axis="both", alpha=0.3)
+        axes.xaxis.set_major_formatter(lambda number, _: f"{number:g}")
+        axes.legend(fontsize="small", loc="lower right")
+        file = folder / "performance.svg"
+        figure.savefig(file, metadata={"Date": None})
+    return file
 
 
 def _herd(results: Results) -> Any:
@@ -209,10 +236,9 @@ def _memory(results: Results) -> Any:
 
 
 _PICTURES: dict[str, Callable[[Results], Any]] = {
-    "handover": _handover,
-    "contenders": _contenders,
-    "threads": _threads,
+    "hand-over": _handover,
     "herd": _herd,
     "throughput": _throughput,
     "memory": _memory,
+    **{f"curve-{curve.name}": _curve(curve) for curve in CURVES},
 }

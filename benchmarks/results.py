@@ -21,6 +21,7 @@ class Sample:
         peer: who.
         round: in which round; all peers do the same in each, in another order.
         values: what was found.
+        took: how long it took in all, in seconds.
     """
 
     workload: str
@@ -28,6 +29,7 @@ class Sample:
     peer: str
     round: int
     values: dict[str, Any]
+    took: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class Results:
         networks: what a read takes, by setting: `direct`, `forwarded`, with the delay `delayed`.
         samples: all of them.
         failures: all of them.
+        skipped: settings and workloads for which there was no time.
         herd: what `herd.py` has counted.
     """
 
@@ -75,6 +78,7 @@ class Results:
     networks: dict[str, dict[str, float]] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    skipped: list[list[str]] = field(default_factory=list)
     herd: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import math
 import random
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -17,9 +19,11 @@ from aiolead.testing import BlockingServer
 from . import machine
 from .driver import Driver, PeerFailedError
 from .peers.curator import CuratorNotFoundError
+from .peers.go import GoNotFoundError
 from .peers.registry import PEERS, PeerKind
 from .progress import Progress
 from .results import Failure, Results, Sample
+from .rows import PLACES
 from .site import ALL_SETTINGS, Setting, Site, network, serving
 from .workloads import WORKLOADS, Scale, Take, Workload
 
@@ -85,15 +89,13 @@ class Choice:
     def _has(self, setting: Setting, workload: Workload) -> bool:
         if self.workloads and workload.name not in self.workloads:
             return False
-        if workload.is_of_threads and not self.workloads:
-            return False  # a curve of its own: `make bench-threads`
         # Whoever asks for a workload, or a setting, by its name gets it at any scale.
         named = self.scale != "quick" or bool(self.workloads and self.settings)
         where = workload.settings if named else workload.quick_settings
         return setting.name in where and (not self.settings or setting.name in self.settings)
 
     def _joins(self, kind: PeerKind, workload: Workload, setting: Setting) -> bool:
-        if not workload.peers(kind):
+        if not (workload.peers(kind) and kind.can_do(workload.name)):
             return False
         if kind.is_ours and kind.loop == "threads" and not workload.is_of_threads:
             return False
@@ -137,13 +139,22 @@ class Run:
         choice: of what.
         progress: is told.
         file: where the results are written, after each workload; None for nowhere.
+        minutes: after so many, only what the page of results shows is measured.
     """
 
-    def __init__(self, choice: Choice, progress: Progress, file: Path | None = None) -> None:
+    def __init__(
+        self,
+        choice: Choice,
+        progress: Progress,
+        file: Path | None = None,
+        minutes: float = math.inf,
+    ) -> None:
         begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self._choice = choice
         self._progress = progress
         self._file = file
+        self._until = time.monotonic() + 60 * minutes
+        self._absent: set[str] = set()
         self._failed: Counter[tuple[str, str, str]] = Counter()
         self.results = Results(begun, choice.scale, choice.seed, choice.how_often)
 
@@ -152,6 +163,7 @@ class Run:
         results = self.results
         results.machine = machine.describe()
         results.busy.append(machine.busy())
+        self._look_for_peers(steps)
         try:
             with Drivers() as drivers:
                 for (servers, fsync), some in _by_servers(steps):
@@ -183,7 +195,14 @@ class Run:
             at_once: the same servers with no delay before them, where peers warm up.
         """
         self._progress.begin(f"{step.setting.name}  {step.workload.title}  {step.peer.name}")
-        if self._failed[step.kind] < _FAILURES:
+        place = [step.setting.name, step.workload.name]
+        if step.peer.name in self._absent:
+            pass
+        elif tuple(place) not in PLACES and time.monotonic() > self._until:
+            if place not in self.results.skipped:
+                self.results.skipped.append(place)
+        elif self._failed[step.kind] < _FAILURES:
+            began = time.monotonic()
             try:
                 values = self._take(step, site, at_once, drivers)
             except Exception as error:
@@ -195,27 +214,45 @@ class Run:
             else:
                 self.results.samples.append(
                     Sample(
-                        step.workload.name, step.setting.name, step.peer.name, step.round, values
+                        step.workload.name,
+                        step.setting.name,
+                        step.peer.name,
+                        step.round,
+                        values,
+                        round(time.monotonic() - began, 2),
                     )
                 )
         self._progress.end()
 
     def _take(self, step: Step, site: Site, at_once: Site, drivers: Drivers) -> dict[str, object]:
         workload, peer = step.workload, step.peer
-        size = workload.sizes[self._choice.scale]
+        size = workload.size(self._choice.scale, step.setting)
         with ExitStack() as others:
             if workload.is_fresh or peer.is_cold:
                 driver = others.enter_context(Driver(peer, *workload.options))
             else:
                 driver = drivers.get(peer)
-                if workload.name not in driver.warmed:
+                if workload.is_warmed and workload.family not in driver.warmed:
                     for _ in range(peer.warm_up):
                         with ExitStack() as more:
-                            workload.measure(Take(at_once, driver, size, more))
-                    driver.warmed.add(workload.name)
+                            full = workload.sizes[self._choice.scale]
+                            workload.measure(Take(at_once, driver, full, more))
+                    driver.warmed.add(workload.family)
             if peer.name not in self.results.versions:
                 self.results.versions[peer.name] = driver.call("version")["version"]
             return workload.measure(Take(site, driver, size, others))
+
+    def _look_for_peers(self, steps: list[Step]) -> None:
+        """Notes once who is not on this machine. The others go on without them."""
+        for kind in {step.peer.name: step.peer for step in steps}.values():
+            try:
+                kind.command()
+            except (CuratorNotFoundError, GoNotFoundError, OSError) as missing:
+                self._absent.add(kind.name)
+                again = f"python -m benchmarks run --peers {kind.name}"
+                failure = Failure("everything", "everywhere", kind.name, 0, str(missing), again)
+                self.results.failures.append(failure)
+                self._progress.say(f"{kind.name} does not take part: {missing}")
 
     def _note(self, step: Step, error: Exception) -> None:
         self._failed[step.kind] += 1
@@ -273,4 +310,14 @@ def steps_for_progress(
     steps: list[Step], scale: Scale = "full"
 ) -> list[tuple[tuple[str, str, str], float]]:
     """For `Progress`: the kind of each step, and what it will take, about."""
-    return [(step.kind, _OVERHEAD + step.workload.guess(scale)) for step in steps]
+    warmed: set[tuple[str, str]] = set()
+    found = []
+    for step in steps:
+        guess = step.workload.guess(scale, step.peer.library)
+        times = 1
+        if step.workload.is_warmed and not (step.workload.is_fresh or step.peer.is_cold):
+            who = step.workload.family, step.peer.name
+            times += step.peer.warm_up * (who not in warmed)
+            warmed.add(who)
+        found.append((step.kind, _OVERHEAD + times * guess))
+    return found

@@ -148,6 +148,7 @@ class Site:
         direct: their connect string.
         hosts: where the peers connect: the network in front of them, if there is one.
         forwarder: that network; None if there is none.
+        trees: the tops of large trees that were made, by how many znodes are in each.
     """
 
     def __init__(
@@ -161,6 +162,7 @@ class Site:
         self.direct = connect_string(servers)
         self.hosts = self.direct if forwarder is None else forwarder.hosts
         self.forwarder = forwarder
+        self.trees: dict[int, str] = {}
         self._asked = Traffic()
         self._paths = itertools.count(1)
         self._name = uuid.uuid4().hex[:6]

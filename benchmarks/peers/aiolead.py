@@ -10,7 +10,10 @@ from anyio.abc import TaskGroup, TaskStatus
 
 import aiolead
 
-from .interface import RETRY_AFTER, Answer, Kind, Stopwatch, now, until_open
+from .interface import RETRY_AFTER, Answer, Kind, Stopwatch, batched, now, until_open
+
+_BATCH = 10_000
+"""How many requests are outstanding at most: a client refuses to queue any number."""
 
 
 class Aiolead:
@@ -111,14 +114,96 @@ class Aiolead:
                     tasks.start_soon(cycle, aiolead.Lock(self._client, f"{path}/{i}"))
         return watch.answer()
 
-    async def watch(self, path: str, count: int) -> None:
-        client, replies = self._client, []
-        for i in range(count):
-            watch = client.backend.make_watch()
-            self._watches.append(watch)
-            replies.append(client.exists(f"{path}/absent-{i}", watch=watch))
-        for reply in replies:
-            await reply
+    async def watch(self, path: str, count: int) -> Answer:
+        client = self._client
+        with Stopwatch() as timer:
+            for batch in batched(range(count), _BATCH):
+                replies = []
+                for i in batch:
+                    watch = client.backend.make_watch()
+                    self._watches.append(watch)
+                    replies.append(client.exists(f"{path}/absent-{i}", watch=watch))
+                for reply in replies:
+                    await reply
+        return timer.answer()
+
+    # --- growth --------------------------------------------------------------------------------
+
+    async def hold(self, path: str, count: int) -> Answer:
+        self._let_go, done = anyio.Event(), anyio.Event()
+        held, self._contenders = 0, anyio.Event()
+        let_go, released = self._let_go, self._contenders
+
+        async def one(lock: aiolead.Lock) -> None:
+            nonlocal held
+            async with lock:
+                held += 1
+                if held == count:
+                    done.set()
+                await let_go.wait()
+
+        async def all_of_them() -> None:
+            async with anyio.create_task_group() as tasks:
+                for i in range(count):
+                    tasks.start_soon(one, aiolead.Lock(self._client, f"{path}/{i}"))
+            released.set()
+
+        with Stopwatch() as watch:
+            self._tasks.start_soon(all_of_them)
+            await done.wait()
+        return watch.answer()
+
+    async def let_go(self) -> Answer:
+        return await self.drain()
+
+    async def tree(self, path: str, count: int) -> Answer:
+        with Stopwatch() as watch:
+            async with aiolead.TreeCache(self._client, path, max_nodes=2 * count + 1000) as cache:
+                answer = {"seconds": watch.so_far(), "nodes": len(cache)}
+        return watch.answer() | answer
+
+    async def observers(self, path: str, count: int) -> Answer:
+        election = aiolead.Election(self._client, path)
+        told = {"one": 0, "two": 0}
+        moments: dict[str, anyio.Event] = {name: anyio.Event() for name in told}
+
+        async def observe() -> None:
+            async with election.observe() as view:
+                seen = ""
+                async for state in view:
+                    name = state.leader.identity if state.leader else ""
+                    if name in told and name != seen:
+                        seen = name
+                        told[name] += 1
+                        if told[name] == count:
+                            moments[name].set()
+
+        async with anyio.create_task_group() as tasks:
+            async with aiolead.Election(self._client, path, identity="one").leadership():
+                with Stopwatch() as first:
+                    for _ in range(count):
+                        tasks.start_soon(observe)
+                    await moments["one"].wait()
+            with Stopwatch() as then:
+                async with aiolead.Election(self._client, path, identity="two").leadership():
+                    await moments["two"].wait()
+            tasks.cancel_scope.cancel()
+        return {"first": first.seconds, "next": then.seconds}
+
+    async def items(self, path: str, count: int) -> Answer:
+        queue = aiolead.Queue(self._client, path, max_items=25_000)
+        with Stopwatch() as put:
+            for batch in batched(range(count), 100):
+                await queue.put_many([b"%d" % i for i in batch])
+        left = count
+        with Stopwatch() as take:
+            async with queue.consume() as items:
+                async for item in items:
+                    await item.ack()
+                    left -= 1
+                    if not left:
+                        break
+        return {"put": put.seconds, "take": take.seconds}
 
     async def recover(self, within: float) -> Answer:
         attempts, deadline = 0, time.monotonic() + within

@@ -12,7 +12,7 @@ included. The server's side is counted by whoever sends the lines.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
@@ -80,8 +80,33 @@ class Peer(Protocol):
         """
         ...
 
-    def watch(self, path: str, count: int) -> None:
-        """Sets a watch on each of so many znodes that do not exist, and keeps it."""
+    def watch(self, path: str, count: int) -> Answer:
+        """Sets a watch on each of so many znodes that do not exist, and keeps it: `seconds`, `cpu`.
+
+        Only for peers that take part in the curves; the answer of the others is empty.
+        """
+        ...
+
+    def hold(self, path: str, count: int) -> Answer:
+        """Acquires locks at `path/0` and so on, and keeps them all: `seconds`, `cpu`."""
+        ...
+
+    def let_go(self) -> Answer:
+        """Releases these: `seconds`, `cpu`."""
+        ...
+
+    def tree(self, path: str, count: int) -> Answer:
+        """Copies a tree of so many znodes, as its cache does: `seconds`, `cpu`."""
+        ...
+
+    def observers(self, path: str, count: int) -> Answer:
+        """So many observers of one election: until all know who leads (`first`), and until all know
+        of the next leader (`next`).
+        """
+        ...
+
+    def items(self, path: str, count: int) -> Answer:
+        """Puts so many items into a queue (`put`), and takes them all (`take`), in seconds."""
         ...
 
     def recover(self, within: float) -> Answer:
@@ -147,6 +172,10 @@ class Stopwatch:
         self.seconds = time.perf_counter() - self._start
         self.cpu = time.process_time() - self._cpu
 
+    def so_far(self) -> float:
+        """The seconds until now, within its block."""
+        return time.perf_counter() - self._start
+
     def answer(self) -> Answer:
         return {"seconds": self.seconds, "cpu": self.cpu}
 
@@ -159,6 +188,11 @@ async def until_open(gate: str, sleep: Callable[[float], Awaitable[None]]) -> No
     """Waits until there is no file of that name."""
     while is_shut(gate):
         await sleep(LOOK_AFTER)
+
+
+def batched(numbers: range, size: int) -> Iterator[range]:
+    """Consecutive parts of at most that size."""
+    return (numbers[i : i + size] for i in range(0, len(numbers), size))
 
 
 now = time.monotonic_ns

@@ -5,15 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import kazoo
 import kazoo.client
 import kazoo.exceptions
+from kazoo.recipe.cache import TreeCache, TreeEvent
 
 from .interface import LOOK_AFTER, RETRY_AFTER, Answer, Kind, Stopwatch, is_shut, now
 from .threads import in_threads
+
+_THREADS = 32
+"""Of a program that acquires many locks: each call waits for its answer."""
+
+_PATIENCE = 90.0
 
 _LOST = (
     kazoo.exceptions.ConnectionLoss,
@@ -34,6 +40,7 @@ class Kazoo:
         self._watches: list[Any] = []
         self._contenders: list[Future[None]] = []
         self._let_go = threading.Event()
+        self._held: list[Any] = []
 
     def version(self) -> str:
         return str(kazoo.__version__)
@@ -100,17 +107,97 @@ class Kazoo:
     def threads(self, op: str, path: str, threads: int, each: int) -> Answer:
         return in_threads(op, self._client.get, self._client.Lock, path, threads, each)
 
-    def watch(self, path: str, count: int) -> None:
+    def watch(self, path: str, count: int) -> Answer:
         results = []
-        for i in range(count):
+        with Stopwatch() as watch:
+            for i in range(count):
 
-            def seen(_event: object) -> None:
-                pass
+                def seen(_event: object) -> None:
+                    pass
 
-            self._watches.append(seen)
-            results.append(self._client.exists_async(f"{path}/absent-{i}", watch=seen))
-        for result in results:
-            result.get()
+                self._watches.append(seen)
+                results.append(self._client.exists_async(f"{path}/absent-{i}", watch=seen))
+            for result in results:
+                result.get()
+        return watch.answer()
+
+    # --- growth --------------------------------------------------------------------------------
+
+    def hold(self, path: str, count: int) -> Answer:
+        self._held = [self._client.Lock(f"{path}/{i}") for i in range(count)]
+        with Stopwatch() as watch, ThreadPoolExecutor(_THREADS) as threads:
+            list(threads.map(lambda lock: lock.acquire(), self._held))
+        return watch.answer()
+
+    def let_go(self) -> Answer:
+        with Stopwatch() as watch, ThreadPoolExecutor(_THREADS) as threads:
+            list(threads.map(lambda lock: lock.release(), self._held))
+        self._held.clear()
+        return watch.answer()
+
+    def tree(self, path: str, count: int) -> Answer:
+        cache, full = TreeCache(self._client, path), threading.Event()
+
+        def listen(event: Any) -> None:
+            if event.event_type == TreeEvent.INITIALIZED:
+                full.set()
+
+        cache.listen(listen)
+        with Stopwatch() as watch:
+            cache.start()
+            if not full.wait(_PATIENCE):
+                raise TimeoutError(f"the tree of {count} znodes is not complete in {_PATIENCE} s")
+        return watch.answer() | {"nodes": count}
+
+    def observers(self, path: str, count: int) -> Answer:
+        client = self._client
+        told = {b"one": 0, b"two": 0}
+        moments = {name: threading.Event() for name in told}
+
+        def observe() -> None:
+            seen = b""
+
+            def changed(names: list[str]) -> None:
+                nonlocal seen
+                if not names:
+                    return
+                # What a program does to know who leads: its elections have no observers.
+                try:
+                    first = min(names, key=lambda name: name[-10:])
+                    name, _ = client.get(f"{path}/{first}")
+                except kazoo.exceptions.NoNodeError:
+                    return
+                if name in told and name != seen:
+                    seen = name
+                    told[name] += 1
+                    if told[name] == count:
+                        moments[name].set()
+
+            client.ChildrenWatch(path, changed)
+
+        def wait(name: bytes) -> None:
+            if not moments[name].wait(_PATIENCE):
+                raise TimeoutError(f"{count - told[name]} observers do not know of the leader")
+
+        # An election's leader is who has its lock.
+        with client.Lock(path, "one"), Stopwatch() as first:
+            for _ in range(count):
+                observe()
+            wait(b"one")
+        with Stopwatch() as then, client.Lock(path, "two"):
+            wait(b"two")
+        return {"first": first.seconds, "next": then.seconds}
+
+    def items(self, path: str, count: int) -> Answer:
+        queue = self._client.Queue(path)
+        with Stopwatch() as put:
+            for i in range(count):
+                queue.put(b"%d" % i)
+        with Stopwatch() as take:
+            for _ in range(count):
+                if queue.get() is None:
+                    raise RuntimeError("an item is missing")
+        return {"put": put.seconds, "take": take.seconds}
 
     def recover(self, within: float) -> Answer:
         attempts, deadline = 0, time.monotonic() + within

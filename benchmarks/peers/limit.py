@@ -117,13 +117,15 @@ class Limit:
                     tasks.start_soon(self._cycle, b"%s/%d" % (path.encode(), i), each)
         return self._checked(watch)
 
-    async def watch(self, path: str, count: int) -> None:
+    async def watch(self, path: str, count: int) -> Answer:
         link = self._link
         paths = [b"%s/absent-%d" % (path.encode(), i) for i in range(count)]
-        for each in paths:
-            link.watch(each)
-        await link.burst(b"".join([wire.exists(each, True) for each in paths]), count)
+        with Stopwatch() as watch:
+            for each in paths:
+                link.watch(each)
+            await link.burst(b"".join([wire.exists(each, True) for each in paths]), count)
         link.errors = 0
+        return watch.answer()
 
     async def recover(self, within: float) -> Answer:
         attempts, deadline = 0, time.monotonic() + within

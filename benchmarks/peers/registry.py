@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import curator
+from . import curator, go
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,7 @@ class PeerKind:
         limit: the name of the limit on the same event loop, which its ratios are to.
         warm_up: how often a workload is done for nothing before it is measured.
         is_cold: whether each sample takes a new process.
+        only: the workloads that it can do, by how their names begin; all if there are none.
     """
 
     name: str
@@ -30,10 +31,15 @@ class PeerKind:
     limit: str = "limit"
     warm_up: int = 1
     is_cold: bool = False
+    only: tuple[str, ...] = ()
 
     @property
     def is_ours(self) -> bool:
         return self.library == "aiolead"
+
+    def can_do(self, workload: str) -> bool:
+        """Whether it has what a workload asks for."""
+        return not self.only or workload.startswith(self.only)
 
     @property
     def is_other_loop(self) -> bool:
@@ -59,6 +65,17 @@ def _of(library: str, loop: str, **more: object) -> PeerKind:
 _JVM_WARM_UP = 5
 """How often Curator does a workload before it counts: its machine compiles what is done often."""
 
+_OF_GO = (
+    "sequential",
+    "pipelined",
+    "lock",
+    "handover-10",
+    "crowd-3000",
+    "connect",
+    "recover",
+)
+"""Its only recipe is a lock; what is not on the page of results is not asked of it."""
+
 PEERS: dict[str, PeerKind] = {
     kind.name: kind
     for kind in (
@@ -72,6 +89,7 @@ PEERS: dict[str, PeerKind] = {
         _of("kazoo", "threads"),
         _of("aiozk", "asyncio"),
         PeerKind("curator", "curator", "threads", curator.command, warm_up=_JVM_WARM_UP),
+        PeerKind("go", "go", "threads", go.command, only=_OF_GO),
         PeerKind("curator-cold", "curator", "threads", curator.command, warm_up=0, is_cold=True),
     )
 }

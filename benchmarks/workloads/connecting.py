@@ -70,6 +70,7 @@ WORKLOADS = (
         settings=("standalone", "standalone+delay", "ensemble", "ensemble+delay"),
         quick_settings=("standalone+delay",),
         is_of_loops=True,
+        seconds=0.6,
     ),
     *(
         Workload(
@@ -78,12 +79,14 @@ WORKLOADS = (
             _HOW.format(what),
             recover(how),
             _COLUMNS,
-            {"full": 5, "quick": 1, "tiny": 1},
+            {"full": 3, "quick": 1, "tiny": 1},
             settings=ALONE,
             quick_settings=ALONE,
             peers=warm,
-            most_rounds=1,
-            seconds=6.0,
+            is_of_loops=True,
+            is_warmed=False,
+            seconds=1.2,
+            slow={"aiozk": 18.0, "curator": 6.5, "go": 4.0},
         )
         for how, word, what in (
             ("reset", "RST", "a reset (RST)"),

@@ -21,7 +21,7 @@ from ..site import Traffic
 from .model import (
     ALONE,
     COUNTED,
-    EVERYWHERE,
+    ON_THE_PAGE,
     WITHOUT_FSYNC,
     Column,
     Take,
@@ -143,7 +143,7 @@ def _workload(
     about: str = _HOW,
     settings: tuple[str, ...] = WITHOUT_FSYNC,
     quick: tuple[str, ...] = (),
-    turns: int = 120,
+    turns: int = 100,
     peers: Callable[[PeerKind], bool] = everybody,
     is_of_loops: bool = False,
     most_rounds: int = 99,
@@ -165,13 +165,18 @@ def _workload(
 
 
 WORKLOADS = (
-    _workload("handover-2", "Hand-over, 2 contenders", hand_over(2), most_rounds=1),
+    _workload(
+        "handover-2",
+        "Hand-over, 2 contenders",
+        hand_over(2),
+        settings=ON_THE_PAGE,
+        most_rounds=1,
+    ),
     _workload(
         "handover-10",
         "Hand-over, 10 contenders",
         hand_over(10),
         about="The same with ten.",
-        settings=EVERYWHERE,
         quick=_DELAYED,
         is_of_loops=True,
     ),
@@ -180,6 +185,7 @@ WORKLOADS = (
         "Hand-over, 50 contenders",
         hand_over(50),
         about="The same with fifty.",
+        settings=ON_THE_PAGE,
         turns=200,
         most_rounds=1,
     ),
@@ -188,7 +194,7 @@ WORKLOADS = (
         "Hand-over, 10 contenders in 2 processes",
         hand_over(10, processes=2),
         about="The same with ten in two processes, five in each.",
-        settings=("standalone", "standalone+delay"),
+        settings=ON_THE_PAGE,
         peers=warm,
         most_rounds=1,
     ),
@@ -198,7 +204,7 @@ WORKLOADS = (
         hand_over(10, hold=0.0),
         about="The same with ten, but whoever has it gives it back at once: nothing can be "
         "prepared while the one before holds.",
-        settings=("standalone", "standalone+delay"),
+        settings=ON_THE_PAGE,
         peers=warm,
         most_rounds=1,
     ),
@@ -207,6 +213,7 @@ WORKLOADS = (
         "Hand-over of an election, 3 contenders",
         hand_over(3, kind="election"),
         about="The same with three and elections; Curator by its `LeaderSelector`.",
+        settings=ON_THE_PAGE,
         most_rounds=1,
     ),
     _workload(

@@ -6,7 +6,7 @@ import time
 
 from aiolead.testing import FaultProxy
 
-from .crowd import PATIENCE, begin, wait_until_queued
+from .crowd import PATIENCE, begin, wait_until_queued, without_curator
 from .model import ALONE, Column, Take, Values, Workload, warm
 
 _SESSION_TIMEOUT = 10.0
@@ -93,12 +93,12 @@ WORKLOADS = (
         f"One client, connected; its session timeout is {_SESSION_TIMEOUT:g} s.",
         idle_client,
         _IDLE,
-        {"full": 12, "quick": 5, "tiny": 1},
+        {"full": 6, "quick": 5, "tiny": 1},
         settings=ALONE,
         peers=warm,
         is_fresh=True,
         most_rounds=1,
-        seconds=12.0,
+        seconds=6.0,
     ),
     Workload(
         "idle-waiters",
@@ -109,7 +109,7 @@ WORKLOADS = (
         _IDLE,
         {"full": 12, "quick": 5, "tiny": 1},
         settings=ALONE,
-        peers=warm,
+        peers=without_curator,
         is_fresh=True,
         most_rounds=1,
         seconds=15.0,

@@ -52,6 +52,8 @@ WORKLOADS = (
         {"full": 500, "quick": 200, "tiny": 10},
         quick_settings=("standalone", "standalone+delay"),
         is_of_loops=True,
+        seconds=0.9,
+        delayed=2,
     ),
     Workload(
         "locks-at-once",
@@ -63,5 +65,6 @@ WORKLOADS = (
         {"full": 40, "quick": 10, "tiny": 2},
         quick_settings=ALONE,
         is_of_loops=True,
+        seconds=0.9,
     ),
 )

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ..driver import Driver
 from ..peers.registry import PeerKind
-from ..site import ALL_SETTINGS, Site
+from ..site import ALL_SETTINGS, Setting, Site
 
 Values = dict[str, Any]
 """What a sample has found: numbers by name, and lists of numbers for distributions."""
@@ -21,6 +21,12 @@ ALONE = ("standalone",)
 QUICK = ("limit", "aiolead", "kazoo", "aiozk", "curator")
 EVERY_LOOP = (*QUICK, "limit-uvloop", "limit-trio", "aiolead-uvloop", "aiolead-trio")
 EVERYWHERE = tuple(ALL_SETTINGS)
+ON_THE_PAGE = ("standalone", "standalone+delay")
+"""One server, no disk: where the page of results and the bars are read."""
+
+ONCE = 1
+"""Rounds of what takes long, and of curves, where the sizes are what differs."""
+
 WITHOUT_FSYNC = tuple(name for name, setting in ALL_SETTINGS.items() if not setting.fsync)
 
 
@@ -103,6 +109,11 @@ class Workload:
         is_of_loops: whether it is done on uvloop and trio, too, where the bars are read.
         options: for the peer's host.
         seconds: what a sample takes at full scale, about; for the time that is left.
+        slow: the same for libraries that take much longer.
+        delayed: how many times less of it there is behind the network's delay.
+        is_warmed: whether peers do it once for nothing first.
+        since: from when on runs have it: older ones do not lack it.
+        is_curve: whether it is a point of a curve, and not a table of its own.
     """
 
     name: str
@@ -121,10 +132,24 @@ class Workload:
     most_rounds: int = 99
     options: tuple[str, ...] = ()
     seconds: float = 2.0
+    slow: Mapping[str, float] = field(default_factory=dict)
+    delayed: int = 1
+    is_warmed: bool = True
+    since: str = ""
+    is_curve: bool = False
 
-    def guess(self, scale: Scale) -> float:
+    @property
+    def family(self) -> str:
+        """Workloads that run the same code: a peer that did one of them is warm for the others."""
+        return self.name.partition("-")[0]
+
+    def size(self, scale: Scale, setting: Setting) -> int:
+        """How much of it is done there."""
+        return max(self.sizes[scale] // (self.delayed if setting.delay else 1), 1)
+
+    def guess(self, scale: Scale, library: str = "") -> float:
         """What a sample takes at a scale, about, in seconds."""
-        return self.seconds * self.sizes[scale] / self.sizes["full"]
+        return self.slow.get(library, self.seconds) * self.sizes[scale] / self.sizes["full"]
 
 
 COUNTED = (

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from .model import ALONE, COUNTED, EVERY_LOOP, Column, Take, Values, Workload, in_loop
+from .model import (
+    ALONE,
+    COUNTED,
+    EVERY_LOOP,
+    ONCE,
+    Column,
+    Take,
+    Values,
+    Workload,
+    in_loop,
+)
 
 _DATA = bytes(100)
 _DEPTH = 1000
@@ -67,10 +77,12 @@ WORKLOADS = (
             *COUNTED,
         ),
         {"full": 3000, "quick": 1000, "tiny": 20},
+        settings=("standalone", "standalone+delay", "ensemble", "ensemble+delay"),
         quick_settings=("standalone", "standalone+delay"),
         quick_peers=EVERY_LOOP,
         is_of_loops=True,
-        seconds=1.0,
+        seconds=1.4,
+        delayed=5,
     ),
     Workload(
         "pipelined",
@@ -86,9 +98,10 @@ WORKLOADS = (
             Column("get_cpu", "µs per read", 1, "less", 1e6),
         ),
         {"full": 3000, "quick": 1000, "tiny": 20},
+        settings=("standalone", "standalone+fsync", "ensemble"),
         quick_settings=ALONE,
         is_of_loops=True,
-        seconds=1.5,
+        seconds=1.3,
     ),
     Workload(
         "event-loop",
@@ -106,5 +119,6 @@ WORKLOADS = (
         is_of_loops=True,
         is_fresh=True,
         options=("--idle",),
+        most_rounds=ONCE,
     ),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..peers.registry import PeerKind
-from .model import ALONE, Column, Take, Values, Workload
+from .model import ALONE, ONCE, Column, Take, Values, Workload
 
-_COUNTS = (1, 2, 4, 8, 16, 32)
+COUNTS = (1, 2, 4, 8, 16, 32)
 
 
 def _in_threads(op: str, count: int) -> Callable[[Take], Values]:
@@ -43,10 +43,13 @@ def _workload(op: str, count: int, size: int) -> Workload:
         settings=ALONE,
         peers=_has_threads,
         is_of_threads=True,
-        seconds=1.5,
+        most_rounds=ONCE,
+        seconds=1.3,
+        since="2026-11-24",
+        is_curve=True,
     )
 
 
 WORKLOADS = tuple(
-    _workload(op, count, size) for op, size in (("gets", 3200), ("locks", 640)) for count in _COUNTS
+    _workload(op, count, size) for op, size in (("gets", 3200), ("locks", 640)) for count in COUNTS
 )

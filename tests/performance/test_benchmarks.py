@@ -61,6 +61,15 @@ def test_what_a_lock_costs_the_server(site: Site, peer: str, requests: int) -> N
     assert found["lock-cycles"]["requests"] == found["lock-cycles"]["packets_out"] == requests
 
 
+@pytest.mark.parametrize("peer", ["aiolead", "kazoo"])
+def test_what_grows(site: Site, peer: str) -> None:
+    found = measured(
+        site, peer, "holds-1000", "watches-1000", "tree-1000", "observers-100", "items-1000"
+    )
+    assert found["tree-1000"]["copy"] > 0
+    assert found["items-1000"]["take"] > 0
+
+
 @pytest.mark.parametrize("peer", ["aiolead-threads", "kazoo"])
 def test_threads_of_one_client(site: Site, peer: str) -> None:
     found = measured(site, peer, "threads-gets-4", "threads-locks-4")

@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks import bars, report
+from benchmarks.curves import CURVES
 from benchmarks.peers.registry import PEERS
 from benchmarks.progress import Progress, clock
 from benchmarks.results import Failure, Results, Sample
+from benchmarks.rows import ROWS
 from benchmarks.run import Choice
 from benchmarks.site import ALL_SETTINGS
 from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads.growth import SIZES
 
 MACHINE = ("processor", "cores", "memory", "disk", "system", "python")
 
@@ -24,11 +27,11 @@ def made_up(**values: float) -> Results:
     """A run in which everybody has found 1 for everything, but for what is given."""
     results = Results("2020-01-01T00:00:00+00:00", "full", 0, 1, busy=[0.0, 0.01])
     results.machine = dict.fromkeys(MACHINE, "such")
-    results.versions = {"zookeeper": "3", "aiolead": "1"}
+    results.versions = {"zookeeper": "3"} | dict.fromkeys(PEERS, "1")
     for workload in WORKLOADS.values():
         for setting in workload.settings:
             for kind in PEERS.values():
-                if workload.peers(kind):
+                if workload.peers(kind) and kind.can_do(workload.name):
                     found = {column.key: 1.0 for column in workload.columns}
                     if kind.is_ours:
                         found |= {k: v for k, v in values.items() if k in found}
@@ -41,17 +44,75 @@ def made_up(**values: float) -> Results:
 
 def test_the_page_says_what_was_found_or_that_nothing_was() -> None:
     results = report.published()
-    page = report.PAGE.read_text("utf-8")
-    assert report.rendered(page, results) == page
+    for file in report.PAGES:
+        page = file.read_text("utf-8")
+        assert report.rendered(page, results) == page
+    for name, text in report.details(results).items():
+        assert (report.DETAILS / name).read_text("utf-8") == text
     if results is None:
-        assert report.NOTHING in page
+        assert report.NOTHING in report.PAGE.read_text("utf-8")
     else:
         report.check_publishable(results)
 
 
+def test_the_table_has_every_row_and_peer_with_ratio_and_spread() -> None:
+    results = made_up(per_second=2.0)
+    sample = next(s for s in results.samples if (s.workload, s.peer) == ("lock-cycles", "aiolead"))
+    slower = {**sample.values, "per_second": 1.0}
+    results.samples += [replace(sample, round=1), replace(sample, round=2, values=slower)]
+    lines = report.block("table", results).splitlines()
+    assert len(lines) == 2 + len(ROWS)
+    assert lines[2].startswith("| uncontended lock, cycles/s | 2 ±25% (2.00) | 2 (2.00) |")
+    assert lines[2].endswith("| 1 **2.00** |")
+    assert "older than some" not in report.block("machine", results)
+    results.samples = [s for s in results.samples if not s.workload.startswith("holds-")]
+    assert "older than some" in report.block("machine", results)
+
+
+def test_a_newer_run_may_not_lack_what_an_older_one_could_not_have() -> None:
+    some = [s for s in made_up().samples if not s.workload.startswith("holds-")]
+    report.check_publishable(replace(made_up(), samples=some))
+    today = replace(made_up(), begun="2026-11-25T00:00:00+00:00")
+    report.check_publishable(today)
+    with pytest.raises(report.NotPublishableError, match="holds-20000"):
+        report.check_publishable(replace(today, samples=some))
+    # Unless there was no time for it, which the report says.
+    late = [["standalone", f"holds-{n}"] for n in SIZES["holds"]]
+    report.check_publishable(replace(today, samples=some, skipped=late))
+    assert "* standalone: holds-1, " in report.details(replace(today, skipped=late))["README.md"]
+
+
+def test_curves_have_exponents() -> None:
+    results = made_up()
+    for sample in results.samples:
+        family, _, size = sample.workload.rpartition("-")
+        if family == "holds":
+            sample.values["acquire"] = float(size) ** 2
+    (line, *_) = [
+        line
+        for line in report.details(results)["curves.md"].splitlines()
+        if line.startswith("| aiolead | 1.000 | 100.000 |")
+    ]
+    assert line.endswith("| 400,000,000.000 | 2.00 |")
+    assert {1, 10_000} <= set(CURVES[0].workloads)
+    assert [max(curve.workloads) for curve in CURVES] == [
+        10_000,  # contenders
+        3000,  # sessions: more take minutes, as their listings grow with the square
+        20_000,  # holds
+        100_000,  # watches
+        100_000,  # tree
+        1000,  # observers
+        20_000,  # items
+        32,
+        32,
+    ]
+
+
 def test_every_block_is_on_the_page() -> None:
     page = report.PAGE.read_text("utf-8")
-    assert [f"<!-- results: {name} -->" in page for name in report.BLOCKS] == [True] * 5
+    assert [f"<!-- results: {name} -->" in page for name in report.BLOCKS] == [True] * len(
+        report.BLOCKS
+    )
 
 
 def test_only_full_runs_on_quiet_machines_are_published() -> None:
@@ -112,7 +173,10 @@ def test_a_run_is_kept_and_shown(tmp_path: Path) -> None:
     assert Results.load(file) == results
     text = report.markdown(results)
     for workload in WORKLOADS.values():
-        assert f"({workload.name!r})".replace("'", "`") in text
+        if not workload.is_curve:
+            assert f"({workload.name!r})".replace("'", "`") in text
+    for curve in CURVES:
+        assert f"## {curve.title}\n" in text
     assert "| aiozk | connect | ensemble | a \\| b | `python -m ...` |" in text
     # Median, ratio to the limit on the same loop, ratio to the best peer.
     assert "| aiolead-trio | 2.50 |" in text
@@ -133,10 +197,7 @@ def test_files_of_another_format_are_refused(tmp_path: Path) -> None:
 def test_in_each_round_everybody_does_everything_once_and_in_another_order() -> None:
     steps = Choice("full", 3, seed=7).steps()
     assert set(Counter((s.kind, s.round) for s in steps).values()) == {1}
-    curves = {name for name, workload in WORKLOADS.items() if workload.is_of_threads}
-    assert {s.workload.name for s in steps} == set(WORKLOADS) - curves, "those are asked for"
-    asked = Choice("full", 3, settings=("standalone",), workloads=tuple(curves)).steps()
-    assert {s.workload.name for s in asked} == curves
+    assert {s.workload.name for s in steps} == set(WORKLOADS)
     assert {s.setting.name for s in steps} == set(ALL_SETTINGS)
     orders = {
         tuple(s.peer.name for s in steps if (*s.kind[:2], s.round) == ("standalone", "connect", n))
