@@ -115,6 +115,13 @@ CURVES = (
         {n: f"sessions-{n}" for n in (1, 10, 100, 1000, 3000)},
         _CROWD,
     ),
+    Curve(
+        "shared-sessions",
+        "Contenders in 100 sessions",
+        "contenders",
+        {n: f"shared-{n}" for n in (100, 1000, 3000)},
+        _CROWD,
+    ),
     _growth("holds", "Locks that one client holds", "acquire", "release", "memory", what="locks"),
     _growth("watches", "Watches of one client", "set", "cpu", "memory"),
     _growth("tree", "A copy of a tree", "copy", "cpu", what="znodes"),

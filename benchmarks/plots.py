@@ -27,7 +27,7 @@ _COLOURS = {
     "curator": "tab:orange",
     "go": "tab:purple",
 }
-_MARKERS = ("|", "o", "s", "D", "^")
+_MARKERS = ("|", "o", "s", "x", "+")
 _MOST_POINTS = 150
 _LINES = {"asyncio": "-", "threads": "-", "uvloop": "--", "trio": ":"}
 
@@ -151,16 +151,10 @@ def summary(results: Results, folder: Path) -> Path | None:
             if found:
                 rows, numbers = zip(*found, strict=True)
                 colour = _COLOURS[PEERS[name].library]
-                axes.plot(numbers, rows, marker, color=colour, markersize=9, label=name)
-        axes.set_yticks(
-            range(len(ROWS)),
-            [
-                row.title.partition(",")[0]
-                if "ms" not in row.title
-                else row.title.rpartition(",")[0]
-                for row in ROWS
-            ],
-        )
+                axes.plot(
+                    numbers, rows, marker, color=colour, markersize=9, markeredgewidth=2, label=name
+                )
+        axes.set_yticks(range(len(ROWS)), [row.short for row in ROWS])
         axes.invert_yaxis()
         axes.set(
             xscale="log",
@@ -169,7 +163,7 @@ def summary(results: Results, folder: Path) -> Path | None:
         )
         axes.grid(visible=True, axis="both", alpha=0.3)
         axes.xaxis.set_major_formatter(lambda number, _: f"{number:g}")
-        axes.legend(fontsize="small", loc="lower right")
+        axes.legend(fontsize="small", loc="upper right")
         file = folder / "performance.svg"
         figure.savefig(file, metadata={"Date": None})
     return file

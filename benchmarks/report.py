@@ -227,8 +227,7 @@ def _chart(results: Results | None) -> str:
     if results is None:
         return ""
     return (
-        "![how many times better aiolead is than the limit and than each other client]"
-        "(../pictures/performance.svg)\n"
+        "![how many times better aiolead is than each other client](../pictures/performance.svg)\n"
     )
 
 

@@ -31,6 +31,11 @@ class Row:
     scale: float = 1.0
     digits: int = 0
 
+    @property
+    def short(self) -> str:
+        """The title without the unit."""
+        return self.title.rpartition(", ")[0]
+
 
 _ALONE = "standalone"
 _DELAY = "standalone+delay"

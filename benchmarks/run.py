@@ -118,6 +118,9 @@ class Drivers:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.drop_all()
+
+    def drop_all(self) -> None:
         for name in list(self._drivers):
             self.drop(name)
 
@@ -154,6 +157,8 @@ class Run:
         self._progress = progress
         self._file = file
         self._until = time.monotonic() + 60 * minutes
+        self._reserved = 0.0
+        """How long what the page shows will still take, about, in seconds."""
         self._absent: set[str] = set()
         self._failed: Counter[tuple[str, str, str]] = Counter()
         self.results = Results(begun, choice.scale, choice.seed, choice.how_often)
@@ -164,18 +169,24 @@ class Run:
         results.machine = machine.describe()
         results.busy.append(machine.busy())
         self._look_for_peers(steps)
+        self._reserved = sum(map(self._on_page, steps))
         try:
             with Drivers() as drivers:
                 for (servers, fsync), some in _by_servers(steps):
-                    with serving(servers, fsync) as running:
-                        self._at(running, some, drivers)
+                    while some:
+                        with serving(servers, fsync) as running:
+                            some = self._at(running, some, drivers)
             results.busy.append(machine.busy())
         finally:
             self._save()
         self._progress.finish()
         return results
 
-    def _at(self, running: Sequence[BlockingServer], steps: list[Step], drivers: Drivers) -> None:
+    def _at(
+        self, running: Sequence[BlockingServer], steps: list[Step], drivers: Drivers
+    ) -> list[Step]:
+        """Takes these samples; those that are left if a server has died of one of them."""
+        left = list(steps)
         at_once = Site(replace(steps[0].setting, delay=0.0), running)
         at_once.check_counters()
         self.results.versions["zookeeper"] = at_once.version()
@@ -186,7 +197,13 @@ class Run:
                 for _, same in itertools.groupby(some, lambda step: step.workload.name):
                     for step in same:
                         self.one(step, site, at_once, drivers)
+                        left.remove(step)
+                        if not all(server.is_running for server in running):
+                            self._progress.say("A server has died. New ones take its place.")
+                            drivers.drop_all()
+                            return left
                     self._save()
+        return left
 
     def one(self, step: Step, site: Site, at_once: Site, drivers: Drivers) -> None:
         """Takes one sample, or notes why there is none.
@@ -196,11 +213,13 @@ class Run:
         """
         self._progress.begin(f"{step.setting.name}  {step.workload.title}  {step.peer.name}")
         place = [step.setting.name, step.workload.name]
+        self._reserved -= self._on_page(step)
         if step.peer.name in self._absent:
             pass
-        elif tuple(place) not in PLACES and time.monotonic() > self._until:
+        elif tuple(place) not in PLACES and time.monotonic() + self._reserved > self._until:
             if place not in self.results.skipped:
                 self.results.skipped.append(place)
+                self._progress.say(f"no time for {step.workload.title}, {step.setting.name}")
         elif self._failed[step.kind] < _FAILURES:
             began = time.monotonic()
             try:
@@ -209,8 +228,7 @@ class Run:
                 # Whatever it is, it is reported, and the others go on.
                 self._note(step, error)
                 drivers.drop(step.peer.name)
-                if not site.cleared(_AFTER_A_FAILURE):
-                    self._progress.say("some of its sessions have not expired")
+                self._clear(site)
             else:
                 self.results.samples.append(
                     Sample(
@@ -241,6 +259,19 @@ class Run:
             if peer.name not in self.results.versions:
                 self.results.versions[peer.name] = driver.call("version")["version"]
             return workload.measure(Take(site, driver, size, others))
+
+    def _clear(self, site: Site) -> None:
+        try:
+            if not site.cleared(_AFTER_A_FAILURE):
+                self._progress.say("some of its sessions have not expired")
+        except OSError as dead:
+            self._progress.say(f"a server does not answer: {dead}")
+
+    def _on_page(self, step: Step) -> float:
+        """What a step takes, about, if the page shows it; else nothing."""
+        if (step.setting.name, step.workload.name) not in PLACES:
+            return 0.0
+        return _OVERHEAD + step.workload.guess(self._choice.scale, step.peer.library)
 
     def _look_for_peers(self, steps: list[Step]) -> None:
         """Notes once who is not on this machine. The others go on without them."""

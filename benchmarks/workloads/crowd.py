@@ -21,11 +21,13 @@ _GLANCES = 0.004
 """How often a server is looked at, in seconds: the resolution of the time to get in line."""
 
 
-def crowd(kind: Kind = "lock", many_sessions: bool = False) -> Callable[[Take], Values]:
+def crowd(kind: Kind = "lock", most_sessions: int = 1) -> Callable[[Take], Values]:
+    """Contenders dealt out to so many sessions at most."""
+
     def measure(take: Take) -> Values:
         driver, site, count = take.driver, take.site, take.size
         path = site.make()
-        sessions = count if many_sessions else 1
+        sessions = min(count, most_sessions)
         with driver.clients(site.hosts, sessions):
             at_first = driver.resident
             nodes = site.glance().nodes
@@ -102,6 +104,9 @@ _WITHOUT_CURATOR = (
 
 _NOW = "2026-11-24"
 
+_MOST_SESSIONS = 3000
+_SHARED_SESSIONS = 100
+
 
 def without_curator(kind: PeerKind) -> bool:
     """Whoever does not need minutes for 1,000."""
@@ -145,7 +150,7 @@ def _workload(
         slow=slow or {},
         most_rounds=most_rounds,
         since=since,
-        is_curve=count != 3000 or name == "sessions",
+        is_curve=count != 3000 or name in ("sessions", "shared"),
     )
 
 
@@ -157,7 +162,7 @@ def _of_sessions(
         name="sessions",
         title="{} sessions on one path" if count > 1 else "A session on one path",
         about="The same, with a session for each contender, all in one process.",
-        measure=crowd(many_sessions=True),
+        measure=crowd(most_sessions=_MOST_SESSIONS),
         peers=peers,
         seconds=seconds,
         since=since,
@@ -203,5 +208,18 @@ WORKLOADS = (
     _of_sessions(10),
     _of_sessions(100),
     _of_sessions(1000, seconds=8.0, since=""),
-    _of_sessions(3000, lean, seconds=45.0),
+    _of_sessions(3000, lean, seconds=25.0),
+    *(
+        _workload(
+            count,
+            name="shared",
+            title="{} contenders in 100 sessions",
+            about="The same, dealt out to 100 sessions in one process.",
+            measure=crowd(most_sessions=_SHARED_SESSIONS),
+            peers=lean,
+            seconds=1.0 + count / 300,
+            since=_NOW,
+        )
+        for count in (100, 1000, 3000)
+    ),
 )

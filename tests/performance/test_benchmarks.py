@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from benchmarks.forwarder import Forwarder
 from benchmarks.peers.registry import PEERS, PeerKind
 from benchmarks.progress import Progress
 from benchmarks.results import Failure
-from benchmarks.run import Choice, Drivers, Run, steps_for_progress
+from benchmarks.run import Choice, Drivers, Run, Step, steps_for_progress
 from benchmarks.site import Setting, Site, serving
 from benchmarks.workloads import WORKLOADS, Values
 
@@ -136,6 +137,38 @@ def test_a_full_run_is_forecast_to_take_as_long_as_the_pages_say() -> None:
     """`make bench` takes about 35 minutes, by what it says itself before it begins."""
     forecast = Progress(steps_for_progress(Choice().steps())).left()
     assert 30 * 60 < forecast < 35 * 60
+
+
+def test_when_time_is_up_only_what_the_page_shows_is_measured(site: Site) -> None:
+    names = ("lock-cycles", "crowd-10")
+    steps = Choice("tiny", 1, 0, ("standalone",), names, ("limit",)).steps()
+    run = Run(Choice("tiny"), Progress(steps_for_progress(steps)), minutes=0)
+    with Drivers() as drivers:
+        for step in steps:
+            run.one(step, site, site, drivers)
+    assert [sample.workload for sample in run.results.samples] == ["lock-cycles"]
+    assert run.results.skipped == [["standalone", "crowd-10"]]
+
+
+def test_a_run_goes_on_with_other_servers_after_one_has_died(
+    zookeeper_installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choice = Choice("tiny", 1, 0, ("standalone",), ("crowd-1", "crowd-10"), ("limit",))
+    steps = choice.steps()
+    run = Run(choice, Progress(steps_for_progress(steps)))
+    take, servers = run._take, []
+
+    def kill_the_first(step: Step, site: Site, *others: Any) -> Values:
+        if not servers:
+            site.servers[0].kill()
+        servers.append(site.servers[0])
+        return take(step, site, *others)
+
+    monkeypatch.setattr(run, "_take", kill_the_first)
+    results = run.everything(steps)
+    assert [failure.workload for failure in results.failures] == ["crowd-1"]
+    assert [sample.workload for sample in results.samples] == ["crowd-10"]
+    assert len(set(servers)) == 2
 
 
 def test_a_peer_that_fails_is_reported_with_a_way_to_repeat_it(site: Site) -> None:

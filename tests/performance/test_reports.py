@@ -97,7 +97,8 @@ def test_curves_have_exponents() -> None:
     assert {1, 10_000} <= set(CURVES[0].workloads)
     assert [max(curve.workloads) for curve in CURVES] == [
         10_000,  # contenders
-        3000,  # sessions: more take minutes, as their listings grow with the square
+        3000,  # a session each: more take minutes, as their listings grow with the square
+        3000,  # in a hundred sessions
         20_000,  # holds
         100_000,  # watches
         100_000,  # tree
