@@ -114,6 +114,7 @@ verify: zookeeper $(VENV)/.verify ## Model-checks the specifications in docs/spe
 	$(BIN)/python -m tests.spec $(SPEC)
 
 bench: peers $(VENV)/.bench ## Measures everything beside its peers, on a quiet machine (about 35 minutes), and publishes it.
+	tests/tools/install-zookeeper $(BIN)/python benchmarks
 	$(BIN)/python -m benchmarks run --minutes 35
 	$(BIN)/python -m benchmarks publish benchmark-report/results.json
 
