@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TextIO
 
 _EVERY = 10.0
@@ -23,7 +23,7 @@ class Progress:
         out: where it is told; in place if that is a terminal.
     """
 
-    def __init__(self, steps: list[tuple[Hashable, float]], out: TextIO = sys.stderr) -> None:
+    def __init__(self, steps: Sequence[tuple[Hashable, float]], out: TextIO = sys.stderr) -> None:
         self._steps = steps
         self._out = out
         self._done = 0

@@ -174,10 +174,10 @@ def _machine(results: Results | None) -> str:
         lines.append(f"* Not run: {', '.join(missing)}.")
     lacks = _missing(results, of_today=True)
     absent = [name for name in COMPARED if name not in versions]
-    if lacks or absent:
+    if lacks or absent or results.skipped:
         lines.append(
-            "* This run is older than some of what `make bench` measures now: what it lacks stays "
-            "empty\n  until the next one."
+            "* This run lacks some of what `make bench` measures now (rows, peers or curves): that "
+            "stays\n  empty until the next one."
         )
     return "\n".join(lines) + "\n"
 
