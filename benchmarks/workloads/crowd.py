@@ -214,8 +214,8 @@ WORKLOADS = (
             count,
             name="shared",
             title="{} contenders in 100 sessions",
-            about="The same, dealt out to 100 sessions in one process. Each listing has all names, so "
-            "that 10,000 contenders would take minutes, and more than a GiB of the server's memory.",
+            about="The same, dealt out to 100 sessions in one process. Each listing has all "
+            "names: 10,000 contenders take minutes, and more than a GiB of the server's memory.",
             measure=crowd(most_sessions=_SHARED_SESSIONS),
             peers=lean,
             seconds=1.0 + count / 300,
