@@ -287,8 +287,7 @@ class Pipelined:
 
     def __exit__(self, *_: object) -> None:
         self.is_entered = False
-        if self._core.machine.has_output:
-            self._core.on_output()
+        self._core.on_output()
 
 
 def _ignore(*_: object) -> None:

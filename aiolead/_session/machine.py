@@ -28,7 +28,14 @@ from .._wire.codes import (
     XID_PING,
     XID_SET_WATCHES,
 )
-from .._wire.framing import PING, FrameReader, encode_body, encode_record, encode_request
+from .._wire.framing import (
+    PING,
+    REQUEST_HEADER,
+    FrameReader,
+    encode_body,
+    encode_record,
+    encode_request,
+)
 from .._wire.handshake import ConnectRequest, ConnectResponse
 from .._wire.jute import Reader
 from .._wire.replies import HEADER_SIZE, WatcherEvent, read_header
@@ -56,9 +63,6 @@ from .states import SERVED, SessionLife, Trigger
 from .watches.registry import WatchRegistry
 
 T = TypeVar("T")
-
-HEADER = 8
-"""Bytes of a request's header, which count towards the packet limit."""
 
 
 class SessionMachine(SessionLife):
@@ -94,7 +98,7 @@ class SessionMachine(SessionLife):
         self.last_contact: float = -inf
         self.can_move = False
         """Whether there is another server, so that it is worth leaving one early."""
-        self.max_body: int = max_request - HEADER
+        self.max_body: int = max_request - REQUEST_HEADER
         """The longest request without its header, in bytes."""
         self._asked_timeout = session_timeout
         self.login: Authentication = Authentication(
@@ -161,8 +165,8 @@ class SessionMachine(SessionLife):
         if len(call.body) > self.max_body:
             call._abandon()
             raise LocalWireError(
-                f"the request has {len(call.body) + HEADER} bytes, "
-                f"the servers take at most {self.max_body + HEADER}"
+                f"the request has {len(call.body) + REQUEST_HEADER} bytes, "
+                f"the servers take at most {self.max_body + REQUEST_HEADER}"
             )
 
     def _ask(self, call: Call[None]) -> None:
@@ -225,8 +229,10 @@ class SessionMachine(SessionLife):
         self.leases.connection_lost()
         self._on_due(-inf)
 
-    def receive(self, data: bytes, now: float) -> None:
-        """Process bytes from the server. After any error the connection must be closed.
+    def receive(self, data: bytes, now: float) -> bool:
+        """Process bytes from the server; return whether there may be something to send.
+
+        After any error the connection must be closed.
 
         Raises:
             RemoteWireError: they are not ZooKeeper's protocol.
@@ -237,7 +243,7 @@ class SessionMachine(SessionLife):
         """
         if not self._is_connected or self.state.is_final:
             # The connection or the client was closed while these bytes were on their way.
-            return
+            return False
         self.leases.expire(now)  # before an answer comes that is too late for a lease
         self.last_contact = now
         try:
@@ -255,26 +261,22 @@ class SessionMachine(SessionLife):
             elif isinstance(why, AuthFailedError):
                 self.refuse_login(why)
             raise why from why.__cause__
-        if self._frames.buffered:
-            self._liveness.begun(self._frames.begun, now)
+        if begun := self._frames.begun:
+            self._liveness.begun(begun, now)
         if self.leases.observer is not None:
             self.leases.observer.proof_moved()
-
-    @property
-    def has_output(self) -> bool:
-        return bool(self._out or self.requests.has_queued)
+        return bool(self._out) or self.requests.has_queued
 
     def data_to_send(self, now: float) -> bytes:
-        """Return what to send next; empty if there is nothing, or no connection."""
+        """Return what to send next: all there is, if it is less than `SEGMENT`."""
         if not self._is_connected:
             return b""
+        out = b""
         if self._out:
             out = b"".join(self._out)
             self._out.clear()
-        elif self._established and not self._holds_back:
-            out = self.requests.take(now, careful=self.leases.is_held)
-        else:
-            out = b""
+        if self._established and not self._holds_back:
+            out += self.requests.take(now, careful=self.leases.is_held)
         if out:
             self._last_sent = now
         return out
@@ -338,26 +340,9 @@ class SessionMachine(SessionLife):
     def _packet(self, frame: bytes, now: float) -> None:
         xid, zxid, err = read_header(frame)
         self._liveness.answered(xid, now)
-        if xid > 0:
-            self._answer(xid, zxid, err, frame, now)
+        if xid <= 0:
+            self._other_packet(xid, zxid, err, frame, now)
             return
-        if xid == XID_EVENT:
-            self._event(WatcherEvent.read(Reader(frame, HEADER_SIZE)), zxid)
-            return
-        if xid == XID_PING and self._liveness.pings:
-            sent = self._liveness.pinged(now)
-            self._lease_proof.answered(sent, now, proof=False, led=False)
-        elif xid == XID_SET_WATCHES and self.watches.unanswered:
-            self.watches.rearmed(err)
-        elif xid == XID_AUTH and self.login.is_pending:
-            self.login.answered(err)
-            self._serve_if_accepted()
-        elif (what := RESERVED_XIDS.get(xid)) is not None:
-            raise ConnectionLossError(f"the server answered {what}, but none was outstanding")
-        else:
-            raise RemoteWireError(f"an answer with the unknown xid {xid}")
-
-    def _answer(self, xid: int, zxid: int, err: int, frame: bytes, now: float) -> None:
         call = self.requests.awaiting(xid)
         answer = call._read(err, Reader(frame, HEADER_SIZE))
         self.requests.answered(now)
@@ -369,13 +354,33 @@ class SessionMachine(SessionLife):
         self._lease_proof.answered(
             call.sent_at, now, proof=kind.is_proof and worked, led=kind.is_led and worked
         )
-        call._settle(answer, missing=err != 0)
+        if worked:
+            call._succeed(answer, missing=err != 0)
+            return
+        call._fail(answer)
         if isinstance(answer, (AuthFailedError, SessionExpiredError, SessionMovedError)):
             # AuthFailed: the server serves authenticated clients only. Otherwise: a follower keeps
             # serving the connection of a session that is over, pings included, if the session was
             # resumed there while the leader was closing it. Only a new handshake ends this, since
             # the leader answers it.
             raise answer
+
+    def _other_packet(self, xid: int, zxid: int, err: int, frame: bytes, now: float) -> None:
+        """Take an event, or the answer to something else than a request."""
+        if xid == XID_EVENT:
+            self._event(WatcherEvent.read(Reader(frame, HEADER_SIZE)), zxid)
+        elif xid == XID_PING and self._liveness.pings:
+            sent = self._liveness.pinged(now)
+            self._lease_proof.answered(sent, now, proof=False, led=False)
+        elif xid == XID_SET_WATCHES and self.watches.unanswered:
+            self.watches.rearmed(err)
+        elif xid == XID_AUTH and self.login.is_pending:
+            self.login.answered(err)
+            self._serve_if_accepted()
+        elif (what := RESERVED_XIDS.get(xid)) is not None:
+            raise ConnectionLossError(f"the server answered {what}, but none was outstanding")
+        else:
+            raise RemoteWireError(f"an answer with the unknown xid {xid}")
 
     def _event(self, event: WatcherEvent, zxid: int) -> None:
         try:

@@ -109,7 +109,11 @@ def other_protocol(begin: bytes) -> str | None:
 _GREETINGS = {"HTTP/": "an answer of an HTTP server", "SSH-": "the greeting of an SSH server"}
 
 
-_REQUEST_HEADER = struct.Struct(">iii")
+request_header = struct.Struct(">iii").pack
+"""Packs what comes before a request's body: `REQUEST_HEADER` plus its length, xid and operation."""
+
+REQUEST_HEADER = 8
+"""Bytes of a request's header, which count towards the packet limit."""
 
 
 def encode_body(request: Record) -> bytes:
@@ -122,7 +126,7 @@ def encode_body(request: Record) -> bytes:
 def encode_request(xid: int, op: int, body: bytes = b"") -> bytes:
     """A framed request."""
     try:
-        return _REQUEST_HEADER.pack(len(body) + 8, xid, op) + body
+        return request_header(len(body) + REQUEST_HEADER, xid, op) + body
     except struct.error:
         raise LocalWireError(f"xid {xid!r} or operation {op!r} does not fit in 32 bits") from None
 

@@ -92,7 +92,7 @@ def test_turns_of_the_event_loop(hosts: str, make: Make, round_trips: int) -> No
     assert least(hosts, counting, lambda: turns) == TURNS_A_ROUND_TRIP * round_trips
 
 
-@pytest.mark.parametrize(("make", "most"), [(lock, 357), (read, 62)])
+@pytest.mark.parametrize(("make", "most"), [(lock, 334), (read, 53)])
 def test_calls_of_our_functions(hosts: str, make: Make, most: int) -> None:
     """Lower the bound when there are fewer; more need a reason."""
     calls = 0

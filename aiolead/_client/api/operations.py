@@ -86,7 +86,7 @@ class Scope:
         if not isinstance(mode, CreateMode):
             raise ConfigurationError(f"mode: must be a CreateMode, not {mode!r}")
         full = self._create_path(path, mode)
-        acl = _checked_acl(OPEN_ACL_UNSAFE if acl is None else acl)
+        acl = OPEN_ACL_UNSAFE if acl is None else _checked_acl(acl)
         data = _checked_data(data)
         if mode.has_ttl:
             if ttl is None:
@@ -325,8 +325,6 @@ def _checked_version(version: object) -> int:
 
 
 def _checked_acl(acl: Sequence[ACL]) -> tuple[ACL, ...]:
-    if acl is OPEN_ACL_UNSAFE:
-        return OPEN_ACL_UNSAFE
     entries = tuple(acl) if isinstance(acl, Iterable) else ()
     if not entries or not all(isinstance(entry, ACL) for entry in entries):
         # It may be, or hold, the hash of a password: it is not shown.

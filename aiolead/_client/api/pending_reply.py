@@ -43,27 +43,24 @@ class PendingReply(Call[T]):
     is_reported: bool
 
     def __await__(self) -> Generator[Any, Any, T]:
-        return self._wait().__await__()
-
-    async def _wait(self) -> T:
         if not self._done:
             self._was_awaited = True
             wakeup = Wakeup()
             self.add_done_callback(wakeup.set)
-            await wakeup.wait()
+            yield from wakeup.wait().__await__()
         elif hasattr(self, "_was_awaited"):
-            await checkpoint()
+            yield from checkpoint().__await__()
         else:
             self._was_awaited = True
             if self._error is not None:
                 self._see()
             # A thousand replies that were answered together do not take a thousand turns of the
             # event loop. This starves nobody: for each of them, the client had to wait once.
-            await checkpoint_if_cancelled()
+            yield from checkpoint_if_cancelled().__await__()
         if self._error is not None:
             raise self._error
-        value: Any = self._value
-        return value  # type: ignore[no-any-return]
+        value: T = self._value
+        return value
 
     def result(self) -> T:
         if self._error is not None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from asyncio.tasks import _enter_task, _leave_task  # for third parties: "Extending" in its docs
 from collections.abc import Callable
-from functools import partial
 from typing import Any, cast, final
 
 import anyio
 
+from ..._session.requests.request_queue import SEGMENT
 from .carrier import READ_SIZE, Feed, Take
 
 
@@ -87,17 +87,19 @@ class LoopCarrier(asyncio.BufferedProtocol):
 
     def _write(self) -> None:
         take, write = self._take, self._transport.write
-        while not (self._is_full or self._ended.done()) and (data := take()):
+        while not self._is_full and (data := take()):
             write(data)
+            if len(data) < SEGMENT:
+                break
 
-    def _in_task(self, act: Callable[[], object]) -> None:
+    def _in_task(self, act: Callable[..., object], *args: object) -> None:
         # Users' callbacks run in a task of the client: outside of one, anyio has not even a clock.
         task = self._carrying
         if task is None:
             return
         _enter_task(self._loop, task)
         try:
-            act()
+            act(*args)
         except Exception as error:
             self._end(error)
         finally:
@@ -115,7 +117,7 @@ class LoopCarrier(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if not self._ended.done():
-            self._in_task(partial(self._feed, bytes(self._buffer[:nbytes])))
+            self._in_task(self._feed, bytes(self._buffer[:nbytes]))
 
     def eof_received(self) -> bool:
         self._end(anyio.EndOfStream())

@@ -18,7 +18,7 @@ Feed = Callable[[bytes], object]
 """Takes input. An exception from it is a defect."""
 
 Take = Callable[[], bytes]
-"""Returns the next bytes to send; empty if there are none."""
+"""Returns the next bytes to send: all that may leave, if they are fewer than `SEGMENT`."""
 
 READ_SIZE = 64 * 1024
 """How much is read at a time, in bytes. For much more, memory is mapped at each read."""

@@ -127,7 +127,7 @@ class Supervisor:
             return
         # A lone request leaves at once. While others are in flight, those of one turn of the event
         # loop leave together.
-        if connection.is_open and not self._machine.requests.inflight:
+        if connection.is_open and self._machine.requests.oldest is None:
             connection.carrier.push()
         else:
             connection.carrier.wake()
@@ -384,7 +384,7 @@ class Supervisor:
     def _feed(self, connection: ServerConnection, data: bytes) -> None:
         machine = self._machine
         try:
-            machine.receive(data, self._core.clock())
+            has_output = machine.receive(data, self._core.clock())
         except AioleadError as error:
             # A protocol error or the end of the session, which the machine has handled. Cut at
             # once, before anybody sees a failed request and finds the client still connected.
@@ -392,7 +392,7 @@ class Supervisor:
             return
         if not connection.is_open:
             self._look_whether_opened(connection)
-        if machine.has_output:
+        if has_output:
             connection.carrier.wake()
         if self._answered is not None and not machine.requests.inflight:
             self._answered.set()

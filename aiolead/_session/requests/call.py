@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from math import inf
-from typing import Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ..._escaping import in_seconds
 from ..._internal_errors import call_back
@@ -118,7 +118,7 @@ class Call(Generic[T]):
     lost_at: float = field(default=inf, init=False)
     ahead: int = field(default=0, init=False)
     _done: bool = field(default=False, init=False)
-    _value: T | None = field(default=None, init=False)
+    _value: Any = field(default=None, init=False)
     _error: AioleadError | None = field(default=None, init=False)
     _callbacks: list[Callable[[], object]] | None = field(default=None, init=False)
 
@@ -145,7 +145,8 @@ class Call(Generic[T]):
             raise RuntimeError("the request has not been answered yet")
         if self._error is not None:
             raise self._error
-        return cast(T, self._value)
+        value: T = self._value
+        return value
 
     def error(self) -> AioleadError | None:
         return self._error
@@ -158,7 +159,10 @@ class Call(Generic[T]):
         else:
             self._callbacks.append(callback)
 
-    def _succeed(self, value: T) -> None:
+    def _succeed(self, value: T, *, missing: bool = False) -> None:
+        """Take the answer; `missing`: it is about a znode that does not exist."""
+        if self.arming is not None:
+            self.arming.armed(missing=missing)
         self._value = value
         self._finish()
 
@@ -197,16 +201,6 @@ class Call(Generic[T]):
             raise
         except AioleadError as error:
             return error
-
-    def _settle(self, answer: T | AioleadError, *, missing: bool = False) -> None:
-        """Take the answer; `missing`: it is about a znode that does not exist."""
-        if isinstance(answer, AioleadError):
-            self._fail(answer)
-            return
-        if self.arming is not None:
-            self.arming.armed(missing=missing)
-        self._value = answer
-        self._finish()
 
 
 def no_result(_: Reader) -> None:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection
 from math import inf
 from typing import Any, TypeVar
 
-from ..._wire.framing import encode_request
+from ..._wire.framing import REQUEST_HEADER, request_header
 from ...errors import AioleadError, ConnectionLossError, Outcome, TooManyRequestsError
 from .call import Call, retried_in_vain
 
@@ -162,41 +162,38 @@ class RequestQueue:
         """
         if self._is_taking or not (self._queue or self._express):
             return b""
-        self._is_taking = True
+        self._is_taking = True  # a `WatchEffect` may queue more calls meanwhile, which leave last
         try:
-            return self._taken(now, careful=careful, early=early)
+            out = bytearray()
+            most = self._window.size(careful=careful)
+            while len(out) < SEGMENT:
+                if self._express:
+                    call = self._express.popleft()
+                elif self._queue and (self._counted < most or not self._queue[0].kind.is_counted):
+                    if early and not self._queue[0].is_mere_read:
+                        break
+                    call = self._queue.popleft()
+                    self._queued_bytes -= len(call.body)
+                else:
+                    break
+                body = call.body if call.arming is None else call.arming.sending(call.body)
+                if body is None:
+                    call._drop()
+                    continue
+                call.ahead = self._counted
+                self._counted += call.kind.is_counted
+                self._xid = 1 if self._xid >= MAX_XID else self._xid + 1
+                call.xid = self._xid
+                call.sent_at = now
+                out += request_header(len(body) + REQUEST_HEADER, call.xid, call.op)
+                out += body
+                # Never sent again: the body need not stay until the answer.
+                if call.kind.is_write:
+                    call.body = b""
+                self._inflight.append(call)
+            return bytes(out)
         finally:
             self._is_taking = False
-
-    def _taken(self, now: float, *, careful: bool, early: bool) -> bytes:
-        # A `WatchEffect` may queue more calls meanwhile, which leave behind this one.
-        out = bytearray()
-        most = self._window.size(careful=careful)
-        while len(out) < SEGMENT:
-            if self._express:
-                call = self._express.popleft()
-            elif self._queue and (self._counted < most or not self._queue[0].kind.is_counted):
-                if early and not self._queue[0].is_mere_read:
-                    break
-                call = self._queue.popleft()
-                self._queued_bytes -= len(call.body)
-            else:
-                break
-            body = call.body if call.arming is None else call.arming.sending(call.body)
-            if body is None:
-                call._drop()
-                continue
-            call.ahead = self._counted
-            self._counted += call.kind.is_counted
-            self._xid = 1 if self._xid >= MAX_XID else self._xid + 1
-            call.xid = self._xid
-            call.sent_at = now
-            out += encode_request(call.xid, call.op, body)
-            # Never sent again: the body need not stay until the answer.
-            if call.kind.is_write:
-                call.body = b""
-            self._inflight.append(call)
-        return bytes(out)
 
     def awaiting(self, xid: int) -> Call[Any]:
         """Return the call that an answer belongs to: always the oldest in flight. See `answered`.

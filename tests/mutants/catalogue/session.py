@@ -85,11 +85,11 @@ MUTANTS = (
             Change(
                 "_client/api/pending_reply.py",
                 """
-                await wakeup.wait()
+                yield from wakeup.wait().__await__()
                 """,
                 """
                 try:
-                    await wakeup.wait()
+                    yield from wakeup.wait().__await__()
                 except BaseException:
                     self.abandoned = True
                     raise
