@@ -22,7 +22,11 @@ LOOPBACK = "127.0.0.1"
 _POLL = 0.02
 """How often `wait_until` looks, in seconds."""
 
+_RESERVATIONS = 128
+"""How many ports a process reserves at a time, each with a file descriptor: those given last."""
+
 _given: deque[int] = deque(maxlen=4096)
+_reservations: deque[int] = deque()
 _giving = threading.Lock()
 """For the ports that this process was given last."""
 
@@ -35,25 +39,39 @@ def free_ports(count: int) -> list[int]:
     """Ports of the loopback interface that nobody listens on.
 
     They lie below the range from which systems choose the ports of outgoing connections, so that
-    none is taken while its server is down for a restart. None is given out again for long: its user
-    may listen on it only later, as the servers of an ensemble do once all have their ports.
+    none is taken while its server is down for a restart. None is given out again for long, nor by
+    another process for a while: its user may listen on it only later, as the servers of an ensemble
+    do once all have their ports.
     """
     chosen: list[int] = []
     source = random.SystemRandom()
     with _giving:
         while len(chosen) < count:
             port = source.randrange(12_000, 30_000)
-            if port in _given:
+            if port in _given or not _reserve(port):
                 continue
-            with socket.socket() as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                try:
-                    probe.bind((LOOPBACK, port))
-                except OSError:
-                    continue
             _given.append(port)
             chosen.append(port)
     return chosen
+
+
+def _reserve(port: int) -> bool:
+    """Keeps other processes from taking a port; False if one has it, or listens on it."""
+    with (
+        # The UDP port stands for the TCP port: none of the servers uses it.
+        socket.socket(type=socket.SOCK_DGRAM) as reservation,
+        socket.socket() as probe,
+    ):
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            reservation.bind((LOOPBACK, port))
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        _reservations.append(reservation.detach())
+    if len(_reservations) > _RESERVATIONS:
+        os.close(_reservations.popleft())
+    return True
 
 
 def wait_until(condition: Callable[[], bool], timeout: float) -> bool:

@@ -189,3 +189,25 @@ def test_no_port_is_given_out_twice() -> None:
     """Though nobody listens on it yet: an ensemble asks for its own, and then for its links'."""
     ports = [port for _ in range(300) for port in free_ports(2)]
     assert len(set(ports)) == 600
+
+
+def test_another_process_takes_other_ports() -> None:
+    """The tests of one run are several processes, and each starts ensembles."""
+    (port,) = free_ports(1)
+    code = (
+        "import random\n"
+        "from aiolead.testing.launch import free_ports\n"
+        f"drawn = iter([{port}, {port}, 29_999, 29_998, 29_997])\n"
+        "random.SystemRandom.randrange = lambda *_: next(drawn)\n"
+        "print(*free_ports(1))\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(said.stdout) in {29_999, 29_998, 29_997} - {port}
+
+
+def test_ports_are_not_reserved_for_ever() -> None:
+    """Each reservation is an open file."""
+    free_ports(200)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    free_ports(200)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

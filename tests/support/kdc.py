@@ -90,7 +90,8 @@ def realm(folder: Path) -> Iterator[Realm]:
     profile.write_text(
         f"[realms]\n {REALM} = {{\n  database_name = {folder}/principal\n"
         f"  key_stash_file = {folder}/stash\n  acl_file = {folder}/acl\n"
-        f"  kdc_listen = {LOOPBACK}:{port}\n  kdc_tcp_listen = {LOOPBACK}:{port}\n"
+        # No UDP, whose port `free_ports` has.
+        f'  kdc_listen = ""\n  kdc_tcp_listen = {LOOPBACK}:{port}\n'
         "  max_life = 1h\n }\n"
         f"[logging]\n kdc = FILE:{folder}/kdc.log\n"
     )
