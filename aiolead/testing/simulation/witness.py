@@ -47,7 +47,8 @@ class Witness:
             case "znode-deleted":
                 path, by = details["path"], details["by"]
                 self._owners.pop(path, None)
-                if self._why.get(by) == "expired":
+                # A leader that decided to end a session, and lost its quorum, has ended nothing.
+                if details["with_session"] and self._why.get(by) == "expired":
                     by = 0  # nobody has asked for it
                 history.node_deleted(path, details["zxid"], details["owner"], by)
             case "session-created":

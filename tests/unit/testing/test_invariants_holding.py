@@ -881,3 +881,18 @@ def test_those_that_are_lost_together_have_time_to_stop(
     wrong = told_in_time(tale.events, replace(BOUNDS, losing=0.1))
     assert bool(wrong) is broken
     assert {each.invariant for each in wrong} <= {"I23"}
+
+
+@pytest.mark.parametrize(("line", "broken"), [("/1", False), ("/2", True)])
+def test_an_operator_deletes_what_was_lost_before(
+    tale: HistoryBuilder, line: str, broken: bool
+) -> None:
+    """Its contender is queued again by then, so that the revocation is of another turn."""
+    tale.node_created("/1/x", 1, 7)
+    tale.entered("/1", "host", 1, path="/1/x", session_id=7)
+    tale.after(5).stepped_down("/1", "host", 1, UNCONFIRMED)
+    tale.left("/1", "host", 1, was_lost=True)
+    tale.joined("/1", "host")
+    tale.after(0.1).revoked(line, "host")
+    tale.node_deleted("/1/x", 101, 7)
+    assert bool(told_in_time(tale.events, BOUNDS)) is broken

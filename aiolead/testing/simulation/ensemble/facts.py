@@ -24,7 +24,7 @@ class OnFact(Protocol):
     * `session-ended`: `session`: the ensemble has agreed on it; its ephemerals are gone.
     * `znode-created`, `znode-deleted`: `path`, `czxid`, `owner` (a session, or 0), `zxid`: of the
       transaction that did it; the latter also `by`: whose request it was (of a session that ended,
-      its own), or 0.
+      its own), or 0; and `with_session`: whether it went as its session ended.
     * `leader-elected`, `leader-lost`: `server`, `epoch`. The first when a quorum follows it, the
       second when it gives up or dies.
     * `omitted`: `server`, `session`, `op`, `is_applied`, `is_swallowed`: a request of a client was
@@ -89,6 +89,7 @@ class Truth:
                     owner=owner,
                     zxid=zxid,
                     by=entry.session_id,
+                    with_session=entry.op is OpCode.CLOSE_SESSION,
                 )
         if entry.op is OpCode.CREATE_SESSION:
             timeout = entry.timeout_ms / 1000
