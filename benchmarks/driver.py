@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -75,7 +75,7 @@ class Driver:
         self.close()
 
     def close(self) -> None:
-        with self._process as process:
+        with suppress(OSError), self._process as process:  # which need not have read everything
             process.kill()
         self._reader.join()
         self._errors.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import sys
@@ -142,7 +143,7 @@ def test_a_full_run_is_forecast_to_take_as_long_as_the_pages_say() -> None:
 def test_when_time_is_up_only_what_the_page_shows_is_measured(site: Site) -> None:
     names = ("lock-cycles", "crowd-10")
     steps = Choice("tiny", 1, 0, ("standalone",), names, ("limit",)).steps()
-    run = Run(Choice("tiny"), Progress(steps_for_progress(steps)), minutes=0)
+    run = Run(Choice("tiny"), Progress(steps_for_progress(steps)), minutes=-60)
     with Drivers() as drivers:
         for step in steps:
             run.one(step, site, site, drivers)
@@ -169,6 +170,21 @@ def test_a_run_goes_on_with_other_servers_after_one_has_died(
     assert [failure.workload for failure in results.failures] == ["crowd-1"]
     assert [sample.workload for sample in results.samples] == ["crowd-10"]
     assert len(set(servers)) == 2
+
+
+def test_a_peer_that_ends_before_it_is_asked_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    call = Driver.call
+
+    def ask_too_late(driver: Driver, verb: str) -> dict[str, Any]:
+        driver._process.wait()
+        return call(driver, verb)
+
+    monkeypatch.setattr(Driver, "call", ask_too_late)
+    with pytest.raises(PeerFailedError, match="no such luck"):
+        Driver(_broken("raise SystemExit('no such luck')"))
+    gc.collect()  # an open file is a warning, and so an error
 
 
 def test_a_peer_that_fails_is_reported_with_a_way_to_repeat_it(site: Site) -> None:
