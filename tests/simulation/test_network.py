@@ -424,6 +424,39 @@ def test_dripping() -> None:
     assert max(len(part) for part in server.parts) == 3
 
 
+def test_packets_are_late_that_were_sent_while_the_path_was_slow() -> None:
+    scene = Scene()
+    _, server, wire, back = scene.connected()
+    wire.send(b"as ever")
+    assert scene.network.late() is None
+    scene.run(0.001)
+    sent = scene.timeline.now
+    scene.there.range = (5.0, 5.0)
+    wire.send(b"slow")
+    assert scene.network.late() is None  # nothing is late on a path that is slow
+    scene.there.range = (0.01, 0.01)
+    scene.run(1.0)
+    assert scene.network.late() == pytest.approx(sent + 5.0)
+    wire.send(b"held up behind it")
+    back.send(b"not held up")
+    scene.run(3.999)
+    assert server.data == b"as ever"
+    assert scene.network.late() is None  # by now it comes as soon as any other would
+    scene.run(0.001)
+    assert server.data == b"as everslowheld up behind it"
+
+
+def test_packets_that_never_arrive_are_not_late() -> None:
+    scene = Scene()
+    _, _, wire, _ = scene.connected()
+    scene.there.range = (5.0, 5.0)
+    wire.send(b"slow")
+    scene.there.range = (0.01, 0.01)
+    assert scene.network.late() is not None
+    scene.there.reset()
+    assert scene.network.late() is None
+
+
 def test_segments_are_cut_sometimes() -> None:
     scene = Scene()
     _, server, wire, _ = scene.connected()

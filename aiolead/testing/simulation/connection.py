@@ -132,6 +132,12 @@ class Flow:
         if self._timer is None and self._queue:
             self._timer = self._timeline.after(delay, self._deliver)
 
+    @property
+    def late(self) -> float | None:
+        """When the last packet arrives, if the path has become faster since it was sent."""
+        arrival = self._queue[-1].arrival if self._queue else 0.0
+        return arrival if arrival > self._timeline.now + self.path.range[1] else None
+
     def give_up(self) -> None:
         """Nothing arrives any more, and nobody says so."""
         self._is_dead = True
@@ -349,6 +355,11 @@ class Connection:
         """Notify both ends, as a box between them would, that the other end sends no more."""
         self.client.end()
         self.server.end()
+
+    @property
+    def late(self) -> list[float]:
+        """The `Flow.late` of the directions that have one."""
+        return [late for flow in (self._there, self._back) if (late := flow.late) is not None]
 
     def left(self) -> None:
         """One end is closed or broken."""

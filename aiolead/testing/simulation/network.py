@@ -169,6 +169,13 @@ class Network:
         """The open connections, and those that are being opened."""
         return list(self._connections)
 
+    def late(self) -> float | None:
+        """When the last packet arrives that was sent while its path was slower than now.
+
+        Until then it holds up all that was sent behind it. None if there is no such packet.
+        """
+        return max((late for one in self._connections for late in one.late), default=None)
+
     def listener(self, address: str) -> Accept | None:
         """The listener of an address."""
         return self._listeners.get(address)

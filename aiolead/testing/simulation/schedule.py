@@ -193,7 +193,7 @@ class Schedule:
         )
         net = (
             f"  latency {self.latency:g} s to clients, {self.peer_latency:g} s between servers, "
-            f"jitter {self.jitter:g}; all is well from {self.healing:.3f} s on"
+            f"jitter {self.jitter:g}; no fault after {self.healing:.3f} s"
         )
         lines = [servers, clients, net]
         if self.absent:

@@ -119,11 +119,11 @@ class World:
 
     @property
     def is_healed(self) -> bool:
-        """Whether nothing is broken any more."""
+        """Whether nothing is broken any more: faults are over, and no packet is late."""
         return self._healed.is_set()
 
     async def healed(self) -> None:
-        """Waits until nothing is broken any more."""
+        """Waits until nothing is broken any more: faults are over, and no packet is late."""
         await self._healed.wait()
 
     def rng(self, name: str) -> random.Random:
