@@ -8,7 +8,10 @@ logger escapes them: each message is one printable line. All loggers come from `
 
 from __future__ import annotations
 
-import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import logging
 
 
 def escaped(text: str, *, keep: str = "") -> str:
@@ -45,6 +48,8 @@ def get_logger(name: str) -> logging.Logger:
     A printable message keeps its template and arguments, by which tools group messages; otherwise
     the escaped text replaces both. Filters do not apply to child loggers, so each has one.
     """
+    import logging  # not needed by the errors, which escape their text
+
     logger = logging.getLogger(name)
     logger.addFilter(_escape_record)  # adding it again has no effect
     return logger

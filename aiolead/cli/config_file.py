@@ -21,7 +21,6 @@ from typing import Any
 
 from cyclopts import App
 from cyclopts.argument import ArgumentCollection
-from cyclopts.config import Dict
 
 from ..errors import ConfigurationError
 from .environment import SECRET_OPTIONS
@@ -58,6 +57,8 @@ def fill_in_options(
         raise ConfigurationError(f"--config: {path}: {commands[-1]}: must be a table")
     _check(path, common, COMMON_OPTIONS, "")
     _check(path, own, options, f"[{commands[-1]}] ")
+    from cyclopts.config import Dict  # few have such a file
+
     meant = options if "hosts" in options else options & BASIC_OPTIONS
     if commands[-1] == "demo":
         meant = meant & BASIC_OPTIONS  # it has a server of its own
@@ -85,7 +86,7 @@ def _other_readers(path: Path) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import tomllib  # few have such a file
+    import tomllib
 
     with reading("--config", path):
         content = path.read_bytes()

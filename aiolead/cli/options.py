@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -115,6 +116,9 @@ class Basics:
             raise ConfigurationError(
                 '--backend: trio is not installed: pip install "aiolead[trio]"'
             )
+        if not gc.isenabled():  # see `main`
+            gc.freeze()
+            gc.enable()
         return anyio.run(work, backend=self.backend)
 
     def run_until_signal(

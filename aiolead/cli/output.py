@@ -7,13 +7,11 @@ Exceptions are the colours of `styled`, and the data that `get` writes to a file
 from __future__ import annotations
 
 import io
-import logging
 import os
 import select
 import stat
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -62,6 +60,8 @@ class Reporter:
     def failure(self, error: BaseException, text: str = "") -> None:
         """Report an error that ends the command; `text` replaces its message."""
         if self.debug:
+            import traceback
+
             where = "".join(traceback.format_exception(error))
             with suppress(OSError):
                 print(render.escaped(where, keep="\n"), end="", file=sys.stderr, flush=True)
@@ -241,20 +241,21 @@ def table(
     return [styled(line(headings), "dim"), *(line(row) for row in rows)]
 
 
-class _EscapingFormatter(logging.Formatter):
-    """One line for each record, followed by its traceback."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - its name
-        return render.escaped(super().formatMessage(record))
-
-    def format(self, record: logging.LogRecord) -> str:
-        return render.escaped(super().format(record), keep="\n")
-
-
 def show_log() -> None:
     """Show the library's log on standard error."""
+    import logging
+
+    class EscapingFormatter(logging.Formatter):
+        """One line for each record, followed by its traceback."""
+
+        def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - its name
+            return render.escaped(super().formatMessage(record))
+
+        def format(self, record: logging.LogRecord) -> str:
+            return render.escaped(super().format(record), keep="\n")
+
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_EscapingFormatter("%(asctime)s %(name)s %(message)s"))
+    handler.setFormatter(EscapingFormatter("%(asctime)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.DEBUG, handlers=[handler])
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
@@ -122,6 +120,8 @@ def rounded(seconds: float | None) -> float | None:
 
 def as_json(value: Any) -> str:
     """A value as one line of ASCII: it can be read in any locale, and moves no cursor."""
+    import json
+
     return json.dumps(value)
 
 
@@ -143,4 +143,6 @@ def data_as_json(data: bytes) -> dict[str, Any]:
     try:
         return {"encoding": "utf-8", "data": _parsing.text(data)}
     except MalformedError:
+        import base64
+
         return {"encoding": "base64", "data": base64.b64encode(data).decode()}

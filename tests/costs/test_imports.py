@@ -44,6 +44,15 @@ print(sum(name.partition(".")[0] == "aiolead" for name in sys.modules))
 print(*sorted({"rich.markdown", "ssl", "trio", "subprocess"} & set(sys.modules)))
 """
 
+COLLECTIONS = """
+import gc
+from aiolead.cli import main
+found = []
+gc.callbacks.append(lambda phase, _: found.append(phase))
+assert main() == 0
+print(bool(found), gc.isenabled())
+"""
+
 
 @pytest.fixture
 def server() -> Iterator[ThreadedServer]:
@@ -89,7 +98,17 @@ UNUSED = {
         "aiolead.model",
         "anyio",
         "asyncio",
+        "base64",
+        "json",
+        "logging",
         "ssl",
+        "tomllib",
+        "traceback",
+    },
+    command("ls", "--hosts", "HOSTS", "/"): {
+        "aiolead.cli.demo",
+        "cyclopts.config",
+        "json",
         "tomllib",
     },
     LOCK: {
@@ -106,7 +125,7 @@ UNUSED = {
 """What each of them starts without."""
 
 
-@pytest.mark.parametrize("script", UNUSED, ids=["import", "help", "first-lock"])
+@pytest.mark.parametrize("script", UNUSED, ids=["import", "help", "ls", "first-lock"])
 def test_what_is_not_imported(server: ThreadedServer, script: str) -> None:
     said = subprocess.run(
         [sys.executable, "-c", f"{script}\nprint(*sys.modules)", server.connect_string],
@@ -118,6 +137,25 @@ def test_what_is_not_imported(server: ThreadedServer, script: str) -> None:
     imported = set(said[-1].split())
     assert {"aiolead", "sys"} <= imported
     assert not imported & UNUSED[script]
+
+
+@pytest.mark.parametrize(
+    ("words", "collects"),
+    [(["--help"], False), (["ls"], True)],
+    ids=["help", "ls"],
+)
+def test_starting_does_not_look_for_garbage(
+    server: ThreadedServer, words: list[str], collects: bool
+) -> None:
+    """The garbage collector is enabled for event loops alone."""
+    said = subprocess.run(
+        [sys.executable, "-c", COLLECTIONS, *words],
+        env=os.environ | {"AIOLEAD_HOSTS": server.connect_string},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    assert said[-1] == f"{collects} {collects}"
 
 
 def test_the_overview_is_that_of_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
