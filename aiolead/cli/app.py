@@ -26,114 +26,90 @@ def _version() -> str:
         return "unknown: run from a source tree that is not installed"
 
 
-_COMMANDS: dict[Group, tuple[tuple[str, str, str], ...]] = {
-    Group("Leading and locking", sort_key=1): (
-        (
-            "run:run",
-            "run [OPTIONS] PATH -- COMMAND...",
-            "Run a command only while leader.",
-        ),
-        (
-            "run:lock",
-            "lock [OPTIONS] PATH -- COMMAND...",
-            "Run a command while holding a lock.",
-        ),
-        (
+_COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
+    Group("Leading and locking", sort_key=1): {
+        "run [OPTIONS] PATH -- COMMAND...": ("run:run", "Run a command only while leader."),
+        "lock [OPTIONS] PATH -- COMMAND...": ("run:lock", "Run a command while holding a lock."),
+        "elect [OPTIONS] PATH": (
             "elections:elect",
-            "elect [OPTIONS] PATH",
             "Contend for leadership and print each change, until SIGINT or SIGTERM.",
         ),
-        (
+        "observe [OPTIONS] PATH": (
             "elections:observe",
-            "observe [OPTIONS] PATH",
             "Print who leads, and each change of it, until SIGINT or SIGTERM.",
         ),
-        (
+        "contenders [OPTIONS] PATH": (
             "contenders:contenders",
-            "contenders [OPTIONS] PATH",
             "Print who contends at a path: for an election, a lock or a semaphore, of any library.",
         ),
-        (
+        "top [OPTIONS] [PATH...]": (
             "top:top",
-            "top [OPTIONS] [PATH...]",
             "Show leaders, contenders and events, live, until q, SIGINT or SIGTERM.",
         ),
-        (
+        "dashboard [OPTIONS] [PATH...]": (
             "dashboard:dashboard",
-            "dashboard [OPTIONS] [PATH...]",
             "Serve a live web page of leaders and contenders, until SIGINT or SIGTERM.",
         ),
-    ),
-    Group("Znodes", sort_key=2): (
-        ("znodes:ls", "ls [OPTIONS] [PATH]", "List the children of a znode."),
-        ("tree:tree", "tree [OPTIONS] [PATH]", "Show a znode with everything below it."),
-        ("znodes:get", "get [OPTIONS] PATH", "Print the data of a znode."),
-        (
+    },
+    Group("Znodes", sort_key=2): {
+        "ls [OPTIONS] [PATH]": ("znodes:ls", "List the children of a znode."),
+        "tree [OPTIONS] [PATH]": ("tree:tree", "Show a znode with everything below it."),
+        "get [OPTIONS] PATH": ("znodes:get", "Print the data of a znode."),
+        "stat [OPTIONS] PATH": (
             "znodes:stat",
-            "stat [OPTIONS] PATH",
             "Print what the servers know about a znode, beside its data.",
         ),
-        ("znodes:set_", "set [OPTIONS] PATH DATA", "Replace the data of a znode."),
-        ("znodes:create", "create [OPTIONS] PATH [DATA]", "Create a znode, and print its path."),
-        ("znodes:rm", "rm [OPTIONS] PATH", "Delete a znode. `rm` and `delete` are the same."),
-        ("znodes:rm", "delete [OPTIONS] PATH", "Delete a znode. `rm` and `delete` are the same."),
-        (
+        "set [OPTIONS] PATH DATA": ("znodes:set_", "Replace the data of a znode."),
+        "create [OPTIONS] PATH [DATA]": ("znodes:create", "Create a znode, and print its path."),
+        "rm [OPTIONS] PATH": ("znodes:rm", "Delete a znode. `rm` and `delete` are the same."),
+        "delete [OPTIONS] PATH": ("znodes:rm", "Delete a znode. `rm` and `delete` are the same."),
+        "deleteall [OPTIONS] PATH": (
             "znodes:deleteall",
-            "deleteall [OPTIONS] PATH",
             "Delete a znode and everything below it; not as one transaction. The same as `rm -r`.",
         ),
-        (
+        "acl [OPTIONS] PATH [ENTRY...]": (
             "acl:acl",
-            "acl [OPTIONS] PATH [ENTRY...]",
             "Print who may do what with a znode, or set it.",
         ),
-        (
+        "watch [OPTIONS] PATH": (
             "watch:watch",
-            "watch [OPTIONS] PATH",
             "Print what happens to a znode, until SIGINT or SIGTERM.",
         ),
-    ),
-    Group("Servers", sort_key=3): (
-        (
+    },
+    Group("Servers", sort_key=3): {
+        "ensemble [OPTIONS]": (
             "ensemble:command",
-            "ensemble [OPTIONS]",
             "Print each server's role, and how many failures the ensemble can still take.",
         ),
-        (
+        "doctor [OPTIONS] [PATH...]": (
             "doctor:doctor",
-            "doctor [OPTIONS] [PATH...]",
             "Look for what is wrong between here and the servers, and for what is not safe.",
         ),
-        (
+        "bench [OPTIONS] [PATH]": (
             "bench:bench",
-            "bench [OPTIONS] [PATH]",
             "Measure how long the servers take for reads, writes and locks, from here.",
         ),
-    ),
-    Group("Others", sort_key=4): (
-        (
+    },
+    Group("Others", sort_key=4): {
+        "server [OPTIONS]": (
             "server:server",
-            "server [OPTIONS]",
             "Run a ZooKeeper server for development, until SIGINT or SIGTERM.",
         ),
-        (
+        "demo [OPTIONS]": (
             "demo:demo",
-            "demo [OPTIONS]",
             "Show an election: four processes, two crashes, a resignation. Takes ten seconds.",
         ),
-        (
+        "herd [OPTIONS]": (
             "herd:herd",
-            "herd [OPTIONS]",
             "Show the herd effect: how many clients wake when a leader leaves.",
         ),
-        (
+        "completion SHELL": (
             "app:completion",
-            "completion SHELL",
             "Print what completes this command's options in a shell.",
         ),
-    ),
+    },
 }
-"""By group: where a command is, its usage, and the first sentence of its help.
+"""By group and usage: where a command is, and the first sentence of its help.
 
 A module is imported when its command is used; `aiolead --help` imports none."""
 
@@ -155,7 +131,7 @@ def _overview() -> App:
     """The same commands without their code, for `aiolead --help`."""
     overview = _app(help_format="plaintext")  # the import of a Markdown renderer takes long
     for group, commands in _COMMANDS.items():
-        for _, usage, summary in commands:
+        for usage, (_, summary) in commands.items():
             summary = summary.replace("`", "")
             overview.command(App(name=usage.partition(" ")[0], help=summary, group=group))
     return overview
@@ -171,7 +147,7 @@ def _configure(*command_line: Any) -> None:
 app: App = _app(config=_configure)
 _NAMES: set[str] = set()
 for _group, _commands in _COMMANDS.items():
-    for _where, _usage, _summary in _commands:
+    for _usage, (_where, _) in _commands.items():
         # `ensemble` has a command of its own, and so its usage.
         _more = {} if _where == "ensemble:command" else {"usage": f"Usage: aiolead {_usage}"}
         _name = _usage.partition(" ")[0]

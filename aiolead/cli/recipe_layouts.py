@@ -232,7 +232,7 @@ def _barrier(tree: ZnodeTree, path: str) -> OtherRecipe | None:
 def _members(tree: ZnodeTree, path: str) -> OtherRecipe | None:
     children = tree.children(path)
     others = [name for name in children if name != READY]
-    if not others or not all(_is_member(name, *children[name]) for name in others):
+    if not others or not all(_is_member(name, children[name][0]) for name in others):
         return None
     if READY in children and children[READY][0].ephemeral_owner:
         return None
@@ -250,7 +250,7 @@ def _members(tree: ZnodeTree, path: str) -> OtherRecipe | None:
     return OtherRecipe(path, kind, (("members", len(members)),), members)
 
 
-def _is_member(name: str, stat: Stat, data: bytes | None) -> bool:
+def _is_member(name: str, stat: Stat) -> bool:
     """Whether a znode may be a member's: ephemeral, and without a number, but for aiozk's."""
     is_numbered = sequence_of(name) is not None and not _UNIQUE.fullmatch(name)
     return bool(stat.ephemeral_owner) and (not is_numbered or bool(_PARTY.fullmatch(name)))
@@ -274,7 +274,7 @@ def _service_of(name: str, data: bytes | None) -> str:
     return service if instance.get("id") == name and isinstance(service, str) else ""
 
 
-def needs_data(path: str, stat: Stat) -> bool:
+def needs_data(stat: Stat) -> bool:
     """Whether a recipe can only be shown with the data of a znode."""
     if stat.ephemeral_owner:
         return True

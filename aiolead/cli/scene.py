@@ -152,7 +152,7 @@ class Scene:
     def needs_data(self, path: str, stat: Stat) -> bool:
         """Whether a znode's data have to be read before `put`: else they may be empty there."""
         queue = self._queues.get(parent(path))
-        return needs_data(path, stat) or (queue is not None and bool(queue.kind))
+        return needs_data(stat) or (queue is not None and bool(queue.kind))
 
     def put(self, path: str, stat: Stat, data: bytes | None) -> None:
         """A znode exists, or has changed; no data if they are unreadable."""

@@ -35,8 +35,6 @@ AT_ONCE = 256
 """How many znodes are read in one batch."""
 PAUSE = 0.05
 """Least time between two looks at changes, in seconds; the first look is at once."""
-MAX_NODES = 100_000
-"""Default limit of the znodes under each path."""
 LONGEST_PATH = 4096
 """In characters; znodes with longer paths are left out, and what is below them."""
 RESERVED = "/zookeeper"
@@ -52,7 +50,7 @@ class SceneOptions:
     """How many may lead at once, or hold a lock. Default: what contenders' names say, which those
     of aiolead do where it is more than one; else 1."""
 
-    max_znodes: int = MAX_NODES
+    max_znodes: int = 100_000
     """How many znodes there may be under each path."""
 
     def check(self, paths: Iterable[str]) -> None:
@@ -60,24 +58,6 @@ class SceneOptions:
         for path in paths:
             validate(path)
         check_range(1, leaders=self.leaders, max_znodes=self.max_znodes)
-
-    def feed(
-        self,
-        client: Client,
-        paths: Sequence[str],
-        inquirer: Inquirer | None,
-        servers: Sequence[ServerAddress],
-        interval: float = 2.0,
-    ) -> Feed:
-        return Feed(
-            client,
-            paths or ("/",),
-            leaders=self.leaders,
-            max_nodes=self.max_znodes,
-            inquirer=inquirer,
-            servers=servers,
-            interval=interval,
-        )
 
 
 SCENE = SceneOptions()
@@ -93,7 +73,7 @@ def steady_clock() -> Callable[[], float]:
 class Feed:
     """Keeps a scene up to date while `run` runs; any number of tasks may wait for `changed`.
 
-    `paths` are elections and locks, or have some below; `max_nodes` limits all znodes under each.
+    `paths` are elections and locks, or have some below; without any, everything is shown.
     `inquirer` asks every `interval` seconds which sessions are connected; `servers` must be all
     servers, or nothing follows from their answers. A malformed path raises `ConfigurationError`.
     """
@@ -102,24 +82,25 @@ class Feed:
         self,
         client: Client,
         paths: Iterable[str],
+        options: SceneOptions = SCENE,
         *,
-        leaders: int | None = None,
-        max_nodes: int = MAX_NODES,
         inquirer: Inquirer | None = None,
         servers: Sequence[ServerAddress] = (),
         interval: float = 2.0,
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._client = client
-        self._paths = _tops(validate(path) for path in paths)
+        self._paths = _tops(validate(path) for path in paths) or ["/"]
         self._inquirer = inquirer
         self._servers = servers
         self._interval = interval
         self.clock: Callable[[], float] = clock or steady_clock()
-        self.scene: Scene = Scene(self._paths, leaders=leaders)
+        self.scene: Scene = Scene(self._paths, leaders=options.leaders)
         self._caches = [
             # Without data: `_read` reads those of contenders, and bounds them.
-            TreeCache(client, path, data=False, select=_is_of_interest, max_nodes=max_nodes)
+            TreeCache(
+                client, path, data=False, select=_is_of_interest, max_nodes=options.max_znodes
+            )
             for path in self._paths
         ]
         self._is_open = anyio.Event()

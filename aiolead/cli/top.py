@@ -62,7 +62,7 @@ def top(
         servers = listed
         if inquirer is not None:
             servers = await all_servers(client, servers, secure=inquirer.is_encrypted)
-        feed = scene.feed(client, path, inquirer, servers, interval)
+        feed = Feed(client, path, scene, inquirer=inquirer, servers=servers, interval=interval)
         view = open_view(feed, common.wanted_hosts, as_json=common.as_json, once=once)
         await feed.during(view.show)
 
@@ -106,14 +106,11 @@ class LineView:
         """Print which znodes became unreadable or readable; return the unreadable ones."""
         now = self._scene.unreadable
         for path in sorted({*before} ^ {*now}):
-            is_closed = path in now
-            if self._as_json:
-                event = "unreadable" if is_closed else "readable"
-                write_json({"time": render.now(), "event": event, "path": path})
-            elif is_closed:
-                write_line(f"{render.now()}  {scene_text.unreadable([path], 1)}")
+            if path in now:
+                self._print(scene_text.unreadable([path], 1), event="unreadable", path=path)
             else:
-                write_line(f"{render.now()}  {render.escaped(path)}  is gone, or may be read")
+                text = f"{render.escaped(path)}  is gone, or may be read"
+                self._print(text, event="readable", path=path)
         return now
 
     def _print_all(self) -> None:
@@ -141,14 +138,20 @@ class LineView:
             write_line(f"{at}  {scene_text.unreadable(closed, len(closed))}")
 
     def _print_connection(self) -> None:
-        is_current, state = self._scene.is_current, self._scene.session_state.value
-        if self._as_json:
-            event = "current" if is_current else "not current"
-            write_json({"time": render.now(), "event": event, "state": state})
-        elif is_current:
-            write_line(f"{render.now()}  the connection is back: all events are reported")
+        state = self._scene.session_state.value
+        if self._scene.is_current:
+            text = "the connection is back: all events are reported"
+            self._print(text, event="current", state=state)
         else:
-            write_line(f"{render.now()}  no connection to the servers ({state})")
+            text = f"no connection to the servers ({state})"
+            self._print(text, event="not current", state=state)
+
+    def _print(self, text: str, **details: str) -> None:
+        """Print what happens now: the details as JSON, or the text."""
+        if self._as_json:
+            write_json({"time": render.now(), **details})
+        else:
+            write_line(f"{render.now()}  {text}")
 
 
 class TableView:

@@ -15,7 +15,7 @@ from support.raw_client import SESSION, RawClient
 
 import aiolead
 from aiolead import Election, Semaphore, Term
-from aiolead.cli.scene_feed import Feed
+from aiolead.cli.scene_feed import Feed, SceneOptions
 from aiolead.cli.scene_values import (
     ContenderQueue,
     OwnerConnection,
@@ -200,6 +200,6 @@ def test_too_many_znodes(somewhere: str) -> None:
                 await client.set("/l/below/closed", b"")
                 await until(feed, lambda: "/l/below/closed" not in feed.scene.unreadable)
             with pytest.raises(TreeTooLargeError):
-                await Feed(client, ["/l"], max_nodes=2).run()
+                await Feed(client, ["/l"], SceneOptions(max_znodes=2)).run()
 
     anyio.run(story)

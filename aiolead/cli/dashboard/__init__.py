@@ -17,7 +17,7 @@ from ... import Client
 from ...errors import ConfigurationError
 from ..environment import variable
 from ..options import COMMON, Common, listening_address
-from ..scene_feed import SCENE, SceneOptions
+from ..scene_feed import SCENE, Feed, SceneOptions
 from ..server_survey import INQUIRY, InquiryOptions, all_servers, listed_servers
 
 SHORTEST_TOKEN = 16
@@ -74,7 +74,7 @@ def dashboard(
         from .serving import DashboardServer  # imports an HTTP server
 
         servers = await all_servers(client, listed, secure=inquirer.is_encrypted)
-        feed = scene.feed(client, paths, inquirer, servers)
+        feed = Feed(client, paths, scene, inquirer=inquirer, servers=servers)
         server = DashboardServer(client, feed, inquirer, servers)
         await server.serve(host, port, allow_host, token, show=common.show)
 

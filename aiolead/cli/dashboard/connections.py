@@ -18,11 +18,13 @@ on one connection, so the state follows the last request.
 from __future__ import annotations
 
 import enum
-import ipaddress
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from typing import final
+
+from .doors import address_in
 
 MOST_UNAUTHENTICATED = 64
 MOST_ADMITTED = 200
@@ -130,12 +132,7 @@ class BrowserConnections:
 
 def _group(address: str) -> str:
     """One client: an IPv4 address, or an IPv6 network of 64 bits, which one machine has."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return f"{int(parsed) >> 64:x}::/64"
+    parsed = address_in(address)
+    return (
+        f"{int(parsed) >> 64:x}::/64" if isinstance(parsed, IPv6Address) else str(parsed or address)
+    )

@@ -11,6 +11,7 @@ import hmac
 import ipaddress
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
+from ipaddress import IPv4Address, IPv6Address
 from typing import final
 
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -85,29 +86,30 @@ def host_of(header: str) -> str | None:
 
 def is_everywhere(host: str) -> bool:
     """Whether an address stands for all that this machine has."""
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False
+    address = address_in(host)
+    return address is not None and address.is_unspecified
 
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches an address."""
+    address = address_in(host)
+    return host.lower() == "localhost" if address is None else address.is_loopback
+
+
+def address_in(host: str) -> IPv4Address | IPv6Address | None:
+    """A host's address; that of IPv4 where IPv6 contains it. None for a name."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
-        return host.lower() == "localhost"
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
 
 
 def _plain(host: str) -> str:
     """One spelling for each name or address."""
     host = host.lower().removesuffix(".")
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return str(mapped or address)
+    return str(address_in(host) or host)
 
 
 def _bytes(text: str) -> bytes:
