@@ -21,25 +21,19 @@ from .signals import has_terminal, without_sigttou
 _INPUT = 0
 _TYPED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|[^\x1b])?|[\x00-\x7f]|[\x80-\xff]+", re.DOTALL)
 """The bytes that one key sends; of several characters beyond ASCII, all."""
-_NAMES = {
-    b"\r": "enter",
-    b"\n": "enter",
-    b"\x1b": "esc",
-    b"\x7f": "backspace",
-    b"\b": "backspace",
-    b"\x1b[A": "up",
-    b"\x1bOA": "up",
-    b"\x1b[B": "down",
-    b"\x1bOB": "down",
-    b"\x1b[5~": "page up",
-    b"\x1b[6~": "page down",
-    b"\x1b[H": "home",
-    b"\x1bOH": "home",
-    b"\x1b[1~": "home",
-    b"\x1b[F": "end",
-    b"\x1bOF": "end",
-    b"\x1b[4~": "end",
+_SENT: dict[str, tuple[bytes, ...]] = {
+    "enter": (b"\r", b"\n"),
+    "esc": (b"\x1b",),
+    "backspace": (b"\x7f", b"\b"),
+    "up": (b"\x1b[A", b"\x1bOA"),
+    "down": (b"\x1b[B", b"\x1bOB"),
+    "page up": (b"\x1b[5~",),
+    "page down": (b"\x1b[6~",),
+    "home": (b"\x1b[H", b"\x1bOH", b"\x1b[1~"),
+    "end": (b"\x1b[F", b"\x1bOF", b"\x1b[4~"),
 }
+"""The bytes of each named key: terminals differ."""
+_NAMES = {sent: name for name, all_ in _SENT.items() for sent in all_}
 
 
 @contextmanager
