@@ -40,8 +40,6 @@ class Barrier:
 
 class BarrierMember(Tenure):
     """One unbroken time inside a double barrier."""
-    def add_lost_callback(self, callback: Callable[[], object]) -> None:
-        """Register a callback for the loss, called synchronously; at once if it is lost already."""
     @property
     def round(self) -> int:
         """The number of the round: the same for all its members, and greater for later rounds."""
@@ -93,8 +91,6 @@ class ChildrenView(View[list[str] | None]):
 
 class Claimed(Tenure):
     """An item held under a claim: a `QueueItem`, or a `Task`."""
-    def add_lost_callback(self, callback: Callable[[], object]) -> None:
-        """Register a callback for the loss, called synchronously; at once if it is lost already."""
     @property
     def name(self) -> str:
         """The name of the item, and of its claim, on the servers."""
@@ -400,8 +396,6 @@ class Group:
 
 class Held(Tenure):
     """One unbroken time of holding a lock."""
-    def add_lost_callback(self, callback: Callable[[], object]) -> None:
-        """Register a callback for the loss, called synchronously; at once if it is lost already."""
 
 @final
 class HeldName(Held):
@@ -852,8 +846,6 @@ class TenureContext(Generic[R_co]):
 
 class Term(Tenure):
     """One unbroken time of leadership."""
-    def add_lost_callback(self, callback: Callable[[], object]) -> None:
-        """Register a callback for the loss, called synchronously; at once if it is lost already."""
     def resign(self) -> None:
         """Resign: `release`, by its name for leadership."""
 

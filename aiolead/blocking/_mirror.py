@@ -74,7 +74,7 @@ NOT_HERE = {
     "Election": _names("running"),  # a thread that calls `run` is that
     "Tenure": _names("add_lost_callback"),  # `lost` and `on_lost` are for threads
 }
-"""Attributes that classes here do not have."""
+"""Attributes that classes here, and their subclasses, do not have."""
 
 BY_HAND: dict[str, type[Proxy]] = {
     "Client": ClientBase,
@@ -133,7 +133,7 @@ def mirrored(name: str) -> type[Proxy]:
     cls.__doc__ = (name in BY_HAND and vars(base).get("__doc__")) or doc_of(source)
     if hasattr(source, "__dataclass_fields__"):  # these are properties here
         cls.__doc__ = cls.__doc__.partition("\n\nAttributes:")[0]
-    hidden = NOT_HERE.get(name, frozenset())
+    hidden = _names("").union(*(NOT_HERE.get(each.__name__, ()) for each in source.__mro__))
     for attribute, member in _members(source).items():
         if attribute not in hidden and not hasattr(cls, attribute):
             setattr(cls, attribute, member)

@@ -61,4 +61,7 @@ def test_the_tables_name_what_there_is() -> None:
     assert PUBLIC.keys() >= ELSEWHERE.keys()
     for name, attributes in NOT_HERE.items():
         assert attributes <= set(dir(PUBLIC[name]))
+        for each in NAMES:
+            if issubclass(PUBLIC[each], PUBLIC[name]):
+                assert attributes.isdisjoint(dir(getattr(aiolead.blocking, each))), each
     assert {attribute for name in NAMES for attribute in dir(PUBLIC[name])} >= DIRECT | OF_TASK
