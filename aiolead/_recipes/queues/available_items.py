@@ -306,10 +306,11 @@ class AvailableItems:
         await self.look()
 
     def _begin_check(self, count: int) -> _NextCheck:
-        claims = self._claimed.ask(self._client, self._on_event)
         names = [name for _, name in heapq.nsmallest(count, self._heap)]
         path, exists = self.items_path, self._client.exists
-        self._check = claims, [(name, exists(join(path, name))) for name in names]
+        with self._client.pipelined():
+            claims = self._claimed.ask(self._client, self._on_event)
+            self._check = claims, [(name, exists(join(path, name))) for name in names]
         return self._check
 
     def _take_check(self, claimed: list[str], found: dict[str, bool]) -> None:
@@ -327,7 +328,8 @@ class AvailableItems:
     def _begin(self) -> _Look:
         self.is_stale = False
         both = (self._claimed, self._present)
-        self._look = [(listing, listing.ask(self._client, self._on_event)) for listing in both]
+        with self._client.pipelined():
+            self._look = [(listing, listing.ask(self._client, self._on_event)) for listing in both]
         return self._look
 
     def _end(self, look: _Look) -> None:

@@ -170,8 +170,10 @@ class ItemClaim(NodeAcquirable):
         client, available = self._client, self.available
         key = available.names.key(own.name)
         assert key is not None
-        asked = None if await own.resolve() else own.create()
-        look, read = client.exists(own.path), client.get(own.item)
+        is_there = await own.resolve()
+        with client.pipelined():
+            asked = None if is_there else own.create()
+            look, read = client.exists(own.path), client.get(own.item)
         if asked is not None:
             try:
                 await asked

@@ -103,14 +103,16 @@ class ItemProducer:
         client, mode, acl = self._client, CreateMode.PERSISTENT_SEQUENTIAL, self._acl
         self._put += len(bodies)
         if len(bodies) == 1:
-            created = client.create(path, bodies[0], mode=mode, acl=acl)
-            self._look()
+            with client.pipelined():
+                created = client.create(path, bodies[0], mode=mode, acl=acl)
+                self._look()
             return [basename((await created).path)]
         transaction = client.transaction()
         for body in bodies:
             transaction.create(path, body, mode=mode, acl=acl)
-        reply = transaction.commit()
-        self._look()
+        with client.pipelined():
+            reply = transaction.commit()
+            self._look()
         try:
             return [basename(str(made)) for made in await reply]
         except TransactionError as error:
