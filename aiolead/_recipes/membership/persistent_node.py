@@ -101,6 +101,7 @@ class PersistentNode(AsyncIterable[NodeState]):
             allowed = ", ".join(each.name for each in MODES)
             raise ConfigurationError(f"mode: must be one of {allowed}, not {mode!r}")
         self._wait = checked_wait(timeout)
+        self._scope = anyio.CancelScope()
         self._keeper = ZnodeKeeper(
             self._client,
             path,
@@ -108,9 +109,8 @@ class PersistentNode(AsyncIterable[NodeState]):
             mode=mode,
             acl=checked_acl(acl),
             restore=restore,
-            on_end=self._lost,
+            on_end=self._scope.cancel,
         )
-        self._scope = anyio.CancelScope()
         self._entered = self._is_inside = False
 
     def __repr__(self) -> str:
@@ -203,10 +203,6 @@ class PersistentNode(AsyncIterable[NodeState]):
         self._scope.__enter__()
         self._is_inside = True
         return self
-
-    def _lost(self) -> None:
-        """Cancel the body: its znode cannot be kept any longer."""
-        self._scope.cancel()
 
     async def __aexit__(
         self,

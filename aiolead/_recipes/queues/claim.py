@@ -58,14 +58,14 @@ class _ClaimNode(FixedNode):
         self._uses += 1
         return RegisteredNode(self._path, 0, -since, session_id)
 
-    def shown(self, stat: Stat | None, sequence: int) -> None:
+    def shown(self, stat: Stat | None) -> None:
         """Record the read that followed the create; raises `NodeGone` if the znode is not ours."""
         node = self.node
         if stat is None or not node.is_shown_by(stat):
             self.seen_gone()
             raise NodeGone
         self._registry.claim_czxid(self._path, stat.czxid)
-        self._node = RegisteredNode(self._path, sequence, stat.czxid, node.session_id)
+        self._node = RegisteredNode(self._path, 0, stat.czxid, node.session_id)
 
     def take_if_ours(self, stat: Stat | None) -> bool:
         """Take the existing znode over if a create of ours made it and its answer was lost."""
@@ -168,8 +168,6 @@ class ItemClaim(NodeAcquirable):
 
     async def _request(self, own: _ClaimNode) -> bool:
         client, available = self._client, self.available
-        key = available.names.key(own.name)
-        assert key is not None
         is_there = await own.resolve()
         with client.pipelined():
             asked = None if is_there else own.create()
@@ -187,7 +185,7 @@ class ItemClaim(NodeAcquirable):
                     available.taken(own.name)
                     self._end(available.gone)
                     return False
-        own.shown(await look, key[1])
+        own.shown(await look)
         try:
             body, of_item = await read
         except NoNodeError:

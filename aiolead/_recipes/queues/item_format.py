@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ..._escaping import described
@@ -28,30 +27,34 @@ Key = tuple[int, int]
 """Sort key: priority or due time, then the number."""
 
 
-@dataclass(frozen=True, slots=True)
 class ItemNames:
     """First come, first served: `marker` and the number."""
 
-    marker: str = "queue-"
-
     is_strict: ClassVar[bool] = False
     """Whether a later item may have to be handed out first."""
+    _rank: ClassVar[str] = "()"
+    """The part between marker and number; its group is the rank in hexadecimal."""
+
+    def __init__(self, marker: str = "queue-") -> None:
+        self._marker = marker
+        pattern = f"{re.escape(marker)}{self._rank}" + r"(-?\d{9,10})"
+        self._name = re.compile(pattern, re.ASCII)
 
     def key(self, name: str) -> Key | None:
         """The sort key of an item; None for a foreign child."""
-        number = _number(name, self.marker)
-        return None if number is None else (0, number)
+        match = self._name.fullmatch(name)
+        return None if match is None else (int(match[1] or "0", 16), int(match[2]))
 
     def due(self, key: Key) -> float | None:
         """When an item is due, in seconds since the epoch; None: at any time."""
         return None
 
 
-@dataclass(frozen=True, slots=True)
 class PriorityNames(ItemNames):
     """Smallest priority first: `queue-`, `1` (`0` if negative), 8 hexadecimal digits, number."""
 
-    is_strict: ClassVar[bool] = True
+    is_strict = True
+    _rank = "([01][0-9A-F]{8})"
 
     def prefix(self, priority: int) -> str:
         """The name without its number; raises `ConfigurationError` if it is no Java `int`."""
@@ -61,21 +64,14 @@ class PriorityNames(ItemNames):
                 f"priority: must be a whole number from -2^31 to 2^31 - 1, not "
                 f"{described(priority)}"
             )
-        return f"{self.marker}{int(priority >= 0)}{priority & 0xFFFF_FFFF:08X}"
-
-    def key(self, name: str) -> Key | None:
-        match = _PRIORITY.match(name, len(self.marker)) if name.startswith(self.marker) else None
-        number = None if match is None else _number(name, match[0], match.start())
-        if match is None or number is None:
-            return None
-        return int(match[0], 16), number
+        return f"{self._marker}{int(priority >= 0)}{priority & 0xFFFF_FFFF:08X}"
 
 
-@dataclass(frozen=True, slots=True)
 class DelayNames(ItemNames):
     """Earliest first: `queue-|`, due time in hexadecimal ms since the epoch, `|`, number."""
 
-    is_strict: ClassVar[bool] = True
+    is_strict = True
+    _rank = r"\|([0-9A-F]{8,13})\|"
 
     def prefix(self, at: float) -> str:
         """The name without its number; raises `ConfigurationError` unless Curator can read it."""
@@ -84,30 +80,10 @@ class DelayNames(ItemNames):
             raise ConfigurationError(
                 f"at: must be seconds since the epoch, as `time.time()` gives, not {described(at)}"
             )
-        return f"{self.marker}|{round(at * 1000):08X}|"
-
-    def key(self, name: str) -> Key | None:
-        match = _TIME.match(name, len(self.marker)) if name.startswith(self.marker) else None
-        number = None if match is None else _number(name, match[0], match.start())
-        if match is None or number is None:
-            return None
-        return int(match[1], 16), number
+        return f"{self._marker}|{round(at * 1000):08X}|"
 
     def due(self, key: Key) -> float | None:
         return key[0] / 1000
-
-
-_PRIORITY = re.compile(r"[01][0-9A-F]{8}", re.ASCII)
-_TIME = re.compile(r"\|([0-9A-F]{8,13})\|", re.ASCII)
-_NUMBER = re.compile(r"-?\d{9,10}", re.ASCII)
-
-
-def _number(name: str, before: str, start: int = 0) -> int | None:
-    """The number that is the rest of a name; None if the rest is anything else."""
-    if not name.startswith(before, start):
-        return None
-    match = _NUMBER.fullmatch(name, start + len(before))
-    return None if match is None else int(match[0])
 
 
 VERSION = 0x0001_0001

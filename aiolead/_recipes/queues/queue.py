@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, final
+from typing import final
 
 from ...abc import CoordinationClient
 from ...errors import ConfigurationError
@@ -24,8 +24,7 @@ class _Queue(WorkQueue[QueueItem]):
 
     _tenure = QueueItem
     _to_hold = "async with queue.get() as item:"
-    _names: ClassVar[ItemNames] = ItemNames()
-    _clock: Callable[[], float] = staticmethod(time.time)
+    _names = ItemNames()
 
     def __init__(
         self,
@@ -45,11 +44,9 @@ class _Queue(WorkQueue[QueueItem]):
         super().__init__(
             client,
             path,
-            self._names,
             items=path,
             claims=claims,
             most=checked_count("max_items", max_items, most=MOST_ITEMS),
-            clock=self._clock,
             on_invalid=on_invalid,
             identity=identity,
             on_disconnect=on_disconnect,

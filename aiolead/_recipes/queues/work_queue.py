@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -222,17 +223,18 @@ class _NoGuard(TaskGuard):
 class WorkQueue(HoldingRecipe[C]):
     """A path of items, each held by one consumer at a time under a claim."""
 
+    _names: ClassVar[ItemNames]
+    _clock: Callable[[], float] = staticmethod(time.time)
+
     def __init__(
         self,
         client: CoordinationClient,
         path: str,
-        names: ItemNames,
         *,
         items: str,
         claims: str,
         most: int,
-        clock: Callable[[], float],
-        on_invalid: OnInvalid | None,
+        on_invalid: OnInvalid | None = None,
         identity: str | None,
         on_disconnect: OnDisconnect,
         acl: Sequence[ACL] | None,
@@ -243,8 +245,8 @@ class WorkQueue(HoldingRecipe[C]):
             self._client,
             items,
             claims,
-            names,
-            clock=clock,
+            self._names,
+            clock=self._clock,
             on_invalid=checked_on_invalid(on_invalid),
             acl=acl,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import final
@@ -21,6 +20,9 @@ from .results import Results
 from .task import Task
 from .task_records import Progress, TaskPhase, TaskResult, TaskState, decode_result
 
+_PREFIX = "task-"
+_NAMES = ItemNames(_PREFIX)
+
 
 @final
 class BoardView(View[Mapping[str, TaskState]]):
@@ -29,21 +31,14 @@ class BoardView(View[Mapping[str, TaskState]]):
     Reads only what has changed: a worker's report costs one read.
     """
 
-    def __init__(
-        self, client: CoordinationClient, tasks: str, claims: str, results: str, names: ItemNames
-    ) -> None:
+    def __init__(self, client: CoordinationClient, tasks: str, claims: str, results: str) -> None:
         super().__init__(client)
-        self._key = names.key
-
-        def is_task(name: str) -> bool:
-            return names.key(name) is not None
-
         # Of the tasks, only the names are read.
         self._tasks: ChildReader[TaskState] = ChildReader(
-            self, tasks, lambda *_: None, is_wanted=is_task
+            self, tasks, lambda *_: None, is_wanted=_is_task
         )
-        self._claims = ChildReader(self, claims, _working, is_wanted=is_task)
-        self._results = ChildReader(self, results, _ended, is_wanted=is_task, is_watched=False)
+        self._claims = ChildReader(self, claims, _working, is_wanted=_is_task)
+        self._results = ChildReader(self, results, _ended, is_wanted=_is_task, is_watched=False)
 
     async def _read(self) -> Mapping[str, TaskState]:
         # In this order: a result is created as its task is deleted, so none is missed.
@@ -54,8 +49,12 @@ class BoardView(View[Mapping[str, TaskState]]):
         ended = await self._results.read()
         states = {name: working.get(name, TaskState(name, TaskPhase.WAITING)) for name in tasks}
         states |= ended
-        names = sorted(states, key=lambda name: self._key(name) or (0, 0))
+        names = sorted(states, key=lambda name: _NAMES.key(name) or (0, 0))
         return MappingProxyType({name: states[name] for name in names})
+
+
+def _is_task(name: str) -> bool:
+    return _NAMES.key(name) is not None
 
 
 def _working(name: str, data: bytes, stat: Stat) -> TaskState:
@@ -73,10 +72,6 @@ def _ended(name: str, data: bytes, stat: Stat) -> TaskState:
         return TaskState(name, TaskPhase.FAILED, None, since, None, note)
     phase = TaskPhase.FAILED if result.is_failed else TaskPhase.DONE
     return TaskState(name, phase, result.worker, since, None, result.note)
-
-
-_PREFIX = "task-"
-_NAMES = ItemNames(_PREFIX)
 
 
 @final
@@ -115,6 +110,7 @@ class TaskBoard(WorkQueue[Task]):
     """
 
     _tenure = Task
+    _names = _NAMES
     _to_hold = "async with board.claim() as task:"
 
     def __init__(
@@ -137,12 +133,9 @@ class TaskBoard(WorkQueue[Task]):
         super().__init__(
             client,
             path,
-            _NAMES,
             items=tasks,
             claims=claims,
             most=most,
-            clock=time.time,
-            on_invalid=None,
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
@@ -187,7 +180,7 @@ class TaskBoard(WorkQueue[Task]):
 
         Cancellation: stops waiting. On connection loss: waits on, also across expired sessions.
         """
-        if not isinstance(task, str) or _NAMES.key(task) is None:
+        if not isinstance(task, str) or not _is_task(task):
             raise ConfigurationError(f"task: must be a name that submit() returned, not {task!r}")
         path = validate(join(self._available.items_path, task), name="task")
         return await self._results.wait_for(task, path)
@@ -198,4 +191,4 @@ class TaskBoard(WorkQueue[Task]):
         When a worker's claim ends, its task is seen to wait again.
         """
         tasks, claims = self._available.items_path, self._available.claims_path
-        return BoardView(self._client, tasks, claims, self._results.path, _NAMES)
+        return BoardView(self._client, tasks, claims, self._results.path)

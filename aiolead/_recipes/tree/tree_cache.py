@@ -86,6 +86,7 @@ class TreeCache(ClientJob):
         if select is not None and not callable(select):
             raise ConfigurationError(f"select: must be a function, not {select!r}")
         self._copy = TreeCopy()
+        self._is_full = anyio.Event()
         self._reader = TreeReader(
             self._client,
             path,
@@ -94,10 +95,9 @@ class TreeCache(ClientJob):
             select=select,
             most=checked_count("max_nodes", max_nodes, most=1 << 30),
             on_todo=self._on_todo,
-            on_complete=self._on_complete,
+            on_complete=self._is_full.set,
         )
         self._todo = anyio.Event()
-        self._is_full = anyio.Event()
         self._defect: InternalError | None = None
         self._has_gap = True
         """Whether something may have happened without an event, and was not looked for."""
@@ -228,9 +228,6 @@ class TreeCache(ClientJob):
                 continue
             if not self._reader.unread:
                 await self._todo.wait()
-
-    def _on_complete(self) -> None:
-        self._is_full.set()
 
     def _on_todo(self) -> None:
         self._todo.set()

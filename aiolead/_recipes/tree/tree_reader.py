@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import TypeAlias
 
 from ...abc import CoordinationClient, Reply, Watch
 from ...errors import NoAuthError, NoNodeError, TreeTooLargeError
@@ -26,6 +27,9 @@ from .tree_copy import TreeCopy, TreeNode, aversion_of, is_another
 
 AT_ONCE = 256
 """How many znodes are read at once."""
+
+Look: TypeAlias = Reply[tuple[bytes, Stat]] | Reply[Stat | None]
+"""A request for the `Stat` of a znode, with its data if the copy keeps them."""
 
 
 class Todo(enum.Flag):
@@ -183,11 +187,9 @@ class TreeReader:
         finally:
             self._is_completing = False
 
-    def _ask(
-        self, path: str, todo: Todo
-    ) -> tuple[Reply[tuple[bytes, Stat]] | Reply[Stat | None], Reply[list[str]] | None]:
+    def _ask(self, path: str, todo: Todo) -> tuple[Look, Reply[list[str]] | None]:
         client = self._client
-        look: Reply[tuple[bytes, Stat]] | Reply[Stat | None]
+        look: Look
         if Todo.READ in todo and self._keep_data:
             look = client.get(path, watch=self._data_watch(path))
         elif Todo.READ in todo:
@@ -199,11 +201,7 @@ class TreeReader:
         return look, client.get_children(path, watch=self._watch(path, Todo.LIST))
 
     async def _apply(
-        self,
-        path: str,
-        todo: Todo,
-        look: Reply[tuple[bytes, Stat]] | Reply[Stat | None],
-        listing: Reply[list[str]] | None,
+        self, path: str, todo: Todo, look: Look, listing: Reply[list[str]] | None
     ) -> None:
         is_read = Todo.READ in todo
         node = await self._seen(path, look, is_read and self._keep_data)
@@ -220,12 +218,7 @@ class TreeReader:
         if listing is not None:
             await self._list(path, node.stat, listing)
 
-    async def _seen(
-        self,
-        path: str,
-        look: Reply[tuple[bytes, Stat]] | Reply[Stat | None],
-        is_for_data: bool,
-    ) -> TreeNode | None:
+    async def _seen(self, path: str, look: Look, is_for_data: bool) -> TreeNode | None:
         """The znode as the server shows it; None if it does not exist."""
         try:
             try:
