@@ -12,15 +12,15 @@ Only `look`, `check_next` and `wait` await.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 
 from ..._escaping import get_logger
 from ..._internal_errors import call_back
 from ...abc import CoordinationClient, Reply, Watch
-from ...errors import AioleadError, InvalidDataError, NoNodeError
-from ...model import ACL, CreateMode, Stat, WatchEvent
+from ...errors import InvalidDataError, NoNodeError
+from ...model import ACL, CreateMode, WatchEvent
 from ...paths import ListedPath, join
 from .._core.arguments import OnInvalid
 from .._core.error_policy import TRIES
@@ -82,12 +82,6 @@ class _Listing:
             watch.close()
 
 
-_Look = list[tuple[_Listing, Reply[list[str]] | None]]
-
-_NextCheck = tuple[Reply[list[str]] | None, list[tuple[str, Reply[Stat | None]]]]
-"""The claims, if they have changed, and the next items."""
-
-
 class AvailableItems:
     """The items that may be free to claim, in order.
 
@@ -112,8 +106,6 @@ class AvailableItems:
         self.acl = acl
         self.is_contended = False
         """Whether other consumers have been seen."""
-        self.is_stale = True
-        """Whether something may have changed since the items were listed."""
         self.looks = 0
         """How often the items, or the next ones, were looked at."""
         self._client = client
@@ -129,15 +121,23 @@ class AvailableItems:
         """Claimed by other clients, as of the last check."""
         self._set_aside: set[str] = set()
         """Of those, the ones that were taken out of the heap."""
-        self._check: _NextCheck | None = None
         self._invalid: set[str] = set()
-        self._look: _Look | None = None
+        self._changes = 0
+        """How many events have come."""
+        self._listed = -1
+        """How many had come when the items of the last complete list were requested."""
+        self._looking = anyio.Lock(fast_acquire=True)
         self._claimed = _Listing(claims_path, CreateMode.CONTAINER)
         # Not a container: servers that delete one restart its numbers, and a late acknowledgement
         # could then delete a new item of the same name.
         self._present = _Listing(items_path, CreateMode.PERSISTENT)
         self._wake = anyio.Event()
         self._users = 0
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether something may have changed since the items were listed."""
+        return self._listed != self._changes
 
     # --- consumers -------------------------------------------------------------------------------
 
@@ -245,37 +245,12 @@ class AvailableItems:
     # --- looking ---------------------------------------------------------------------------------
 
     async def look(self) -> None:
-        """List items and claims in one round trip, which concurrent callers share.
+        """List items and claims in one round trip, unless another caller does so meanwhile.
 
         Raises `ConnectionLossError`, `SessionExpiredError`, `ServerError`. If a caller is
-        cancelled, the listing goes on for the next one.
+        cancelled, the next one lists them.
         """
-        missing = 0
-        while True:
-            look = self._look or self._begin()
-            for listing, reply in look:
-                try:
-                    names = None if reply is None else await reply
-                    if names is not None and self._look is look:
-                        listing.names = names
-                except NoNodeError:
-                    missing += 1
-                    self._end(look)
-                    if missing > TRIES:
-                        raise
-                    path, mode = listing.path, listing.mode
-                    await self._client.ensure_path(path, mode=mode, acl=self.acl)
-                    break
-                except AioleadError:
-                    self._end(look)
-                    raise
-            else:
-                # Events come before the answers that show their changes: a list that was not
-                # requested is still valid unless its watch has fired by now.
-                if all(reply or listing.is_known for listing, reply in look):
-                    self._take(look)
-                    return
-                self._end(look)
+        await self._look(self._list)
 
     async def check_next(self) -> None:
         """Find out which of the next items are gone or claimed, in a round trip that callers share.
@@ -283,41 +258,47 @@ class AvailableItems:
         Lists everything if too many are, or if the order of the items may have changed. Raises and
         is cancelled as `look`.
         """
-        count = CHECKED
-        while self._heap and not self.names.is_strict and count <= MOST_CHECKED:
-            check = self._check or self._begin_check(count)
-            claims, items = check
+        await self._look(self._check_or_list)
+
+    async def _look(self, look: Callable[[], Awaitable[object]]) -> None:
+        """Look, or wait for the look of another caller."""
+        looks = self.looks
+        async with self._looking:
+            if self.looks == looks:
+                try:
+                    await look()
+                except BaseException:
+                    self._listed = -1  # a watch may not be armed again
+                    raise
+
+    async def _check_or_list(self) -> None:
+        if self.names.is_strict or not await self._check():
+            await self._list()
+
+    async def _check(self) -> bool:
+        """Look at the claims and the next items; return whether one of those may be free."""
+        client, count = self._client, CHECKED
+        while self._heap and count <= MOST_CHECKED:
+            names = [name for _, name in heapq.nsmallest(count, self._heap)]
             try:
-                claimed = self._claimed.names if claims is None else await claims
-                found = {name: await reply is not None for name, reply in items}
+                with client.pipelined():
+                    claims = self._claimed.ask(client, self._on_event)
+                    looks = [(name, client.exists(join(self.items_path, name))) for name in names]
+                if claims is not None:
+                    self._claimed.names = await claims
+                found = {name for name, look in looks if await look is not None}
             except NoNodeError:
-                self._check = None
-                break  # the path of the claims
-            except AioleadError:
-                self._check = None
-                self.is_stale = True
-                raise
-            if self._check is check:
-                self._check = None
-                self._take_check(claimed or [], found)
-            if any(there and name not in self._of_others for name, there in found.items()):
-                return
+                return False  # the path of the claims
+            self._take_check(found, {*names} - found)
+            if found - self._of_others:
+                return True
             count *= 2
-        await self.look()
+        return False
 
-    def _begin_check(self, count: int) -> _NextCheck:
-        names = [name for _, name in heapq.nsmallest(count, self._heap)]
-        path, exists = self.items_path, self._client.exists
-        with self._client.pipelined():
-            claims = self._claimed.ask(self._client, self._on_event)
-            self._check = claims, [(name, exists(join(path, name))) for name in names]
-        return self._check
-
-    def _take_check(self, claimed: list[str], found: dict[str, bool]) -> None:
+    def _take_check(self, found: set[str], missing: set[str]) -> None:
         self.looks += 1
-        self._claimed.names = claimed
-        self._gone.update(name for name, is_there in found.items() if not is_there)
-        self._of_others = set(claimed) - self._reserved
+        self._gone |= missing
+        self._of_others = set(self._claimed.names or []) - self._reserved
         self.is_contended = bool(self._of_others)
         for name in self._set_aside - self._of_others:
             self._set_aside.discard(name)
@@ -325,24 +306,34 @@ class AvailableItems:
         while self._heap and self._is_out(self._heap[0][1]):
             heapq.heappop(self._heap)
 
-    def _begin(self) -> _Look:
-        self.is_stale = False
+    async def _list(self) -> None:
         both = (self._claimed, self._present)
-        with self._client.pipelined():
-            self._look = [(listing, listing.ask(self._client, self._on_event)) for listing in both]
-        return self._look
+        missing = 0
+        while True:
+            changes = self._changes
+            with self._client.pipelined():
+                asked = [(each, each.ask(self._client, self._on_event)) for each in both]
+            for listing, reply in asked:
+                try:
+                    if reply is not None:
+                        listing.names = await reply
+                except NoNodeError:
+                    missing += 1
+                    if missing > TRIES:
+                        raise
+                    path, mode = listing.path, listing.mode
+                    await self._client.ensure_path(path, mode=mode, acl=self.acl)
+                    break
+            else:
+                # Events come before the answers that show their changes: a list that was not
+                # requested is still valid unless its watch has fired by now.
+                if all(reply or listing.is_known for listing, reply in asked):
+                    self._listed = changes
+                    self._take(self._present.names or [], set(self._claimed.names or []))
+                    return
 
-    def _end(self, look: _Look) -> None:
-        if self._look is look:
-            self._look = None
-            self.is_stale = True
-
-    def _take(self, look: _Look) -> None:
-        if self._look is not look:
-            return  # another caller was first
-        self._look = None
+    def _take(self, items: list[str], claimed: set[str]) -> None:
         self.looks += 1
-        items, claimed = self._present.names or [], set(self._claimed.names or [])
         self._invalid.intersection_update(items)
         self.is_contended = not claimed <= self._reserved
         self._of_others = claimed - self._reserved
@@ -354,15 +345,12 @@ class AvailableItems:
             (key, name) for name in free - self._passed_over if (key := self._key(name)) is not None
         ]
         heapq.heapify(self._heap)
-        if not self._users:
-            self._close_watches()
 
     def _on_event(self, _event: WatchEvent) -> None:
-        self.is_stale = True
+        self._changes += 1
         self._notify()
 
     def _close_watches(self) -> None:
         self._claimed.close()
         self._present.close()
-        self._look = self._check = None  # pending answers would be outdated by the next look
-        self.is_stale = True
+        self._listed = -1

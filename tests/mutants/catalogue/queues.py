@@ -85,17 +85,31 @@ MUTANTS = (
                 "_recipes/queues/available_items.py",
                 """
                 def _on_event(self, _event: WatchEvent) -> None:
-                    self.is_stale = True
+                    self._changes += 1
                 """,
                 """
                 def _on_event(self, _event: WatchEvent) -> None:
                     if _event.type.name == "NONE":
                         return
-                    self.is_stale = True
+                    self._changes += 1
                 """,
             ),
         ),
         tests=(QUEUE, "-k", f"session_ends and {EMBEDDED}"),
+        simulated=False,
+    ),
+    Mutant(
+        number="161c",
+        name="looks-of-others-are-not-awaited",
+        wrong="A consumer takes a queue for empty while another one of its client lists it.",
+        changes=(
+            Change(
+                "_recipes/queues/available_items.py",
+                "changes = self._changes",
+                "changes = self._listed = self._changes",
+            ),
+        ),
+        tests=("tests/recipes/queues/test_queue_looks.py", "-k", "each_gets and trio"),
         simulated=False,
     ),
     Mutant(
