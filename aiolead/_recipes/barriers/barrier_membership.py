@@ -204,9 +204,10 @@ class BarrierMembership(NodeAcquirable):
         self._own = self._new_znode()
         self._older = []
         for _ in range(TRIES):
-            create = self._own.create()
-            exists = client.exists(self._ready, watch=watch)
-            names = client.get_children(self._path)
+            with client.pipelined():
+                create = self._own.create()
+                exists = client.exists(self._ready, watch=watch)
+                names = client.get_children(self._path)
             try:
                 await create
                 self._is_new = True

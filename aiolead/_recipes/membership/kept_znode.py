@@ -42,8 +42,8 @@ class KeptZnode(FixedNode):
         super().__init__(client, registry, path, data, acl=acl, on_gone=lambda: None)
         self._mode = mode
         self._on_deleting = on_deleting
-        self._sent = data
-        """The data of the last create."""
+        self.wanted = data
+        """The data that it should have; `_data` is that of the last create."""
         self.name: str | None = None if self.is_sequential else path
         """The path of the znode, also while it does not exist; None before its number is known."""
         self.version = self.mzxid = 0
@@ -52,18 +52,6 @@ class KeptZnode(FixedNode):
     @property
     def is_sequential(self) -> bool:
         return self._mode is CreateMode.EPHEMERAL_SEQUENTIAL
-
-    @property
-    def present(self) -> RegisteredNode | None:
-        return self._node
-
-    @property
-    def wanted(self) -> bytes:
-        return self._data
-
-    @wanted.setter
-    def wanted(self, data: bytes) -> None:
-        self._data = data
 
     def saw(self, stat: Stat) -> None:
         self.version, self.mzxid = stat.version, stat.mzxid
@@ -77,7 +65,7 @@ class KeptZnode(FixedNode):
         return self.name, CreateMode.EPHEMERAL if self.is_sequential else self._mode
 
     def _send_create(self, path: str, mode: CreateMode) -> Reply[Created]:
-        self._sent = self._data
+        self._data = self.wanted
         return super()._send_create(path, mode)
 
     def _claim(self, created: Created, session_id: int) -> RegisteredNode:
@@ -94,7 +82,7 @@ class KeptZnode(FixedNode):
 
     def is_unclaimed(self, data: bytes, stat: Stat) -> bool:
         """Whether a create of ours, whose answer was lost, made it, as far as we can know."""
-        is_as_created = (data, stat.version) == (self._sent, 0)
+        is_as_created = (data, stat.version) == (self._data, 0)
         if not self._mode.is_ephemeral:
             is_free = not self._registry.is_claimed_czxid(stat.czxid)
             return stat.ephemeral_owner == 0 and is_free and is_as_created

@@ -91,7 +91,7 @@ class ZnodeKeeper:
 
     @property
     def node(self) -> RegisteredNode | None:
-        return self._own.present
+        return self._own._node
 
     @property
     def name(self) -> str | None:
@@ -210,9 +210,10 @@ class ZnodeKeeper:
         """Create the znode and watch it, in one round trip."""
         client, own = self._client, self._own
         await anyio.lowlevel.checkpoint_if_cancelled()
-        create = own.create()
+        with client.pipelined():
+            create = own.create()
+            look = None if own.name is None else client.exists(own.name, watch=self._watch)
         create.add_done_callback(partial(self._created, create, self._generation))
-        look = None if own.name is None else client.exists(own.name, watch=self._watch)
         self._look_due = look is None
         try:
             try:

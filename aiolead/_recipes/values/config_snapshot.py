@@ -72,8 +72,9 @@ async def read_snapshot(
     """
     keys_path = join(path, KEYS)
     while True:
-        first = client.get(path, watch=watch)
-        listing = client.get_children(keys_path)
+        with client.pipelined():
+            first = client.get(path, watch=watch)
+            listing = client.get_children(keys_path)
         try:
             number, before = await first
         except NoNodeError:
@@ -81,8 +82,9 @@ async def read_snapshot(
                 return Snapshot({}, 0, None)
             continue
         names = await listed(listing)
-        looks = [(name, client.get(join(keys_path, name))) for name in sorted(names)]
-        last = client.exists(path)
+        with client.pipelined():
+            looks = [(name, client.get(join(keys_path, name))) for name in sorted(names)]
+            last = client.exists(path)
         keys: dict[str, bytes] = {}
         for name, look in looks:
             try:
