@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable
-from math import inf
 from typing import Any, final
 
 import anyio
@@ -76,18 +75,41 @@ class Wakeup:
         return _modules["trio"].lowlevel.Abort.SUCCEEDED
 
 
-def cancel_scope(seconds: float = inf, *, shield: bool = False) -> anyio.CancelScope:
-    """An `anyio.CancelScope` that ends after so many seconds.
+async def wait_shielded(
+    wakeup: Wakeup, seconds: float, scope: anyio.CancelScope | None = None
+) -> None:
+    """Wait until it is set, or for so many seconds, whatever scope around it is cancelled.
 
-    anyio finds out the event loop for each scope, and again for each deadline.
+    `scope` is the innermost one of the current task, if it is not cancelled and is left next: then
+    the wait needs no scope of its own. asyncio's own cancellation ends the wait.
+
+    On asyncio the end of the time wakes the task, and does not cancel it: a cancellation from
+    elsewhere at that very moment would be taken for ours.
     """
+    if scope is None:
+        with cancel_scope() as own:
+            await wait_shielded(wakeup, seconds, own)
+        return
+    scope.shield = True
+    if (trio := trio_here()) is not None:
+        with trio.move_on_after(seconds):
+            await wakeup.wait()
+        return
+    timer = _modules["asyncio"].get_running_loop().call_later(seconds, wakeup.set)
+    try:
+        await wakeup.wait()
+    finally:
+        timer.cancel()
+
+
+def cancel_scope() -> anyio.CancelScope:
+    """An `anyio.CancelScope`: anyio finds out the event loop for each one."""
     global _asyncio_scope
     if trio_here() is not None:
-        return anyio.move_on_after(None if seconds == inf else seconds, shield=shield)
-    deadline = inf if seconds == inf else _modules["asyncio"].get_running_loop().time() + seconds
+        return anyio.CancelScope()
     if _asyncio_scope is None:
         _asyncio_scope = type(anyio.CancelScope())
-    scope: anyio.CancelScope = _asyncio_scope(deadline=deadline, shield=shield)
+    scope: anyio.CancelScope = _asyncio_scope()
     return scope
 
 

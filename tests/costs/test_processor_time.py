@@ -13,7 +13,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import anyio
+import anyio._backends._asyncio
 import pytest
+import trio
 
 import aiolead
 from aiolead.testing import EmbeddedServer
@@ -50,6 +53,8 @@ async def read(client: aiolead.Client) -> Callable[[], Awaitable[None]]:
 
     return get
 
+
+SCOPES = [("asyncio", anyio._backends._asyncio.CancelScope), ("trio", trio.CancelScope)]
 
 Make = Callable[[aiolead.Client], Awaitable[Callable[[], Awaitable[None]]]]
 
@@ -90,6 +95,37 @@ def test_turns_of_the_event_loop(hosts: str, make: Make, round_trips: int) -> No
         return await make(client)
 
     assert least(hosts, counting, lambda: turns) == TURNS_A_ROUND_TRIP * round_trips
+
+
+@pytest.mark.parametrize(("backend", "kind"), SCOPES)
+def test_scopes_of_a_lock_cycle(
+    hosts: str, backend: str, kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of the body, which shields the wait for the answer to the delete as well.
+
+    On trio another one limits that wait; asyncio has timers for it.
+    """
+    entered = 0
+    enter = kind.__enter__  # type: ignore[attr-defined]
+
+    def counted(scope: Any) -> Any:
+        nonlocal entered
+        entered += anyio.get_current_task().id == task
+        return enter(scope)
+
+    async def main() -> int:
+        nonlocal task
+        async with aiolead.connect(hosts) as client:
+            cycle = await lock(client)
+            await cycle()
+            task, before = anyio.get_current_task().id, entered
+            for _ in range(ROUNDS):
+                await cycle()
+            return entered - before
+
+    task = 0
+    monkeypatch.setattr(kind, "__enter__", counted)
+    assert anyio.run(main, backend=backend) == ROUNDS * (2 if backend == "trio" else 1)
 
 
 @pytest.mark.parametrize(("make", "most"), [(lock, 334), (read, 53)])

@@ -5,11 +5,13 @@ On virtual time: an answer is lost, and the next connection is there a moment la
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from support.recipes import contenders_left
 from support.virtual_time import SESSION, Link, connect, on_virtual_time, passes, settled
@@ -247,5 +249,84 @@ def test_a_kept_znode_is_left_while_it_is_set(backend: Backend) -> None:
             await passes(2 * SESSION)
             assert len(refused) == 1
             tasks.cancel_scope.cancel()
+
+    on_virtual_time(backend, play)
+
+
+# --- no answer comes: what has ended the body propagates all the same ----------------------------
+
+
+async def left_without_an_answer(server: EmbeddedServer, body: Callable[[], Any]) -> float:
+    """How long it took; `body` runs while the lock is held."""
+    async with connect(server) as client:
+        began = anyio.current_time()
+        try:
+            async with Lock(client, PATH):
+                server.pause()
+                await body()
+        finally:
+            took = anyio.current_time() - began
+            server.resume()
+            await settled()
+            assert contenders_left(server, PATH) == []
+        return took
+
+
+def test_a_cancelled_body_waits_for_the_whole_time(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        began = anyio.current_time()
+        with anyio.move_on_after(1.0) as outer:
+            await left_without_an_answer(server, anyio.sleep_forever)
+            pytest.fail("the cancellation was swallowed")
+        assert outer.cancelled_caught
+        assert anyio.current_time() - began == pytest.approx(1.0 + SESSION / 3, abs=0.01)
+
+    on_virtual_time(backend, play)
+
+
+def test_a_cancellation_that_comes_while_it_waits_is_late(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        began = anyio.current_time()
+        with anyio.move_on_after(1.0) as outer:
+            took = await left_without_an_answer(server, anyio.lowlevel.checkpoint)
+            assert took == pytest.approx(SESSION / 3, abs=0.01)
+            await anyio.lowlevel.checkpoint()
+            pytest.fail("the cancellation was swallowed")
+        assert outer.cancelled_caught
+        assert anyio.current_time() - began == pytest.approx(SESSION / 3, abs=0.01)
+
+    on_virtual_time(backend, play)
+
+
+def test_an_error_of_the_body_is_raised_after_the_wait(backend: Backend) -> None:
+    async def fails() -> None:
+        raise LookupError("of the body")
+
+    async def play(server: EmbeddedServer) -> None:
+        began = anyio.current_time()
+        with pytest.raises(LookupError, match="of the body"):
+            await left_without_an_answer(server, fails)
+        assert anyio.current_time() - began == pytest.approx(SESSION / 3, abs=0.01)
+
+    on_virtual_time(backend, play)
+
+
+@pytest.mark.parametrize("when", ["the body ran", "it waited"])
+def test_asyncios_own_cancellation(backend: Backend, when: str) -> None:
+    """It ends the wait, as it ends every other one."""
+
+    async def play(server: EmbeddedServer) -> None:
+        if backend == "trio":
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        began = anyio.current_time()
+        body = anyio.sleep_forever if when == "the body ran" else anyio.lowlevel.checkpoint
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await left_without_an_answer(server, body)
+        wait = SESSION / 3 if when == "the body ran" else 0.0
+        assert anyio.current_time() - began == pytest.approx(1.0 + wait, abs=0.01)
+        assert task.cancelling() == 0
 
     on_virtual_time(backend, play)

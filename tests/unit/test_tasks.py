@@ -15,7 +15,7 @@ import trio.testing
 from anyio.lowlevel import checkpoint
 
 from aiolead._recipes._core.holding_recipe import TaskGuard
-from aiolead._tasks import Wakeup, current_task_id
+from aiolead._tasks import Wakeup, current_task_id, wait_shielded
 
 
 async def test_a_task_has_the_number_that_anyio_gives_it() -> None:
@@ -57,6 +57,27 @@ async def test_who_waits_is_woken_and_who_comes_later_does_not_wait() -> None:
         scope.cancel()
         await wakeup.wait()  # a checkpoint all the same
         pytest.fail("it was not cancelled")
+
+
+@pytest.mark.parametrize("has_scope", [True, False])
+async def test_a_shielded_wait_ends_when_it_is_woken_or_with_its_time(has_scope: bool) -> None:
+    async def wait(seconds: float, wakeup: Wakeup) -> None:
+        with anyio.CancelScope() as scope:
+            await wait_shielded(wakeup, seconds, scope if has_scope else None)
+            ended.append(seconds)
+
+    ended: list[float] = []
+    await wait(0.001, Wakeup())
+    wakeup = Wakeup()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait, 600.0, wakeup)
+        tasks.start_soon(wait, 0.002, Wakeup())
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(0.01)
+        wakeup.set()
+    assert ended == [0.001, 0.002, 600.0]
 
 
 async def test_a_wait_that_is_cancelled_leaves_it_as_it_was() -> None:

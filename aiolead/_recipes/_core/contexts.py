@@ -100,12 +100,17 @@ class TenureScope(Generic[T]):
         if current_task_id() != task:
             await self._give_up(tenure, task)
         self._tenure = self._scope = None
-        left = leave_scope(scope, exc_type, exc, traceback)
         try:
-            if tenure.is_released:
-                await tenure._confirmed()  # another task may have released it just now
+            if tenure._released:
+                await tenure._confirmed(scope)  # another task may have released it just now
             else:
-                await tenure._release()
+                await tenure._release(scope)
+        except BaseException as error:
+            scope.__exit__(type(error), error, error.__traceback__)
+            raise
+        else:
+            # A scope that was cancelled, by a loss, has not been waited in.
+            left = leave_scope(scope, exc_type, exc, traceback)
         finally:
             self._task = None
             if not self._is_given_up:

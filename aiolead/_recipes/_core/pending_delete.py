@@ -10,7 +10,7 @@ from typing import Protocol
 
 import anyio
 
-from ..._tasks import Wakeup, cancel_scope
+from ..._tasks import Wakeup, wait_shielded
 from ...abc import CoordinationClient, Reply
 from ...errors import AioleadError, NoNodeError, ReleaseError
 from .error_policy import Action, Step, action_for, log_refusal, pause, refused_release
@@ -183,18 +183,21 @@ def whichever_there_is(one: Departure | None, other: Departure) -> Departure:
     return other if one is None else _Either((one, other))
 
 
-async def confirmed(client: CoordinationClient, gone: Departure) -> AioleadError | None:
+async def confirmed(
+    client: CoordinationClient, gone: Departure, scope: anyio.CancelScope | None = None
+) -> AioleadError | None:
     """Wait for the servers' answer, for a third of the session timeout at most; return it.
 
     Cancellation does not end the wait. A returned `ReleaseError` is the caller's to report; a later
     one is logged.
+
+    `scope`: see `wait_shielded`.
     """
     gone.await_report(True)
-    with cancel_scope(client.session_timeout / 3, shield=True):
-        if not gone.is_done:
-            answered = Wakeup()
-            gone.add_done_callback(answered.set)
-            await answered.wait()
+    if not gone.is_done:
+        answered = Wakeup()
+        gone.add_done_callback(answered.set)
+        await wait_shielded(answered, client.session_timeout / 3, scope)
     if not gone.is_done:
         gone.await_report(False)
         return None

@@ -338,11 +338,12 @@ class Tenure:
         """The exception for what has cancelled the body, if anything has."""
         return None if self._loss is None else self._error()
 
-    async def _release(self) -> None:
+    async def _release(self, scope: anyio.CancelScope | None = None) -> None:
         """End it, in good order or after a loss; the part before the first await is enough.
 
         If it was held to the end, wait for the servers' confirmation, for a third of the session
-        timeout at most. If they answer that our znode was gone before, it had been lost.
+        timeout at most. If they answer that our znode was gone before, it had been lost. `scope` is
+        that of the body, which has ended; see `confirmed`.
         """
         lost = self._settle_by_clock() is not None
         self._has_left = True
@@ -351,18 +352,18 @@ class Tenure:
         self._hold.release()
         if not lost:
             self._gone = gone
-            await self._confirmed()
+            await self._confirmed(scope)
 
     async def _release_elsewhere(self) -> None:
         """Release it in another task than the one that entered."""
         await self.release()
 
-    async def _confirmed(self) -> None:
+    async def _confirmed(self, scope: anyio.CancelScope | None = None) -> None:
         """Wait for the servers' answer to `_release`; see there."""
         gone = self._gone
         if gone is None:
             return
-        error = await confirmed(self._client, gone)
+        error = await confirmed(self._client, gone, scope)
         if isinstance(error, NoNodeError):
             self._loss = LossReason.DELETED
         elif isinstance(error, ReleaseError) and not self._is_refusal_reported:

@@ -151,9 +151,9 @@ class ConditionHeld(Held):
         self._is_abandoned = True
         self._on_lost()
 
-    async def _release(self) -> None:
+    async def _release(self, scope: anyio.CancelScope | None = None) -> None:
         if not self._waits:
-            await super()._release()
+            await super()._release(scope)
 
     async def _release_elsewhere(self) -> None:
         if self._waits:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
+import anyio
 import anyio.lowlevel
 
 from ...abc import Reply, Transaction
@@ -167,8 +168,8 @@ class Claimed(Tenure):
             if not self._is_done:
                 super()._lose(LossReason.DELETED)
 
-    async def _confirmed(self) -> None:
-        await super()._confirmed()
+    async def _confirmed(self, scope: anyio.CancelScope | None = None) -> None:
+        await super()._confirmed(scope)
         if self._is_done and self._loss is LossReason.DELETED:
             self._loss = None  # we deleted it: the answer came after the body had ended
 

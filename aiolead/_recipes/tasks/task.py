@@ -125,6 +125,6 @@ class Task(Claimed):
         super()._done()
         self._over.set()
 
-    async def _release(self) -> None:
+    async def _release(self, scope: anyio.CancelScope | None = None) -> None:
         self._over.set()
-        await super()._release()
+        await super()._release(scope)

@@ -112,8 +112,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/_core/pending_delete.py",
-                "with cancel_scope(client.session_timeout / 3, shield=True):",
-                "with anyio.CancelScope(shield=True):",
+                "await wait_shielded(answered, client.session_timeout / 3, scope)",
+                "await wait_shielded(answered, client.session_timeout * 1000, scope)",
             ),
         ),
         tests=RARE,
