@@ -101,7 +101,7 @@ NOT_EXPORTED = {
     "_recipes.contention.layouts": {"LAYOUTS"},
     "_recipes.locks.unique_names": {"MOST_NAMES"},
     "_recipes.values.counter": {"LAST", "STAMP"},
-    "_recipes.contention.sequence_range": {"LAST_SEQUENCE", "warn_of_the_end"},
+    "_recipes.contention.sequence_range": {"LAST_SEQUENCE", "WARN_FROM", "warn_of_the_end"},
     "_recipes.tree.tree_cache": {"MAX_NODES"},
     "_recipes.tree.tree_copy": {"TreeCopy", "aversion_of", "is_another"},
     "_recipes.locks.semaphore.semaphore": {"MOST_AT_ONCE"},

@@ -101,15 +101,16 @@ class Acquirable:
                 finally:
                     self._leave_watches()
         finally:
-            unfollow()
+            if unfollow is not None:
+                unfollow()
 
     @abstractmethod
     def _has_just_created(self) -> bool:
         """Whether neither a wait nor a change of the session came after our last create."""
 
     @abstractmethod
-    def _follow_session(self) -> Callable[[], object]:
-        """Follow the state of the session; return a function that ends this."""
+    def _follow_session(self) -> Callable[[], object] | None:
+        """Follow the state of the session; return a function that ends this, if that is needed."""
 
     @abstractmethod
     async def _try(self, *, waits: bool) -> bool:
@@ -154,7 +155,8 @@ class Acquirable:
                 for znode in znodes:
                     znode.watch()
             for znode in znodes:
-                await znode.looked_at()
+                if znode._look is not None:
+                    await znode.looked_at()
             if client.backend.lease.is_enough():
                 break
             if writes >= 2:

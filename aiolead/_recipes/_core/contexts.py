@@ -116,7 +116,8 @@ class TenureScope(Generic[T]):
             if not self._is_given_up:
                 self._recipe._tasks.leave(task, self._recipe)
             tenure._has_ended()
-        tenure._report_refusal(left)
+        if tenure._refusal is not None:
+            tenure._report_refusal(left)
         if left is None:
             # The error that explains the cancellation is raised in its place.
             why = tenure._why_ended()
@@ -176,11 +177,17 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
     lease.
     """
 
-    __slots__ = ("_is_try", "_timeout", "_was_connected")
+    __slots__ = ("_entered_before", "_is_try", "_statement", "_timeout", "_was_connected")
+
+    # Set where the recipe itself is entered: see `Enterable`.
+    _statement: int
+    """The id of the frame that has entered, which is not kept alive; 0 once another task left."""
+    _entered_before: TenureContext[R_co] | None
+    """The context that the same task has entered before, and is still in."""
 
     def __init__(self, recipe: Any, timeout: float | None, *, is_try: bool = False) -> None:
         super().__init__(recipe)
-        self._timeout = checked_wait(timeout)
+        self._timeout = None if timeout is None else checked_wait(timeout)
         self._is_try = is_try
         self._was_connected = True
 

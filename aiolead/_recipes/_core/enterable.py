@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -19,24 +18,6 @@ R = TypeVar("R")
 H = TypeVar("H", bound=Held)
 
 
-@dataclass(slots=True)
-class _TaskEntry(Generic[R]):
-    """One `async with`; `frame` is only an id, so that the frame is not kept alive."""
-
-    context: TenureContext[R]
-    frame: int
-    outer: _TaskEntry[R] | None
-    """The entry of the same task before this one."""
-    is_given_up: bool = False
-
-    def all(self) -> Iterator[_TaskEntry[R]]:
-        """This entry and the outer ones."""
-        entry: _TaskEntry[R] | None = self
-        while entry is not None:
-            yield entry
-            entry = entry.outer
-
-
 class Enterable(Generic[R]):
     """A recipe that any number of tasks can enter, each for itself."""
 
@@ -44,8 +25,8 @@ class Enterable(Generic[R]):
     def _context(self) -> TenureContext[R]:
         """The context that `async with recipe` enters."""
 
-    _entered: dict[int, _TaskEntry[R]] | None = None
-    """The innermost entry of each task; made when it is first needed."""
+    _entered: dict[int, TenureContext[R]] | None = None
+    """The innermost context of each task; made when it is first needed."""
 
     async def __aenter__(self) -> R:
         context = self._context()
@@ -54,43 +35,54 @@ class Enterable(Generic[R]):
         entered = self._entered
         if entered is None:
             entered = self._entered = {}
-        entered[task] = _TaskEntry(context, _statement(), entered.get(task))
+        context._statement = id(sys._getframe(1))
+        context._entered_before = entered.get(task)
+        entered[task] = context
         return held
 
-    async def __aexit__(
+    def __aexit__(
         self,
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:
-        await self._left(_statement()).__aexit__(exc_type, exc, traceback)
+    ) -> Coroutine[Any, Any, None]:
+        context = self._left() or self._left_by_another(id(sys._getframe(1)))
+        return context.__aexit__(exc_type, exc, traceback)
 
-    def _left(self, statement: int) -> TenureContext[R]:
-        """Find the context that the current task leaves.
+    def _left(self) -> TenureContext[R] | None:
+        """The context that the current task leaves, if it has entered one."""
+        entered = self._entered
+        if entered is None:
+            return None
+        task = current_task_id()
+        context = entered.pop(task, None)
+        if context is not None and context._entered_before is not None:
+            entered[task] = context._entered_before
+        return context
 
-        If this task has entered nothing, it leaves what another task entered: by the same statement
-        (that of an abandoned generator), or the only open entry. The entry is kept, since its own
-        task may still leave it. Raises `UsageError` if there is none, or several tasks are inside
-        and it is not known whose entry is left.
+    def _left_by_another(self, statement: int) -> TenureContext[R]:
+        """Find the context of another task that the current one, which has entered none, leaves.
+
+        It is the one that was entered by the same statement (that of an abandoned generator), or
+        the only open one. It is kept, since its own task may still leave it. Raises `UsageError` if
+        there is none, or several tasks are inside and it is not known whose context is left.
         """
-        task, entered = current_task_id(), self._entered or {}
-        entry = entered.pop(task, None)
-        if entry is not None:
-            if entry.outer is not None:
-                entered[task] = entry.outer
-            return entry.context
-        left = [each for entry in entered.values() for each in entry.all() if not each.is_given_up]
+        inside = (self._entered or {}).values()
+        left = [each for inner in inside for each in _with_outer(inner) if each._statement]
         if len(left) > 1:
-            left = [each for each in left if each.frame == statement]
+            left = [each for each in left if each._statement == statement]
         if len(left) != 1:
             raise UsageError(f"{self!r} was not entered by this task")
-        left[0].is_given_up = True
-        return left[0].context
+        left[0]._statement = 0
+        return left[0]
 
 
-def _statement() -> int:
-    """The id of the frame that enters or leaves: the caller's caller."""
-    return id(sys._getframe(2))
+def _with_outer(inner: TenureContext[R]) -> Iterator[TenureContext[R]]:
+    """A context and those around it in the same task."""
+    context: TenureContext[R] | None = inner
+    while context is not None:
+        yield context
+        context = context._entered_before
 
 
 class HeldRecipe(HoldingRecipe[H], Enterable[H]):

@@ -116,7 +116,7 @@ class EphemeralNode:
 
     def check(self) -> None:
         """Raise `NodeGone` if the znode is known to be gone, or its session is over."""
-        if self._gone or self._is_over(self.node.session_id):
+        if self._gone or self.node.session_id not in (0, self._client.session_id):
             raise NodeGone
 
     def _is_over(self, session_id: int) -> bool:
@@ -428,7 +428,7 @@ class EphemeralNode:
         watch, self._watch = self._watch, None
         if node is None:
             return None
-        if self._gone or self._is_over(node.session_id):
+        if self._gone or node.session_id not in (0, self._client.session_id):
             # A znode at that path may belong to another client by now.
             self._gone = False
             self._unclaim(node)

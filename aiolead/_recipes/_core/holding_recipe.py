@@ -40,7 +40,7 @@ class TaskGuard:
         """
         task = current_task_id()
         mine = self._uses.get(task, ())
-        if user in mine or (mine and forever):
+        if mine and (forever or user in mine):
             raise AlreadyHeldError(
                 f"this task already holds {user!r}, or waits for it: it would wait for itself"
             )
@@ -51,11 +51,11 @@ class TaskGuard:
         return self._uses.get(current_task_id(), ())
 
     def leave(self, task: int, user: object) -> None:
-        left = tuple(each for each in self._uses.get(task, ()) if each is not user)
-        if left:
-            self._uses[task] = left
-        else:
-            self._uses.pop(task, None)
+        mine = self._uses.pop(task, ())
+        if mine != (user,):
+            left = tuple(each for each in mine if each is not user)
+            if left:
+                self._uses[task] = left
 
 
 class HoldingRecipe(Recipe, Generic[T]):
@@ -132,8 +132,8 @@ class HoldingRecipe(Recipe, Generic[T]):
         return. Cancellation and errors leave nothing behind. `on_lost` and `on_released` are called
         synchronously, once at most: when the tenure is lost, or released before its body has ended.
         """
-        client = self._client
-        waiting = self._reporting.waits(client.session_id)
+        client, reporting = self._client, self._reporting
+        waiting = reporting.waits(client.session_id)
         acquirable = self._acquirable()
         tenure: T | None = None
         try:
@@ -149,5 +149,5 @@ class HoldingRecipe(Recipe, Generic[T]):
         if waiting is not None:
             waiting.ended("not held" if tenure is None else "held", client.session_id)
         if tenure is not None:
-            tenure._has_begun()
+            reporting.begun(tenure._token, tenure._session_id)
         return tenure

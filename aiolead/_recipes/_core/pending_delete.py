@@ -1,6 +1,6 @@
 """A delete of our znode that goes on until the znode is gone; see `error_policy`.
 
-A refusal is reported once: to the caller that waits (`confirmed`), or in the log.
+A refusal is reported once: to the caller that waits (`Departure.await_report`), or in the log.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Protocol
 
 import anyio
 
-from ..._tasks import Wakeup, wait_shielded
 from ...abc import CoordinationClient, Reply
 from ...errors import AioleadError, NoNodeError, ReleaseError
 from .error_policy import Action, Step, action_for, log_refusal, pause, refused_release
@@ -70,7 +69,7 @@ class PendingDelete:
         self._delete = delete
         self._pay = pay
         self._over = over
-        self._callbacks: list[Callable[[], object]] = []
+        self._callbacks: tuple[Callable[[], object], ...] = ()
         self._error: AioleadError | None = None
         self._is_awaited = False
         self.is_done = False
@@ -83,14 +82,17 @@ class PendingDelete:
         if self.is_done:
             callback()
         else:
-            self._callbacks.append(callback)
+            self._callbacks = (*self._callbacks, callback)
 
     def await_report(self, is_awaited: bool) -> None:
         self._is_awaited = is_awaited
 
     def _answered(self) -> None:
         error = self._delete.error()
-        action = Action.GONE if error is None else action_for(error, Step.RELEASE)
+        if error is None:
+            self._end(None)
+            return
+        action = action_for(error, Step.RELEASE)
         if action in (Action.RECONNECT, Action.PAUSE):
             self._spawn_payment()
         else:
@@ -115,7 +117,7 @@ class PendingDelete:
         self._over()
         if isinstance(error, ReleaseError) and not self._is_awaited:
             log_refusal(error)
-        callbacks, self._callbacks = self._callbacks, []
+        callbacks, self._callbacks = self._callbacks, ()
         for callback in callbacks:
             callback()
 
@@ -181,24 +183,3 @@ def all_of(parts: Sequence[Departure]) -> Departure | None:
 def whichever_there_is(one: Departure | None, other: Departure) -> Departure:
     """The delete of whichever of two znodes exists: a missing other one is no error."""
     return other if one is None else _Either((one, other))
-
-
-async def confirmed(
-    client: CoordinationClient, gone: Departure, scope: anyio.CancelScope | None = None
-) -> AioleadError | None:
-    """Wait for the servers' answer, for a third of the session timeout at most; return it.
-
-    Cancellation does not end the wait. A returned `ReleaseError` is the caller's to report; a later
-    one is logged.
-
-    `scope`: see `wait_shielded`.
-    """
-    gone.await_report(True)
-    if not gone.is_done:
-        answered = Wakeup()
-        gone.add_done_callback(answered.set)
-        await wait_shielded(answered, client.session_timeout / 3, scope)
-    if not gone.is_done:
-        gone.await_report(False)
-        return None
-    return gone.error()

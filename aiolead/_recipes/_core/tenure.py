@@ -7,7 +7,7 @@ loop runs past any cancellation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
@@ -15,6 +15,7 @@ import anyio
 import anyio.lowlevel
 
 from ..._internal_errors import call_back
+from ..._tasks import Wakeup, wait_shielded
 from ...abc import FencedClient
 from ...errors import (
     ClientClosedError,
@@ -27,7 +28,7 @@ from ...errors import (
     UsageError,
 )
 from .error_policy import log_refusal
-from .pending_delete import Departure, confirmed
+from .pending_delete import Departure
 
 if TYPE_CHECKING:
     from .acquire import Acquirable
@@ -294,10 +295,6 @@ class Tenure:
 
     # --- for the recipes -----------------------------------------------------------------------
 
-    def _has_begun(self) -> None:
-        """Report that it has begun; `_has_ended` must be called at its end."""
-        self._recipe._reporting.begun(self._token, self._session_id)
-
     def _has_ended(self) -> None:
         """Report that it is over, and why, unless that was reported before."""
         if self._lasted is None:
@@ -338,12 +335,12 @@ class Tenure:
         """The exception for what has cancelled the body, if anything has."""
         return None if self._loss is None else self._error()
 
-    async def _release(self, scope: anyio.CancelScope | None = None) -> None:
-        """End it, in good order or after a loss; the part before the first await is enough.
+    def _release(self, scope: anyio.CancelScope | None = None) -> Awaitable[None]:
+        """End it, in good order or after a loss; the call is enough.
 
-        If it was held to the end, wait for the servers' confirmation, for a third of the session
-        timeout at most. If they answer that our znode was gone before, it had been lost. `scope` is
-        that of the body, which has ended; see `confirmed`.
+        If it was held to the end, the result waits for the servers' confirmation, for a third of
+        the session timeout at most. If they answer that our znode was gone before, it had been
+        lost. `scope` is that of the body, which has ended.
         """
         lost = self._settle_by_clock() is not None
         self._has_left = True
@@ -352,18 +349,30 @@ class Tenure:
         self._hold.release()
         if not lost:
             self._gone = gone
-            await self._confirmed(scope)
+        return self._confirmed(scope)
 
     async def _release_elsewhere(self) -> None:
         """Release it in another task than the one that entered."""
         await self.release()
 
     async def _confirmed(self, scope: anyio.CancelScope | None = None) -> None:
-        """Wait for the servers' answer to `_release`; see there."""
+        """Wait for the servers' answer to `_release`, for a third of the session timeout at most.
+
+        Cancellation does not end the wait. A refusal that comes later is logged. `scope`: see
+        `wait_shielded`.
+        """
         gone = self._gone
         if gone is None:
             return
-        error = await confirmed(self._client, gone, scope)
+        gone.await_report(True)
+        if not gone.is_done:
+            answered = Wakeup()
+            gone.add_done_callback(answered.set)
+            await wait_shielded(answered, self._client.session_timeout / 3, scope)
+        if not gone.is_done:
+            gone.await_report(False)
+            return
+        error = gone.error()
         if isinstance(error, NoNodeError):
             self._loss = LossReason.DELETED
         elif isinstance(error, ReleaseError) and not self._is_refusal_reported:

@@ -79,7 +79,7 @@ _NONE: Any = MappingProxyType({})
 """No znodes at fixed paths; a queue has none, and there may be thousands of queues."""
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(slots=True, unsafe_hash=True, init=False)
 class RegisteredNode:
     """A znode of ours; `sequence` is 0 if it is not sequential.
 
@@ -91,10 +91,14 @@ class RegisteredNode:
     sequence: int
     token: int
     session_id: int
-    name: str = field(init=False, compare=False)
+    name: str = field(compare=False)
 
-    def __post_init__(self) -> None:
-        self.name = self.path[self.path.rindex("/") + 1 :]
+    def __init__(self, path: str, sequence: int, token: int, session_id: int) -> None:
+        self.path = path
+        self.sequence = sequence
+        self.token = token
+        self.session_id = session_id
+        self.name = path[path.rindex("/") + 1 :]
 
     def is_shown_by(self, stat: Stat) -> bool:
         """Whether what is at the path is this very znode."""
@@ -104,10 +108,11 @@ class RegisteredNode:
 
     @classmethod
     def of(cls, created: Created, session_id: int) -> RegisteredNode:
-        sequence = sequence_of(created.path)
+        path = created.path
+        sequence = sequence_of(path)
         if sequence is None:
-            raise AssertionError(f"a sequential znode without a number: {created.path}")
-        return cls(created.path, sequence, created.stat.czxid, session_id)
+            raise AssertionError(f"a sequential znode without a number: {path}")
+        return cls(path, sequence, created.stat.czxid, session_id)
 
 
 class NodeRegistry:

@@ -20,9 +20,8 @@ from ...paths import join
 from .._core.acquire import Acquirable
 from .._core.ephemeral import NodeGone
 from .._core.error_policy import TRIES, in_background
-from .._core.pending_delete import Departure
 from .._core.znode_registry import RegisteredNode
-from .kernel import QueuePosition, sharing, standing
+from .kernel import ALONE, QueuePosition, sharing, standing
 from .layouts import Layout, Role
 from .neighbours import queue_order
 from .queue_node import NOBODY_WAITS, LocalContenders, QueueNode, SessionChanges
@@ -42,6 +41,7 @@ class Contender(QueueNode, Acquirable):
     __slots__ = (
         "_ahead",
         "_ahead_gone",
+        "_is_one_at_a_time",
         "_is_readable",
         "_new_since",
         "_on_rank",
@@ -65,6 +65,7 @@ class Contender(QueueNode, Acquirable):
     ) -> None:
         super().__init__(client, path, layout, role, data, local=local, acl=acl)
         self._places = places
+        self._is_one_at_a_time = places == 1 and not role.shares
         self._is_readable = acl is None or any(map(_lets_read, acl))
         """Whether the ACL surely lets us read our own znode."""
         self._new_since = _NEVER
@@ -90,16 +91,11 @@ class Contender(QueueNode, Acquirable):
 
     # --- getting to the front ------------------------------------------------------------------
 
-    def _follow_session(self) -> Callable[[], object]:
+    def _follow_session(self) -> None:
+        # The changes of its state are counted for all contenders of the client.
         self._new_since = _NEVER
-        return _nothing_to_end
-
-    @property
-    def _changes(self) -> SessionChanges:
-        changes = self._local.session
-        if changes is None:
-            changes = self._local.session = SessionChanges.of(self._client)
-        return changes
+        if self._local.session is None:
+            self._local.session = SessionChanges.of(self._client)
 
     def _znodes(self) -> Sequence[QueueNode]:
         return (self,)
@@ -150,44 +146,51 @@ class Contender(QueueNode, Acquirable):
     # --- joining -------------------------------------------------------------------------------
 
     async def _join(self) -> bool:
-        """Make sure that we have a znode; return whether it is known to be in front."""
+        """Make sure that we have a znode; return whether it is known to be in front.
+
+        The create leaves together with a listing, which shows the new znode.
+        """
         if self._node is not None and self._node.session_id != self._client.session_id:
             self.forget()
         if self._node is not None:
             return False
-        for _ in range(TRIES):
+        local, session, tries = self._local, self._local.session, TRIES
+        listing: Reply[list[str]] | None = None
+        assert session is not None, "`_follow_session` has set it"
+        while True:
             try:
-                return await self._create()
+                if (self._layout, self._role) not in local.fits:
+                    await self.look_before()
+                if not await self._ready_to_create():
+                    return False
+                if not self._is_readable:
+                    local.are_readable = False
+                # If others of ours are there already, the predecessor is usually one of them.
+                if local.is_empty:
+                    with self._client.pipelined():
+                        create, listing = self.create(), self._client.get_children(self._path)
+                else:
+                    create, listing = self.create(), None
+                await self._await_created(create)
             except NoNodeError:
+                if not tries:
+                    raise
+                tries -= 1
                 await self._make_path()
-        return await self._create()
-
-    async def _make_path(self) -> None:
-        await self._client.ensure_path(self._path, mode=self._layout._parents, acl=self._acl)
-
-    async def _create(self) -> bool:
-        """Send the create and a listing, which shows the new znode, in one round trip."""
-        await self.look_before()
-        if not await self._ready_to_create():
-            return False
-        self._local.are_readable = self._local.are_readable and self._is_readable
-        # If others of ours are in the queue already, the predecessor is usually one of them.
-        is_first_of_ours = self._local.is_empty
-        if is_first_of_ours:
-            with self._client.pipelined():
-                create, listing = self.create(), self._client.get_children(self._path)
-        else:
-            create, listing = self.create(), None
-        await self._await_created(create)
-        self._new_since = self._changes.count
+            else:
+                break
+        self._new_since = session.count
         if listing is None:
             return False
         try:
             self._standing = await self._place_among(await listing)
         except NoNodeError:
             raise NodeGone from None
-        self._local.was_contended = bool(self._standing.watch)
+        local.was_contended = bool(self._standing.watch)
         return not self._standing.watch
+
+    async def _make_path(self) -> None:
+        await self._client.ensure_path(self._path, mode=self._layout._parents, acl=self._acl)
 
     async def look_before(self) -> None:
         """Refuse neighbours that do not fit, before anything is written.
@@ -229,10 +232,6 @@ class Contender(QueueNode, Acquirable):
             return None  # or the rank is wanted
         return QueuePosition(1, (nearest,), is_next=False, is_exact=False)
 
-    @property
-    def _is_one_at_a_time(self) -> bool:
-        return self._places == 1 and not self._role.shares
-
     def _note_front(self) -> None:
         self._standing = None
         self._wake = NOBODY_WAITS
@@ -259,8 +258,10 @@ class Contender(QueueNode, Acquirable):
         return await self._place_among(names)
 
     async def _place_among(self, names: Sequence[str]) -> QueuePosition:
-        line = await queue_order(self._client, self._path, names, self._layout, self._role)
         own = self.node.name
+        if names == [own]:
+            return ALONE
+        line = await queue_order(self._client, self._path, names, self._layout, self._role)
         if self._role.shares:
             place = sharing(line, own, self._layout, self._role)
         else:
@@ -389,10 +390,6 @@ class Contender(QueueNode, Acquirable):
 
     # --- leaving -------------------------------------------------------------------------------
 
-    def discard(self) -> Departure | None:
-        self._leave_watches()
-        return super().discard()
-
     def _leave_watches(self) -> None:
         for watch in self._ahead.values():
             watch.close()
@@ -404,10 +401,6 @@ class Contender(QueueNode, Acquirable):
         self._leave_watches()
         super().forget()
         self._standing = None
-
-
-def _nothing_to_end() -> None:
-    """The session's state is counted for all contenders of the client."""
 
 
 def _lets_read(entry: ACL) -> bool:

@@ -45,6 +45,10 @@ class QueuePosition:
     is_exact: bool = True
 
 
+ALONE = QueuePosition(0, (), is_next=False)
+"""That of a contender that nobody else is with."""
+
+
 def in_order(path: str, names: Iterable[str], layout: Layout, role: Role) -> list[str]:
     """The numbered children of a path, first come first; `MixedLayoutError` for a misfit."""
     line: list[tuple[int, str]] = []

@@ -28,32 +28,28 @@ _FIELDS = {Role.LOCK: "lock", Role.ELECTION: "election", Role.READ: "read", Role
 
 
 class _Identity(enum.Enum):
-    """How the session and the count, which make a name unique, stand in it; with a pattern."""
+    """How the session and the count, which make a name unique, stand in it.
 
-    HEX = "[0-9a-f]{32}"
-    DASHED = "[0-9a-f]{16}-[0-9a-f]+"
-    DECIMAL = "-?[0-9]+-[0-9]+"
+    Attributes:
+        pattern: a pattern of both.
+        session: the format of the session; 0 is the unsigned number, 1 is it as Java prints a long.
+        count: the format of the count, 0.
+    """
 
-    def written(self, session_id: int, count: int) -> str:
-        session = self.session(session_id)
-        match self:
-            case _Identity.HEX:
-                return f"{session}{count:016x}"
-            case _Identity.DASHED:
-                return f"{session}{count:x}"
-            case _Identity.DECIMAL:
-                return f"{session}{count}"
+    HEX = "[0-9a-f]{32}", "{0:016x}", "{0:016x}"
+    DASHED = "[0-9a-f]{16}-[0-9a-f]+", "{0:016x}-", "{0:x}"
+    DECIMAL = "-?[0-9]+-[0-9]+", "{1}-", "{0}"
 
-    def session(self, session_id: int) -> str:
-        unsigned = session_id & (1 << 64) - 1
-        match self:
-            case _Identity.HEX:
-                return f"{unsigned:016x}"
-            case _Identity.DASHED:
-                return f"{unsigned:016x}-"
-            case _Identity.DECIMAL:
-                # As Java prints a `long`.
-                return f"{unsigned - (unsigned >> 63 << 64)}-"
+    def __init__(self, pattern: str, session: str, count: str) -> None:
+        self.pattern = pattern
+        self.session = session
+        self.count = count
+
+
+@functools.lru_cache(256)
+def _session(form: str, session_id: int) -> str:
+    unsigned = session_id & (1 << 64) - 1
+    return form.format(unsigned, unsigned - (unsigned >> 63 << 64))
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ class _Form:
     def ours(self) -> re.Pattern[str]:
         """Names that we could have given: first group the identity, second the number."""
         head, tail = re.escape(self.head), re.escape(self.tail)
-        identity = f"({self.identity.value}){LEADERS_PART}"
+        identity = f"({self.identity.pattern}){LEADERS_PART}"
         return re.compile(f"{head}{identity}{tail}([0-9]{{10}})", re.ASCII)
 
     @functools.cached_property
@@ -83,11 +79,19 @@ class _Form:
         head, _, tail = pattern.partition(_PLACE)
         return cls(head, tail, identity)
 
+    @functools.cached_property
+    def written(self) -> Callable[[int, str, str], str]:
+        """Formats a prefix: from the count, the session and the leaders."""
+        return f"{self.head}{{1}}{self.identity.count}{{2}}{self.tail}".format
+
     def prefix(self, session_id: int, count: int, leaders: int = 1) -> str:
-        identity = self.identity.written(session_id, count)
-        if leaders > 1:
-            identity += leaders_part(leaders)
-        return f"{self.head}{identity}{self.tail}"
+        several = leaders_part(leaders) if leaders > 1 else ""
+        return self.written(count, _session(self.identity.session, session_id), several)
+
+    def is_of(self, session_id: int, name: str) -> bool:
+        """Whether we could have given the name in that session."""
+        match, session = self.ours.fullmatch(name), _session(self.identity.session, session_id)
+        return match is not None and match[1].startswith(session)
 
 
 @final
@@ -226,9 +230,7 @@ class Layout:
         return self._ours(role)(name) is not None
 
     def _is_of(self, role: Role, session_id: int, name: str) -> bool:
-        form = self._forms[role]
-        match = form.ours.fullmatch(name)
-        return match is not None and match[1].startswith(form.identity.session(session_id))
+        return self._forms[role].is_of(session_id, name)
 
     def _downgraded(self, name: str) -> str:
         """The name of the reader that a writer becomes in its place; a reader's is its own."""

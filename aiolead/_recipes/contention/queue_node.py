@@ -13,7 +13,7 @@ from .._core.participants import is_request
 from .._core.pending_delete import Departure
 from .._core.znode_registry import NodeRegistry
 from .layouts import Layout, Role
-from .sequence_range import LAST_SEQUENCE, warn_of_the_end
+from .sequence_range import LAST_SEQUENCE, WARN_FROM, warn_of_the_end
 
 
 class SessionChanges:
@@ -57,12 +57,11 @@ class LocalContenders(NodeRegistry):
     # --- ours by number ------------------------------------------------------------------------
 
     def claim(self, name: str, sequence: int) -> None:
-        super().claim(name, sequence)
+        self._claimed[name] = sequence
         self._at[sequence] = name
 
     def forget(self, name: str) -> None:
-        sequence = self._claimed.get(name)
-        super().forget(name)
+        sequence = self._claimed.pop(name, None)
         if sequence is not None and self._at.get(sequence) == name:
             del self._at[sequence]
 
@@ -120,7 +119,8 @@ class QueueNode(SerialNode):
         """Wait for a connection; return False if a lost create has left a znode."""
         if self._client.state is not SessionState.CONNECTED:
             await self._client.ready()
-        return not await self.resolve()
+        is_first = self._node is None and self._creating is None
+        return is_first or not await self.resolve()
 
     async def _await_created(self, create: Reply[Created]) -> None:
         try:
@@ -132,7 +132,8 @@ class QueueNode(SerialNode):
         if not 0 <= sequence < LAST_SEQUENCE:
             self.withdraw()
             raise SequenceExhaustedError(self._path)
-        warn_of_the_end(self._path, sequence)
+        if sequence >= WARN_FROM:
+            warn_of_the_end(self._path, sequence)
 
     # --- watching ------------------------------------------------------------------------------
 

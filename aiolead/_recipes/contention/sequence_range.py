@@ -14,8 +14,8 @@ from ..._escaping import escaped
 LAST_SEQUENCE = 0x7FFF_FFFF
 """The number that servers hand out more than once. A contender that gets it holds nothing."""
 
-_WARNED_FROM = 50
-"""The percentage from which to warn: at a thousand contenders a second, twelve days are left."""
+WARN_FROM = LAST_SEQUENCE // 2 + 1
+"""The number from which to warn, half of them: at a thousand a second, twelve days are left."""
 
 _STEP = 5
 
@@ -48,8 +48,8 @@ class SequenceWarning(UserWarning):
 
 
 def warn_of_the_end(path: str, sequence: int) -> None:
-    if _percent(sequence) >= _WARNED_FROM:
-        warnings.warn(SequenceWarning(path, sequence), stacklevel=2)
+    """Warn of a number from `WARN_FROM` on."""
+    warnings.warn(SequenceWarning(path, sequence), stacklevel=2)
 
 
 def _percent(sequence: int) -> int:

@@ -48,8 +48,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contention/layouts.py",
-                "identity = self.identity.written(session_id, count)",
-                "identity = self.identity.written(0, 0)",
+                "self.written(count, _session(self.identity.session, session_id), several)",
+                "self.written(0, _session(self.identity.session, 0), several)",
             ),
         ),
         tests=RARE,
@@ -77,8 +77,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contention/layouts.py",
-                'return f"{session}{count:x}"',
-                'return f"{session}1"',
+                'DASHED = "[0-9a-f]{16}-[0-9a-f]+", "{0:016x}-", "{0:x}"',
+                'DASHED = "[0-9a-f]{16}-[0-9a-f]+", "{0:016x}-", "1"',
             ),
         ),
     ),
@@ -160,7 +160,7 @@ MUTANTS = (
             Change(
                 "_recipes/_core/ephemeral.py",
                 """
-                if self._gone or self._is_over(node.session_id):
+                if self._gone or node.session_id not in (0, self._client.session_id):
                     # A znode at that path may belong to another client by now.
                 """,
                 """

@@ -35,7 +35,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/_core/ephemeral.py",
-                "if self._gone or self._is_over(self.node.session_id):",
+                "if self._gone or self.node.session_id not in (0, self._client.session_id):",
                 "if self._node is None:",
             ),
         ),
@@ -109,7 +109,7 @@ MUTANTS = (
             ),
             Change(
                 "_recipes/_core/ephemeral.py",
-                "if self._gone or self._is_over(self.node.session_id):",
+                "if self._gone or self.node.session_id not in (0, self._client.session_id):",
                 "if self._node is None:",
             ),
             Change(

@@ -91,14 +91,15 @@ MUTANTS = (
         seen_in="CURATOR-62; redis-py #3847",
         changes=(
             Change(
-                "_recipes/_core/tenure.py",
+                "_recipes/_core/contexts.py",
                 """
-                # From here on it is the client's work, whatever happens to this task.
-                gone = self._acquirable.discard()
+                else:
+                    await tenure._release(scope)
                 """,
                 """
-                await anyio.lowlevel.checkpoint()
-                gone = self._acquirable.discard()
+                else:
+                    await anyio.lowlevel.checkpoint()
+                    await tenure._release(scope)
                 """,
             ),
         ),
@@ -111,9 +112,9 @@ MUTANTS = (
         seen_in="aiozk; kazoo",
         changes=(
             Change(
-                "_recipes/_core/pending_delete.py",
-                "await wait_shielded(answered, client.session_timeout / 3, scope)",
-                "await wait_shielded(answered, client.session_timeout * 1000, scope)",
+                "_recipes/_core/tenure.py",
+                "await wait_shielded(answered, self._client.session_timeout / 3, scope)",
+                "await wait_shielded(answered, self._client.session_timeout * 1000, scope)",
             ),
         ),
         tests=RARE,
@@ -318,12 +319,13 @@ MUTANTS = (
             Change(
                 "_recipes/_core/holding_recipe.py",
                 """
-                if left:
-                    self._uses[task] = left
-                else:
-                    self._uses.pop(task, None)
+                mine = self._uses.pop(task, ())
+                if mine != (user,):
                 """,
-                "",
+                """
+                mine = (user,)
+                if mine != (user,):
+                """,
             ),
         ),
     ),

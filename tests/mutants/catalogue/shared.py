@@ -132,7 +132,7 @@ MUTANTS = (
             Change(
                 "_recipes/_core/ephemeral.py",
                 """
-                if self._gone or self._is_over(node.session_id):
+                if self._gone or node.session_id not in (0, self._client.session_id):
                     # A znode at that path may belong to another client by now.
                 """,
                 """
