@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable
+from math import inf
 from typing import Any, final
 
 import anyio
@@ -86,6 +87,7 @@ async def wait_shielded(
     On asyncio the end of the time wakes the task, and does not cancel it: a cancellation from
     elsewhere at that very moment would be taken for ours.
     """
+    global _alarms
     if scope is None:
         with cancel_scope() as own:
             await wait_shielded(wakeup, seconds, own)
@@ -95,11 +97,60 @@ async def wait_shielded(
         with trio.move_on_after(seconds):
             await wakeup.wait()
         return
-    timer = _modules["asyncio"].get_running_loop().call_later(seconds, wakeup.set)
+    loop, alarms = _modules["asyncio"].get_running_loop(), _alarms
+    if alarms is None or alarms.loop is not loop:
+        alarms = _alarms = _Alarms(loop)
+    alarms.set(wakeup, seconds)
     try:
         await wakeup.wait()
     finally:
-        timer.cancel()
+        alarms.unset(wakeup)
+
+
+@final
+class _Alarms:
+    """Wakes tasks of one event loop of asyncio at their times, by one timer for all.
+
+    Nearly every alarm is unset before its time. A timer for each would take more time than the rest
+    of a wait: the event loop keeps cancelled ones for a while, and sorts them.
+    """
+
+    __slots__ = ("_at", "_rings_at", "_timer", "loop")
+
+    def __init__(self, loop: Any) -> None:
+        self.loop = loop
+        self._at: dict[Wakeup, float] = {}
+        self._timer: Any = None
+        self._rings_at = inf
+
+    def set(self, wakeup: Wakeup, seconds: float) -> None:
+        at = self._at[wakeup] = self.loop.time() + seconds
+        if at < self._rings_at:
+            self._ring_at(at)
+
+    def unset(self, wakeup: Wakeup) -> None:
+        self._at.pop(wakeup, None)
+
+    def _ring_at(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._rings_at = self.loop.call_at(at, self._ring), at
+
+    def _ring(self) -> None:
+        self._timer, self._rings_at, now = None, inf, self.loop.time()
+        # asyncio's timers may be early, by what its clock can tell apart.
+        for wakeup in [each for each, at in self._at.items() if at - _TICK <= now]:
+            del self._at[wakeup]
+            wakeup.set()
+        if self._at:
+            self._ring_at(min(self._at.values()))
+
+
+_TICK = 0.001
+"""How early a timer of asyncio may be, in seconds: uvloop's clock has milliseconds."""
+
+_alarms: _Alarms | None = None
+"""Those of the event loop that asked last. Another loop makes its own, which live on with it."""
 
 
 def cancel_scope() -> anyio.CancelScope:

@@ -24,11 +24,11 @@ from ...errors import (
     UsageError,
 )
 from ...model import SessionState
+from .acquire import Acquirable
 from .arguments import checked_wait
 from .tenure import Tenure
 
 if TYPE_CHECKING:
-    from .acquire import Acquirable
     from .holding_recipe import HoldingRecipe
 
 
@@ -209,7 +209,8 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         self._is_given_up = False
         tenure: Tenure | None = None
         try:
-            tenure = await recipe._contend(self._wait, self._on_lost)
+            wait = Acquirable.acquire if self._timeout is None else self._wait
+            tenure = await recipe._contend(wait, self._on_lost)
         finally:
             if tenure is None:
                 self._task = None
@@ -224,11 +225,7 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         return cast(R_co, tenure)
 
     def _wait(self, acquirable: Acquirable) -> Coroutine[Any, Any, bool]:
-        if self._timeout is None:
-            return acquirable.acquire()
-        return (
-            self._try_at_once(acquirable) if not self._timeout else self._wait_in_time(acquirable)
-        )
+        return self._wait_in_time(acquirable) if self._timeout else self._try_at_once(acquirable)
 
     async def _wait_in_time(self, acquirable: Acquirable) -> bool:
         client, timeout = self._recipe._client, self._timeout

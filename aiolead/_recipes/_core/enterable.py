@@ -46,19 +46,13 @@ class Enterable(Generic[R]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> Coroutine[Any, Any, None]:
-        context = self._left() or self._left_by_another(id(sys._getframe(1)))
-        return context.__aexit__(exc_type, exc, traceback)
-
-    def _left(self) -> TenureContext[R] | None:
-        """The context that the current task leaves, if it has entered one."""
-        entered = self._entered
-        if entered is None:
-            return None
-        task = current_task_id()
+        task, entered = current_task_id(), self._entered or {}
         context = entered.pop(task, None)
-        if context is not None and context._entered_before is not None:
+        if context is None:
+            context = self._left_by_another(id(sys._getframe(1)))
+        elif context._entered_before is not None:
             entered[task] = context._entered_before
-        return context
+        return context.__aexit__(exc_type, exc, traceback)
 
     def _left_by_another(self, statement: int) -> TenureContext[R]:
         """Find the context of another task that the current one, which has entered none, leaves.

@@ -116,7 +116,9 @@ class EphemeralNode:
 
     def check(self) -> None:
         """Raise `NodeGone` if the znode is known to be gone, or its session is over."""
-        if self._gone or self.node.session_id not in (0, self._client.session_id):
+        node = self._node
+        assert node is not None, "there is no znode"
+        if self._gone or node.session_id not in (0, self._client.session_id):
             raise NodeGone
 
     def _is_over(self, session_id: int) -> bool:

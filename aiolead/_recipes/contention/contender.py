@@ -236,7 +236,8 @@ class Contender(QueueNode, Acquirable):
         self._standing = None
         self._wake = NOBODY_WAITS
         if self._is_one_at_a_time:
-            self._local.front = self.node.name
+            assert self._node is not None, "it is in front"
+            self._local.front = self._node.name
 
     def _was_first(self, name: str) -> bool:
         """Whether the predecessor, which has gone, is known to have been the first: then we are.

@@ -35,8 +35,14 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/_core/ephemeral.py",
-                "if self._gone or self.node.session_id not in (0, self._client.session_id):",
-                "if self._node is None:",
+                """
+                if self._gone or node.session_id not in (0, self._client.session_id):
+                    raise NodeGone
+                """,
+                """
+                if self._node is None:
+                    raise NodeGone
+                """,
             ),
         ),
         tests=RARE,
@@ -109,8 +115,14 @@ MUTANTS = (
             ),
             Change(
                 "_recipes/_core/ephemeral.py",
-                "if self._gone or self.node.session_id not in (0, self._client.session_id):",
-                "if self._node is None:",
+                """
+                if self._gone or node.session_id not in (0, self._client.session_id):
+                    raise NodeGone
+                """,
+                """
+                if self._node is None:
+                    raise NodeGone
+                """,
             ),
             Change(
                 "_recipes/_core/ephemeral.py",
