@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable
+from contextlib import suppress
 from math import inf
 from typing import Any, final
 
@@ -84,8 +85,9 @@ async def wait_shielded(
     `scope` is the innermost one of the current task, if it is not cancelled and is left next: then
     the wait needs no scope of its own. asyncio's own cancellation ends the wait.
 
-    On asyncio the end of the time wakes the task, and does not cancel it: a cancellation from
-    elsewhere at that very moment would be taken for ours.
+    On trio the end of the time cancels `scope`, whatever the wait had to do with it: leave it
+    without an exception then. On asyncio it wakes the task, since a cancellation from elsewhere at
+    that very moment would be taken for ours.
     """
     global _alarms
     if scope is None:
@@ -94,7 +96,8 @@ async def wait_shielded(
         return
     scope.shield = True
     if (trio := trio_here()) is not None:
-        with trio.move_on_after(seconds):
+        scope.deadline = trio.current_time() + seconds
+        with suppress(trio.Cancelled):  # by the deadline: nothing else reaches us
             await wakeup.wait()
         return
     loop, alarms = _modules["asyncio"].get_running_loop(), _alarms

@@ -101,10 +101,7 @@ def test_turns_of_the_event_loop(hosts: str, make: Make, round_trips: int) -> No
 def test_scopes_of_a_lock_cycle(
     hosts: str, backend: str, kind: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That of the body, which shields the wait for the answer to the delete as well.
-
-    On trio another one limits that wait; asyncio has timers for it.
-    """
+    """That of the body, which shields the wait for the answer to the delete as well."""
     entered = 0
     enter = kind.__enter__  # type: ignore[attr-defined]
 
@@ -125,7 +122,7 @@ def test_scopes_of_a_lock_cycle(
 
     task = 0
     monkeypatch.setattr(kind, "__enter__", counted)
-    assert anyio.run(main, backend=backend) == ROUNDS * (2 if backend == "trio" else 1)
+    assert anyio.run(main, backend=backend) == ROUNDS
 
 
 @pytest.mark.parametrize(("make", "most"), [(lock, 295), (read, 53)])

@@ -14,6 +14,7 @@ import trio
 import trio.testing
 from anyio.lowlevel import checkpoint
 
+from aiolead._recipes._core.contexts import leave_scope
 from aiolead._recipes._core.holding_recipe import TaskGuard
 from aiolead._tasks import Wakeup, current_task_id, wait_shielded
 
@@ -78,6 +79,28 @@ async def test_a_shielded_wait_ends_when_it_is_woken_or_with_its_time(has_scope:
             await anyio.sleep(0.01)
         wakeup.set()
     assert ended == [0.001, 0.002, 600.0]
+
+
+@pytest.mark.parametrize("is_woken", [True, False])
+async def test_the_end_of_its_time_is_not_taken_for_what_cancelled_the_body(is_woken: bool) -> None:
+    """Also if both come at the same moment."""
+    propagates = False
+    with anyio.CancelScope() as outer:
+        scope = anyio.CancelScope()
+        scope.__enter__()
+        outer.cancel()
+        try:
+            await checkpoint()
+        except anyio.get_cancelled_exc_class() as error:
+            wakeup = Wakeup()
+            if is_woken:
+                wakeup.set()
+            await wait_shielded(wakeup, 0.0, scope)
+            left = leave_scope(scope, type(error), error, error.__traceback__)
+            propagates = left is error
+            raise
+    assert propagates
+    assert outer.cancelled_caught
 
 
 async def test_a_wait_that_is_cancelled_leaves_it_as_it_was() -> None:

@@ -39,6 +39,10 @@ def leave_scope(
     traceback: TracebackType | None,
 ) -> BaseException | None:
     """Leave the scope; return what propagates: None for our own cancellation alone."""
+    if scope.shield and scope.cancel_called:
+        # By the end of a wait after the body: see `wait_shielded`.
+        scope.__exit__(None, None, None)
+        return exc
     try:
         return None if scope.__exit__(exc_type, exc, traceback) else exc
     except BaseException as rest:
