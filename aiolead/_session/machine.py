@@ -38,7 +38,7 @@ from .._wire.framing import (
 )
 from .._wire.handshake import ConnectRequest, ConnectResponse
 from .._wire.jute import Reader
-from .._wire.replies import HEADER_SIZE, WatcherEvent, read_header
+from .._wire.replies import ReplyReader, WatcherEvent
 from ..errors import (
     AioleadError,
     AuthFailedError,
@@ -143,17 +143,19 @@ class SessionMachine(SessionLife):
         Raises `LocalWireError` if it is longer than servers accept, and `TooManyRequestsError` if
         it is `limited` and too many wait already.
         """
-        self.watches.sweep()
+        if self.watches.dropped_slots:
+            self.watches.sweep()
         if len(call.body) > self.max_body:
             self.check_size(call)
+        requests = self.requests
         if self.state.is_final:
             call._fail(self.ended())
         elif self.state is SessionState.READ_ONLY and call.op in REFUSED_READ_ONLY:
             call._fail(NotReadOnlyError(call.path))
         else:
-            if limited:
-                self.requests.refuse_if_full(call)
-            self.requests.enqueue(call, now)
+            if limited and requests.queue:
+                requests.refuse_if_full(call)
+            requests.enqueue(call, now)
             if self._established:
                 self.on_output()
             else:
@@ -244,7 +246,9 @@ class SessionMachine(SessionLife):
         if not self._is_connected or self.state.is_final:
             # The connection or the client was closed while these bytes were on their way.
             return False
-        self.leases.expire(now)  # before an answer comes that is too late for a lease
+        leases = self.leases
+        if leases.settled or leases.fresh:
+            self.leases.expire(now)  # before an answer comes that is too late for a lease
         self.last_contact = now
         try:
             for frame in self._frames.feed(data):
@@ -261,11 +265,12 @@ class SessionMachine(SessionLife):
             elif isinstance(why, AuthFailedError):
                 self.refuse_login(why)
             raise why from why.__cause__
-        if begun := self._frames.begun:
-            self._liveness.begun(begun, now)
-        if self.leases.observer is not None:
-            self.leases.observer.proof_moved()
-        return bool(self._out) or self.requests.has_queued
+        if self._frames.kept:
+            self._liveness.begun(self._frames.begun, now)
+        if leases.observer is not None:
+            leases.observer.proof_moved()
+        requests = self.requests
+        return bool(self._out or requests.queue or requests.express)
 
     def data_to_send(self, now: float) -> bytes:
         """Return what to send next: all there is, if it is less than `SEGMENT`."""
@@ -276,7 +281,8 @@ class SessionMachine(SessionLife):
             out = b"".join(self._out)
             self._out.clear()
         if self._established and not self._holds_back:
-            out += self.requests.take(now, careful=self.leases.is_held)
+            leases = self.leases
+            out += self.requests.take(now, careful=bool(leases.settled or leases.fresh))
         if out:
             self._last_sent = now
         return out
@@ -338,24 +344,25 @@ class SessionMachine(SessionLife):
         self._move(Trigger.ESTABLISHED_READ_ONLY)
 
     def _packet(self, frame: bytes, now: float) -> None:
-        xid, zxid, err = read_header(frame)
-        self._liveness.answered(xid, now)
-        if xid <= 0:
-            self._other_packet(xid, zxid, err, frame, now)
+        reply = ReplyReader(frame)
+        if reply.xid <= 0:
+            self._other_packet(reply, now)
             return
-        call = self.requests.awaiting(xid)
-        answer = call._read(err, Reader(frame, HEADER_SIZE))
-        self.requests.answered(now)
+        liveness, requests = self._liveness, self.requests
+        liveness.last_answer = liveness.last_reply = now
+        call = requests.awaiting(reply.xid)
+        answer = call._read(reply.err, reply)
+        requests.answered(now)
         # Only after decoding: with a zxid from malformed bytes, every server would refuse us.
-        if zxid > self.last_zxid:
-            self.last_zxid = zxid
+        if reply.zxid > self.last_zxid:
+            self.last_zxid = reply.zxid
         worked = not isinstance(answer, AioleadError)
         kind = call.kind
         self._lease_proof.answered(
             call.sent_at, now, proof=kind.is_proof and worked, led=kind.is_led and worked
         )
         if worked:
-            call._succeed(answer, missing=err != 0)
+            call._succeed(answer, missing=reply.err != 0)
             return
         call._fail(answer)
         if isinstance(answer, (AuthFailedError, SessionExpiredError, SessionMovedError)):
@@ -365,17 +372,19 @@ class SessionMachine(SessionLife):
             # the leader answers it.
             raise answer
 
-    def _other_packet(self, xid: int, zxid: int, err: int, frame: bytes, now: float) -> None:
+    def _other_packet(self, reply: ReplyReader, now: float) -> None:
         """Take an event, or the answer to something else than a request."""
+        xid = reply.xid
+        self._liveness.answered(xid, now)
         if xid == XID_EVENT:
-            self._event(WatcherEvent.read(Reader(frame, HEADER_SIZE)), zxid)
+            self._event(WatcherEvent.read(reply), reply.zxid)
         elif xid == XID_PING and self._liveness.pings:
             sent = self._liveness.pinged(now)
             self._lease_proof.answered(sent, now, proof=False, led=False)
         elif xid == XID_SET_WATCHES and self.watches.unanswered:
-            self.watches.rearmed(err)
+            self.watches.rearmed(reply.err)
         elif xid == XID_AUTH and self.login.is_pending:
-            self.login.answered(err)
+            self.login.answered(reply.err)
             self._serve_if_accepted()
         elif (what := RESERVED_XIDS.get(xid)) is not None:
             raise ConnectionLossError(f"the server answered {what}, but none was outstanding")

@@ -33,38 +33,50 @@ class FrameReader:
 
     A frame of more than `max_frame` bytes is refused as soon as its length is read, which bounds
     what is buffered.
+
+    Attributes:
+        kept: the first bytes of an unfinished frame, with its length.
     """
 
-    __slots__ = ("_has_begun", "_kept", "_max_frame", "_needed")
+    __slots__ = ("_has_begun", "_max_frame", "_needed", "kept")
 
     def __init__(self, max_frame: int) -> None:
-        self._kept = _NOTHING
+        self.kept: bytearray = _NOTHING
         self._max_frame = max_frame
         self._needed = 4
         self._has_begun = False  # after a first frame it is the right protocol
 
     @property
     def buffered(self) -> int:
-        return len(self._kept)
+        return len(self.kept)
 
     @property
     def begun(self) -> bytes:
         """The first bytes of an unfinished frame's payload, at most four."""
-        return bytes(self._kept[4:8])
+        return bytes(self.kept[4:8])
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield each complete frame; exhaust the iterator before the next call.
+        """Return the complete frames; exhaust the iterator before the next call.
 
-        Raises `RemoteWireError` if a length is negative or above the limit: the connection is then
-        useless. For a stream's first length, the error says what protocol it looks like.
+        It raises `RemoteWireError` if a length is negative or above the limit: the connection is
+        then useless. For a stream's first length, the error says what protocol it looks like.
         """
-        if self._kept:
+        length = len(data) - 4
+        if not self.kept and 0 <= length <= self._max_frame and _length_at(data)[0] == length:
+            # One whole frame, as nearly always for a lone request: no generator, which would take
+            # as long as the rest of this.
+            self._has_begun = True
+            return iter((data[4:],))
+        return self._split(data)
+
+    def _split(self, data: bytes) -> Iterator[bytes]:
+        if self.kept:
             # Grows in place and is read only when complete: else a long frame in small pieces would
             # be copied once per piece.
-            self._kept += data
-            if len(self._kept) < self._needed:
+            self.kept += data
+            if len(self.kept) < self._needed:
                 return
-            data = bytes(self._kept)
+            data = bytes(self.kept)
         # Also if the consumer stops early or raises: no frame is yielded twice.
         pos, size, needed = 0, len(data), 4
         try:
@@ -84,7 +96,7 @@ class FrameReader:
                 self._has_begun = True
                 yield data[start:end]
         finally:
-            self._kept = bytearray(data[pos:]) if pos < size else _NOTHING
+            self.kept = bytearray(data[pos:]) if pos < size else _NOTHING
             self._needed = needed
 
 

@@ -33,13 +33,24 @@ HEADER_SIZE = _HEADER.size
 """Bytes of the header of a reply."""
 
 
-def read_header(frame: bytes) -> tuple[int, int, int]:
-    """The xid, zxid and error code of a reply. `RemoteWireError`: the frame is too short."""
-    try:
-        xid, zxid, err = _header_at(frame)
-    except struct.error:
-        raise RemoteWireError(f"a reply of {len(frame)} bytes, without a header") from None
-    return xid, zxid, err
+class ReplyReader(Reader):
+    """The reader of a frame with a reply: its header has been read, its body not yet.
+
+    Raises `RemoteWireError` if the frame is too short.
+    """
+
+    __slots__ = ("err", "xid", "zxid")
+
+    xid: int
+    zxid: int
+    err: int
+
+    def __init__(self, frame: bytes) -> None:
+        self._data, self._pos, self._end = frame, HEADER_SIZE, len(frame)
+        try:
+            self.xid, self.zxid, self.err = _header_at(frame)
+        except struct.error:
+            raise RemoteWireError(f"a reply of {len(frame)} bytes, without a header") from None
 
 
 @record

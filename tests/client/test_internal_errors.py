@@ -285,7 +285,7 @@ async def of_a_claim(client: Client, helper: Client) -> None:
 async def settled(client: Client) -> None:
     """Waits until the watch on what is held has been set."""
     leases = client._core.machine.leases
-    await eventually(lambda: not leases._fresh, "what is held has settled")
+    await eventually(lambda: not leases.fresh, "what is held has settled")
     await client.sync()
 
 

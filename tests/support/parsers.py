@@ -35,7 +35,7 @@ from aiolead._session.authentication import Exchange
 from aiolead._wire import config_text as config
 from aiolead._wire import digest_md5, framing, handshake, replies, versions
 from aiolead._wire.codes import XID_SASL, OpCode
-from aiolead._wire.jute import Reader, Writer
+from aiolead._wire.jute import Reader, Record, Writer
 from aiolead._wire.requests import Create
 from aiolead.cli import acl as entries
 from aiolead.cli import contender_queue as line
@@ -214,8 +214,8 @@ def _records() -> Iterator[Parser]:
     """What servers answer: each record that a client reads."""
     for module in (replies, handshake):
         for name, made in vars(module).items():
-            is_record = inspect.isclass(made) and made.__module__ == module.__name__
-            if is_record and (made.layout or "read" in vars(made)):
+            is_ours = inspect.isclass(made) and made.__module__ == module.__name__
+            if is_ours and issubclass(made, Record) and (made.layout or "read" in vars(made)):
                 yield Parser(
                     name,
                     Reads.SERVER,
@@ -516,14 +516,18 @@ PARSERS: tuple[Parser, ...] = (
         Reads.SERVER,
         lambda data: list(framing.FrameReader(framing.DEFAULT_MAX_FRAME).feed(data)),
         _WIRE,
-        ("_wire.framing:FrameReader.feed", "_wire.framing:other_protocol"),
+        (
+            "_wire.framing:FrameReader.feed",
+            "_wire.framing:FrameReader._split",
+            "_wire.framing:other_protocol",
+        ),
     ),
     Parser(
-        "read_header",
+        "the header of a reply",
         Reads.SERVER,
-        replies.read_header,
+        replies.ReplyReader,
         _WIRE,
-        ("_wire.replies:read_header",),
+        ("_wire.replies:ReplyReader.__init__",),
     ),
     Parser(
         "version_in",

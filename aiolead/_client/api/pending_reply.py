@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from typing import Any, TypeVar
 
@@ -9,10 +10,12 @@ from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ..._escaping import get_logger
 from ..._session.requests.call import Call
-from ..._tasks import Wakeup
 from ...errors import AioleadError, ClientClosedError
 
 T = TypeVar("T")
+
+_modules = sys.modules
+"""Neither event loop is imported here: a running one is imported already."""
 
 _logger = get_logger("aiolead.client")
 
@@ -30,6 +33,39 @@ class _Unseen:
             _logger.warning("a request that was never awaited has failed: %s", self.what)
 
 
+class _TrioFuture:
+    """As much of an `asyncio.Future` as one waiting task of trio needs; see `ReplyFuture`."""
+
+    __slots__ = ("_lowlevel", "_task")
+
+    def __init__(self, lowlevel: Any) -> None:
+        self._lowlevel = lowlevel
+        self._task: Any = lowlevel.current_task()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        waits: Generator[Any, Any, Any]
+        waits = self._lowlevel.wait_task_rescheduled(self._aborted).__await__()
+        return waits
+
+    def done(self) -> bool:
+        return self._task is None
+
+    def set_result(self, result: Any) -> None:
+        self._resume(_modules["outcome"].Value(result))
+
+    def set_exception(self, error: AioleadError) -> None:
+        self._resume(_modules["outcome"].Error(error))
+
+    def _resume(self, outcome: Any) -> None:
+        task, self._task = self._task, None
+        self._lowlevel.reschedule(task, outcome)
+
+    def _aborted(self, _raise_cancel: object) -> Any:
+        """Called by trio as it cancels the wait."""
+        self._task = None
+        return self._lowlevel.Abort.SUCCEEDED
+
+
 class PendingReply(Call[T]):
     """A call whose answer can be awaited; see `aiolead.abc.Reply`.
 
@@ -43,12 +79,21 @@ class PendingReply(Call[T]):
     is_reported: bool
 
     def __await__(self) -> Generator[Any, Any, T]:
-        if not self._done:
-            self._was_awaited = True
-            wakeup = Wakeup()
-            self.add_done_callback(wakeup.set)
-            yield from wakeup.wait().__await__()
-        elif hasattr(self, "_was_awaited"):
+        # No generator: the task is resumed with the answer, through no function of ours.
+        if self._done:
+            return self._await_answered()
+        self._was_awaited = True
+        trio = _modules.get("trio")
+        if trio is not None and trio.lowlevel.in_trio_task():
+            waiter = _TrioFuture(trio.lowlevel)
+        else:
+            waiter = _modules["asyncio"].get_running_loop().create_future()
+        self._add_waiter(waiter)
+        waits: Generator[Any, Any, T] = waiter.__await__()
+        return waits
+
+    def _await_answered(self) -> Generator[Any, Any, T]:
+        if hasattr(self, "_was_awaited"):
             yield from checkpoint().__await__()
         else:
             self._was_awaited = True

@@ -74,23 +74,19 @@ class LoopCarrier(asyncio.BufferedProtocol):
             self._loop.call_soon(self._send)
 
     def push(self) -> None:
-        if self._carrying is not None and not self._ended.done():
-            try:
-                self._write()
-            except Exception as error:  # a defect, not the caller's
-                self._end(error)
+        if self._carrying is None or self._ended.done():
+            return
+        try:
+            while not self._is_full and (data := self._take()):
+                self._transport.write(data)
+                if len(data) < SEGMENT:
+                    break
+        except Exception as error:  # a defect, not the caller's
+            self._end(error)
 
     def _send(self) -> None:
         self._is_due = False
-        if not self._ended.done():
-            self._in_task(self._write)
-
-    def _write(self) -> None:
-        take, write = self._take, self._transport.write
-        while not self._is_full and (data := take()):
-            write(data)
-            if len(data) < SEGMENT:
-                break
+        self._in_task(self.push)
 
     def _in_task(self, act: Callable[..., object], *args: object) -> None:
         # Users' callbacks run in a task of the client: outside of one, anyio has not even a clock.

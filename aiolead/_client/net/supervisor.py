@@ -127,7 +127,7 @@ class Supervisor:
             return
         # A lone request leaves at once. While others are in flight, those of one turn of the event
         # loop leave together.
-        if connection.is_open and self._machine.requests.oldest is None:
+        if connection.is_open and not self._machine.requests.unanswered:
             connection.carrier.push()
         else:
             connection.carrier.wake()

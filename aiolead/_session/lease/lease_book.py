@@ -90,8 +90,11 @@ class LeaseBook:
         self._lease_proof = lease_proof
         self._timing = timing
         self._changed = changed
-        self._fresh: dict[HeldZnode, float] = {}  # when each settles, rising
-        self._settled: dict[HeldZnode, None] = {}  # in the order of their next confirmation
+        self.fresh: dict[HeldZnode, float] = {}
+        """The fresh holds, and when each settles, rising. Others only look whether there are any,
+        as into `settled`: a property would cost each request a call."""
+        self.settled: dict[HeldZnode, None] = {}
+        """The settled holds, in the order of their next confirmation."""
         self._in_grace: dict[HeldZnode, float] = {}  # until when each was proven, at its loss
         self._unanswered = False
         self._wait_until = -inf
@@ -123,12 +126,12 @@ class LeaseBook:
 
     @property
     def is_held(self) -> bool:
-        return bool(self._settled or self._fresh)
+        return bool(self.settled or self.fresh)
 
     @property
     def held(self) -> int:
         """The number of held znodes."""
-        return len(self._settled) + len(self._fresh)
+        return len(self.settled) + len(self.fresh)
 
     @property
     def is_in_grace(self) -> bool:
@@ -162,18 +165,18 @@ class LeaseBook:
             self.observer.began(held)
         due = -inf
         if urgent or self.deadline - now < self._timing.short_lease:
-            self._settled[held] = None
+            self.settled[held] = None
             held.settle()
         else:
-            due = self._fresh[held] = now + self._timing.settle
+            due = self.fresh[held] = now + self._timing.settle
         if self._closed:
             held.lose(LossReason.CLOSED)
         self._changed(due)
         return held
 
     def forget(self, held: HeldZnode) -> None:
-        self._fresh.pop(held, None)
-        self._settled.pop(held, None)
+        self.fresh.pop(held, None)
+        self.settled.pop(held, None)
         if self._in_grace.pop(held, None) is not None and not self._in_grace:
             self._changed(-inf)
 
@@ -202,18 +205,18 @@ class LeaseBook:
 
     def settle_due(self) -> float:
         """When the next fresh hold settles."""
-        return next(iter(self._fresh.values()), inf)
+        return next(iter(self.fresh.values()), inf)
 
     def settle(self, now: float) -> None:
-        for held in [held for held, due in self._fresh.items() if due <= now]:
-            if self._fresh.pop(held, None) is None:
+        for held in [held for held, due in self.fresh.items() if due <= now]:
+            if self.fresh.pop(held, None) is None:
                 continue  # released by the callback of the previous one
-            self._settled[held] = None
+            self.settled[held] = None
             held.settle()
 
     def renewal_due(self) -> float:
         """When to renew next, while there is a connection; `inf` while one is unanswered."""
-        return self._next_renewal if self._settled and not self._unanswered else inf
+        return self._next_renewal if self.settled and not self._unanswered else inf
 
     def renewal(self, most: int, room: int, now: float) -> list[HeldZnode]:
         """Start a renewal: return at most `most` holds, in `room` bytes and in rotation."""
@@ -222,13 +225,13 @@ class LeaseBook:
         self._extend_wait(now)
         room -= MULTI_END
         chosen: list[HeldZnode] = []
-        for held in islice(self._settled, most):
+        for held in islice(self.settled, most):
             room -= CHECK + len(held.path.encode())
             if chosen and room < 0:
                 break
             chosen.append(held)
         for held in chosen:
-            self._settled[held] = self._settled.pop(held)
+            self.settled[held] = self.settled.pop(held)
         return chosen
 
     def committed(self, now: float) -> None:
@@ -269,7 +272,7 @@ class LeaseBook:
         the renewal was lost, and it costs what is in flight.
         """
         waits = self._unanswered and self.is_held
-        if not waits or any(held.resign_on_disconnect for held in self._settled):
+        if not waits or any(held.resign_on_disconnect for held in self.settled):
             # A hold that ends with the connection gains nothing.
             return inf
         left = self._timing.short_lease if can_move else self._timing.enough_lease
@@ -279,13 +282,13 @@ class LeaseBook:
 
     def expire(self, now: float) -> None:
         """End every hold if the lease has run out, or is about to and they are many."""
-        if (self._settled or self._fresh) and now >= self.loss_due:
+        if (self.settled or self.fresh) and now >= self.loss_due:
             self.lose_all(LossReason.UNCONFIRMED)
 
     def lose_all(self, reason: LossReason) -> None:
         if self.on_losing is not None:
             self.on_losing(self.held)
-        for held in [*self._settled, *self._fresh]:
+        for held in [*self.settled, *self.fresh]:
             held.lose(reason)
 
     def close(self) -> None:
@@ -297,5 +300,5 @@ class LeaseBook:
         self._unanswered = False
         self._took = 0.0
         self._next_renewal = -inf
-        for held in [held for held in (*self._settled, *self._fresh) if held.resign_on_disconnect]:
+        for held in [held for held in (*self.settled, *self.fresh) if held.resign_on_disconnect]:
             held.lose(LossReason.DISCONNECTED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from math import inf
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -74,6 +75,18 @@ CONFIRMATION = CallKind(is_led=True, is_bound=True, is_counted=False)
 CLOSE = CallKind(is_write=True, is_counted=False)
 
 
+class ReplyFuture(Protocol):
+    """A future of the event loop, with which one task waits for an answer."""
+
+    def done(self) -> bool:
+        """Whether it was woken, or its wait was cancelled."""
+        ...
+
+    def set_result(self, result: Any, /) -> object: ...
+
+    def set_exception(self, error: AioleadError, /) -> object: ...
+
+
 class WatchEffect(Protocol):
     """The effect of a request on watches."""
 
@@ -120,6 +133,7 @@ class Call(Generic[T]):
     _done: bool = field(default=False, init=False)
     _value: Any = field(default=None, init=False)
     _error: AioleadError | None = field(default=None, init=False)
+    _waiter: ReplyFuture | None = field(default=None, init=False)
     _callbacks: list[Callable[[], object]] | None = field(default=None, init=False)
 
     def __str__(self) -> str:
@@ -159,6 +173,21 @@ class Call(Generic[T]):
         else:
             self._callbacks.append(callback)
 
+    def _wake(self, waiter: ReplyFuture) -> None:
+        if waiter.done():
+            return
+        if self._error is None:
+            waiter.set_result(self._value)
+        else:
+            waiter.set_exception(self._error)
+
+    def _add_waiter(self, waiter: ReplyFuture) -> None:
+        """Wake a task with the answer, after the callbacks and waiters that came before it."""
+        if self._waiter is None and self._callbacks is None:
+            self._waiter = waiter  # nearly always: without a callback for it
+        else:
+            self.add_done_callback(partial(self._wake, waiter))
+
     def _succeed(self, value: T, *, missing: bool = False) -> None:
         """Take the answer; `missing`: it is about a znode that does not exist."""
         if self.arming is not None:
@@ -183,7 +212,10 @@ class Call(Generic[T]):
 
     def _finish(self) -> None:
         self._done = True
-        callbacks, self._callbacks = self._callbacks, None
+        waiter, callbacks = self._waiter, self._callbacks
+        self._waiter = self._callbacks = None
+        if waiter is not None:
+            self._wake(waiter)
         for callback in callbacks or ():
             call_back(callback)
 

@@ -25,17 +25,14 @@ from .request_queue import RequestQueue
 _EVENT = XID_EVENT.to_bytes(4, "big", signed=True)
 """The first bytes of an event's frame."""
 
-_REQUEST = 1
-"""Stands for the xids of all requests."""
-
-_KINDS = (_REQUEST, XID_SET_WATCHES, XID_AUTH)
-"""The types of awaited answers, by their xids."""
-
 
 class Liveness:
     """The latest answer of a connection, and its request that has waited longest.
 
-    `last_answer` counts on any connection. `pings` has the times of unanswered pings.
+    Attributes:
+        last_answer: when anything was answered, on any connection; see `answered`.
+        last_reply: when a request was answered, on this connection.
+        pings: the times of unanswered pings.
     """
 
     def __init__(
@@ -46,26 +43,29 @@ class Liveness:
         self._login = login
         self.last_answer: float = -inf
         self.pings: deque[float] = deque()
-        # When an answer of each type last came in.
-        self._last: dict[int, float] = dict.fromkeys(_KINDS, -inf)
+        self.last_reply: float = -inf
+        # When an answer of each other type last came in, by its xid.
+        self._last: dict[int, float] = {XID_SET_WATCHES: -inf, XID_AUTH: -inf}
 
     def connected(self, now: float) -> None:
         self.last_answer = now
         self.pings.clear()
-        self._last = dict.fromkeys(_KINDS, now)
+        self.last_reply = now
+        self._last = {XID_SET_WATCHES: now, XID_AUTH: now}
 
     def answered(self, xid: int, now: float) -> None:
         """Record that an answer came in; an event, by its xid, does not count."""
-        if xid != XID_EVENT:
-            self.last_answer = now
-            self._last[_REQUEST if xid > 0 else xid] = now
+        if xid > 0:
+            self.last_answer = self.last_reply = now
+        elif xid != XID_EVENT:
+            self.last_answer = self._last[xid] = now
 
     def pinged(self, now: float) -> float:
         """Record the answer to the oldest ping, before requests behind it; return its time."""
         sent = self.pings.popleft()
         oldest = self._requests.oldest
         if oldest is not None and sent <= oldest.sent_at:
-            self._last[_REQUEST] = now
+            self.last_reply = now
         return sent
 
     def begun(self, first: bytes, now: float) -> None:
@@ -90,7 +90,7 @@ class Liveness:
         since: float = inf
         what: object = None
         if (call := self._requests.oldest) is not None:
-            since, what = max(call.sent_at, self._last[_REQUEST]), call
+            since, what = max(call.sent_at, self.last_reply), call
         if self._watches.unanswered and self._last[XID_SET_WATCHES] < since:
             since, what = self._last[XID_SET_WATCHES], RESERVED_XIDS[XID_SET_WATCHES]
         if self._login.is_pending:

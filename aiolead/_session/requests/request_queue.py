@@ -35,30 +35,35 @@ FEWEST = 16
 
 
 class Window:
-    """The limit on requests in flight: `most`, or what is answered within `patience` seconds."""
+    """The limit on requests in flight: `most`, or what is answered within `patience` seconds.
+
+    Attributes:
+        most: how many may be in flight.
+        careful: the same while something is held.
+    """
 
     def __init__(self, most: int, patience: float) -> None:
         self.patience = patience
-        self._most = most
+        self.most: int = most
         self.reset()
 
     def reset(self) -> None:
         """Start again on a new connection, whose server may be slower."""
-        self._tried = FEWEST
+        self._try(FEWEST)
         self._shrunk_at = -inf
 
-    def size(self, *, careful: bool) -> int:
-        """How many may be in flight; `careful`: something is held."""
-        return min(self._tried, self._most) if careful else self._most
+    def _try(self, count: int) -> None:
+        self._tried = count
+        self.careful: int = min(count, self.most)
 
     def answered(self, ahead: int, sent: float, now: float) -> None:
         """Record the answer to a request that was sent behind `ahead` others."""
         if now - sent <= self.patience:
             if self._tried <= 2 * ahead:
-                self._tried = 2 * (ahead + 1)
+                self._try(2 * (ahead + 1))
         elif sent >= self._shrunk_at:
             # Once for all that was in flight: a single pause must not shrink it repeatedly.
-            self._tried = max(FEWEST, min(self._tried, self._most) // 2)
+            self._try(max(FEWEST, self.careful // 2))
             self._shrunk_at = now
 
 
@@ -74,15 +79,22 @@ MAX_QUEUED_BYTES = 256 * 1024 * 1024
 
 
 class RequestQueue:
-    """Calls in order: first those in flight, then the queue."""
+    """Calls in order: first those in flight, then the queue.
+
+    Others only look at these, because a property would cost each request a call:
+
+    Attributes:
+        unanswered: the requests in flight, sent and not answered yet, the oldest first.
+        express, queue: those that wait to be sent; see `enqueue_first` and `enqueue`.
+    """
 
     def __init__(self, window: Window, max_queued: int, first_xid: int = 1) -> None:
         self._window = window
         self._max_queued = max_queued
-        self._express: deque[Call[Any]] = deque()
-        self._queue: deque[Call[Any]] = deque()
+        self.express: deque[Call[Any]] = deque()
+        self.queue: deque[Call[Any]] = deque()
         self._queued_bytes = 0
-        self._inflight: deque[Call[Any]] = deque()
+        self.unanswered: deque[Call[Any]] = deque()
         self._counted = 0  # of those in flight
         self._is_taking = False
         self._lost_at = -inf  # when the last connection was lost
@@ -95,25 +107,25 @@ class RequestQueue:
 
     @property
     def has_queued(self) -> bool:
-        return bool(self._queue or self._express)
+        return bool(self.queue or self.express)
 
     @property
     def inflight(self) -> int:
         """The number of requests sent and not answered yet."""
-        return len(self._inflight)
+        return len(self.unanswered)
 
     @property
     def oldest(self) -> Call[Any] | None:
-        return self._inflight[0] if self._inflight else None
+        return self.unanswered[0] if self.unanswered else None
 
     @property
     def queued(self) -> int:
         """The number of requests that wait to be sent."""
-        return len(self._queue) + len(self._express)
+        return len(self.queue) + len(self.express)
 
     @property
     def is_idle(self) -> bool:
-        return not (self._inflight or self.has_queued)
+        return not (self.unanswered or self.has_queued)
 
     @property
     def sent(self) -> int:
@@ -123,22 +135,22 @@ class RequestQueue:
     @property
     def waiting_since(self) -> float | None:
         """Since when the oldest queued request has waited for a connection."""
-        return max(self._queue[0].queued_at, self._lost_at) if self._queue else None
+        return max(self.queue[0].queued_at, self._lost_at) if self.queue else None
 
     @property
     def early_since(self) -> float | None:
         """Since when the oldest request sent with a handshake waits; see `take`."""
-        return self._inflight[0].queued_at if self._inflight else None
+        return self.unanswered[0].queued_at if self.unanswered else None
 
     def refuse_if_full(self, call: Call[T]) -> None:
         """Raise `TooManyRequestsError`, and abandon the call, if no more requests may wait."""
-        is_full = len(self._queue) >= self._max_queued
+        is_full = len(self.queue) >= self._max_queued
         if not (is_full or self._queued_bytes > MAX_QUEUED_BYTES):
             return
         call._abandon()
         if is_full:
             raise TooManyRequestsError(
-                f"{len(self._queue)} requests wait to be sent already: await replies (max_queued)"
+                f"{len(self.queue)} requests wait to be sent already: await replies (max_queued)"
             )
         raise TooManyRequestsError(
             f"requests of {self._queued_bytes} bytes wait to be sent already: await replies"
@@ -146,13 +158,13 @@ class RequestQueue:
 
     def enqueue(self, call: Call[T], now: float) -> None:
         call.queued_at = now
-        self._queue.append(call)
+        self.queue.append(call)
         self._queued_bytes += len(call.body)
 
     def enqueue_first(self, call: Call[T], now: float) -> None:
         """Queue a bound call ahead of the users' requests, and behind others like it."""
         call.queued_at = now
-        self._express.append(call)
+        self.express.append(call)
 
     def take(self, now: float, *, careful: bool, early: bool = False) -> bytes:
         """Return the next segment of requests, which are in flight from now on.
@@ -160,19 +172,20 @@ class RequestQueue:
         `careful`: `enqueue_first` calls must be answered in time; see `Window`. `early`: only mere
         reads may leave, up to the first other request.
         """
-        if self._is_taking or not (self._queue or self._express):
+        if self._is_taking or not (self.queue or self.express):
             return b""
         self._is_taking = True  # a `WatchEffect` may queue more calls meanwhile, which leave last
         try:
-            out = bytearray()
-            most = self._window.size(careful=careful)
-            while len(out) < SEGMENT:
-                if self._express:
-                    call = self._express.popleft()
-                elif self._queue and (self._counted < most or not self._queue[0].kind.is_counted):
-                    if early and not self._queue[0].is_mere_read:
+            out: list[bytes] = []
+            size = 0
+            most = self._window.careful if careful else self._window.most
+            while size < SEGMENT:
+                if self.express:
+                    call = self.express.popleft()
+                elif self.queue and (self._counted < most or not self.queue[0].kind.is_counted):
+                    if early and not self.queue[0].is_mere_read:
                         break
-                    call = self._queue.popleft()
+                    call = self.queue.popleft()
                     self._queued_bytes -= len(call.body)
                 else:
                     break
@@ -185,13 +198,14 @@ class RequestQueue:
                 self._xid = 1 if self._xid >= MAX_XID else self._xid + 1
                 call.xid = self._xid
                 call.sent_at = now
-                out += request_header(len(body) + REQUEST_HEADER, call.xid, call.op)
-                out += body
+                length = len(body) + REQUEST_HEADER
+                out += (request_header(length, call.xid, call.op), body)
+                size += 4 + length
                 # Never sent again: the body need not stay until the answer.
                 if call.kind.is_write:
                     call.body = b""
-                self._inflight.append(call)
-            return bytes(out)
+                self.unanswered.append(call)
+            return b"".join(out)
         finally:
             self._is_taking = False
 
@@ -201,9 +215,9 @@ class RequestQueue:
         Raises `ConnectionLossError` if the answer is to another request: the server has skipped
         one, so nothing that follows on this connection can be trusted.
         """
-        if not self._inflight:
+        if not self.unanswered:
             raise ConnectionLossError(f"the server answered request {xid}, but none was in flight")
-        call = self._inflight[0]
+        call = self.unanswered[0]
         if call.xid != xid:
             raise ConnectionLossError(
                 f"the server skipped request {call.xid} ({call}): it answered request {xid} instead"
@@ -212,7 +226,7 @@ class RequestQueue:
 
     def answered(self, now: float) -> None:
         """Remove the oldest call in flight, which was answered."""
-        call = self._inflight.popleft()
+        call = self.unanswered.popleft()
         if call.kind.is_counted:
             self._counted -= 1
             self._window.answered(call.ahead, call.sent_at, now)
@@ -222,15 +236,15 @@ class RequestQueue:
 
         Sent again, it would probably get the same answer, and cost the next connection, too.
         """
-        if self._inflight:
-            call = self._inflight.popleft()
+        if self.unanswered:
+            call = self.unanswered.popleft()
             self._counted -= call.kind.is_counted
             call._fail(error)
 
     def withdraw(self, ops: Collection[int]) -> list[Call[Any]]:
-        calls = [call for call in self._queue if call.op in ops]
+        calls = [call for call in self.queue if call.op in ops]
         if calls:
-            self._queue = deque(call for call in self._queue if call.op not in ops)
+            self.queue = deque(call for call in self.queue if call.op not in ops)
             self._queued_bytes -= sum(len(call.body) for call in calls)
         return calls
 
@@ -242,18 +256,18 @@ class RequestQueue:
         """
         self._lost_at = now
         self._window.reset()
-        inflight, self._inflight = self._inflight, deque()
-        express, self._express = self._express, deque()
+        inflight, self.unanswered = self.unanswered, deque()
+        express, self.express = self.express, deque()
         self._counted = 0
-        useless = [*express, *(call for call in self._queue if call.kind.is_bound)]
+        useless = [*express, *(call for call in self.queue if call.kind.is_bound)]
         reads = [call for call in inflight if not (call.kind.is_write or call.kind.is_bound)]
         vain = [call for call in reads if call._is_retried_too_long(now, patience)]
         if vain:
             failing = set(vain)
             reads = [call for call in reads if call not in failing]
-        self._queue = deque(call for call in self._queue if not call.kind.is_bound)
-        self._queue.extendleft(reversed(reads))
-        self._queued_bytes = sum(len(call.body) for call in self._queue)
+        self.queue = deque(call for call in self.queue if not call.kind.is_bound)
+        self.queue.extendleft(reversed(reads))
+        self._queued_bytes = sum(len(call.body) for call in self.queue)
         for call in inflight:
             if call.kind.is_write or call.kind.is_bound:
                 call._fail(
@@ -274,24 +288,24 @@ class RequestQueue:
 
     def requeue_inflight(self) -> None:
         """Return early reads to the front of the queue: the handshake has failed."""
-        self._queue.extendleft(reversed(self._inflight))
-        self._queued_bytes += sum(len(call.body) for call in self._inflight)
-        self._inflight.clear()
+        self.queue.extendleft(reversed(self.unanswered))
+        self._queued_bytes += sum(len(call.body) for call in self.unanswered)
+        self.unanswered.clear()
         self._counted = 0
 
     def fail_overdue(self, now: float, patience: float, error: Callable[[], AioleadError]) -> None:
         """Fail requests that have waited for a connection for `patience` seconds."""
         # A sum, since the owner waits until exactly then: `now - patience` is rounded otherwise.
         while (since := self.waiting_since) is not None and since + patience <= now:
-            call = self._queue.popleft()
+            call = self.queue.popleft()
             self._queued_bytes -= len(call.body)
             call._fail(error())
 
     def fail_all(self, error: Callable[[], AioleadError]) -> None:
         """Fail everything; errors of unsent requests have the outcome `NOT_APPLIED`."""
-        inflight, self._inflight = self._inflight, deque()
-        queued = [*self._express, *self._queue]
-        self._express, self._queue = deque(), deque()
+        inflight, self.unanswered = self.unanswered, deque()
+        queued = [*self.express, *self.queue]
+        self.express, self.queue = deque(), deque()
         self._counted = self._queued_bytes = 0
         for call in inflight:
             call._fail(error())

@@ -41,7 +41,8 @@ class WatchRegistry:
             kind: {} for kind in WatchKind
         }
         self._arming: Counter[tuple[str, WatcherType]] = Counter()
-        self._dropped: deque[WatchSlot] = deque()
+        self.dropped_slots: deque[WatchSlot] = deque()
+        """The slots that `sweep` closes."""
         self.persistent: PersistentWatches = PersistentWatches()
         self.persistent_changes: int = 0
         """How many requests about persistent watches were sent."""
@@ -126,12 +127,12 @@ class WatchRegistry:
 
     def dropped(self, slot: WatchSlot) -> None:
         """The slot's owner is gone. For finalizers: callable in any thread, at any time."""
-        self._dropped.append(slot)
+        self.dropped_slots.append(slot)
 
     def sweep(self) -> None:
         """Close the slots whose owners are gone."""
-        while self._dropped:
-            self._dropped.popleft().close()
+        while self.dropped_slots:
+            self.dropped_slots.popleft().close()
 
     def drop(self, slot: WatchSlot) -> None:
         path, kind = slot.path, slot.kind

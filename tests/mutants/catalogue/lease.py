@@ -17,7 +17,7 @@ from .kinds import (
 
 NO_RENEWAL = Change(
     "_session/lease/lease_book.py",
-    "return self._next_renewal if self._settled and not self._unanswered else inf",
+    "return self._next_renewal if self.settled and not self._unanswered else inf",
     "return inf",
 )
 

@@ -18,8 +18,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/requests/request_queue.py",
-                "self._express.append(call)",
-                "self._queue.append(call)",
+                "self.express.append(call)",
+                "self.queue.append(call)",
             ),
         ),
         tests=LIMITS,
@@ -31,7 +31,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "self.requests.take(now, careful=self.leases.is_held)",
+                "self.requests.take(now, careful=bool(leases.settled or leases.fresh))",
                 "self.requests.take(now, careful=False)",
             ),
         ),
@@ -45,12 +45,12 @@ MUTANTS = (
             Change(
                 "_session/requests/request_queue.py",
                 """
-                call = self._inflight.popleft()
+                call = self.unanswered.popleft()
                 self._counted -= call.kind.is_counted
                 call._fail(error)
                 """,
                 """
-                call = self._inflight.popleft()
+                call = self.unanswered.popleft()
                 call._fail(error)
                 """,
             ),

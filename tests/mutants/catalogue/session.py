@@ -85,26 +85,29 @@ MUTANTS = (
             Change(
                 "_client/api/pending_reply.py",
                 """
-                yield from wakeup.wait().__await__()
+                waits: Generator[Any, Any, T] = waiter.__await__()
                 """,
                 """
-                try:
-                    yield from wakeup.wait().__await__()
-                except BaseException:
-                    self.abandoned = True
-                    raise
+                def abandoning() -> Any:
+                    try:
+                        return (yield from waiter.__await__())
+                    except BaseException:
+                        self.abandoned = True
+                        raise
+
+                waits: Generator[Any, Any, T] = abandoning()
                 """,
             ),
             Change(
                 "_session/requests/request_queue.py",
                 """
-                call = self._inflight[0]
+                call = self.unanswered[0]
                 if call.xid != xid:
                 """,
                 """
-                while len(self._inflight) > 1 and hasattr(self._inflight[0], "abandoned"):
-                    self._inflight.popleft()
-                call = self._inflight[0]
+                while len(self.unanswered) > 1 and hasattr(self.unanswered[0], "abandoned"):
+                    self.unanswered.popleft()
+                call = self.unanswered[0]
                 if call.xid < 0:
                 """,
             ),
@@ -418,8 +421,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/requests/request_queue.py",
-                "self._queue.extendleft(reversed(reads))",
-                "self._queue.extend(reads)",
+                "self.queue.extendleft(reversed(reads))",
+                "self.queue.extend(reads)",
             ),
         ),
         tests=("tests/unit/session/test_session_request_queue.py",),
@@ -431,8 +434,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_wire/framing.py",
-                "self._kept = bytearray(data[pos:])",
-                "self._kept = bytearray(data[pos : pos + 4])",
+                "self.kept = bytearray(data[pos:])",
+                "self.kept = bytearray(data[pos : pos + 4])",
             ),
         ),
     ),

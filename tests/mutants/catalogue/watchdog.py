@@ -26,7 +26,7 @@ MUTANTS: tuple[Mutant, ...] = (
         changes=(
             Change(
                 "_session/machine.py",
-                "if self.leases.observer is not None:\n    self.leases.observer.proof_moved()\n",
+                "if leases.observer is not None:\n    leases.observer.proof_moved()\n",
                 "",
             ),
         ),

@@ -584,7 +584,9 @@ MUTANTS = (
         name="dropped-watch-stays",
         wrong="A watch that nobody holds any more stays on the server.",
         seen_in="CURATOR-107; kazoo #175",
-        changes=(Change("_session/watches/registry.py", "self._dropped.append(slot)", "pass"),),
+        changes=(
+            Change("_session/watches/registry.py", "self.dropped_slots.append(slot)", "pass"),
+        ),
         tests=("tests/client/test_client_streams.py",),
         simulated=False,
     ),
