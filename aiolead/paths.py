@@ -25,8 +25,8 @@ DEFAULT_PORT = 2181
 # area behind them, and the specials. To Java, characters beyond the plane are surrogates, too.
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
 
-# Matches nearly every path, which saves the other checks.
-_is_plain = re.compile(r"(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+").fullmatch
+is_plain = re.compile(r"(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+").fullmatch
+"""Matches nearly every valid path, which saves the other checks."""
 
 # Servers format the counter, a signed 32-bit integer, with `%010d`: ten digits, or after the wrap a
 # sign with nine digits, or ten that do not begin with 0. A dash between a letter or digit and ten
@@ -47,7 +47,7 @@ class ListedPath(str):
 
 def as_listed(names: Sequence[str]) -> list[str]:
     """Mark names of children from a server's listing; see `ListedPath`."""
-    if _is_plain("/" + "/".join(names)):
+    if is_plain("/" + "/".join(names)):
         return list(names)
     return [name if _is_valid(f"/{name}") else ListedPath(name) for name in names]
 
@@ -78,7 +78,7 @@ def validate(path: object, *, name: str = "path") -> str:
     """
     if not isinstance(path, str):
         raise InvalidPathError(f"{name}: must be a str, not {type(path).__name__}")
-    if _is_plain(path) or isinstance(path, ListedPath):
+    if is_plain(path) or isinstance(path, ListedPath):
         return path
     if not path.startswith("/"):
         raise InvalidPathError(f"{name}: must start with '/', not {path!r}")

@@ -23,7 +23,7 @@ from ..events import EventSink
 from ..model import Auth, SessionCredentials, SessionState
 from ..paths import parse_connect_string
 from .api.client import Client
-from .api.operations import Scope, checked_duration
+from .api.operations import EXISTS, Scope, checked_duration
 from .api.reconfig import observe_config as follow_ensemble
 from .connect_options import (
     Hooks,
@@ -335,7 +335,7 @@ class Connection:
                 goodbye = anyio.Event()
                 if machine.session_id == core.detached:
                     # The session stays; this answer comes after those to everything sent before.
-                    barrier = core.submit(Scope("").exists(core, "/", None), limited=False)
+                    barrier = core.submit(Scope("").read(EXISTS, core, "/", None), limited=False)
                     barrier.add_done_callback(goodbye.set)
                 else:
                     machine.close(core.clock()).add_done_callback(goodbye.set)

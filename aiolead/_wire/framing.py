@@ -130,9 +130,7 @@ REQUEST_HEADER = 8
 
 def encode_body(request: Record) -> bytes:
     """A request without its header, encoded before the xid is known."""
-    w = Writer()
-    request.write(w)
-    return bytes(w.buffer)
+    return request.encode()
 
 
 def encode_request(xid: int, op: int, body: bytes = b"") -> bytes:
@@ -154,9 +152,7 @@ def encode_reply(header: ReplyHeader, body: Record | None = None) -> bytes:
 
 def encode_record(record: Record) -> bytes:
     """A framed record without a header, such as the handshake's."""
-    w = Writer()
-    record.write(w)
-    return frame(w.buffer)
+    return frame(record.encode())
 
 
 PING = encode_request(XID_PING, OpCode.PING)

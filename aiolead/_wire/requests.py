@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Callable
 from dataclasses import field
 from functools import partial
@@ -23,30 +22,28 @@ from .jute import (
     Record,
     RecordLayout,
     Writer,
+    blob_bytes,
+    int_bytes,
+    long_bytes,
     record,
+    text_bytes,
 )
-
-_pack_int = struct.Struct(">i").pack
 
 _is_number = re.compile(r"-?[0-9]{9,10}").fullmatch
 """Matches what servers append to the path of a sequential znode: `%010d`."""
 
-_OPEN = Writer()
-_OPEN.acls(OPEN_ACL_UNSAFE)
-_OPEN_BYTES = bytes(_OPEN.buffer)
+
+def _acl_bytes(acl: tuple[ACL, ...]) -> bytes:
+    w = Writer()
+    w.acls(acl)
+    return bytes(w.buffer)
+
+
+_OPEN_BYTES = _acl_bytes(OPEN_ACL_UNSAFE)
 """The ACL of nearly every create: encoding it takes longer than the rest."""
 
 
 _SEQUENTIAL = frozenset(mode for mode in CreateMode if mode.is_sequential)
-
-
-def path_and_flag(path: str, flag: bool) -> bytes:
-    """The body of the reads that may set a watch: the most frequent requests."""
-    try:
-        text = path.encode()
-    except UnicodeEncodeError:
-        raise LocalWireError(f"{path!r} cannot be encoded as UTF-8") from None
-    return _pack_int(len(text)) + text + (b"\1" if flag else b"\0")
 
 
 @record
@@ -117,6 +114,9 @@ class _OfPathAndVersion(Record):
     version: int
     layout: ClassVar[RecordLayout] = TEXT, I32
 
+    def encode(self) -> bytes:
+        return text_bytes(self.path) + int_bytes(self.version)
+
 
 class Delete(_OfPathAndVersion):
     __slots__ = ()
@@ -178,18 +178,17 @@ class Create(Record):
     ttl_ms: int = -1
     op: OpCode = OpCode.CREATE2
 
-    def write(self, w: Writer) -> None:
-        w.text(self.path)
-        w.blob(self.data)
-        if self.acl is OPEN_ACL_UNSAFE:
-            w.buffer += _OPEN_BYTES
-        else:
-            w.acls(self.acl)
-        w.i32(self.flags)
+    def encode(self) -> bytes:
+        ttl = b""
         if self.op is OpCode.CREATE_TTL:
-            w.i64(self.ttl_ms)
+            ttl = long_bytes(self.ttl_ms)
         elif self.ttl_ms != -1:
             raise LocalWireError("a time to live needs CREATE_TTL")
+        acl = _OPEN_BYTES if self.acl is OPEN_ACL_UNSAFE else _acl_bytes(self.acl)
+        return text_bytes(self.path) + blob_bytes(self.data) + acl + int_bytes(self.flags) + ttl
+
+    def write(self, w: Writer) -> None:
+        w.buffer += self.encode()
 
     @classmethod
     def read(cls, r: Reader, op: OpCode = OpCode.CREATE2) -> Create:

@@ -206,7 +206,17 @@ def _instance(data: bytes) -> object:
 
 _READER = tuple(
     f"_wire.jute:Reader.{each}"
-    for each in ("blob", "i32", "i64", "nullable_blob", "nullable_text", "stat", "text", "texts")
+    for each in (
+        "blob",
+        "blob_and_stat",
+        "i32",
+        "i64",
+        "nullable_blob",
+        "nullable_text",
+        "stat",
+        "text",
+        "texts",
+    )
 )
 
 

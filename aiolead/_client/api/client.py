@@ -30,7 +30,7 @@ from ..core import Core, T
 from .client_backend import ClientBackend
 from .client_watches import MAX_EVENTS, WatchStream
 from .delete_all import TreeDeletion
-from .operations import Scope, whoami
+from .operations import EXISTS, GET, GET_CHILDREN, GET_CHILDREN_AND_STAT, Scope, whoami
 from .pending_reply import PendingReply
 from .quotas import delete_quota, get_quota, set_quota
 from .reconfig import get_config, reconfig
@@ -205,7 +205,7 @@ class Client(SessionSide):
 
         A watch fires when the znode is created or deleted, or its data set.
         """
-        return self._submit(self._scope.exists(self._core, path, watch))
+        return self._submit(self._scope.read(EXISTS, self._core, path, watch))
 
     def get(self, path: str, *, watch: Watch | None = None) -> PendingReply[tuple[bytes, Stat]]:
         """Return a znode's data and `Stat`.
@@ -213,7 +213,7 @@ class Client(SessionSide):
         A watch fires when the znode is deleted or its data set; it is not armed if this fails. Null
         data, as other clients may write (None in Java and kazoo), is returned as `b""`.
         """
-        return self._submit(self._scope.get(self._core, path, watch))
+        return self._submit(self._scope.read(GET, self._core, path, watch))
 
     def get_children(self, path: str, *, watch: Watch | None = None) -> PendingReply[list[str]]:
         """Return the names of a znode's children, in no particular order.
@@ -221,13 +221,13 @@ class Client(SessionSide):
         A watch fires when a child is created or deleted, or the znode itself is deleted; it is not
         armed if this fails.
         """
-        return self._submit(self._scope.get_children(self._core, path, watch))
+        return self._submit(self._scope.read(GET_CHILDREN, self._core, path, watch))
 
     def get_children_and_stat(
         self, path: str, *, watch: Watch | None = None
     ) -> PendingReply[tuple[list[str], Stat]]:
         """Return the names of a znode's children and its `Stat`; else like `get_children`."""
-        return self._submit(self._scope.get_children_and_stat(self._core, path, watch))
+        return self._submit(self._scope.read(GET_CHILDREN_AND_STAT, self._core, path, watch))
 
     def get_acl(self, path: str) -> PendingReply[tuple[list[ACL], Stat]]:
         """Return a znode's ACL and `Stat`."""

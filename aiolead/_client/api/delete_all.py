@@ -20,7 +20,7 @@ from ...errors import (
 )
 from ...paths import join
 from ..core import Core
-from .operations import ANY_VERSION, Scope
+from .operations import ANY_VERSION, GET_CHILDREN, Scope
 from .pending_reply import PendingReply
 from .transactions import Transaction, TransactionResult
 
@@ -99,7 +99,7 @@ class TreeDeletion:
         while queued or asked:
             while queued and len(asked) < LISTINGS:
                 path = queued.popleft()
-                reply = self._core.submit(self._scope.get_children(self._core, path, None))
+                reply = self._core.submit(self._scope.read(GET_CHILDREN, self._core, path, None))
                 asked.append((path, reply))
             path, reply = asked.popleft()
             try:

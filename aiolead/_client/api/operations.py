@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Generic, NamedTuple
 
 from ..._escaping import described
 from ..._session.requests.call import SYNC, WRITE, multi_parser, no_result
-from ..._session.watches.arming import Arming, BulkArming
+from ..._session.watches.arming import BulkArming
 from ..._session.watches.one_shot import WatchKind, WatchSlot
 from ..._session.watches.registry import WatchRegistry
 from ..._wire.codes import OpCode
 from ..._wire.framing import encode_body
-from ..._wire.jute import Reader
+from ..._wire.jute import Reader, text_bytes
 from ..._wire.replies import (
     ACLReply,
     ChildrenReply,
@@ -33,7 +34,6 @@ from ..._wire.requests import (
     SetData,
     Sync,
     WhoAmI,
-    path_and_flag,
 )
 from ...abc import Watch
 from ...errors import (
@@ -46,8 +46,8 @@ from ...errors import (
     UsageError,
 )
 from ...model import ACL, OPEN_ACL_UNSAFE, Created, CreateMode, Identity, Stat
-from ...paths import ListedPath, as_listed, parent, told_path, validate
-from ..core import Core
+from ...paths import ListedPath, as_listed, is_plain, parent, told_path, validate
+from ..core import Core, T
 from .client_watches import ClientWatch
 from .pending_reply import PendingReply
 from .server_features import Bound, bound_read
@@ -66,7 +66,8 @@ class Scope:
         self.prefix: str = prefix
 
     def full(self, path: str) -> str:
-        validate(path)
+        if not (isinstance(path, str) and is_plain(path)):
+            validate(path)
         return (self.prefix + path if path != "/" else self.prefix) or "/"
 
     def strip(self, path: str) -> str:
@@ -87,7 +88,8 @@ class Scope:
             raise ConfigurationError(f"mode: must be a CreateMode, not {mode!r}")
         full = self._create_path(path, mode)
         acl = OPEN_ACL_UNSAFE if acl is None else _checked_acl(acl)
-        data = _checked_data(data)
+        if type(data) is not bytes:
+            data = _checked_data(data)
         if mode.has_ttl:
             if ttl is None:
                 raise ConfigurationError(f"ttl: {mode.name} needs a time to live, in seconds")
@@ -128,21 +130,8 @@ class Scope:
         ttl: float | None,
     ) -> PendingReply[Created]:
         request = self.create_request(path, data, mode, acl, ttl)
-
-        def parse(r: Reader) -> Created:
-            full, stat = r.text(), r.stat()
-            # The server's path begins with the one that we sent, so it is valid, too.
-            return Created(request.checked(full)[len(self.prefix) :] or "/", stat)
-
-        def on_error(error: AioleadError) -> AioleadError:
-            if not isinstance(error, NoNodeError):
-                return error
-            if parent(path) == "/" and self.prefix:
-                return NoNodeError(
-                    path, message=f"the chroot {self.prefix} is missing, see ensure_path('/')"
-                )
-            return NoNodeError(path, message="the parent of the new znode is missing")
-
+        parse = partial(_created, self.prefix, request)
+        on_error = partial(_not_created, self.prefix, path)
         return _write(request.op, request, parse, path, on_error)
 
     def delete(self, path: str, version: int) -> PendingReply[None]:
@@ -169,36 +158,16 @@ class Scope:
 
     # --- reads ---------------------------------------------------------------------------------
 
-    def _watched(
-        self, core: Core, path: str, watch: Watch | None, kind: WatchKind
-    ) -> tuple[bytes, Arming | None]:
+    def read(
+        self, of: WatchableRead[T], core: Core, path: str, watch: Watch | None
+    ) -> PendingReply[T]:
         full = self.full(path)
-        if watch is None:
-            return path_and_flag(full, False), None
-        watches = core.machine.watches
-        return path_and_flag(full, True), watches.begin(_slot(watches, watch), full, path, kind)
-
-    def exists(self, core: Core, path: str, watch: Watch | None) -> PendingReply[Stat | None]:
-        body, arming = self._watched(core, path, watch, WatchKind.DATA)
-
-        def on_error(error: AioleadError) -> Stat | AioleadError | None:
-            return None if isinstance(error, NoNodeError) else error
-
-        return PendingReply(OpCode.EXISTS, body, _stat, path=path, arming=arming, on_error=on_error)
-
-    def get(self, core: Core, path: str, watch: Watch | None) -> PendingReply[tuple[bytes, Stat]]:
-        body, arming = self._watched(core, path, watch, WatchKind.DATA)
-        return PendingReply(OpCode.GET_DATA, body, _data, path=path, arming=arming)
-
-    def get_children(self, core: Core, path: str, watch: Watch | None) -> PendingReply[list[str]]:
-        body, arming = self._watched(core, path, watch, WatchKind.CHILD)
-        return PendingReply(OpCode.GET_CHILDREN, body, _names, path=path, arming=arming)
-
-    def get_children_and_stat(
-        self, core: Core, path: str, watch: Watch | None
-    ) -> PendingReply[tuple[list[str], Stat]]:
-        body, arming = self._watched(core, path, watch, WatchKind.CHILD)
-        return PendingReply(OpCode.GET_CHILDREN2, body, _children, path=path, arming=arming)
+        body = text_bytes(full) + (b"\0" if watch is None else b"\1")
+        arming = None
+        if watch is not None:
+            watches = core.machine.watches
+            arming = watches.begin(_slot(watches, watch), full, path, of.watches)
+        return PendingReply(of.op, body, of.parse, path=path, arming=arming, on_error=of.on_error)
 
     def arm(
         self, core: Core, watches: Sequence[tuple[str, Watch]], since: int
@@ -255,14 +224,8 @@ def whoami() -> Bound[list[Identity]]:
 def _write(
     op: OpCode, request: Any, parse: Any, path: str, on_error: Any = None
 ) -> PendingReply[Any]:
-    return PendingReply(
-        op,
-        encode_body(request),
-        parse,
-        path=path,
-        kind=WRITE,
-        on_error=on_error,
-    )
+    body = request.encode()
+    return PendingReply(op, body, parse, path=path, kind=WRITE, on_error=on_error)
 
 
 def _read(op: OpCode, request: Any, parse: Any, path: str) -> PendingReply[Any]:
@@ -279,8 +242,18 @@ def _slot(watches: WatchRegistry, watch: Watch) -> WatchSlot:
 _stat = Reader.stat
 
 
-def _data(r: Reader) -> tuple[bytes, Stat]:
-    return r.blob(), r.stat()  # null data, which only other clients write, comes as empty
+def _created(prefix: str, request: Create, r: Reader) -> Created:
+    full, stat = r.text(), r.stat()
+    # The server's path begins with the one that we sent, so it is valid, too.
+    return Created(request.checked(full)[len(prefix) :] or "/", stat)
+
+
+def _not_created(prefix: str, path: str, error: AioleadError) -> AioleadError:
+    if not isinstance(error, NoNodeError):
+        return error
+    if parent(path) == "/" and prefix:
+        return NoNodeError(path, message=f"the chroot {prefix} is missing, see ensure_path('/')")
+    return NoNodeError(path, message="the parent of the new znode is missing")
 
 
 def _names(r: Reader) -> list[str]:
@@ -290,6 +263,28 @@ def _names(r: Reader) -> list[str]:
 def _children(r: Reader) -> tuple[list[str], Stat]:
     reply = ChildrenReply.read(r)
     return as_listed(reply.names), reply.stat
+
+
+def _none_if_missing(error: AioleadError) -> Stat | AioleadError | None:
+    return None if isinstance(error, NoNodeError) else error
+
+
+class WatchableRead(NamedTuple, Generic[T]):
+    """A read that may arm a watch, of the kind `watches`; the rest is as of a `Call`."""
+
+    op: OpCode
+    parse: Callable[[Reader], T]
+    watches: WatchKind
+    on_error: Callable[[AioleadError], T | AioleadError] | None = None
+
+
+EXISTS: WatchableRead[Stat | None] = WatchableRead(
+    OpCode.EXISTS, _stat, WatchKind.DATA, _none_if_missing
+)
+# Null data, which only other clients write, comes as empty.
+GET = WatchableRead(OpCode.GET_DATA, Reader.blob_and_stat, WatchKind.DATA)
+GET_CHILDREN = WatchableRead(OpCode.GET_CHILDREN, _names, WatchKind.CHILD)
+GET_CHILDREN_AND_STAT = WatchableRead(OpCode.GET_CHILDREN2, _children, WatchKind.CHILD)
 
 
 def _number(r: Reader) -> int:

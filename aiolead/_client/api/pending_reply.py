@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator
+from functools import partial
 from typing import Any, TypeVar
 
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
@@ -88,7 +89,10 @@ class PendingReply(Call[T]):
             waiter = _TrioFuture(trio.lowlevel)
         else:
             waiter = _modules["asyncio"].get_running_loop().create_future()
-        self._add_waiter(waiter)
+        if self._waiter is None and self._callbacks is None:
+            self._waiter = waiter
+        else:  # in its turn, behind the callbacks and other waiters
+            self.add_done_callback(partial(self._wake, waiter))
         waits: Generator[Any, Any, T] = waiter.__await__()
         return waits
 

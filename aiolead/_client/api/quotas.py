@@ -26,7 +26,7 @@ from ...errors import (
 from ...model import Quota, QuotaUsage
 from ...paths import join, parent
 from ..core import Core
-from .operations import Scope
+from .operations import EXISTS, GET, GET_CHILDREN, Scope
 from .server_features import require
 from .transactions import Transaction
 
@@ -53,8 +53,8 @@ _PAIR = re.compile(r"(\w+)=(-?[0-9]{1,19})=?")
 
 async def get_quota(core: Core, scope: Scope, path: str) -> tuple[Quota, QuotaUsage] | None:
     place = _place(scope, path)
-    limits = core.submit(TREE.get(core, join(place, LIMITS), None))
-    stats = core.submit(TREE.get(core, join(place, STATS), None))
+    limits = core.submit(TREE.read(GET, core, join(place, LIMITS), None))
+    stats = core.submit(TREE.read(GET, core, join(place, STATS), None))
     try:
         return decode_limits((await limits)[0]), decode_usage((await stats)[0])
     except NoNodeError:
@@ -69,7 +69,7 @@ async def set_quota(core: Core, scope: Scope, path: str, quota: Quota) -> None:
         await require(core, Feature.HARD_QUOTAS)
 
     async def attempt() -> Transaction:
-        if await core.submit(scope.exists(core, path, None)) is None:
+        if await core.submit(scope.read(EXISTS, core, path, None)) is None:
             raise NoNodeError(path)
         line = await _children(core, _line(place))
         await _check_alone(core, line, path)
@@ -154,7 +154,7 @@ def _line(place: str) -> list[str]:
 
 
 async def _children(core: Core, paths: list[str]) -> list[Listing]:
-    replies = [core.submit(TREE.get_children(core, path, None)) for path in paths]
+    replies = [core.submit(TREE.read(GET_CHILDREN, core, path, None)) for path in paths]
     found: list[Listing] = []
     for path, reply in zip(paths, replies, strict=True):
         try:

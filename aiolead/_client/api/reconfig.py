@@ -8,6 +8,7 @@ import anyio
 
 from ..._escaping import get_logger
 from ..._session.requests.call import UNPROVEN_WRITE
+from ..._session.watches.one_shot import WatchKind
 from ..._wire.codes import OpCode
 from ..._wire.config_text import CONFIG_PATH, parse_config, parse_server
 from ..._wire.framing import encode_body
@@ -27,7 +28,7 @@ from ...model import EnsembleConfig, ServerSpec
 from ..core import Core
 from ..net.host_list import Server
 from .client_watches import ClientWatch
-from .operations import Scope
+from .operations import Scope, WatchableRead
 from .pending_reply import PendingReply
 
 logger = get_logger("aiolead.connection")
@@ -42,11 +43,11 @@ def _config(r: Reader) -> EnsembleConfig:
     return parse_config(DataReply.read(r).data or b"")
 
 
+_GET_CONFIG = WatchableRead(OpCode.GET_DATA, _config, WatchKind.DATA)
+
+
 def get_config(core: Core, watch: Watch | None) -> PendingReply[EnsembleConfig]:
-    reading = Scope("").get(core, CONFIG_PATH, watch)
-    return PendingReply(
-        OpCode.GET_DATA, reading.body, _config, path=CONFIG_PATH, arming=reading.arming
-    )
+    return Scope("").read(_GET_CONFIG, core, CONFIG_PATH, watch)
 
 
 def reconfig(

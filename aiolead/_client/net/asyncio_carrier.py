@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from asyncio.tasks import _enter_task, _leave_task  # for third parties: "Extending" in its docs
-from collections.abc import Callable
 from typing import Any, cast, final
 
 import anyio
@@ -31,6 +30,7 @@ class LoopCarrier(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self._buffer = memoryview(bytearray(READ_SIZE))
         self._carrying: asyncio.Task[Any] | None = None
+        """Users' callbacks run in this task: outside of one, anyio has not even a clock."""
         self._feed: Feed = _lose
         self._take: Take = _nothing
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -86,20 +86,13 @@ class LoopCarrier(asyncio.BufferedProtocol):
 
     def _send(self) -> None:
         self._is_due = False
-        self._in_task(self.push)
-
-    def _in_task(self, act: Callable[..., object], *args: object) -> None:
-        # Users' callbacks run in a task of the client: outside of one, anyio has not even a clock.
         task = self._carrying
-        if task is None:
-            return
-        _enter_task(self._loop, task)
-        try:
-            act(*args)
-        except Exception as error:
-            self._end(error)
-        finally:
-            _leave_task(self._loop, task)
+        if task is not None:
+            _enter_task(self._loop, task)
+            try:
+                self.push()
+            finally:
+                _leave_task(self._loop, task)
 
     # --- what the transport calls --------------------------------------------------------------
 
@@ -112,8 +105,16 @@ class LoopCarrier(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        if not self._ended.done():
-            self._in_task(self._feed, bytes(self._buffer[:nbytes]))
+        task = self._carrying
+        if task is None or self._ended.done():
+            return
+        _enter_task(self._loop, task)
+        try:
+            self._feed(bytes(self._buffer[:nbytes]))
+        except Exception as error:
+            self._end(error)
+        finally:
+            _leave_task(self._loop, task)
 
     def eof_received(self) -> bool:
         self._end(anyio.EndOfStream())

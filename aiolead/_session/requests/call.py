@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from math import inf
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -115,6 +114,7 @@ class Call(Generic[T]):
         on_error: turns some errors into a result, and returns the others.
         lost_at: when the first connection over which it was sent was lost.
         ahead: how many counted calls were in flight before it.
+        _waiter: the task that awaits it, if nothing else is to be called before.
     """
 
     op: int
@@ -174,19 +174,13 @@ class Call(Generic[T]):
             self._callbacks.append(callback)
 
     def _wake(self, waiter: ReplyFuture) -> None:
+        """Resume a task with the answer."""
         if waiter.done():
             return
         if self._error is None:
             waiter.set_result(self._value)
         else:
             waiter.set_exception(self._error)
-
-    def _add_waiter(self, waiter: ReplyFuture) -> None:
-        """Wake a task with the answer, after the callbacks and waiters that came before it."""
-        if self._waiter is None and self._callbacks is None:
-            self._waiter = waiter  # nearly always: without a callback for it
-        else:
-            self.add_done_callback(partial(self._wake, waiter))
 
     def _succeed(self, value: T, *, missing: bool = False) -> None:
         """Take the answer; `missing`: it is about a znode that does not exist."""

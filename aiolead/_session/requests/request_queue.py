@@ -229,7 +229,9 @@ class RequestQueue:
         call = self.unanswered.popleft()
         if call.kind.is_counted:
             self._counted -= 1
-            self._window.answered(call.ahead, call.sent_at, now)
+            # A lone request that was answered in time says nothing about the window.
+            if call.ahead or now - call.sent_at > self._window.patience:
+                self._window.answered(call.ahead, call.sent_at, now)
 
     def fail_oldest(self, error: AioleadError) -> None:
         """Fail the call that undecodable bytes may have answered.

@@ -1,0 +1,112 @@
+"""Awaiting one reply in several tasks, beside callbacks: the order, errors, cancellation."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from aiolead._client.api.pending_reply import PendingReply
+from aiolead._session.requests.call import no_result
+from aiolead._wire.codes import OpCode
+from aiolead.errors import NoNodeError
+
+
+def reply() -> PendingReply[Any]:
+    return PendingReply(OpCode.GET_DATA, b"", no_result)
+
+
+async def wait_for(pending: PendingReply[Any], name: str, woken: list[tuple[str, Any]]) -> None:
+    try:
+        woken.append((name, await pending))
+    except NoNodeError as error:
+        woken.append((name, error))
+
+
+async def test_tasks_are_woken_in_the_order_in_which_they_came() -> None:
+    pending, woken = reply(), list[tuple[str, Any]]()
+    async with anyio.create_task_group() as tasks:
+        for i in range(3):
+            tasks.start_soon(wait_for, pending, f"task {i}", woken)
+            await anyio.wait_all_tasks_blocked()
+            pending.add_done_callback(partial(woken.append, (f"callback {i}", None)))
+        pending._succeed("answer")
+        assert woken == [(f"callback {i}", None) for i in range(3)]
+        del woken[:]
+    # Trio runs the tasks of one turn in any order.
+    assert sorted(woken) == [(f"task {i}", "answer") for i in range(3)]
+
+
+async def test_a_task_does_not_overtake_a_callback() -> None:
+    wake, order = PendingReply._wake, list[str]()
+
+    class Noting(PendingReply[Any]):
+        __slots__ = ()
+
+        def _wake(self, waiter: Any) -> None:
+            order.append("task")
+            wake(self, waiter)
+
+    for callback_first in (True, False):
+        pending, order = Noting(OpCode.GET_DATA, b"", no_result), []
+        if callback_first:
+            pending.add_done_callback(partial(order.append, "callback"))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait_for, pending, "waits", [])
+            await anyio.wait_all_tasks_blocked()
+            if not callback_first:
+                pending.add_done_callback(partial(order.append, "callback"))
+            pending._succeed("answer")
+        assert order == (["callback", "task"] if callback_first else ["task", "callback"])
+
+
+@pytest.mark.parametrize("cancelled", [0, 1])
+async def test_cancelling_one_wait_leaves_the_others(cancelled: int) -> None:
+    pending, woken = reply(), list[tuple[str, Any]]()
+    scopes = [anyio.CancelScope(), anyio.CancelScope()]
+
+    async def wait_in(scope: anyio.CancelScope, name: str) -> None:
+        with scope:
+            await wait_for(pending, name, woken)
+
+    async with anyio.create_task_group() as tasks:
+        for i, scope in enumerate(scopes):
+            tasks.start_soon(wait_in, scope, f"task {i}")
+            await anyio.wait_all_tasks_blocked()
+        scopes[cancelled].cancel()
+        await anyio.wait_all_tasks_blocked()
+        pending._succeed("answer")
+    assert woken == [(f"task {1 - cancelled}", "answer")]
+    assert await pending == "answer"
+
+
+async def test_an_answer_in_the_moment_of_a_cancellation() -> None:
+    """In both orders: a wait that was cancelled is not resumed a second time."""
+    for cancel_first in (True, False):
+        pending, woken = reply(), list[tuple[str, Any]]()
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(wait_for, pending, "task", woken)
+                await anyio.wait_all_tasks_blocked()
+                steps = [scope.cancel, partial(pending._succeed, "answer")]
+                for step in steps if cancel_first else reversed(steps):
+                    step()
+        await checkpoint()
+        assert woken in ([], [("task", "answer")])
+        assert await pending == "answer"
+
+
+async def test_an_error_is_raised_in_each_task() -> None:
+    pending, woken, error = reply(), list[tuple[str, Any]](), NoNodeError("/a")
+    async with anyio.create_task_group() as tasks:
+        for i in range(2):
+            tasks.start_soon(wait_for, pending, f"task {i}", woken)
+        await anyio.wait_all_tasks_blocked()
+        pending._fail(error)
+    assert sorted(name for name, _ in woken) == ["task 0", "task 1"]
+    assert all(each is error for _, each in woken)
+    with pytest.raises(NoNodeError):
+        await pending
