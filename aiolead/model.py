@@ -1,4 +1,4 @@
-"""The values that aiolead and its callers exchange: frozen, slotted, comparable."""
+"""The values that aiolead and its callers exchange: immutable, slotted, comparable."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import ipaddress
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from ._escaping import described
 from .errors import ConfigurationError
@@ -43,8 +44,7 @@ _PREFIX_LENGTH = re.compile(r"[0-9]{1,3}")
 _ANYWHERE = ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")  # noqa: S104 - read, not bound to
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(NamedTuple):
     """A znode's metadata.
 
     Transaction ids (`czxid`, `mzxid`, `pzxid`) rise with every change of the ensemble. Times are

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
-from operator import attrgetter
+from functools import partial
 from typing import (
     Any,
     ClassVar,
@@ -29,11 +29,11 @@ _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 _STAT = struct.Struct(">qqqqiiiqiiq")
 _STAT_SIZE = _STAT.size
-_stat_fields = attrgetter(*Stat.__match_args__)
 _NULL = _INT.pack(-1)
 _int_at = _INT.unpack_from
 _long_at = _LONG.unpack_from
 _stat_at = _STAT.unpack_from
+_make_stat: Callable[[tuple[Any, ...]], Stat] = partial(tuple.__new__, Stat)
 
 
 def text_bytes(value: str) -> bytes:
@@ -105,7 +105,7 @@ class Writer:
 
     def stat(self, stat: Stat) -> None:
         try:
-            self.buffer += _STAT.pack(*_stat_fields(stat))
+            self.buffer += _STAT.pack(*stat)
         except struct.error as error:
             raise LocalWireError(f"{stat!r} does not fit: {error}") from None
 
@@ -188,7 +188,7 @@ class Reader:
         stop = self._end - _STAT_SIZE
         if start <= stop and start + _int_at(data, self._pos)[0] == stop:
             self._pos = self._end
-            return data[start:stop], Stat(*_stat_at(data, stop))
+            return data[start:stop], _make_stat(_stat_at(data, stop))
         return self.blob(), self.stat()
 
     def nullable_blob(self) -> bytes | None:
@@ -268,7 +268,7 @@ class Reader:
         end = self._pos = pos + _STAT_SIZE
         if end > self._end:
             self._too_short(pos, _STAT_SIZE)
-        return Stat(*_stat_at(self._data, pos))
+        return _make_stat(_stat_at(self._data, pos))
 
     def _length(self) -> int:
         pos = self._pos

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -130,8 +129,8 @@ def stat_as_json(stat: Stat | None) -> dict[str, Any]:
     if stat is None:
         from ..model import Stat
 
-        return dict.fromkeys(each.name for each in fields(Stat))
-    return asdict(stat) | {
+        return dict.fromkeys(Stat._fields)
+    return stat._asdict() | {
         "ctime": moment(stat.ctime),
         "mtime": moment(stat.mtime),
         "ephemeral_owner": session(stat.ephemeral_owner),

@@ -7,7 +7,6 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from http.client import HTTPConnection
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -505,7 +504,7 @@ def test_who_is_idle_makes_room_and_who_is_answered_does_not(locked: Served) -> 
 
 # --- the state -----------------------------------------------------------------------------------
 
-NOTHING = Stat(**dict.fromkeys(Stat.__slots__, 0))
+NOTHING = Stat(**dict.fromkeys(Stat._fields, 0))
 
 
 def scene_with(paths: int, contenders: int) -> Scene:
@@ -513,7 +512,7 @@ def scene_with(paths: int, contenders: int) -> Scene:
     scene.set_session(SessionState.CONNECTED, 1, 0.0)
     for path in range(paths):
         for n in range(1, contenders + 1):
-            stat = replace(NOTHING, czxid=n, ephemeral_owner=n, ctime=1000)
+            stat = NOTHING._replace(czxid=n, ephemeral_owner=n, ctime=1000)
             scene.put(f"/{'p' * 300}{path}/lock-{n:010d}", stat, b"x" * 1000)
     scene.settle(1.0)
     return scene
@@ -545,7 +544,7 @@ def test_the_page_does_not_grow_without_a_bound() -> None:
 def test_members_of_a_group() -> None:
     scene = Scene()
     for n in range(MOST_WAITING + 5):
-        scene.put(f"/g/web-{n:03}", replace(NOTHING, ephemeral_owner=1, czxid=n), b"")
+        scene.put(f"/g/web-{n:03}", NOTHING._replace(ephemeral_owner=1, czxid=n), b"")
     scene.settle(1.0)
     stream = StateStream(scene, lambda: 2.0)
     (row,) = (each for each in json.loads(stream.snapshot())["queues"] if each["path"] == "/g")
@@ -607,7 +606,7 @@ def test_queues_that_are_gone_are_told() -> None:
         (before,) = json.loads((await anext(events)).split(b"data: ")[1])["queues"]
         assert (before["path"], before["state"]) == ("/a", "unused")
         # What was looked under is left out as soon as there is something below it.
-        stat = replace(NOTHING, czxid=1, ephemeral_owner=1, ctime=1000)
+        stat = NOTHING._replace(czxid=1, ephemeral_owner=1, ctime=1000)
         scene.put("/a/b/lock-0000000001", stat, b"x")
         scene.settle(2.0)
         stream.changed()

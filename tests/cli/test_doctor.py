@@ -263,7 +263,7 @@ def test_ensembles() -> None:
 
 
 def stat(**values: int) -> Stat:
-    return Stat(**(dict.fromkeys(Stat.__slots__, 0) | values))
+    return Stat(**(dict.fromkeys(Stat._fields, 0) | values))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -59,7 +58,7 @@ def hostile_scene(name: str, data: bytes, number: int) -> Scene:
     """An election, one who waits, and a znode that may not be read, all called like that."""
     scene = Scene([f"/jobs/{name}"])
     scene.set_session(SessionState.CONNECTED, 1, 0.0)
-    stat = replace(Stat(**dict.fromkeys(Stat.__slots__, number)), ephemeral_owner=number or 1)
+    stat = Stat(**dict.fromkeys(Stat._fields, number))._replace(ephemeral_owner=number or 1)
     for n in (1, 2):
         scene.put(f"/jobs/{name}/{name}_c_x-latch-{n:010d}", stat, data)
     scene.may_read(f"/closed/{name}", False)
@@ -96,7 +95,7 @@ def test_all_that_is_shown_is_printable(name: str, data: bytes, number: int) -> 
     assert scene_text.unreadable(scene.unreadable, 3).isprintable()
     assert render.as_json(scene_text.scene_as_json(scene, 3.0)).isascii()
 
-    stat = Stat(**dict.fromkeys(Stat.__slots__, number))
+    stat = Stat(**dict.fromkeys(Stat._fields, number))
     for place in places_of([f"{name}-latch-0000000001", name]):
         path = f"/{place.name}"
         for one in (
@@ -146,7 +145,7 @@ def test_a_feed_with_a_name_that_cannot_be_asked_for(backend: str) -> None:
             aiolead.connect(server.connect_string) as client,
         ):
             feed = Feed(client, ["/"])
-            stat = Stat(**{**dict.fromkeys(Stat.__slots__, 0), "ephemeral_owner": 7})
+            stat = Stat(**{**dict.fromkeys(Stat._fields, 0), "ephemeral_owner": 7})
             node = TreeNode(f"/foreign/{FOREIGN}0000000000", b"", stat)
             feed._note(TreeEvent(TreeEventType.CREATED, node.path, None, node))
             await feed._read()

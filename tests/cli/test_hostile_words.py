@@ -6,7 +6,6 @@ import resource
 import ssl
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -248,8 +247,8 @@ def test_of_what_a_contender_says_the_beginning_is_kept(run: Run, somewhere: str
 
 def test_lines_below_each_other() -> None:
     scene = Scene(["/", "/a", "/b"])
-    stat = aiolead.model.Stat(**dict.fromkeys(aiolead.model.Stat.__slots__, 0))
-    stat = replace(stat, ephemeral_owner=1)
+    stat = aiolead.model.Stat(**dict.fromkeys(aiolead.model.Stat._fields, 0))
+    stat = stat._replace(ephemeral_owner=1)
     scene.put("/a/c/x-lock-0000000001", stat, b"")
     scene.put("/ab/x-lock-0000000001", stat, b"")
     scene.settle(1.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from dataclasses import replace
 
 import anyio
 import pytest
@@ -35,7 +34,7 @@ from aiolead.model import Stat
 from aiolead.paths import parent
 from aiolead.types import Layout
 
-NOTHING = Stat(**dict.fromkeys(Stat.__slots__, 0))
+NOTHING = Stat(**dict.fromkeys(Stat._fields, 0))
 OWNER = 0x1234567890ABCDEF
 UUID = "8f2a1c0e-5a0b-4b0e-9c55-0123456789ab"
 HEX = "0123456789abcdef0123456789abcdef"
@@ -49,8 +48,8 @@ def shown(*znodes: str | tuple[str, bytes], paths: tuple[str, ...] = ("/",)) -> 
         path, data = (one, b"") if isinstance(one, str) else one
         for above in _above(path):
             scene.put(above, NOTHING, b"")
-        stat = replace(NOTHING, ephemeral_owner=OWNER, czxid=1) if path.startswith("!") else NOTHING
-        scene.put(path.removeprefix("!"), replace(stat, data_length=len(data)), data)
+        stat = NOTHING._replace(ephemeral_owner=OWNER, czxid=1) if path.startswith("!") else NOTHING
+        scene.put(path.removeprefix("!"), stat._replace(data_length=len(data)), data)
     scene.settle(1.0)
     found = {queue.path: queue.kind for queue in scene.queues if queue.kind}
     return found | {other.path: other.kind for other in scene.others}
@@ -110,7 +109,7 @@ def test_in_a_queue_everything_with_a_number_is_waited_for() -> None:
     """A znode that no session owns blocks whoever comes after it: it must be seen."""
     scene = Scene()
     scene.put(f"/l/_c_{UUID}-lock-0000000001", NOTHING, b"ghost")
-    scene.put(f"/l/_c_{UUID}-lock-0000000002", replace(NOTHING, ephemeral_owner=1), b"host")
+    scene.put(f"/l/_c_{UUID}-lock-0000000002", NOTHING._replace(ephemeral_owner=1), b"host")
     scene.settle(1.0)
     (queue,) = scene.queues
     assert [one.identity for one in queue.contenders] == ["ghost", "host"]
@@ -157,12 +156,12 @@ def test_a_service() -> None:
 
 def test_a_semaphore_of_kazoos() -> None:
     scene = Scene()
-    mine = replace(NOTHING, ephemeral_owner=1)
+    mine = NOTHING._replace(ephemeral_owner=1)
     scene.put("/s", NOTHING, b"")
     scene.put("/s-__lock__", NOTHING, b"")
-    scene.put(f"/s-__lock__/{HEX}__lock__0000000003", replace(mine, czxid=9), b"three")
+    scene.put(f"/s-__lock__/{HEX}__lock__0000000003", mine._replace(czxid=9), b"three")
     for n, name in enumerate((HEX, HEX[::-1])):
-        scene.put(f"/s/{name}", replace(mine, czxid=n + 1), f"{n}".encode())
+        scene.put(f"/s/{name}", mine._replace(czxid=n + 1), f"{n}".encode())
     scene.settle(1.0)
     (queue,) = scene.queues
     assert (queue.path, queue.kind, queue.families) == ("/s", "semaphore", ["kazoo lock"])
@@ -175,7 +174,7 @@ def test_a_queue_stays_one_when_its_items_are_done() -> None:
     for path in ("/q", "/q/queue-0000000000", "/q/queue-0000000001"):
         scene.put(path, NOTHING, b"")
     scene.put("/q-claims", NOTHING, b"")
-    scene.put("/q-claims/queue-0000000000", replace(NOTHING, ephemeral_owner=1), b"")
+    scene.put("/q-claims/queue-0000000000", NOTHING._replace(ephemeral_owner=1), b"")
     scene.settle(1.0)
     (queue,) = scene.others
     assert queue.counts == (("items", 2), ("claimed", 1))
@@ -342,7 +341,7 @@ def test_how_many_lead(
     scene = Scene(leaders=given)
     for n, part in enumerate(said):
         name = f"0123456789abcdef-1{part}-latch-000000000{n}"
-        scene.put(f"/e/{name}", replace(NOTHING, ephemeral_owner=1, czxid=n), b"")
+        scene.put(f"/e/{name}", NOTHING._replace(ephemeral_owner=1, czxid=n), b"")
     scene.settle(1.0)
     (queue,) = scene.queues
     assert (len(queue.terms), queue.leaders, queue.leaders_by) == (holding, leaders, by)

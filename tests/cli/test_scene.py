@@ -18,7 +18,7 @@ from aiolead.cli.scene_values import (
 from aiolead.cli.server_inquiry import ClientConnection
 from aiolead.model import SessionState, Stat
 
-NOTHING = Stat(**dict.fromkeys(Stat.__slots__, 0))
+NOTHING = Stat(**dict.fromkeys(Stat._fields, 0))
 LINK = ClientConnection()
 MARKS = {"election": "latch-", "lock": "lock-", "reader": "__READ__", "writer": "__WRIT__"}
 
@@ -45,7 +45,7 @@ class Stage:
         name: str = "",
     ) -> None:
         node = f"{path}/{name or f'_c_x-{mark}{zxid:010d}'}"
-        stat = replace(NOTHING, czxid=zxid, ephemeral_owner=zxid, ctime=1_000_000)
+        stat = NOTHING._replace(czxid=zxid, ephemeral_owner=zxid, ctime=1_000_000)
         self.scene.put(node, stat, data if data != b"" else f"host-{zxid}".encode())
 
     def leave(self, path: str, zxid: int, *, mark: str = "latch-", name: str = "") -> None:
@@ -284,7 +284,7 @@ def test_a_semaphore() -> None:
     assert stage.line("/s").kind == "semaphore"
     assert stage.names("/s") == (["host-2"], ["host-1"])
     # At the front of the line, it makes its permit; it has that when it leaves the line.
-    stat = replace(NOTHING, czxid=5, ephemeral_owner=1)
+    stat = NOTHING._replace(czxid=5, ephemeral_owner=1)
     stage.scene.put("/s/leases/0000000001-x-lease-0000000001", stat, b"host-1")
     assert stage.news(3) == []
     stage.leave("/s/locks", 1, mark="lock-")
@@ -325,13 +325,13 @@ def test_what_may_not_be_read_and_what_belongs_to_nobody() -> None:
     stage = Stage()
     stage.enter("/a", 1, data=None)
     stage.news(1)
-    stage.scene.put("/a/_c_x-latch-0000000002", replace(NOTHING, czxid=2), b"__REVOKE__two")
+    stage.scene.put("/a/_c_x-latch-0000000002", NOTHING._replace(czxid=2), b"__REVOKE__two")
     assert stage.texts(2) == ["two waits", "two is asked to release"]
     holder, ghost = stage.line("/a").contenders
     assert stage.scene.connection_of(ghost) is OwnerConnection.NONE
     assert scene_text.name_of(holder.identity) == "(not allowed to read)"
     assert scene_text.name_of("\x1b[2J" + "x" * 100) == r"\x1b[2J" + "x" * 56 + "…"
-    stage.scene.put("/a/_c_x-latch-0000000001", replace(NOTHING, czxid=1), b"one")
+    stage.scene.put("/a/_c_x-latch-0000000001", NOTHING._replace(czxid=1), b"one")
     assert stage.news(3) == []
     assert stage.line("/a").terms[0].identity == "one"
 
@@ -442,7 +442,7 @@ def test_the_state_of_a_queue_is_what_matters_most() -> None:
     stage.enter("/e", 1)
     stage.enter("/l", 2, mark="lock-")
     # A znode that no session owns is a contender where there is another one.
-    stage.scene.put("/p/_c_x-lock-0000000003", replace(NOTHING, czxid=3), b"")
+    stage.scene.put("/p/_c_x-lock-0000000003", NOTHING._replace(czxid=3), b"")
     stage.enter("/p", 6, mark="lock-")
     stage.enter("/m", 4)
     stage.enter("/m", 5, mark="lock-")

@@ -12,7 +12,6 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from kazoo.security import make_acl
@@ -27,11 +26,11 @@ from aiolead.cli.top_picture import Picture
 from aiolead.model import SessionState, Stat
 
 CLOSED = [make_acl("world", "anyone", delete=True)]
-NOTHING = Stat(**dict.fromkeys(Stat.__slots__, 0))
+NOTHING = Stat(**dict.fromkeys(Stat._fields, 0))
 
 
 def enter(scene: Scene, path: str, zxid: int, name: str) -> None:
-    stat = replace(NOTHING, czxid=zxid, ephemeral_owner=zxid, ctime=1_000_000)
+    stat = NOTHING._replace(czxid=zxid, ephemeral_owner=zxid, ctime=1_000_000)
     scene.put(f"{path}/_c_x-latch-{zxid:010d}", stat, name.encode())
 
 
@@ -95,7 +94,7 @@ def test_what_is_the_matter_comes_first_where_there_is_little_room(scene: Scene)
 def test_any_size(scene: Scene) -> None:
     """Nothing is wider or higher than the terminal, which may be too narrow for anything."""
     enter(scene, "/jobs/scheduler", 5, "x" * 200)
-    scene.put("/jobs/scheduler/y-lock-0000000007", replace(NOTHING, czxid=7), None)
+    scene.put("/jobs/scheduler/y-lock-0000000007", NOTHING._replace(czxid=7), None)
     scene.settle(1099.0)
     for width in range(101):
         for height in (0, 1, 2, 3, 5, 8, 13, 40):

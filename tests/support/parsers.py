@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -122,7 +122,7 @@ def _recipe_at(name: str) -> object:
     for child in (name, "tasks", "results", "keys", "history", "entries", "taken"):
         tree.put(f"/p/{child}", STAT, b"{" + name.encode(errors="replace"))
         tree.put(f"/p/{child}/{name}", STAT, None)
-    mine = replace(STAT, ephemeral_owner=1)
+    mine = STAT._replace(ephemeral_owner=1)
     tree.put(f"/q/{name}", mine, b'{"id": "' + name.encode(errors="replace") + b'"}')
     return [recipes.recipe_at(tree, path) for path in ("/p", "/q")]
 
@@ -415,7 +415,7 @@ PARSERS: tuple[Parser, ...] = (
             "_recipes.contention.layouts:Layout._is_own",
             "_recipes.contention.layouts:Layout._downgraded",
             "_recipes.contention.layouts:Layout._fits",
-            "_recipes.contention.layouts:Layout._is_of",
+            "_recipes.contention.layouts:_Form.is_of",
             "_recipes.contention.layouts:Layout._ours",
         ),
     ),

@@ -216,9 +216,9 @@ def test_an_acl_that_is_none_is_not_shown(value: object) -> None:
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_values_are_frozen_slotted_comparable_and_copyable(value: object) -> None:
-    assert dataclasses.is_dataclass(value)
-    name = dataclasses.fields(value)[0].name
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    is_record = dataclasses.is_dataclass(value)
+    name = dataclasses.fields(value)[0].name if is_record else type(value).__match_args__[0]
+    with pytest.raises(AttributeError):
         setattr(value, name, None)
     assert not hasattr(value, "__dict__")
     for twin in (copy.copy(value), copy.deepcopy(value), pickle.loads(pickle.dumps(value))):
@@ -228,7 +228,7 @@ def test_values_are_frozen_slotted_comparable_and_copyable(value: object) -> Non
 
 
 def test_the_values_are_all_there() -> None:
-    own = {cls for cls in vars(model).values() if dataclasses.is_dataclass(cls)}
+    own = {cls for cls in vars(model).values() if dataclasses.is_dataclass(cls)} | {Stat}
     assert own == {type(value) for value in VALUES} - {ConnectString}
 
 

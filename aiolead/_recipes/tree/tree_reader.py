@@ -236,7 +236,7 @@ class TreeReader:
                 raise
             # Only its name is known, from the list of its parent.
             return TreeNode(path, None, None, is_readable=False)
-        data, stat = found if isinstance(found, tuple) else (None, found)
+        data, stat = (None, found) if found is None or isinstance(found, Stat) else found
         if stat is None:
             return None
         return TreeNode(path, data, stat, self._keep_data or self._may_be_listed(path, stat))

@@ -397,7 +397,7 @@ def unfit() -> list[Any]:
                 case [ACL(), *_]:
                     values = [(ACL(Permission(2**31), "a", "b"),)]
                 case Stat():
-                    values = [dataclasses.replace(STAT, pzxid=2**63)]
+                    values = [STAT._replace(pzxid=2**63)]
                 case _:
                     continue
             found += [dataclasses.replace(sample, **{field.name: value}) for value in values]
