@@ -19,7 +19,7 @@ from __future__ import annotations
 import enum
 import functools
 import re
-from typing import final
+from typing import TYPE_CHECKING, final
 
 
 class Role(enum.Enum):
@@ -30,7 +30,8 @@ class Role(enum.Enum):
     WAIT = "a condition"
     """Waiting for one: a queue in which nobody holds."""
 
-    __hash__ = object.__hash__  # that of enumerations takes calls of Python functions
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__  # that of enumerations takes calls of Python functions
 
     @functools.cached_property
     def shares(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .errors import InvalidConnectStringError, InvalidPathError
@@ -25,7 +25,9 @@ DEFAULT_PORT = 2181
 # area behind them, and the specials. To Java, characters beyond the plane are surrogates, too.
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
 
-is_plain = re.compile(r"(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+").fullmatch
+is_plain: Callable[[str], re.Match[str] | None] = re.compile(
+    r"(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+"
+).fullmatch
 """Matches nearly every valid path, which saves the other checks."""
 
 # Servers format the counter, a signed 32-bit integer, with `%010d`: ten digits, or after the wrap a

@@ -355,7 +355,7 @@ class SessionMachine(SessionLife):
         requests.answered(now)
         # Only after decoding: with a zxid from malformed bytes, every server would refuse us.
         if reply.zxid > self.last_zxid:
-            self.last_zxid = reply.zxid
+            self.last_zxid: int = reply.zxid
         worked = not isinstance(answer, AioleadError)
         kind = call.kind
         self._lease_proof.answered(

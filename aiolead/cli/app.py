@@ -147,7 +147,7 @@ def _configure(*command_line: Any) -> None:
 app: App = _app(config=_configure)
 _NAMES: set[str] = set()
 for _group, _commands in _COMMANDS.items():
-    for _usage, (_where, _) in _commands.items():
+    for _usage, (_where, _summary) in _commands.items():
         # `ensemble` has a command of its own, and so its usage.
         _more = {} if _where == "ensemble:command" else {"usage": f"Usage: aiolead {_usage}"}
         _name = _usage.partition(" ")[0]
