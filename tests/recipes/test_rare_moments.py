@@ -177,6 +177,33 @@ def test_who_is_about_to_look_for_its_znode_has_one(backend: Backend) -> None:
     on_virtual_time(backend, play)
 
 
+def test_who_looks_for_its_znode_does_not_find_that_of_another_one_of_its_client(
+    backend: Backend,
+) -> None:
+    """Its create was lost. Before it has looked, another one of its client is in front."""
+
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as a, anyio.create_task_group() as tasks:
+            await a.create(PATH)
+            first, second = Somebody(a), Somebody(a, span=5.0)
+            server.drop_request(OpCode.CREATE2)
+            server.throttle(OpCode.MULTI)  # so that it looks again, after a pause
+            tasks.start_soon(first)
+            await settled()
+            await a.ready()
+            assert contenders_left(server, PATH) == []
+            tasks.start_soon(second)
+            await settled()
+            assert is_first(contenders_left(server, PATH))
+            await passes(10.0)
+            assert second.left is not None
+            assert first.entered is not None
+            assert first.entered[0] >= second.left
+
+    on_virtual_time(backend, play)
+
+
 def test_the_holder_of_an_old_line_was_not_the_first_of_the_new_one(backend: Backend) -> None:
     """Its body still ends as another one of its client comes right after its number."""
 

@@ -19,7 +19,23 @@ NO_LATE_LOOK = Change(
 )
 """Switches off the debt of a create whose answer was lost."""
 
+NO_COUNT = Change(
+    "_recipes/contention/layouts.py",
+    'DASHED = "[0-9a-f]{16}-[0-9a-f]+", "{0:016x}-", "{0:x}"',
+    'DASHED = "[0-9a-f]{16}-[0-9a-f]+", "{0:016x}-", "1"',
+)
+"""Takes the count out of the names: those of one session differ only by the servers' numbers."""
+
+NO_CLAIMS = Change(
+    "_recipes/_core/ephemeral_names.py",
+    "if stat is None or self._registry.is_claimed(basename(found[0])):",
+    "if stat is None:",
+)
+"""Lets the search for a lost create find what another contender of the client claims."""
+
 REFUSALS = "tests/recipes/test_refusals.py"
+
+EXCLUSIVE = "tests/recipes/locks/test_exclusive.py"
 
 SHARED = "tests/adapters/test_aiozk_shared.py"
 
@@ -74,13 +90,18 @@ MUTANTS = (
         name="claims-are-ignored",
         aim=Aim((LOST_CREATES,), groups=3),
         wrong="The search for a lost create adopts the znode of another contender of this client.",
-        changes=(
-            Change(
-                "_recipes/contention/layouts.py",
-                'DASHED = "[0-9a-f]{16}-[0-9a-f]+", "{0:016x}-", "{0:x}"',
-                'DASHED = "[0-9a-f]{16}-[0-9a-f]+", "{0:016x}-", "1"',
-            ),
-        ),
+        changes=(NO_COUNT, NO_CLAIMS),
+        tests=(*RARE, "-k", "other_one_of_its_client"),
+        note="Either net is enough: names that a client gives once, and claims.",
+    ),
+    Mutant(
+        number="19h",
+        name="names-are-not-counted",
+        aim=Aim((LOST_CREATES,), groups=3),
+        wrong="All contenders of a session have the same name but for the number: of two, the one "
+        "whose answer was lost is neither found nor deleted, and everybody waits for it.",
+        changes=(NO_COUNT,),
+        note="It takes several contenders of one client in a line.",
     ),
     Mutant(
         number="19c",
@@ -114,11 +135,7 @@ MUTANTS = (
                     self._settle_name(path)
                 """,
             ),
-            Change(
-                "_recipes/_core/ephemeral_names.py",
-                "if stat is None or self._registry.is_claimed(basename(found[0])):",
-                "if stat is None:",
-            ),
+            NO_CLAIMS,
         ),
         tests=(*RARE, "-k", "about_to_look"),
         simulated=False,
@@ -154,8 +171,7 @@ MUTANTS = (
     Mutant(
         number="20d",
         name="deletes-in-the-next-session",
-        aim=Aim((("session-ended", "line-deleted"),), groups=3),
-        wrong="Leaving deletes a znode of our znode's name also when our session is over.",
+        wrong="Leaving deletes what is at our znode's path also when our session is over.",
         changes=(
             Change(
                 "_recipes/_core/ephemeral.py",
@@ -164,12 +180,14 @@ MUTANTS = (
                     # A znode at that path may belong to another client by now.
                 """,
                 """
-                if node.token < 0:
+                if self._gone:
                     # A znode at that path may belong to another client by now.
                 """,
             ),
         ),
-        tests=("tests/recipes/locks/test_lock.py", *ASYNCIO),
+        tests=(EXCLUSIVE, "-k", "session_is_over"),
+        note="It takes a path that others use, too. In a line no other znode has our znode's name.",
+        simulated=False,
     ),
     Mutant(
         number="26",

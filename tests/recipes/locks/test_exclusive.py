@@ -282,6 +282,38 @@ def test_what_was_released_without_a_link_is_not_taken_from_the_next(backend: Ba
 
 
 @backends
+def test_who_leaves_when_its_session_is_over_deletes_nothing(backend: Backend) -> None:
+    """It has a new session by the time its body ends, and somebody else has the znode."""
+
+    async def play(server: EmbeddedServer) -> None:
+        async with connect_virtually(server) as a, connect_virtually(server) as b:
+            left = anyio.Event()
+            others: list[Held] = []
+
+            async def take_over() -> None:
+                async with ExclusiveLock(b, PATH) as other:
+                    others.append(other)
+                    await left.wait()
+                    await passes(1.0)
+                    await other.verify()
+
+            async with anyio.create_task_group() as tasks:
+                with pytest.raises(LockLost) as caught:
+                    async with ExclusiveLock(a, PATH) as held:
+                        await passes(1.0)
+                        tasks.start_soon(take_over)
+                        server.expire_session(a.session_id)
+                        with anyio.CancelScope(shield=True):
+                            await passes(5.0)
+                assert caught.value.reason is LossReason.EXPIRED
+                assert a.session_id != held.session_id
+                assert len(others) == 1
+                left.set()
+
+    on_virtual_time(backend, play)
+
+
+@backends
 @pytest.mark.parametrize("whose", ["the waiter's", "the holder's"])
 def test_a_session_ends(backend: Backend, whose: str) -> None:
     async def play(server: EmbeddedServer) -> None:
