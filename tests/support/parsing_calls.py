@@ -54,11 +54,13 @@ class _Module:
                     name.asname or name.name for name in node.names if name.name in wanted
                 }
         for statement in self.tree.body:
-            # `_int_at = _INT.unpack_from`
-            if isinstance(statement, ast.Assign) and _is_attribute(statement.value):
-                self.aliases |= {
-                    each.id for each in statement.targets if isinstance(each, ast.Name)
-                }
+            # `_int_at = _INT.unpack_from`, with or without the type
+            if not isinstance(statement, ast.Assign | ast.AnnAssign):
+                continue
+            if statement.value is not None and _is_attribute(statement.value):
+                is_typed = isinstance(statement, ast.AnnAssign)
+                targets = [statement.target] if is_typed else statement.targets
+                self.aliases |= {each.id for each in targets if isinstance(each, ast.Name)}
 
 
 @cache
