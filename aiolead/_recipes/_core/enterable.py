@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -40,19 +40,19 @@ class Enterable(Generic[R]):
         entered[task] = context
         return held
 
-    def __aexit__(
+    async def __aexit__(
         self,
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> Coroutine[Any, Any, None]:
+    ) -> None:
         task, entered = current_task_id(), self._entered or {}
         context = entered.pop(task, None)
         if context is None:
             context = self._left_by_another(id(sys._getframe(1)))
         elif context._entered_before is not None:
             entered[task] = context._entered_before
-        return context.__aexit__(exc_type, exc, traceback)
+        await context.__aexit__(exc_type, exc, traceback)
 
     def _left_by_another(self, statement: int) -> TenureContext[R]:
         """Find the context of another task that the current one, which has entered none, leaves.
