@@ -4,37 +4,32 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from support.faults import only_on
-from support.recipes import PATIENCE, JumpingClock, eventually
+from support.recipes import JumpingClock
+from support.virtual_time import VirtualClock, connect, embedded, passes, virtually
 
-import aiolead
-from aiolead.errors import LockLost, LossReason
-from aiolead.testing import EmbeddedServer, Hooks
+from aiolead import Lock, LockLost
+from aiolead.errors import LossReason
 
-SESSION = 20 * PATIENCE
-"""So long that nothing is due within the time that the test waits, in seconds."""
+SESSION = 1000.0
+"""So long that nothing is due within a minute, in seconds."""
 
 
-@only_on("trio")
+@virtually
 async def test_a_holder_is_told_soon_after_the_machine_wakes_up() -> None:
     """Rather than when the event loop would have looked next."""
-    clock = JumpingClock()
+    clock = JumpingClock(VirtualClock())
     async with (
-        EmbeddedServer(max_session_timeout=SESSION) as server,
-        aiolead.connect(
-            server.connect_string,
-            session_timeout=SESSION,
-            connect_timeout=PATIENCE,
-            hooks=Hooks(clock=clock),
-        ) as client,
+        embedded(max_session_timeout=SESSION) as server,
+        connect(server, session_timeout=SESSION, clock=clock) as client,
     ):
-        with anyio.fail_after(PATIENCE), pytest.raises(LockLost) as lost:
-            async with aiolead.Lock(client, "/l"):
+        with pytest.raises(LockLost) as lost:
+            async with Lock(client, "/l"):
                 machine = client._core.machine
-                await eventually(
-                    # It has settled and was renewed: the next thing is due in minutes.
-                    lambda: machine.next_deadline() > clock() + PATIENCE, "all is quiet"
-                )  # fmt: skip
+                # Until it has settled and was renewed. Who was just woken sleeps briefly, once.
+                await passes(60.0)
+                assert machine.next_deadline() > clock() + 60.0
+                woken_at = anyio.current_time()
                 clock.jump(SESSION)
                 await anyio.sleep_forever()
         assert lost.value.reason is LossReason.UNCONFIRMED
+        assert anyio.current_time() - woken_at <= 1.1

@@ -147,7 +147,7 @@ MUTANTS = (
                 "gone = False",
             ),
         ),
-        tests=("tests/recipes/locks/test_lock.py", *ASYNCIO),
+        tests=(*RARE, "-k", "of_our_name"),
     ),
     Mutant(
         number="14f",
