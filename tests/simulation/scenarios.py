@@ -41,6 +41,9 @@ REGISTER = "/register"
 LAYOUTS = (aiolead.types.Layout.CURATOR, aiolead.types.Layout.KAZOO)
 """One to which whoever joins needs no look before, and one to which it does."""
 
+LONGEST = 3.5
+"""The longest that a program of a patient plan holds, in session timeouts."""
+
 EXPECTED = (AcquireTimeout, TenureLost, SessionError, ConnectionLossError, Fenced)
 """What programs have to expect of a world like this."""
 
@@ -103,6 +106,8 @@ async def _contend(world: World, each: int) -> None:
         each=each,
     )
     world.places[ELECTION] = plan.leaders
+    if plan.is_patient:
+        world.longest_turn = LONGEST * world.schedule.session_timeout
     if plan.on_disconnect == "resign":
         world.harmless_to_holds = -1.0  # a link that breaks costs the hold
     for number in range(rng.choice((2, 3, 3, 4))):
@@ -327,7 +332,7 @@ class _OneTurn:
             return self._rng.uniform(0.0, 0.02)
         tau = self._client.session_timeout
         if self._plan.is_patient:
-            spans, weights = ((0.0, 0.3), (0.3, 1.5), (1.5, 3.5)), (2, 2, 3)
+            spans, weights = ((0.0, 0.3), (0.3, 1.5), (1.5, LONGEST)), (2, 2, 3)
         else:
             spans, weights = ((0.0, 0.02), (0.02, 0.3), (0.3, 1.5)), (2, 3, 3)
         low, high = self._rng.choices(spans, weights)[0]

@@ -60,6 +60,7 @@ class World:
         places: how many may hold at once, by line, where it is more than one.
         harmless_to_holds: see `invariants.Bounds`.
         losing: see `invariants.Bounds`.
+        longest_turn: for how long programs that hold as the world heals may go on, in seconds.
         witness: the facts about the servers.
         sessions: the session of each process that has one, by its name.
         violations: the violations that scenarios report themselves.
@@ -77,6 +78,7 @@ class World:
         is_fast = 6 * slowest < schedule.session_timeout / 20
         self.harmless_to_holds: float = 0.0 if is_fast else -1.0
         self.losing: float = 0.0001
+        self.longest_turn: float = 0.0
         self.sessions: dict[str, int] = {}
         self.violations: list[Violation] = []
         self._tasks = tasks
@@ -325,7 +327,8 @@ class World:
         self._director.plan()
         await scenario(self)
         await self.healed()
-        with anyio.move_on_after(self.bounds().progress + 2 * self.schedule.session_timeout):
+        most = self.bounds().progress + 2 * self.schedule.session_timeout + self.longest_turn
+        with anyio.move_on_after(most):
             for process in list(self._processes.values()):
                 await process.wait()
         # A process that is not done by now is a violation; kill it, to see what else there is.
