@@ -119,6 +119,9 @@ def basename(path: str) -> str:
 
 def sequence_of(name: str) -> int | None:
     """The number at the end of a name, or None. Beyond 31 bits, servers write negative ones."""
+    digits = name[-10:]
+    if digits.startswith("0") and len(digits) == 10 and digits.isdigit() and digits.isascii():
+        return int(digits)  # below 10^9 it has no sign: no search
     match = _SUFFIX.search(name)
     return int(match.group()) if match else None
 
