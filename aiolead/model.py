@@ -271,8 +271,7 @@ class Identity:
         return f"Identity(scheme={self.scheme!r}, id={_masked(self.scheme, self.id)!r})"
 
 
-@dataclass(frozen=True, slots=True)
-class Created:
+class Created(NamedTuple):
     """The result of a create: the path with its sequence number, and the new znode's `Stat`."""
 
     path: str

@@ -228,7 +228,7 @@ def test_values_are_frozen_slotted_comparable_and_copyable(value: object) -> Non
 
 
 def test_the_values_are_all_there() -> None:
-    own = {cls for cls in vars(model).values() if dataclasses.is_dataclass(cls)} | {Stat}
+    own = {cls for cls in vars(model).values() if dataclasses.is_dataclass(cls)} | {Created, Stat}
     assert own == {type(value) for value in VALUES} - {ConnectString}
 
 
