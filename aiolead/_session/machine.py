@@ -127,6 +127,7 @@ class SessionMachine(SessionLife):
     def _reset_connection(self) -> None:
         self._out: list[bytes] = []
         self._frames = FrameReader(self._max_reply)
+        self._reply = ReplyReader()
         self._is_connected = False
         self._established = False
         self._handshake_sent = inf
@@ -344,7 +345,8 @@ class SessionMachine(SessionLife):
         self._move(Trigger.ESTABLISHED_READ_ONLY)
 
     def _packet(self, frame: bytes, now: float) -> None:
-        reply = ReplyReader(frame)
+        reply = self._reply
+        reply.open(frame)
         if reply.xid <= 0:
             self._other_packet(reply, now)
             return

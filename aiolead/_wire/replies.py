@@ -34,9 +34,10 @@ HEADER_SIZE = _HEADER.size
 
 
 class ReplyReader(Reader):
-    """The reader of a frame with a reply: its header has been read, its body not yet.
+    """The reader of replies, one after another: to make one for each takes longer than its header.
 
-    Raises `RemoteWireError` if the frame is too short.
+    Attributes:
+        xid, zxid, err: the header of the reply that was opened last; its body is read next.
     """
 
     __slots__ = ("err", "xid", "zxid")
@@ -45,7 +46,11 @@ class ReplyReader(Reader):
     zxid: int
     err: int
 
-    def __init__(self, frame: bytes) -> None:
+    def __init__(self) -> None:
+        super().__init__(b"")
+
+    def open(self, frame: bytes) -> None:
+        """Begin with the next reply. Raises `RemoteWireError` if its frame is too short."""
         self._data, self._pos, self._end = frame, HEADER_SIZE, len(frame)
         try:
             self.xid, self.zxid, self.err = _header_at(frame)

@@ -535,9 +535,9 @@ PARSERS: tuple[Parser, ...] = (
     Parser(
         "the header of a reply",
         Reads.SERVER,
-        replies.ReplyReader,
+        lambda data: replies.ReplyReader().open(data),
         _WIRE,
-        ("_wire.replies:ReplyReader.__init__",),
+        ("_wire.replies:ReplyReader.open",),
     ),
     Parser(
         "version_in",

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Generic, NamedTuple
 
 from ..._escaping import described
-from ..._session.requests.call import SYNC, WRITE, multi_parser, no_result
+from ..._session.requests.call import READ, SYNC, WRITE, multi_parser, no_result
 from ..._session.watches.arming import BulkArming
 from ..._session.watches.one_shot import WatchKind, WatchSlot
 from ..._session.watches.registry import WatchRegistry
@@ -167,7 +167,7 @@ class Scope:
         if watch is not None:
             watches = core.machine.watches
             arming = watches.begin(_slot(watches, watch), full, path, of.watches)
-        return PendingReply(of.op, body, of.parse, path=path, arming=arming, on_error=of.on_error)
+        return PendingReply(of.op, body, of.parse, READ, path, arming, of.on_error)
 
     def arm(
         self, core: Core, watches: Sequence[tuple[str, Watch]], since: int
@@ -225,7 +225,7 @@ def _write(
     op: OpCode, request: Any, parse: Any, path: str, on_error: Any = None
 ) -> PendingReply[Any]:
     body = request.encode()
-    return PendingReply(op, body, parse, path=path, kind=WRITE, on_error=on_error)
+    return PendingReply(op, body, parse, WRITE, path, None, on_error)
 
 
 def _read(op: OpCode, request: Any, parse: Any, path: str) -> PendingReply[Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from math import inf
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ..._escaping import in_seconds
 from ..._internal_errors import call_back
@@ -42,7 +42,8 @@ RETRIED_FOR = 2
 may be the cause."""
 
 
-class CallKind(NamedTuple):
+@dataclass(slots=True, eq=False, repr=False)
+class CallKind:
     """The properties of a type of request.
 
     Attributes:
@@ -120,7 +121,6 @@ class Call(Generic[T]):
     op: int
     body: bytes
     parse: Callable[[Reader], T]
-    _: KW_ONLY
     kind: CallKind = READ
     path: str | None = None
     arming: WatchEffect | None = None
@@ -147,7 +147,7 @@ class Call(Generic[T]):
     @property
     def is_mere_read(self) -> bool:
         """Whether it leaves nothing on a server, so that it may be sent twice, and to any."""
-        return self.kind == READ and self.arming is None
+        return self.kind is READ and self.arming is None
 
     def _is_retried_too_long(self, now: float, patience: float) -> bool:
         """Note a connection lost over it; return whether the first one was too long ago."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.client_script import START, Holder, Packet, Script, get, pass_time
 
@@ -111,7 +113,7 @@ def write(script: Script, took: float) -> None:
     script.answer(packet)
 
 
-BOUND = WRITE._replace(is_bound=True)
+BOUND = replace(WRITE, is_bound=True)
 
 
 def checking() -> Call[list[MultiResult]]:
