@@ -43,6 +43,10 @@ class Reply(Protocol[T_co]):
         Cancellation abandons the answer, not the request, which may still be applied. On connection
         loss, a read is sent again; a write that was sent raises `ConnectionLossError` with the
         outcome `UNKNOWN` and is not sent again.
+
+        An answer that has arrived is returned without a turn of the event loop, the first time. A
+        cancelled task does not get it; on asyncio, a task that cancels itself between two such
+        answers notices that when it next waits.
         """
         ...
 

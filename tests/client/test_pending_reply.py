@@ -110,3 +110,78 @@ async def test_an_error_is_raised_in_each_task() -> None:
     assert all(each is error for _, each in woken)
     with pytest.raises(NoNodeError):
         await pending
+
+
+# --- replies that were answered before they are awaited --------------------------------------------
+
+
+def answered(answer: str) -> PendingReply[str]:
+    pending = reply()
+    pending._succeed(answer)
+    return pending
+
+
+async def test_answered_replies_take_no_turn_of_the_event_loop() -> None:
+    turns = list[str]()
+
+    async def other() -> None:
+        turns.append("another task")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(other)
+        assert [await answered(f"{i}") for i in range(100)] == [f"{i}" for i in range(100)]
+        assert turns == []
+
+
+async def test_a_cancelled_task_gets_no_answered_reply() -> None:
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        pytest.fail(await answered("given to a cancelled task"))
+    assert scope.cancelled_caught
+
+
+async def test_a_cancellation_while_the_task_waited_is_noticed_at_the_next_answered_reply() -> None:
+    """Also where the wait itself was shielded, and the task has looked just before it."""
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+            for i in range(2):
+                assert await answered(f"{i}") == f"{i}"
+            with anyio.CancelScope(shield=True):
+                cancelled = anyio.Event()
+
+                async def cancel() -> None:
+                    scope.cancel()
+                    cancelled.set()
+
+                tasks.start_soon(cancel)
+                await cancelled.wait()
+            pytest.fail(await answered("given to a cancelled task"))
+    assert scope.cancelled_caught
+
+
+async def test_each_task_looks_for_itself() -> None:
+    """The last look was that of another task, in the same turn of the event loop."""
+    given = list[str]()
+
+    async def take(scope: anyio.CancelScope) -> None:
+        with scope:
+            given.append(await answered("an answer"))
+
+    scopes = [anyio.CancelScope() for _ in range(4)]
+    for scope in scopes[1::2]:
+        scope.cancel()
+    async with anyio.create_task_group() as tasks:
+        for scope in scopes:
+            tasks.start_soon(take, scope)
+    assert len(given) == 2
+    assert [scope.cancelled_caught for scope in scopes] == [False, True] * 2
+
+
+async def test_who_cancels_itself_between_two_answered_replies_notices_when_it_waits() -> None:
+    with anyio.CancelScope() as scope:
+        await answered("the first")
+        scope.cancel()
+        await answered("given on asyncio, not on trio")
+        await checkpoint()
+        pytest.fail("the cancellation was not noticed")
+    assert scope.cancelled_caught

@@ -55,6 +55,7 @@ BOTH_LOOPS = (
     "tests/recipes/queues/test_queue_cancellation.py",
     "tests/recipes/values/test_values_cancelled.py",
     "tests/client/test_cancelled_from_outside.py",
+    "tests/client/test_pending_reply.py",
 )
 """How the node ids begin of tests that always meet asyncio and trio: what is lost when these are
 wrong is mutual exclusion, and the loops differ most in how they cancel."""

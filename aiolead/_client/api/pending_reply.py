@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -67,6 +68,30 @@ class _TrioFuture:
         return self._lowlevel.Abort.SUCCEEDED
 
 
+_checked: Any = None
+"""The task of asyncio that was not cancelled at its last look, and has not waited since."""
+
+
+async def _check_once() -> None:
+    """Raise if the current task of asyncio is cancelled: anyio's `checkpoint_if_cancelled`.
+
+    Until the task waits, only it can cancel itself, which takes effect when it waits next. So one
+    look is enough for all replies that it takes until then: a look takes a sixth of a request.
+    """
+    global _checked
+    await checkpoint_if_cancelled()
+    asyncio = _modules["asyncio"]
+    _checked = asyncio.current_task()
+    # Comes before the next step of the task, which is queued when it is woken.
+    asyncio.get_running_loop().call_soon(_forget_checked)
+
+
+def _forget_checked() -> None:
+    global _checked
+    _checked = None
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class PendingReply(Call[T]):
     """A call whose answer can be awaited; see `aiolead.abc.Reply`.
 
@@ -75,9 +100,9 @@ class PendingReply(Call[T]):
             been awaited or asked for its error.
     """
 
-    __slots__ = ("_unseen", "_was_awaited", "is_reported")
-
-    is_reported: bool
+    is_reported: bool = field(default=False, init=False)
+    _was_awaited: bool = field(default=False, init=False)
+    _unseen: _Unseen | None = field(default=None, init=False)
 
     def __await__(self) -> Generator[Any, Any, T]:
         # No generator: the task is resumed with the answer, through no function of ours.
@@ -97,7 +122,7 @@ class PendingReply(Call[T]):
         return waits
 
     def _await_answered(self) -> Generator[Any, Any, T]:
-        if hasattr(self, "_was_awaited"):
+        if self._was_awaited:
             yield from checkpoint().__await__()
         else:
             self._was_awaited = True
@@ -105,7 +130,11 @@ class PendingReply(Call[T]):
                 self._see()
             # A thousand replies that were answered together do not take a thousand turns of the
             # event loop. This starves nobody: for each of them, the client had to wait once.
-            yield from checkpoint_if_cancelled().__await__()
+            trio = _modules.get("trio")
+            if trio is not None and trio.lowlevel.in_trio_task():
+                yield from trio.lowlevel.checkpoint_if_cancelled().__await__()
+            elif _modules["asyncio"].current_task() is not _checked:
+                yield from _check_once().__await__()
         if self._error is not None:
             raise self._error
         value: T = self._value
@@ -114,7 +143,7 @@ class PendingReply(Call[T]):
     def result(self) -> T:
         if self._error is not None:
             self._see()
-        return super().result()
+        return Call.result(self)
 
     def error(self) -> AioleadError | None:
         if self._error is not None:
@@ -122,8 +151,8 @@ class PendingReply(Call[T]):
         return self._error
 
     def _fail(self, error: AioleadError) -> None:
-        super()._fail(error)  # calls the callbacks, which may ask for the error
-        if not hasattr(self, "is_reported") or hasattr(self, "_was_awaited"):
+        Call._fail(self, error)  # calls the callbacks, which may ask for the error
+        if self._was_awaited or not self.is_reported:
             return
         # A closed client has dropped everything under way: that needs no report.
         if not isinstance(error, ClientClosedError):
@@ -133,5 +162,5 @@ class PendingReply(Call[T]):
         """Notes that somebody asks for the outcome."""
         if self._done:
             self._was_awaited = True
-            if hasattr(self, "_unseen"):
+            if self._unseen is not None:
                 self._unseen.what = None

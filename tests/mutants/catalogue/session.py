@@ -79,8 +79,13 @@ MUTANTS = (
         changes=(
             Change(
                 "_client/api/pending_reply.py",
-                '__slots__ = ("_unseen", "_was_awaited", "is_reported")',
-                '__slots__ = ("_unseen", "_was_awaited", "abandoned", "is_reported")',
+                """
+                _was_awaited: bool = field(default=False, init=False)
+                """,
+                """
+                _was_awaited: bool = field(default=False, init=False)
+                abandoned: bool = field(default=False, init=False)
+                """,
             ),
             Change(
                 "_client/api/pending_reply.py",
@@ -105,13 +110,29 @@ MUTANTS = (
                 if call.xid != xid:
                 """,
                 """
-                while len(self.unanswered) > 1 and hasattr(self.unanswered[0], "abandoned"):
+                while len(self.unanswered) > 1 and getattr(self.unanswered[0], "abandoned", 0):
                     self.unanswered.popleft()
                 call = self.unanswered[0]
                 if call.xid < 0:
                 """,
             ),
         ),
+    ),
+    Mutant(
+        number="21c",
+        name="a-look-for-cancellations-is-kept",
+        wrong="A task of asyncio that was not cancelled once is not looked at again: cancelled "
+        "while it waited, it gets answers that are there already.",
+        changes=(
+            Change(
+                "_client/api/pending_reply.py",
+                "asyncio.get_running_loop().call_soon(_forget_checked)",
+                "",
+            ),
+        ),
+        tests=("tests/client/test_pending_reply.py",),
+        simulated=False,
+        note="No scenario awaits replies that were answered already, after a shielded wait.",
     ),
     Mutant(
         number="21b",
@@ -128,6 +149,8 @@ MUTANTS = (
                 """,
                 """
                 if call.xid != xid:
+                    from ...errors import RemoteWireError
+
                     raise RemoteWireError(
                 """,
             ),
