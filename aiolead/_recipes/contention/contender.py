@@ -183,7 +183,9 @@ class Contender(QueueNode, Acquirable):
         if listing is None:
             return False
         try:
-            self._standing = await self._place_among(await listing)
+            # Usually it came with the answer to the create, the wait for which was a checkpoint.
+            names = listing.result() if listing.is_done else await listing
+            self._standing = await self._place_among(names)
         except NoNodeError:
             raise NodeGone from None
         local.was_contended = bool(self._standing.watch)

@@ -253,8 +253,8 @@ MUTANTS = (
             ),
             Change(
                 "_recipes/contention/contender.py",
-                "self._standing = await self._place_among(await listing)",
-                "self._standing = await self._place_among([*await listing, self.node.name])",
+                "self._standing = await self._place_among(names)",
+                "self._standing = await self._place_among([*names, self.node.name])",
             ),
         ),
     ),
