@@ -1,5 +1,7 @@
 """What a hold costs in memory, in objects: full garbage collections take time for each of them.
 
+Nothing of a finished hold is left to the garbage collector.
+
 Seconds are measured by `benchmarks/`, bytes by docs/reports/performance.md. The server runs in a
 process of its own, so that the objects are those of the client alone.
 """
@@ -10,7 +12,8 @@ import gc
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Literal
 
 import anyio
@@ -81,3 +84,50 @@ def test_objects_of_a_hold(hosts: str, backend: Literal["asyncio", "trio"], most
     found = anyio.run(main, backend=backend)
     each = {name: count // HOLDS for name, count in found.items() if count >= HOLDS}
     assert sum(each.values()) <= most, each
+
+
+Enter = Callable[[aiolead.Client, str], AbstractAsyncContextManager[object]]
+
+IN_A_QUEUE: dict[str, Enter] = {
+    "lock": lambda client, path: aiolead.Lock(client, path),
+    "acquire": lambda client, path: aiolead.Lock(client, path).acquire(),
+    "timeout": lambda client, path: aiolead.Lock(client, path).acquire(timeout=60),
+    "try": lambda client, path: aiolead.Lock(client, path).try_acquire(),
+    "reentrant": lambda client, path: aiolead.ReentrantLock(client, path),
+    "read": lambda client, path: aiolead.ReadWriteLock(client, path).read,
+    "write": lambda client, path: aiolead.ReadWriteLock(client, path).write,
+    "condition": lambda client, path: aiolead.Condition(client, path),
+    "leadership": lambda client, path: aiolead.Election(client, path).leadership(),
+    "multi": lambda client, path: aiolead.MultiLock(aiolead.Lock(client, path)),
+}
+
+
+@pytest.mark.parametrize("name", IN_A_QUEUE)
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_finished_hold_leaves_no_reference_cycle(
+    hosts: str, backend: Literal["asyncio", "trio"], name: str
+) -> None:
+    """Its memory is free at once; cycles would pile up until the garbage collector runs."""
+
+    async def main() -> Counter[str]:
+        async with aiolead.connect(hosts) as client:
+            enter, path = IN_A_QUEUE[name], f"/finished/{backend}/{name}"
+            for _ in range(2):
+                gc.collect()
+                async with enter(client, path):
+                    pass
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            return Counter(
+                type(each).__qualname__
+                for each in gc.garbage
+                if type(each).__module__.startswith("aiolead")
+            )
+
+    gc.disable()
+    try:
+        assert not anyio.run(main, backend=backend)
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()

@@ -384,17 +384,10 @@ class EphemeralNode:
     # --- holding ---------------------------------------------------------------------------------
 
     def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
-        return self._begin_hold(self.node.path, lost, **options)
-
-    def _begin_hold(
-        self,
-        path: str,
-        lost: Callable[[LossReason], object],
-        *,
-        urgent: bool,
-        resign_on_disconnect: bool,
-    ) -> Hold:
         self._on_lost = lost
+        return self._begin_hold(self.node.path, **options)
+
+    def _begin_hold(self, path: str, *, urgent: bool, resign_on_disconnect: bool) -> Hold:
         hold = self._hold = self._client.backend.lease.hold(
             path,
             self._hold_lost,
@@ -418,7 +411,8 @@ class EphemeralNode:
 
     def discard(self) -> Departure | None:
         """Abandon the znode for good; synchronous. Return its pending delete, if there is one."""
-        self._hold = None
+        # The callback leads to the tenure, which leads here: the garbage collector need not.
+        self._hold = self._on_lost = None
         return self.withdraw()
 
     def withdraw(self) -> Departure | None:

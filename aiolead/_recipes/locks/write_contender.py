@@ -49,7 +49,6 @@ class WriteContender(Contender):
 
     downgrade = Downgrade.NONE
     _holding: Hold
-    _on_tenure_lost: Callable[[LossReason], object]
     _options: HoldOptions
     _reader_look: Reply[tuple[bytes, Stat]] | None = None
     _refusal: AioleadError | None = None
@@ -66,8 +65,8 @@ class WriteContender(Contender):
     # --- the hold ------------------------------------------------------------------------------
 
     def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
-        self._on_tenure_lost, self._options = lost, options
-        self._holding = self._begin_hold(self.node.path, self._on_hold_lost, **options)
+        self._options = options
+        self._holding = super().hold(lost, **options)
         return self
 
     def lose(self, reason: LossReason) -> None:
@@ -76,7 +75,7 @@ class WriteContender(Contender):
     def release(self) -> None:
         self._holding.release()
 
-    def _on_hold_lost(self, reason: LossReason) -> None:
+    def _hold_lost(self, reason: LossReason) -> None:
         if (
             reason is LossReason.DELETED
             and self.downgrade is Downgrade.UNKNOWN
@@ -86,13 +85,13 @@ class WriteContender(Contender):
             self._move_hold()
             self._look_at_reader()
         else:
-            self._on_tenure_lost(reason)
+            super()._hold_lost(reason)
 
     def _move_hold(self) -> None:
         before, self._has_moved = self._holding, True
         self._gone = False
         options: HoldOptions = {**self._options, "urgent": True}
-        self._holding = self._begin_hold(self._reader_path, self._on_hold_lost, **options)
+        self._holding = self._begin_hold(self._reader_path, **options)
         before.release()
 
     # --- becoming a reader ---------------------------------------------------------------------
@@ -236,6 +235,7 @@ class WriteContender(Contender):
 
     def discard(self) -> Departure | None:
         self._is_discarded = True
+        self._on_reader = None
         node = self._node
         if not self._is_between or node is None:
             return super().discard()
