@@ -98,10 +98,20 @@ class TenureScope(Generic[T]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        await self._leave(current_task_id(), exc_type, exc, traceback)
+
+    async def _leave(
+        self,
+        current: int,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Leave, in the task `current`."""
         tenure, scope, task = self._tenure, self._scope, self._task
         if tenure is None or scope is None or task is None:
             return
-        if current_task_id() != task:
+        if current != task:
             await self._give_up(tenure, task)
         self._tenure = self._scope = None
         try:

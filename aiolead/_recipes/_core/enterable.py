@@ -52,7 +52,7 @@ class Enterable(Generic[R]):
             context = self._left_by_another(id(sys._getframe(1)))
         elif context._entered_before is not None:
             entered[task] = context._entered_before
-        await context.__aexit__(exc_type, exc, traceback)
+        await context._leave(task, exc_type, exc, traceback)
 
     def _left_by_another(self, statement: int) -> TenureContext[R]:
         """Find the context of another task that the current one, which has entered none, leaves.

@@ -56,6 +56,7 @@ class ZnodeState(enum.Enum):
 class EphemeralNode:
     """One ephemeral znode of this client.
 
+    `path` is that of the znode, or of its parent if its name is only known once it exists.
     `registry` is shared by all of this client's recipes with such znodes at this path.
     """
 
@@ -72,6 +73,7 @@ class EphemeralNode:
         "_look",
         "_node",
         "_on_lost",
+        "_path",
         "_registry",
         "_watch",
     )
@@ -80,12 +82,13 @@ class EphemeralNode:
         self,
         client: CoordinationClient,
         registry: NodeRegistry,
+        path: str,
         data: bytes,
-        *,
         acl: Sequence[ACL] | None,
     ) -> None:
         self._client = client
         self._registry = registry
+        self._path = path
         self._data = data
         self._acl = acl
         self._node: RegisteredNode | None = None
@@ -174,11 +177,11 @@ class EphemeralNode:
 
     def create(self) -> Reply[Created]:
         """Send the create. The answer is recorded even if nobody awaits it."""
-        client = self._client
-        path, mode = self._next_name(client.session_id)
-        session_id = self._create_session = client.session_id if mode.is_ephemeral else 0
+        session_id = self._client.session_id
+        path, mode = self._next_name(session_id)
+        session_id = self._create_session = session_id if mode.is_ephemeral else 0
         self._create_path = path
-        since = now(client)
+        since = now(self._client)
         create = self._creating = self._send_create(path, mode)
         create.add_done_callback(partial(self._created, create, path, session_id, since))
         return create

@@ -20,19 +20,7 @@ class SerialNode(EphemeralNode):
     No other znode ever has that name, so it proves that the znode is ours.
     """
 
-    __slots__ = ("_path",)
-
-    def __init__(
-        self,
-        client: CoordinationClient,
-        registry: NodeRegistry,
-        path: str,
-        data: bytes,
-        *,
-        acl: Sequence[ACL] | None,
-    ) -> None:
-        super().__init__(client, registry, data, acl=acl)
-        self._path = path
+    __slots__ = ()
 
     @abstractmethod
     def _prefix(self, session_id: int, serial: int) -> str:
@@ -81,7 +69,7 @@ class FixedNode(EphemeralNode):
     others have deleted the znode.
     """
 
-    __slots__ = ("_on_gone", "_on_over", "_path", "_uses")
+    __slots__ = ("_on_gone", "_on_over", "_uses")
 
     def __init__(
         self,
@@ -93,8 +81,7 @@ class FixedNode(EphemeralNode):
         acl: Sequence[ACL] | None,
         on_gone: Callable[[], object],
     ) -> None:
-        super().__init__(client, registry, data, acl=acl)
-        self._path = path
+        super().__init__(client, registry, path, data, acl)
         self._on_gone = on_gone
         self._on_over: Callable[[], object] | None = None
         self._uses = 0

@@ -133,20 +133,21 @@ class BarrierMember(Tenure):
 class _BarrierContext(TenureContext[BarrierMember]):
     """Waits for the others on entering, and again on leaving."""
 
-    async def __aexit__(
+    async def _leave(
         self,
+        current: int,
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
         member = self._tenure
         if exc is not None or member is None:
-            await super().__aexit__(exc_type, exc, traceback)
+            await super()._leave(current, exc_type, exc, traceback)
             return
         membership: BarrierMembership = member._membership
         membership.stays_to_the_end = True
         try:
-            await super().__aexit__(exc_type, exc, traceback)
+            await super()._leave(current, exc_type, exc, traceback)
             await membership.others_left(basename(member.path))
         except BaseException:
             membership.left_early()

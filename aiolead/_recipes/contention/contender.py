@@ -29,6 +29,8 @@ from .queue_node import NOBODY_WAITS, LocalContenders, QueueNode, SessionChanges
 _NEVER = -1
 _NOBODY: frozenset[str] = frozenset()
 """One for all: an empty set takes as much memory as one with a name in it."""
+_NO_WATCHES: dict[str, Watch] = {}
+"""One for all that do not wait."""
 
 
 class Contender(QueueNode, Acquirable):
@@ -58,12 +60,11 @@ class Contender(QueueNode, Acquirable):
         layout: Layout,
         role: Role,
         data: bytes,
-        *,
-        places: int = 1,
-        local: LocalContenders | None = None,
         acl: Sequence[ACL] | None = None,
+        local: LocalContenders | None = None,
+        places: int = 1,
     ) -> None:
-        super().__init__(client, path, layout, role, data, local=local, acl=acl)
+        super().__init__(client, path, layout, role, data, acl, local)
         self._places = places
         self._is_one_at_a_time = places == 1 and not role.shares
         self._is_readable = acl is None or any(map(_lets_read, acl))
@@ -73,7 +74,7 @@ class Contender(QueueNode, Acquirable):
         self._standing: QueuePosition | None = None
         """The position by the listing that was sent with the create."""
         # The events of watches since the last look.
-        self._ahead: dict[str, Watch] = {}
+        self._ahead = _NO_WATCHES
         self._ahead_gone = _NOBODY
         self._seen_to_be = _NOBODY
         """Names that we have read: so servers report their events to us."""
@@ -283,6 +284,7 @@ class Contender(QueueNode, Acquirable):
         Return False if a name is already gone, so that another look is due. Raise `NodeGone` if our
         own znode is gone.
         """
+        self._ahead = self._ahead or {}
         for name in [name for name in self._ahead if name not in names]:
             self._ahead.pop(name).close()
         self._ahead_gone = self._ahead_gone.intersection(names) or _NOBODY
@@ -396,7 +398,7 @@ class Contender(QueueNode, Acquirable):
     def _leave_watches(self) -> None:
         for watch in self._ahead.values():
             watch.close()
-        self._ahead.clear()
+        self._ahead = _NO_WATCHES
         self._ahead_gone = self._seen_to_be = _NOBODY
         self._outlived = ()
 

@@ -96,12 +96,11 @@ class QueueNode(SerialNode):
         layout: Layout,
         role: Role,
         data: bytes,
-        *,
-        local: LocalContenders | None = None,
         acl: Sequence[ACL] | None = None,
+        local: LocalContenders | None = None,
     ) -> None:
         self._local = local or client.backend.shared(path, LocalContenders)
-        super().__init__(client, self._local, path, data, acl=acl)
+        super().__init__(client, self._local, path, data, acl)
         self._layout = layout
         self._role = role
         # The events of watches since the last look.

@@ -57,9 +57,9 @@ class QueuedRecipe(HoldingRecipe[T]):
             self._layout,
             self._role,
             self._data,
-            places=self._places,
-            local=self._local,
-            acl=self._acl,
+            self._acl,
+            self._local,
+            self._places,
         )
 
     async def _contenders(self) -> list[Participant]:

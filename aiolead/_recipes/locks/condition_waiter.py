@@ -86,7 +86,7 @@ class Waiter(QueueNode):
     def __init__(
         self, client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
     ) -> None:
-        super().__init__(client, join(path, "waiters"), Layout.CURATOR, Role.WAIT, data, acl=acl)
+        super().__init__(client, join(path, "waiters"), Layout.CURATOR, Role.WAIT, data, acl)
         self._condition = path
         self._signal_watch: Watch | None = None
         self._watched: str | None = None

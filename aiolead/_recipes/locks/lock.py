@@ -116,8 +116,9 @@ class _ReentrantContext(TenureContext[R_co], Generic[R_co]):
         self._within, self._outer = task, entry
         return cast(R_co, entry.held)
 
-    async def __aexit__(
+    async def _leave(
         self,
+        current: int,
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
@@ -127,11 +128,11 @@ class _ReentrantContext(TenureContext[R_co], Generic[R_co]):
             # Also if another task leaves, which releases the lock.
             if self._task is not None and self._is_outermost(self._task):
                 del self._holds[self._task]
-            await super().__aexit__(exc_type, exc, traceback)
+            await super()._leave(current, exc_type, exc, traceback)
             return
         within, self._within = self._within, None
         outer.count -= 1
-        if within != current_task_id():
+        if within != current:
             raise left_by_another(self._recipe)
         if exc is None:
             await anyio.lowlevel.checkpoint()

@@ -140,13 +140,14 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
         timed_out.blame = late.blame
         raise timed_out from late
 
-    async def __aexit__(
+    async def _leave(
         self,
+        current: int,
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._stack is not None and current_task_id() != self._task:
+        if self._stack is not None and current != self._task:
             await self._give_up_all()
         stack, self._stack, self._holds = self._stack, None, ()
         if stack is not None:

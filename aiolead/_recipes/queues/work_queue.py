@@ -193,17 +193,18 @@ class Consumption(TenureScope[C]):
             self._failure = tenure._error()
             raise self._failure
 
-    async def __aexit__(
+    async def _leave(
         self,
+        current: int,
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
         scope, task = self._scope, self._task
         if scope is None or task is None or self._tenure is not None:
-            await super().__aexit__(exc_type, exc, traceback)
+            await super()._leave(current, exc_type, exc, traceback)
             return
-        if current_task_id() != task:
+        if current != task:
             raise left_by_another(self._recipe)
         self._scope = self._task = None
         self._recipe._tasks.leave(task, self._recipe)

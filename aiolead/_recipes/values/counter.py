@@ -135,7 +135,7 @@ class Counter(Recipe):
         # counter must not be one.
         await self._client.ensure_path(self._path, acl=self._acl)
         contender = Contender(
-            self._client, self._lock, Layout.CURATOR, Role.LOCK, b"counter", acl=self._acl
+            self._client, self._lock, Layout.CURATOR, Role.LOCK, b"counter", self._acl
         )
         try:
             # The lock only reduces contention, so its loss may go unnoticed, and a slow holder is

@@ -209,9 +209,9 @@ MUTANTS = (
             ),
             Change(
                 "_recipes/_core/ephemeral.py",
-                "session_id = self._create_session = client.session_id if mode.is_ephemeral else 0",
+                "session_id = self._create_session = session_id if mode.is_ephemeral else 0",
                 """
-                noted = getattr(self._registry, "_noted", client.session_id)
+                noted = getattr(self._registry, "_noted", session_id)
                 session_id = self._create_session = noted
                 """,
             ),

@@ -222,10 +222,10 @@ MUTANTS = (
                 """
                 for watch in self._ahead.values():
                     watch.close()
-                self._ahead.clear()
+                self._ahead = _NO_WATCHES
                 """,
                 """
-                self._ahead.clear()
+                self._ahead = _NO_WATCHES
                 """,
             ),
         ),

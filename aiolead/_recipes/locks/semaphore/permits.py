@@ -51,7 +51,7 @@ class SemaphoreContender(Contender):
         *,
         acl: Sequence[ACL] | None,
     ) -> None:
-        super().__init__(client, where.queue, where.layout, Role.LOCK, data, acl=acl)
+        super().__init__(client, where.queue, where.layout, Role.LOCK, data, acl)
         self._where = where
         self._on_lost_place: Callable[[], object] | None = None
 
@@ -338,7 +338,7 @@ class _CuratorsPermit(SerialNode):
         acl: Sequence[ACL] | None,
         on_gone: Callable[[], object],
     ) -> None:
-        super().__init__(client, registry, path, data, acl=acl)
+        super().__init__(client, registry, path, data, acl)
         self._mark = mark
         self._on_gone = on_gone
 
