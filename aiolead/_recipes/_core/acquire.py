@@ -12,7 +12,7 @@ from ..._escaping import in_seconds
 from ...abc import CoordinationClient, Hold, Watch
 from ...errors import AioleadError, ConnectionLossError, LossReason, NoNodeError, Outcome
 from ...model import ACL, SessionState
-from .ephemeral import EphemeralNode, HoldOptions, NodeGone
+from .ephemeral import EphemeralNode, Holder, HoldOptions, NodeGone
 from .ephemeral_names import FixedNode
 from .error_policy import Action, Step, action_for, before_next_try
 from .pending_delete import Departure, all_of
@@ -30,25 +30,21 @@ class Acquirable:
 
     _client: CoordinationClient
 
+    is_asked_for = False
+    """Whether others ask for a release; only contenders in a queue are asked."""
+
     @property
     @abstractmethod
     def node(self) -> RegisteredNode:
         """The znode; only valid while it is held."""
 
     @abstractmethod
-    def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
-        """Register it as held, right after it was acquired.
-
-        `lost` is called once, synchronously, when the hold ends without a release; `options` are
-        those of `abc.Lease.hold`.
-        """
+    def hold(self, holder: Holder, **options: Unpack[HoldOptions]) -> Hold:
+        """Register it as held, right after it was acquired; `options`: see `abc.Lease.hold`."""
 
     @abstractmethod
     def discard(self) -> Departure | None:
         """Abandon the attempt or hold; synchronous. Return its pending delete, if any."""
-
-    def when_asked_for(self, call: Callable[[], object]) -> None:
-        """Register a callback for requests to release; only contenders in a queue get any."""
 
     # --- acquiring -------------------------------------------------------------------------------
 
@@ -196,9 +192,9 @@ class NodeAcquirable(Acquirable):
         """The znode that was created last."""
         return max((znode.node for znode in self._znodes()), key=lambda node: node.token)
 
-    def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
+    def hold(self, holder: Holder, **options: Unpack[HoldOptions]) -> Hold:
         """Register all of the znodes: losing one loses the hold."""
-        holds = [znode.hold(lost, **options) for znode in self._znodes()]
+        holds = [znode.hold(holder, **options) for znode in self._znodes()]
         return holds[0] if len(holds) == 1 else HoldGroup(holds)
 
     def discard(self) -> Departure | None:

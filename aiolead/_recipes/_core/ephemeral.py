@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import enum
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TypedDict, Unpack
+from typing import Protocol, TypedDict, Unpack
 
 import anyio
 
@@ -37,6 +37,18 @@ from .znode_registry import NodeRegistry, RegisteredNode, now
 class HoldOptions(TypedDict):
     urgent: bool
     resign_on_disconnect: bool
+
+
+class Holder(Protocol):
+    """A tenure, as the znodes of its hold see it; all calls are synchronous."""
+
+    def _lose(self, reason: LossReason) -> None:
+        """The hold has ended without a release; called once at most."""
+        ...
+
+    def _ask_for(self) -> None:
+        """Others ask for a release."""
+        ...
 
 
 class NodeGone(Exception):
@@ -70,9 +82,9 @@ class EphemeralNode:
         "_data",
         "_gone",
         "_hold",
+        "_holder",
         "_look",
         "_node",
-        "_on_lost",
         "_path",
         "_registry",
         "_watch",
@@ -99,7 +111,7 @@ class EphemeralNode:
         self._watch: Watch | None = None
         self._look: Reply[tuple[bytes, Stat]] | None = None
         self._hold: Hold | None = None
-        self._on_lost: Callable[[LossReason], object] | None = None
+        self._holder: Holder | None = None
 
     @property
     def node(self) -> RegisteredNode:
@@ -386,8 +398,8 @@ class EphemeralNode:
 
     # --- holding ---------------------------------------------------------------------------------
 
-    def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
-        self._on_lost = lost
+    def hold(self, holder: Holder, **options: Unpack[HoldOptions]) -> Hold:
+        self._holder = holder
         return self._begin_hold(self.node.path, **options)
 
     def _begin_hold(self, path: str, *, urgent: bool, resign_on_disconnect: bool) -> Hold:
@@ -402,8 +414,8 @@ class EphemeralNode:
 
     def _hold_lost(self, reason: LossReason) -> None:
         self._gone = self._gone or reason is LossReason.DELETED
-        if self._on_lost is not None:
-            self._on_lost(reason)
+        if self._holder is not None:
+            self._holder._lose(reason)
 
     def _hold_settled(self) -> None:
         """Watch it, now that the lease of the hold is proven for the first time."""
@@ -414,8 +426,8 @@ class EphemeralNode:
 
     def discard(self) -> Departure | None:
         """Abandon the znode for good; synchronous. Return its pending delete, if there is one."""
-        # The callback leads to the tenure, which leads here: the garbage collector need not.
-        self._hold = self._on_lost = None
+        # The tenure refers to us, too: a reference cycle would wait for the garbage collector.
+        self._hold = self._holder = None
         return self.withdraw()
 
     def withdraw(self) -> Departure | None:

@@ -115,7 +115,6 @@ class Tenure:
         self._refusal: ReleaseError | None = None
         """The servers' refusal to delete the znode, until it is reported."""
         self._is_refusal_reported = False
-        self._is_asked_for = False
         self._revocation: anyio.Event | None = None
         self._lost_callbacks: tuple[Callable[[], object], ...] = ()
         self._take(acquirable)
@@ -127,13 +126,13 @@ class Tenure:
         self._token = node.token
         self._session_id = node.session_id
         self._hold = acquirable.hold(
-            self._lose, urgent=recipe._urgent, resign_on_disconnect=recipe._resign_on_disconnect
+            self, urgent=recipe._urgent, resign_on_disconnect=recipe._resign_on_disconnect
         )
         if self._loss is not None:
             # Only a client that is being closed does that: nothing begins any more.
             self._hold.release()
             raise ClientClosedError("the client is being closed")
-        acquirable.when_asked_for(self._ask_for)
+        self._is_asked_for = acquirable.is_asked_for
 
     def __repr__(self) -> str:
         held = "held" if self.is_held else "not held"

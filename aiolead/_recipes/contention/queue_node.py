@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ..._tasks import Wakeup
 from ...abc import CoordinationClient, Reply
@@ -10,7 +10,6 @@ from ...errors import NodeExistsError, SequenceExhaustedError
 from ...model import ACL, Created, SessionState
 from .._core.ephemeral_names import SerialNode
 from .._core.participants import is_request
-from .._core.pending_delete import Departure
 from .._core.znode_registry import NodeRegistry
 from .layouts import Layout, Role
 from .sequence_range import LAST_SEQUENCE, WARN_FROM, warn_of_the_end
@@ -80,13 +79,12 @@ class QueueNode(SerialNode):
     """
 
     __slots__ = (
-        "_is_asked_for",
         "_layout",
         "_local",
-        "_on_asked_for",
         "_role",
         "_stale",
         "_wake",
+        "is_asked_for",
     )
 
     def __init__(
@@ -106,8 +104,8 @@ class QueueNode(SerialNode):
         # The events of watches since the last look.
         self._wake = NOBODY_WAITS
         self._stale = False
-        self._is_asked_for = False
-        self._on_asked_for: Callable[[], object] | None = None
+        self.is_asked_for = False
+        """Whether others ask for a release."""
 
     def _prefix(self, session_id: int, serial: int) -> str:
         return self._layout._prefix(self._role, session_id, serial)
@@ -144,23 +142,13 @@ class QueueNode(SerialNode):
         self._wake.set()
 
     def _saw(self, data: bytes) -> None:
-        if not self._is_asked_for and is_request(data):
-            self._is_asked_for = True
-            if self._on_asked_for is not None:
-                self._on_asked_for()
-
-    def when_asked_for(self, call: Callable[[], object]) -> None:
-        """Register a callback for requests to release, called synchronously; or at once."""
-        self._on_asked_for = call
-        if self._is_asked_for:
-            call()
+        if not self.is_asked_for and is_request(data):
+            self.is_asked_for = True
+            if self._holder is not None:
+                self._holder._ask_for()
 
     # --- leaving -------------------------------------------------------------------------------
 
-    def discard(self) -> Departure | None:
-        self._on_asked_for = None
-        return super().discard()
-
     def forget(self) -> None:
         super().forget()
-        self._is_asked_for = False
+        self.is_asked_for = False

@@ -133,7 +133,7 @@ class ConditionHeld(Held):
             # No checkpoint until it is held.
             if self._loss is None and not self._released:
                 self._waits = self._has_left = False
-                self._is_asked_for, self._revocation = False, None
+                self._revocation = None
                 self._take(acquirable)
                 return
         except BaseException:

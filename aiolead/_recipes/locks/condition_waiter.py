@@ -223,7 +223,7 @@ class Waiter(QueueNode):
             self.discard()
             return
         self._leave_watches()
-        self._node = self._on_asked_for = None
+        self._node = None
         watch, self._watch = self._watch, None
         change = self._take_away(node)
         change.add_done_callback(partial(self._taken_away, node, change, watch))

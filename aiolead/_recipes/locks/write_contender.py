@@ -26,7 +26,7 @@ from ...errors import (
 )
 from ...model import CreateMode, EventType, Stat, WatchEvent
 from ...paths import basename, join
-from .._core.ephemeral import HoldOptions
+from .._core.ephemeral import Holder, HoldOptions
 from .._core.error_policy import may_be_applied, until_done
 from .._core.pending_delete import Departure, PendingDelete, whichever_there_is
 from .._core.znode_registry import RegisteredNode
@@ -64,9 +64,9 @@ class WriteContender(Contender):
 
     # --- the hold ------------------------------------------------------------------------------
 
-    def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
+    def hold(self, holder: Holder, **options: Unpack[HoldOptions]) -> Hold:
         self._options = options
-        self._holding = super().hold(lost, **options)
+        self._holding = super().hold(holder, **options)
         return self
 
     def lose(self, reason: LossReason) -> None:

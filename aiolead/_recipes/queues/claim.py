@@ -14,11 +14,11 @@ from functools import partial
 from typing import Any, Unpack, cast
 
 from ...abc import CoordinationClient, Hold, Reply
-from ...errors import LossReason, NodeExistsError, NoNodeError, TransactionError
+from ...errors import NodeExistsError, NoNodeError, TransactionError
 from ...model import Created, CreateMode, Stat
 from ...paths import join
 from .._core.acquire import NodeAcquirable
-from .._core.ephemeral import EphemeralNode, HoldOptions, NodeGone
+from .._core.ephemeral import EphemeralNode, Holder, HoldOptions, NodeGone
 from .._core.ephemeral_names import FixedNode
 from .._core.error_policy import with_parent
 from .._core.pending_delete import Departure
@@ -207,8 +207,8 @@ class ItemClaim(NodeAcquirable):
 
     # --- holding, releasing ----------------------------------------------------------------------
 
-    def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
-        return self.own.hold(lost, **options)
+    def hold(self, holder: Holder, **options: Unpack[HoldOptions]) -> Hold:
+        return self.own.hold(holder, **options)
 
     def done(self) -> None:
         """Our own transaction has deleted the item and our claim together."""

@@ -256,7 +256,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contention/queue_node.py",
-                "if not self._is_asked_for and is_request(data):",
+                "if not self.is_asked_for and is_request(data):",
                 "if False:",
             ),
         ),
