@@ -33,12 +33,12 @@ class _Identity(enum.Enum):
     Attributes:
         pattern: a pattern of both.
         session: the format of the session; 0 is the unsigned number, 1 is it as Java prints a long.
-        count: the format of the count, 0.
+        count: the format specification of the count.
     """
 
-    HEX = "[0-9a-f]{32}", "{0:016x}", "{0:016x}"
-    DASHED = "[0-9a-f]{16}-[0-9a-f]+", "{0:016x}-", "{0:x}"
-    DECIMAL = "-?[0-9]+-[0-9]+", "{1}-", "{0}"
+    HEX = "[0-9a-f]{32}", "{0:016x}", "016x"
+    DASHED = "[0-9a-f]{16}-[0-9a-f]+", "{0:016x}-", "x"
+    DECIMAL = "-?[0-9]+-[0-9]+", "{1}-", "d"
 
     def __init__(self, pattern: str, session: str, count: str) -> None:
         self.pattern = pattern
@@ -79,14 +79,10 @@ class _Form:
         head, _, tail = pattern.partition(_PLACE)
         return cls(head, tail, identity)
 
-    @functools.cached_property
-    def written(self) -> Callable[[int, str, str], str]:
-        """Formats a prefix: from the count, the session and the leaders."""
-        return f"{self.head}{{1}}{self.identity.count}{{2}}{self.tail}".format
-
     def prefix(self, session_id: int, count: int, leaders: int = 1) -> str:
         several = leaders_part(leaders) if leaders > 1 else ""
-        return self.written(count, _session(self.identity.session, session_id), several)
+        session = _session(self.identity.session, session_id)
+        return f"{self.head}{session}{count:{self.identity.count}}{several}{self.tail}"
 
     def is_of(self, session_id: int, name: str) -> bool:
         """Whether we could have given the name in that session."""

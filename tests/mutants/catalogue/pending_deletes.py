@@ -21,8 +21,8 @@ NO_LATE_LOOK = Change(
 
 NO_COUNT = Change(
     "_recipes/contention/layouts.py",
-    'DASHED = "[0-9a-f]{16}-[0-9a-f]+", "{0:016x}-", "{0:x}"',
-    'DASHED = "[0-9a-f]{16}-[0-9a-f]+", "{0:016x}-", "1"',
+    "{session}{count:{self.identity.count}}",
+    "{session}{1:{self.identity.count}}",
 )
 """Takes the count out of the names: those of one session differ only by the servers' numbers."""
 
@@ -64,8 +64,14 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contention/layouts.py",
-                "self.written(count, _session(self.identity.session, session_id), several)",
-                "self.written(0, _session(self.identity.session, 0), several)",
+                """
+                session = _session(self.identity.session, session_id)
+                return f"{self.head}{session}{count:{self.identity.count}}{several}{self.tail}"
+                """,
+                """
+                session = _session(self.identity.session, 0)
+                return f"{self.head}{session}{0:{self.identity.count}}{several}{self.tail}"
+                """,
             ),
         ),
         tests=RARE,
