@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Unpack
+from typing import Any
 
 import anyio
 
@@ -39,8 +39,8 @@ class Acquirable:
         """The znode; only valid while it is held."""
 
     @abstractmethod
-    def hold(self, holder: Holder, **options: Unpack[HoldOptions]) -> Hold:
-        """Register it as held, right after it was acquired; `options`: see `abc.Lease.hold`."""
+    def hold(self, holder: Holder, options: HoldOptions) -> Hold:
+        """Register it as held, right after it was acquired."""
 
     @abstractmethod
     def discard(self) -> Departure | None:
@@ -192,9 +192,9 @@ class NodeAcquirable(Acquirable):
         """The znode that was created last."""
         return max((znode.node for znode in self._znodes()), key=lambda node: node.token)
 
-    def hold(self, holder: Holder, **options: Unpack[HoldOptions]) -> Hold:
+    def hold(self, holder: Holder, options: HoldOptions) -> Hold:
         """Register all of the znodes: losing one loses the hold."""
-        holds = [znode.hold(holder, **options) for znode in self._znodes()]
+        holds = [znode.hold(holder, options) for znode in self._znodes()]
         return holds[0] if len(holds) == 1 else HoldGroup(holds)
 
     def discard(self) -> Departure | None:

@@ -21,7 +21,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Protocol, TypedDict, Unpack
+from typing import Protocol, TypedDict
 
 import anyio
 
@@ -35,6 +35,8 @@ from .znode_registry import NodeRegistry, RegisteredNode, now
 
 
 class HoldOptions(TypedDict):
+    """See `abc.Lease.hold`."""
+
     urgent: bool
     resign_on_disconnect: bool
 
@@ -398,17 +400,17 @@ class EphemeralNode:
 
     # --- holding ---------------------------------------------------------------------------------
 
-    def hold(self, holder: Holder, **options: Unpack[HoldOptions]) -> Hold:
+    def hold(self, holder: Holder, options: HoldOptions) -> Hold:
         self._holder = holder
-        return self._begin_hold(self.node.path, **options)
+        return self._begin_hold(self.node.path, options)
 
-    def _begin_hold(self, path: str, *, urgent: bool, resign_on_disconnect: bool) -> Hold:
+    def _begin_hold(self, path: str, options: HoldOptions) -> Hold:
         hold = self._hold = self._client.backend.lease.hold(
             path,
             self._hold_lost,
             settled=self._hold_settled,
-            urgent=urgent,
-            resign_on_disconnect=resign_on_disconnect,
+            urgent=options["urgent"],
+            resign_on_disconnect=options["resign_on_disconnect"],
         )
         return hold
 

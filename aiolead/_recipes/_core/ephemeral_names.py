@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ...abc import CoordinationClient, Reply
 from ...errors import NoAuthError, NoNodeError
 from ...model import ACL, Created, CreateMode, Stat
-from ...paths import basename, join
+from ...paths import basename, join, sequence_of
 from .ephemeral import EphemeralNode
 from .reading import catch_up
 from .znode_registry import NodeRegistry, RegisteredNode
@@ -35,8 +35,11 @@ class SerialNode(EphemeralNode):
         self._registry.settle(path[path.rindex("/") + 1 :])
 
     def _claim(self, created: Created, session_id: int) -> RegisteredNode:
-        node = RegisteredNode.of(created, session_id)
-        self._registry.claim(node.name, node.sequence)
+        sequence = sequence_of(created.path)
+        if sequence is None:
+            raise AssertionError(f"a sequential znode without a number: {created.path}")
+        node = RegisteredNode(created.path, sequence, created.stat.czxid, session_id)
+        self._registry.claim(node.name, sequence)
         return node
 
     def _unclaim(self, node: RegisteredNode) -> None:

@@ -27,6 +27,7 @@ from ...errors import (
     TenureLost,
     UsageError,
 )
+from .ephemeral import HoldOptions
 from .error_policy import log_refusal
 from .pending_delete import Departure
 
@@ -125,9 +126,11 @@ class Tenure:
         self._path = node.path
         self._token = node.token
         self._session_id = node.session_id
-        self._hold = acquirable.hold(
-            self, urgent=recipe._urgent, resign_on_disconnect=recipe._resign_on_disconnect
-        )
+        options: HoldOptions = {
+            "urgent": recipe._urgent,
+            "resign_on_disconnect": recipe._resign_on_disconnect,
+        }
+        self._hold = acquirable.hold(self, options)
         if self._loss is not None:
             # Only a client that is being closed does that: nothing begins any more.
             self._hold.release()

@@ -23,8 +23,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ...abc import CoordinationClient
-from ...model import Created, Stat
-from ...paths import sequence_of
+from ...model import Stat
 
 
 def is_shared(client: CoordinationClient) -> bool:
@@ -105,14 +104,6 @@ class RegisteredNode:
         if self.token <= 0:
             return stat.ephemeral_owner == self.session_id and stat.czxid > -self.token
         return stat.czxid == self.token
-
-    @classmethod
-    def of(cls, created: Created, session_id: int) -> RegisteredNode:
-        path = created.path
-        sequence = sequence_of(path)
-        if sequence is None:
-            raise AssertionError(f"a sequential znode without a number: {path}")
-        return cls(path, sequence, created.stat.czxid, session_id)
 
 
 class NodeRegistry:

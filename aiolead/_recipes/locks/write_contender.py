@@ -13,7 +13,7 @@ import enum
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Unpack
+from typing import Any
 
 from ...abc import CoordinationClient, Hold, Reply, Watch
 from ...errors import (
@@ -64,9 +64,9 @@ class WriteContender(Contender):
 
     # --- the hold ------------------------------------------------------------------------------
 
-    def hold(self, holder: Holder, **options: Unpack[HoldOptions]) -> Hold:
+    def hold(self, holder: Holder, options: HoldOptions) -> Hold:
         self._options = options
-        self._holding = super().hold(holder, **options)
+        self._holding = super().hold(holder, options)
         return self
 
     def lose(self, reason: LossReason) -> None:
@@ -91,7 +91,7 @@ class WriteContender(Contender):
         before, self._has_moved = self._holding, True
         self._gone = False
         options: HoldOptions = {**self._options, "urgent": True}
-        self._holding = self._begin_hold(self._reader_path, **options)
+        self._holding = self._begin_hold(self._reader_path, options)
         before.release()
 
     # --- becoming a reader ---------------------------------------------------------------------

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Unpack, cast
+from typing import Any, cast
 
 from ...abc import CoordinationClient, Hold, Reply
 from ...errors import NodeExistsError, NoNodeError, TransactionError
@@ -207,8 +207,8 @@ class ItemClaim(NodeAcquirable):
 
     # --- holding, releasing ----------------------------------------------------------------------
 
-    def hold(self, holder: Holder, **options: Unpack[HoldOptions]) -> Hold:
-        return self.own.hold(holder, **options)
+    def hold(self, holder: Holder, options: HoldOptions) -> Hold:
+        return self.own.hold(holder, options)
 
     def done(self) -> None:
         """Our own transaction has deleted the item and our claim together."""

@@ -59,7 +59,7 @@ MUTANTS = (
                 """,
                 """
                 contender.watch_place(self._rouse)
-                contender.hold(None, urgent=False, resign_on_disconnect=False)
+                contender.hold(None, {"urgent": False, "resign_on_disconnect": False})
                 """,
             ),
         ),
