@@ -208,7 +208,7 @@ MUTANTS = (
                     await client.ready()
                 """,
                 """
-                getattr(self, "_local", self)._noted = client.session_id
+                client._noted = client.session_id
                 if client.state is not SessionState.CONNECTED:
                     await client.ready()
                 """,
@@ -217,7 +217,7 @@ MUTANTS = (
                 "_recipes/_core/ephemeral.py",
                 "session_id = self._create_session = session_id if mode.is_ephemeral else 0",
                 """
-                noted = getattr(self._registry, "_noted", session_id)
+                noted = getattr(self._client, "_noted", session_id)
                 session_id = self._create_session = noted
                 """,
             ),
