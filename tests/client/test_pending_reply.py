@@ -7,8 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
-from anyio.lowlevel import checkpoint
+from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from aiolead._client.api import pending_reply
 from aiolead._client.api.pending_reply import PendingReply
 from aiolead._session.requests.call import no_result
 from aiolead._wire.codes import OpCode
@@ -112,7 +113,7 @@ async def test_an_error_is_raised_in_each_task() -> None:
         await pending
 
 
-# --- replies that were answered before they are awaited --------------------------------------------
+# --- replies that were answered before they are awaited -------------------------------------------
 
 
 def answered(answer: str) -> PendingReply[str]:
@@ -131,6 +132,25 @@ async def test_answered_replies_take_no_turn_of_the_event_loop() -> None:
         tasks.start_soon(other)
         assert [await answered(f"{i}") for i in range(100)] == [f"{i}" for i in range(100)]
         assert turns == []
+
+
+async def test_one_look_is_enough_for_all_that_a_task_takes_at_once(
+    monkeypatch: pytest.MonkeyPatch, anyio_backend_name: str
+) -> None:
+    looks = 0
+
+    async def counted() -> None:
+        nonlocal looks
+        looks += 1
+        await checkpoint_if_cancelled()
+
+    monkeypatch.setattr(pending_reply, "checkpoint_if_cancelled", counted)
+    for _ in range(2):
+        for _ in range(100):
+            await answered("an answer")
+        await checkpoint()
+    # Trio's own look is cheap.
+    assert looks == (2 if anyio_backend_name == "asyncio" else 0)
 
 
 async def test_a_cancelled_task_gets_no_answered_reply() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ..._misuse import MissingAttribute
 from ..._tasks import current_task_id
@@ -19,8 +19,21 @@ from .tenure import Tenure
 
 T = TypeVar("T", bound=Tenure)
 
-_ELSEWHERE = frozenset({"acquire", "release", "lock", "unlock", "locked"})
-"""Names by which other libraries' locks are held."""
+
+class _HeldElsewhere:
+    """A method that other libraries' locks have: who looks for it is told what to write.
+
+    No `__getattr__`: beside one, Python looks up every attribute of a recipe the slow way.
+    """
+
+    def __set_name__(self, _owner: object, name: str) -> None:
+        self._name = name
+
+    def __get__(self, recipe: HoldingRecipe[Any] | None, owner: type[HoldingRecipe[Any]]) -> Any:
+        what = f"{owner.__name__!r} object has no attribute {self._name!r}"
+        if recipe is None:
+            raise AttributeError(what, name=self._name, obj=owner)
+        raise MissingAttribute(f"{what}: it is held for a block, write `{recipe._to_hold}`")
 
 
 class TaskGuard:
@@ -91,17 +104,8 @@ class HoldingRecipe(Recipe, Generic[T]):
             is_rare=self._is_rare,
         )
 
-    if not TYPE_CHECKING:  # or else type checkers would believe that there is any attribute
-
-        def __getattr__(self, name: str) -> object:
-            if name in _ELSEWHERE:
-                raise MissingAttribute(
-                    f"{type(self).__name__!r} object has no attribute {name!r}: it is held for a "
-                    f"block, write `{self._to_hold}`"
-                )
-            raise AttributeError(
-                f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
-            )
+    if not TYPE_CHECKING:  # type checkers know that there is no such method
+        acquire, release, lock, unlock, locked = (_HeldElsewhere() for _ in range(5))
 
     @property
     def _contended_path(self) -> str:
