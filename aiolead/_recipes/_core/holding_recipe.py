@@ -21,9 +21,9 @@ T = TypeVar("T", bound=Tenure)
 
 
 class _HeldElsewhere:
-    """A method that other libraries' locks have: who looks for it is told what to write.
+    """A method that other libraries' locks have; its error shows what to write instead.
 
-    No `__getattr__`: beside one, Python looks up every attribute of a recipe the slow way.
+    Without `__getattr__`: beside one, Python looks up every attribute of a recipe the slow way.
     """
 
     def __set_name__(self, _owner: object, name: str) -> None:
