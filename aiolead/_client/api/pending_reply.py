@@ -12,6 +12,7 @@ from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ..._escaping import get_logger
 from ..._session.requests.call import Call
+from ..._tasks import trio_here
 from ...errors import AioleadError, ClientClosedError
 
 T = TypeVar("T")
@@ -130,8 +131,7 @@ class PendingReply(Call[T]):
                 self._see()
             # A thousand replies that were answered together do not take a thousand turns of the
             # event loop. This starves nobody: for each of them, the client had to wait once.
-            trio = _modules.get("trio")
-            if trio is not None and trio.lowlevel.in_trio_task():
+            if (trio := trio_here()) is not None:
                 yield from trio.lowlevel.checkpoint_if_cancelled().__await__()
             elif _modules["asyncio"].current_task() is not _checked:
                 yield from _check_once().__await__()
