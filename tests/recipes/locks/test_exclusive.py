@@ -236,23 +236,29 @@ def test_two_tasks_of_one_session_do_not_take_each_others_znode(backend: Backend
 
 
 @backends
-def test_a_ghost_that_turns_up_later_is_taken_over(backend: Backend) -> None:
-    """The create was on its way for longer than it was looked for: nobody waits for himself."""
+def test_a_lost_create_that_is_applied_late_is_taken_over(backend: Backend) -> None:
+    """It is applied after it was looked for twice, and its client does not wait for itself."""
 
     async def play(server: EmbeddedServer) -> None:
-        async with connect_virtually(server) as a, anyio.create_task_group() as tasks:
+        link = Link(server)
+        async with link.connect() as a:
             await a.create(PARENT)
-            async with ExclusiveLock(a, PATH, identity="me"):
-                entered = anyio.Event()
 
-                async def hold() -> None:
+            async def give_up() -> None:
+                with anyio.move_on_after(5.0):
                     async with ExclusiveLock(a, PATH, identity="me"):
-                        entered.set()
+                        pytest.fail("it was not created")
 
-                tasks.start_soon(hold)
+            async with anyio.create_task_group() as tasks:
+                server.drop_request(OpCode.CREATE2)
+                link.room = 0
+                tasks.start_soon(give_up)
                 await settled()
-            # As if it had come from a connection that is gone.
-            await entered.wait()
+                tasks.cancel_scope.cancel()
+            link.restore()
+            await passes(30.0)
+            assert PATH not in server.znodes()
+            # As if the lost create was applied only now.
             ghost = a.create(PATH, b"me", mode=CreateMode.EPHEMERAL)
             await ghost
             async with ExclusiveLock(a, PATH, identity="me").acquire(timeout=1.0) as held:
