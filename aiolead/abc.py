@@ -300,6 +300,20 @@ class Backend(Protocol):
         """
         ...
 
+    @property
+    def is_session_passed_on(self) -> bool:
+        """Whether another process may have the session, too: `connect(resume=)`."""
+        ...
+
+    def sole_in(self) -> float:
+        """Return in how many seconds no other process can hold anything under the session.
+
+        Another process that has the session has lost its connection by the time that this client's
+        handshake was answered. So its lease ends within a session timeout of that answer. 0.0 if
+        no other process may have the session; `inf` without a connection.
+        """
+        ...
+
     def unlimited(self) -> CoordinationClient:
         """Return the same client without its limits, for the few requests of a recipe.
 
@@ -315,11 +329,19 @@ class Backend(Protocol):
         """Return a number that this client, in all its views, gives only once: for unique names."""
         ...
 
-    def shared(self, path: str, make: Callable[[], T]) -> T:
+    def gave(self, serial: int) -> bool:
+        """Return whether `serial` of this client has returned a number.
+
+        Other processes that have its session give others.
+        """
+        ...
+
+    def shared(self, path: str | None, make: Callable[[], T]) -> T:
         """Return the object that everybody on this session shares for a path and a `make`.
 
-        It is made if there is none; the path counts as in `full_path`. It is kept while anybody has
-        it, and for a while longer, for programs that make a new `Lock` for each use.
+        It is made if there is none; the path counts as in `full_path`, and None stands for all
+        paths. It is kept while anybody has it, and for a while longer, for programs that make a new
+        `Lock` for each use.
         """
         ...
 

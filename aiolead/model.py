@@ -369,12 +369,16 @@ class SessionCredentials:
         timeout: the shortest session timeout granted so far, in seconds. A newly elected leader
             counts with the one that the session began with.
         last_zxid: the newest transaction seen. Servers behind it do not accept the session.
+        is_detached: whether they are from `Client.detach`: the client that gave them holds nothing
+            any more once it is closed, and leaves the session to the next one. If not, a client
+            that resumes the session closes it only once the first one cannot hold anything.
     """
 
     session_id: int
     password: bytes = field(repr=False)
     timeout: float
     last_zxid: int = 0
+    is_detached: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, final
 import anyio
 import anyio.lowlevel
 
-from .._escaping import in_seconds
+from .._escaping import get_logger, in_seconds
 from .._misuse import MissingAttribute
 from .._session.machine import SessionMachine
 from .._session.requests.request_queue import MAX_XID
@@ -48,6 +48,8 @@ from .net.supervisor import Supervisor
 from .net.tls import TLS, ContextSource
 from .sasl import SASL, Logins, checked_sasl
 from .watchdog import Guard, Watchdog
+
+_logger = get_logger("aiolead.client")
 
 
 def connect(
@@ -108,7 +110,8 @@ def connect(
         read_only: whether a server partitioned from the quorum will do while there is no other. The
             state is then `READ_ONLY`, data is old, and writes raise `NotReadOnlyError`; the client
             keeps looking for a full server.
-        resume: the `credentials` of a detached client, whose session is continued.
+        resume: the credentials of another client, whose session is continued: those that `detach`
+            returns, or `credentials`.
         server_version: the ZooKeeper version that every server has at least, such as "3.9", for
             servers that do not report it. By default the client asks, on a separate connection,
             when an operation needs more than ZooKeeper 3.5.
@@ -332,14 +335,29 @@ class Connection:
         core.reporting.is_closing = True
         if machine.state is SessionState.CONNECTED:
             with anyio.move_on_after(machine.timing.close_wait, shield=True):
-                goodbye = anyio.Event()
                 if machine.session_id == core.detached:
-                    # The session stays; this answer comes after those to everything sent before.
-                    barrier = core.submit(Scope("").read(EXISTS, core, "/", None), limited=False)
-                    barrier.add_done_callback(goodbye.set)
+                    await self._everything_answered()
+                elif not machine.may_close(core.clock()):
+                    _logger.info(
+                        "the session 0x%x is not closed, and ends when it times out: another "
+                        "process may still hold something under it",
+                        machine.session_id & (1 << 64) - 1,
+                    )
+                    await self._everything_answered()
                 else:
+                    goodbye = anyio.Event()
                     machine.close(core.clock()).add_done_callback(goodbye.set)
-                await goodbye.wait()
+                    await goodbye.wait()
+
+    async def _everything_answered(self) -> None:
+        """Wait for the answers to all that was sent, twice: one may have sent the next request."""
+        for _ in range(2):
+            answered = anyio.Event()
+            barrier = self._core.submit(
+                Scope("").read(EXISTS, self._core, "/", None), limited=False
+            )
+            barrier.add_done_callback(answered.set)
+            await answered.wait()
 
     async def _stop(self) -> None:
         self._core.end_jobs()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import count
 from math import inf
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -90,7 +89,7 @@ class Core:
         # By what makes them, then by path.
         self._shared: dict[object, WeakValueDictionary[str, Any]] = {}
         self._shared_lately: deque[object] = deque(maxlen=KEPT)
-        self._serials = count(first_serial)
+        self._first_serial = self._next_serial = first_serial
         self._holders_gone: anyio.Event | None = None
         self._jobs: set[anyio.CancelScope] = set()
         self.spawned: int = 0
@@ -140,9 +139,15 @@ class Core:
         """Notify a session guardian, before anybody else knows of a new session or connection."""
         self.notify_guardian = notify
 
+        async def notify_once_sole() -> None:
+            await anyio.sleep(max(0.0, self.machine.sole_at - self.clock()))
+            notify()
+
         def on_state(state: SessionState, _session_id: int) -> None:
             if state is SessionState.CONNECTED:
                 notify()
+                if not self.machine.may_close(self.clock()):
+                    self.start(notify_once_sole)
 
         self.subscribe(on_state)
 
@@ -192,7 +197,12 @@ class Core:
 
     def serial(self) -> int:
         self.check_home()
-        return next(self._serials)
+        serial = self._next_serial
+        self._next_serial = serial + 1
+        return serial
+
+    def gave(self, serial: int) -> bool:
+        return self._first_serial <= serial < self._next_serial
 
     async def holders_gone(self) -> None:
         """Waits until every holder that lost its hold has released it."""

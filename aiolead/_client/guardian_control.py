@@ -89,7 +89,9 @@ def describe(
     credentials = machine.credentials
     if (
         credentials is None
-        or machine.is_resuming  # it belongs to another process until a server has resumed it
+        # It belongs to another process until a server has resumed it, and for a while after that.
+        or machine.is_resuming
+        or not machine.may_close(core.clock())
         or credentials.session_id == core.detached
     ):
         return {"session": 0}

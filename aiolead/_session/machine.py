@@ -101,6 +101,7 @@ class SessionMachine(SessionLife):
         self.max_body: int = max_request - REQUEST_HEADER
         """The longest request without its header, in bytes."""
         self._asked_timeout = session_timeout
+        self._longest_timeout = session_timeout if resume is None else resume.timeout
         self.login: Authentication = Authentication(
             auth, on_challenge, self._send, self._session_established, self.ended
         )
@@ -131,7 +132,7 @@ class SessionMachine(SessionLife):
         self._is_connected = False
         self._established = False
         self._handshake_sent = inf
-        self._established_at = inf
+        self._established_at = self.sole_at = inf
         self._last_sent = -inf
         self._holds_back = False
         self.is_read_only = False
@@ -312,6 +313,8 @@ class SessionMachine(SessionLife):
         if not created:
             granted = min(granted, self.timing.granted)  # see `lease.proof`
         self.timing = self._derive(granted)
+        self._longest_timeout = max(self._longest_timeout, self.timing.session_timeout)
+        self.sole_at = -inf if created else now + self._longest_timeout
         if self.is_read_only:
             self._handshake_sent = -inf  # proves nothing at such a server
         self._lease_proof.opened(self.timing, self._handshake_sent, created=created)

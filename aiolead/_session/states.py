@@ -107,6 +107,12 @@ class SessionLife:
     leases: LeaseBook
     watches: WatchRegistry
     requests: RequestQueue
+    sole_at: float
+    """From when on no other process that has the session can hold anything; `inf` for unknown.
+
+    Its lease counts from a request on its own connection, which ended before our handshake was
+    answered.
+    """
 
     def __init__(
         self, resume: SessionCredentials | None, on_state: Callable[[SessionState, int], object]
@@ -117,11 +123,16 @@ class SessionLife:
         self.is_read_only: bool = False
         self.is_resuming: bool = resume is not None
         """Whether the session was passed in, and no server has resumed it yet."""
+        self._passed_on = 0
+        """The session whose credentials other processes may have; 0 for none."""
+        self._is_handed_over = resume is not None and resume.is_detached
+        """Whether the process that had the session before has left it to this client."""
         self._password = b""
         self._failure: InternalError | None = None
         self._on_state = on_state
         if resume is not None:
             self.session_id, self._password = resume.session_id, resume.password
+            self._passed_on = resume.session_id
             self.last_zxid = resume.last_zxid
 
     @property
@@ -131,6 +142,24 @@ class SessionLife:
             return None
         timeout = self.timing.session_timeout
         return SessionCredentials(self.session_id, self._password, timeout, self.last_zxid)
+
+    def pass_on(self) -> None:
+        """Record that another process may get the credentials of the present session."""
+        self._passed_on = self.session_id
+        self._is_handed_over = False
+
+    def keep(self) -> None:
+        """Record that no other process has the session, although it was passed in."""
+        self._passed_on = 0
+
+    @property
+    def is_passed_on(self) -> bool:
+        """Whether another process may have the present session, too."""
+        return self._passed_on != 0 and self._passed_on == self.session_id
+
+    def may_close(self, now: float) -> bool:
+        """Whether no other process can hold anything that ends with the present session."""
+        return not self.is_passed_on or self._is_handed_over or now >= self.sole_at
 
     def ended(self) -> AioleadError:
         """The error that says why the session, or the client, has ended."""

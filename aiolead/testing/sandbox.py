@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
@@ -168,8 +169,9 @@ class Sandbox:
             await client.delete_all(self.chroot)
 
     async def _close_session(self, credentials: SessionCredentials) -> None:
-        # Every client with a session's password may resume it, and so may close it.
-        async with connect(self.hosts, resume=credentials):
+        # Every client with a session's password may resume it, and so may close it. It does so at
+        # once only if the session was left to it.
+        async with connect(self.hosts, resume=replace(credentials, is_detached=True)):
             pass
 
 

@@ -109,7 +109,7 @@ def _layouts(name: str) -> list[object]:
         found.append(layout._is_reader(name))
         for role in layout._forms:
             found += [layout._fits(role, name), layout._misfit(role, name)]
-            found += [layout._is_like_ours(role, name), layout._is_of(role, -1, name)]
+            found += [layout._is_like_ours(role, name), layout._count_in(role, -1, name)]
             if role is Role.WRITE:
                 found.append(layout._downgraded(name))
     return found
@@ -415,7 +415,7 @@ PARSERS: tuple[Parser, ...] = (
             "_recipes.contention.layouts:Layout._is_own",
             "_recipes.contention.layouts:Layout._downgraded",
             "_recipes.contention.layouts:Layout._fits",
-            "_recipes.contention.layouts:_Form.is_of",
+            "_recipes.contention.layouts:_Form.count_in",
             "_recipes.contention.layouts:Layout._ours",
         ),
     ),

@@ -55,6 +55,7 @@ class Link:
         self._server = server
         self._open = anyio.Event()
         self._open.set()
+        self._left = 0
         self._streams: list[_LinkStream] = []
 
     def connect(self, **options: Any) -> aiolead.types.Connection:
@@ -87,16 +88,23 @@ class Link:
         """There can be connections again."""
         self.room = None
 
-    def hold(self) -> None:
-        """Nothing that the server says arrives any more."""
+    def hold(self, *, after: int = 0) -> None:
+        """Nothing that the server sends arrives any more, but for the next `after` segments."""
+        self._left = after
         self._open = anyio.Event()
 
     def release(self) -> None:
         """It arrives, with what was held back, unless the connection broke meanwhile."""
         self._open.set()
 
-    async def wait(self) -> None:
+    async def wait(self) -> bool:
+        """Wait until a segment may arrive; return whether it was held back."""
+        if self._left and not self._open.is_set():
+            self._left -= 1
+            return False
+        was_held = not self._open.is_set()
         await self._open.wait()
+        return was_held
 
 
 class _LinkStream(ByteStream):
@@ -111,9 +119,11 @@ class _LinkStream(ByteStream):
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
         data = await self._inner.receive(max_bytes)
-        await self._link.wait()
+        was_held = await self._link.wait()
         if self._is_broken:
             raise anyio.BrokenResourceError
+        if was_held:  # all of it arrives in one segment
+            data += self._inner._incoming.get(max_bytes - len(data))
         return data
 
     async def send(self, item: bytes) -> None:

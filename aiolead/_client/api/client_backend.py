@@ -49,11 +49,22 @@ class ClientBackend:
     def full_path(self, path: str) -> str:
         return self._scope.full(path)
 
+    @property
+    def is_session_passed_on(self) -> bool:
+        return self._core.machine.is_passed_on
+
+    def sole_in(self) -> float:
+        machine = self._core.machine
+        return max(0.0, machine.sole_at - self._core.clock()) if machine.is_passed_on else 0.0
+
     def serial(self) -> int:
         return self._core.serial()
 
-    def shared(self, path: str, make: Callable[[], T]) -> T:
-        return self._core.shared(self._scope.full(path), make)
+    def gave(self, serial: int) -> bool:
+        return self._core.gave(serial)
+
+    def shared(self, path: str | None, make: Callable[[], T]) -> T:
+        return self._core.shared("" if path is None else self._scope.full(path), make)
 
     def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
         """See `aiolead.abc.Backend.make_watch`; most callers await `watch.wait()` instead."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import anyio
@@ -131,12 +131,12 @@ class SessionSide:
     def credentials(self) -> SessionCredentials:
         """The credentials with which another client, in any process, can continue the session.
 
-        Raises `UsageError` without a session, or if a read-only server has made it up.
+        The two take the session from each other if they run at the same time. For one session
+        timeout after it has connected, each treats what the other has in the session as another
+        client's, and does not close the session. Raises `UsageError` without a session, or if a
+        read-only server has made it up.
         """
-        credentials = self._core.machine.credentials
-        if credentials is None:
-            raise UsageError("there is no session that could be resumed")
-        return credentials
+        return self._passed_on()
 
     def detach(self) -> SessionCredentials:
         """Let the present session outlive the client, and return its `credentials`.
@@ -146,9 +146,16 @@ class SessionSide:
         `connect(resume=)` continues it. If the session expires before the client is closed, the one
         that follows is closed as usual. Raises `UsageError` without a session.
         """
-        credentials = self.credentials
+        credentials = replace(self._passed_on(), is_detached=True)
         self._core.detached = credentials.session_id
         self._core.notify_guardian()
+        return credentials
+
+    def _passed_on(self) -> SessionCredentials:
+        credentials = self._core.machine.credentials
+        if credentials is None:
+            raise UsageError("there is no session that could be resumed")
+        self._core.machine.pass_on()
         return credentials
 
     @property

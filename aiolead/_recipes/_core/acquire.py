@@ -11,12 +11,12 @@ import anyio
 from ..._escaping import in_seconds
 from ...abc import CoordinationClient, Hold, Watch
 from ...errors import AioleadError, ConnectionLossError, LossReason, NoNodeError, Outcome
-from ...model import ACL, SessionState
+from ...model import ACL, SessionState, WatchEvent
 from .ephemeral import EphemeralNode, Holder, HoldOptions, NodeGone
 from .ephemeral_names import FixedNode
 from .error_policy import Action, Step, action_for, before_next_try
 from .pending_delete import Departure, all_of
-from .znode_registry import NodeRegistry, RegisteredNode
+from .znode_registry import RegisteredNode
 
 
 class Acquirable:
@@ -206,11 +206,15 @@ class NodeAcquirable(Acquirable):
         for znode in self._znodes():
             znode.withdraw()
 
-    def _fixed_node(self, path: str) -> FixedNode:
+    def _fixed_node(self, path: str, *, is_contended: bool) -> FixedNode:
         """Make a znode at `path`, which is `_path` or below it; others' deleting it wakes us."""
-        registry = self._client.backend.shared(self._path, NodeRegistry)
         return FixedNode(
-            self._client, registry, path, self._data, acl=self._acl, on_gone=self._rouse
+            self._client,
+            path,
+            self._data,
+            acl=self._acl,
+            on_gone=self._rouse,
+            is_contended=is_contended,
         )
 
     # --- waiting ---------------------------------------------------------------------------------
@@ -235,9 +239,9 @@ class NodeAcquirable(Acquirable):
         self._is_new = False
         await self._wake.wait()
 
-    def _watch(self) -> Watch:
-        """Make a watch that wakes this attempt, until `_leave_watches`."""
-        watch = self._client.backend.make_watch(self._rouse)
+    def _watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
+        """Make a watch that wakes this attempt, or calls `on_event`, until `_leave_watches`."""
+        watch = self._client.backend.make_watch(on_event or self._rouse)
         self._watches.append(watch)
         return watch
 

@@ -10,15 +10,14 @@ The znode exists exactly as long as its owner wants it, whatever is cancelled or
 * The znode may be watched: the owner is notified when others delete it.
 
 docs/explanation/ephemeral-znodes.md has the table of states. `error_policy` decides about errors
-of servers. A znode's name (`serial`) or czxid (`fixed`) proves that it is ours, never the session
-alone: see `znode_registry`.
+of servers. `znode_registry` says what proves that a znode is ours.
 """
 
 from __future__ import annotations
 
 import enum
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypedDict
@@ -31,7 +30,7 @@ from ...errors import AioleadError, LossReason, NoNodeError
 from ...model import ACL, Created, CreateMode, EventType, Stat, WatchEvent
 from .error_policy import Action, Step, action_for, in_background, may_be_applied, pause, until_done
 from .pending_delete import Departure, PendingDelete
-from .znode_registry import NodeRegistry, RegisteredNode, now
+from .znode_registry import OwnZnodes, RegisteredNode, until_sole
 
 
 class HoldOptions(TypedDict):
@@ -57,6 +56,10 @@ class NodeGone(Exception):
     """Our znode is gone. Never leaves the recipes."""
 
 
+Found = Callable[[Created], object]
+"""Called with a znode of ours, as the answer arrives that shows it."""
+
+
 class ZnodeState(enum.Enum):
     """The knowledge about our znode; docs/explanation/ephemeral-znodes.md has the transitions."""
 
@@ -71,7 +74,7 @@ class EphemeralNode:
     """One ephemeral znode of this client.
 
     `path` is that of the znode, or of its parent if its name is only known once it exists.
-    `registry` is shared by all of this client's recipes with such znodes at this path.
+    `znodes` is the registry of this client's znodes.
     """
 
     # There may be thousands, and memory is most of what each costs.
@@ -87,21 +90,21 @@ class EphemeralNode:
         "_holder",
         "_look",
         "_node",
+        "_own_znodes",
         "_path",
-        "_registry",
         "_watch",
     )
 
     def __init__(
         self,
         client: CoordinationClient,
-        registry: NodeRegistry,
+        znodes: OwnZnodes,
         path: str,
         data: bytes,
         acl: Sequence[ACL] | None,
     ) -> None:
         self._client = client
-        self._registry = registry
+        self._own_znodes = znodes
         self._path = path
         self._data = data
         self._acl = acl
@@ -156,8 +159,12 @@ class EphemeralNode:
         """Remove the record of a znode that is gone."""
 
     @abstractmethod
-    async def _find(self, path: str) -> Created | None:
-        """Find the znode of a lost create; no checkpoint between the answer and the return."""
+    async def _find(self, path: str, session_id: int, found: Found) -> None:
+        """Look for the znode of a lost create of that session; call `found` if it is there.
+
+        `found` is called once at most, as the answer arrives that proves it. It must record the
+        znode at once: a later answer may change what is known.
+        """
 
     @staticmethod
     @abstractmethod
@@ -195,7 +202,7 @@ class EphemeralNode:
         path, mode = self._next_name(session_id)
         session_id = self._create_session = session_id if mode.is_ephemeral else 0
         self._create_path = path
-        since = now(self._client)
+        since = self._client.backend.last_zxid
         create = self._creating = self._send_create(path, mode)
         create.add_done_callback(partial(self._created, create, path, session_id, since))
         return create
@@ -231,8 +238,19 @@ class EphemeralNode:
         return self._claim(create.result(), session_id)
 
     def take(self, created: Created) -> None:
-        """Adopt a znode that was found."""
-        self._node = self._claim(created, created.stat.ephemeral_owner)
+        """Adopt a znode that is proven to be ours; call it as the answer arrives that shows it."""
+        self._node = self._claim_found(created, created.stat.ephemeral_owner)
+
+    def _claim_found(self, created: Created, session_id: int) -> RegisteredNode:
+        """Record a znode as ours that a lost create has made."""
+        return self._claim(created, session_id)
+
+    def _adopt(self, create: Reply[Created], path: str, created: Created) -> None:
+        """Adopt the znode of a lost create, unless that was given up meanwhile."""
+        if self._creating is create:
+            self._creating = None
+            self.take(created)
+            self._settle_name(path)
 
     async def resolve(self) -> bool:
         """Find out what became of a lost create; return whether there is a znode.
@@ -248,17 +266,15 @@ class EphemeralNode:
             except AioleadError as error:
                 if not may_be_applied(error):
                     raise
-        if self._creating is not None:
-            if not self._is_over(self._create_session):
-                found = await self._find(path)
-                if found is None:
-                    # It may still be on its way; if it turns up later, it is not wanted any more.
-                    self._delete_lost_later(path, self._create_session, already_looked=True)
-                else:
-                    self.take(found)
-                    self._settle_name(path)
-            else:
+        if create is not None and self._creating is create:
+            session_id = self._create_session
+            if self._is_over(session_id):
                 self._settle_name(path)
+            else:
+                await self._find(path, session_id, partial(self._adopt, create, path))
+                if self._creating is create:
+                    # It may still be on its way; if it turns up later, it is not wanted any more.
+                    self._delete_lost_later(path, session_id, already_looked=True)
             self._creating = None
         return self._node is not None
 
@@ -284,17 +300,19 @@ class EphemeralNode:
             nonlocal was_found
             found: list[RegisteredNode] = []
 
-            async def find() -> None:
-                created = await self._find(path)
-                if created is not None:
-                    found.append(self._claim(created, session_id))
+            def claim(created: Created) -> None:
+                found.append(self._claim_found(created, session_id))
 
-            is_alive = await until_done(client, session_id, find)
-            for node in found:
-                was_found = True
-                try:
+            async def find() -> None:
+                await self._find(path, session_id, claim)
+
+            try:
+                is_alive = await until_done(client, session_id, find)
+                for node in found:
+                    was_found = True
                     await self._delete_until_gone(client, node)
-                finally:
+            finally:
+                for node in found:
                     self._unclaim(node)
             return is_alive
 
@@ -307,6 +325,7 @@ class EphemeralNode:
                 self._lost_create_looked()
             if is_alive and not was_found:
                 await anyio.sleep(client.session_timeout)
+                await until_sole(client)
                 await find_and_delete()
         finally:
             self._lost_create_over()

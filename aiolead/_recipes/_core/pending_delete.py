@@ -6,7 +6,7 @@ A refusal is reported once: to the caller that waits (`Departure.await_report`),
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio
 
@@ -39,7 +39,9 @@ class Departure(Protocol):
 class PendingDelete:
     """The delete of one znode, over as many connections as it takes. A `Departure`.
 
-    `delete` is the first answer. If it is lost, or the server is overloaded, the client runs `pay`,
+    `request` is the delete; or, with `delete`, a write that proves whose znode it is. That is
+    called with its answer, and sends the delete, or returns None if the znode is another's. If an
+    answer is lost, or the server is overloaded, or the proof is refused, the client runs `pay`,
     which deletes later and raises a refusal. `over` is called synchronously when nothing is left to
     do.
     """
@@ -53,6 +55,7 @@ class PendingDelete:
         "_over",
         "_path",
         "_pay",
+        "_request",
         "is_done",
     )
 
@@ -60,12 +63,14 @@ class PendingDelete:
         self,
         client: CoordinationClient,
         path: str,
-        delete: Reply[None],
+        request: Reply[Any],
         pay: Callable[[], Awaitable[object]],
         over: Callable[[], object],
+        delete: Callable[[Any], Reply[None] | None] | None = None,
     ) -> None:
         self._client = client
         self._path = path
+        self._request = request
         self._delete = delete
         self._pay = pay
         self._over = over
@@ -73,7 +78,7 @@ class PendingDelete:
         self._error: AioleadError | None = None
         self._is_awaited = False
         self.is_done = False
-        delete.add_done_callback(self._answered)
+        request.add_done_callback(self._answered)
 
     def error(self) -> AioleadError | None:
         return self._error
@@ -88,21 +93,33 @@ class PendingDelete:
         self._is_awaited = is_awaited
 
     def _answered(self) -> None:
-        error = self._delete.error()
+        error, delete = self._request.error(), self._delete
+        self._delete = None
         if error is None:
-            self._end(None)
+            if delete is None:
+                self._end(None)
+            else:
+                self._proven(delete(self._request.result()))
             return
         action = action_for(error, Step.RELEASE)
-        if action in (Action.RECONNECT, Action.PAUSE):
+        is_proof_refused = delete is not None and action is Action.REFUSED
+        if is_proof_refused or action in (Action.RECONNECT, Action.PAUSE):
             self._spawn_payment()
         else:
             self._end(refused_release(self._path, error) or error)
+
+    def _proven(self, request: Reply[None] | None) -> None:
+        if request is None:
+            self._end(NoNodeError(self._path))
+        else:
+            self._request = request
+            request.add_done_callback(self._answered)
 
     def _spawn_payment(self) -> None:
         self._client.backend.spawn(self._pay_later, self._paid)
 
     async def _pay_later(self) -> None:
-        error = self._delete.error()
+        error = self._request.error()
         if error is not None and action_for(error, Step.RELEASE) is Action.PAUSE:
             await anyio.sleep(pause(self._client))
         await self._pay()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ...abc import CoordinationClient, Reply, Watch
 from ...errors import AioleadError, NoAuthError, NoNodeError
@@ -70,6 +70,14 @@ async def listed(listing: Reply[list[str]]) -> list[str]:
         return await listing
     except NoNodeError:
         return []
+
+
+async def look_at_all(names: Sequence[str], look_at: Callable[[str], Reply[Any]]) -> None:
+    """Send a read of each znode, and wait for the answers; skip those that are missing."""
+    for start in range(0, len(names), AT_ONCE):
+        for look in [look_at(name) for name in names[start : start + AT_ONCE]]:
+            with suppress(NoNodeError):
+                await look
 
 
 async def read_children(

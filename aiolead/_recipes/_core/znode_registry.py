@@ -1,81 +1,48 @@
 """The znodes of this client's recipes: the proof that a znode of our session is ours.
 
-The session alone proves nothing: several tasks of a client may want the same path, and an adapted
-session is shared with another library. So the answer to a create is recorded here, synchronously. A
-connection answers in order: an unrecorded znode of our session is from a lost create, or from
-others in a shared session.
+Neither a path nor a session proves that a znode is ours. Several tasks and recipes of a client may
+want the same path, an adapted session has znodes of another library, and another process may
+continue the session (`connect(resume=)`). And a writer that may create can forge any name, but not
+the owner of an ephemeral znode. So all recipes record their znodes in one registry for each client,
+synchronously, as the answers to the creates arrive. Whether an existing znode is ours is decided as
+the answer that shows it arrives, too: an answer that follows may remove the record.
 
-A unique name proves that a znode is from a lost create: one whose answer was lost. The name has our
-session, and a number that the client gives once (`Backend.serial`). At a fixed path it depends on
-the session:
+A znode is from a *lost create*, one whose answer was lost, if the session of the create owns it,
+and
 
-* Usually only this client creates znodes in it. One that no recipe of this client claims is from a
-  lost create.
-* A shared session (`Backend.is_session_shared`) has znodes of another library, too. A znode is ours
-  only if a create of ours at that path was lost in this session, and the znode is younger than that
-  request. Servers do not say more.
+* a sequential one: its name begins with the session and a number that this client gives once
+  (`Backend.serial`);
+* one at a fixed path: no recipe of this client has it, a create of this client at that path was
+  lost in this session, and the znode is younger than that request. Servers do not say more. Another
+  process that continues the session could have made it as well, so where there may be one this
+  counts only once that process cannot hold anything any more (`Backend.sole_in`).
+
+An *orphan* is a znode that another process has left in our session. It would exist for as long as
+our session does, so it is deleted, once that process cannot hold anything any more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any
+from functools import partial
+from typing import Final
+
+import anyio
 
 from ...abc import CoordinationClient
 from ...model import Stat
+from .error_policy import in_background, until_done
 
 
-def is_shared(client: CoordinationClient) -> bool:
-    return client.backend.is_session_shared
+async def until_sole(client: CoordinationClient) -> None:
+    """Wait until no other process can hold anything under the session; see `Backend.sole_in`.
 
-
-def now(client: CoordinationClient) -> int:
-    """The newest known zxid, below that of all later creates; 0 if the session is not shared."""
-    backend = client.backend
-    return backend.last_zxid if backend.is_session_shared else 0
-
-
-class LostCreates:
-    """The lost creates at one path; kept only where the session is shared."""
-
-    def __init__(self) -> None:
-        self._session_id = 0
-        self._since: list[int] = []
-
-    def add(self, client: CoordinationClient, session_id: int, since: int) -> None:
-        """Record a lost create, sent in a session when `now` was `since`."""
-        if not is_shared(client):
-            return
-        if session_id != self._session_id:
-            self._session_id = session_id
-            self._since.clear()
-        self._since.append(since)
-
-    def may_have_made(self, client: CoordinationClient, czxid: int) -> bool:
-        """Whether an unclaimed znode of our session may be from one of them."""
-        if not is_shared(client):
-            return True
-        return self._session_id == client.session_id and any(czxid > each for each in self._since)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._since
-
-    def found(self, czxid: int) -> None:
-        """Remove the create of a znode that was found; later znodes are from others."""
-        for since in self._since:
-            if czxid > since:
-                self._since.remove(since)
-                return
-
-
-SEQUENCE_DIGITS = 10
-"""The digits that servers append to the name of a sequential znode."""
-
-
-_NONE: Any = MappingProxyType({})
-"""No znodes at fixed paths; a queue has none, and there may be thousands of queues."""
+    A new connection begins a new wait, since another process may have had the session before it.
+    """
+    while (seconds := client.backend.sole_in()) > 0.0:
+        await anyio.sleep(min(seconds, client.session_timeout))
+        await client.ready()
 
 
 @dataclass(slots=True, unsafe_hash=True, init=False)
@@ -106,27 +73,138 @@ class RegisteredNode:
         return stat.czxid == self.token
 
 
-class NodeRegistry:
-    """The znodes of one client's recipes at a path, or below it.
+class OwnZnodes:
+    """The registry: all znodes that the recipes of one client have, by czxid, and lost creates."""
 
-    Sequential ones are recorded by name, which is unique (session and serial); those at a fixed
-    path by czxid.
-    """
+    __slots__ = ("__weakref__", "_lost", "_orphans", "claimed")
 
-    # Empty dicts take less memory than empty sets, and garbage collections pass over them.
-    __slots__ = ("__weakref__", "_claimed", "_czxids", "_expected", "_lost")
+    def __init__(self) -> None:
+        # Empty dicts take less memory than empty sets, and garbage collections pass over them.
+        self.claimed: dict[int, None] = {}
+        """The czxids of those that are wanted, or being deleted."""
+        self._lost: dict[str, LostCreates] = {}
+        """By fixed path, as the servers know it."""
+        self._orphans: dict[int, None] = {}
+        """The czxids of those that are about to be deleted."""
+
+    @classmethod
+    def of(cls, client: CoordinationClient) -> OwnZnodes:
+        return client.backend.shared(None, cls)
+
+    # --- lost creates --------------------------------------------------------------------------
+
+    def note_lost(self, path: str, session_id: int, since: int) -> None:
+        """Record a lost create at a fixed path, sent when `since` was the newest known zxid.
+
+        It is kept for as long as the session lives: the create may be applied very late.
+        """
+        lost = self._lost.get(path)
+        if lost is None or lost.session_id != session_id:
+            lost = self._lost[path] = LostCreates(session_id)
+        lost.since.append(since)
+
+    def settle_lost(self, path: str, czxid: int) -> None:
+        """Remove the lost create that has made a znode, if one has; it makes no other."""
+        lost = self._lost.get(path)
+        if lost is not None:
+            lost.made(czxid)
+            if not lost.since:
+                del self._lost[path]
+
+    def is_from_lost_create(self, client: CoordinationClient, path: str, stat: Stat) -> bool:
+        """Whether a znode at a fixed path (as the servers know it) is from a lost create."""
+        lost = self._lost.get(path)
+        return (
+            lost is not None
+            and lost.session_id == client.session_id
+            and any(stat.czxid > since for since in lost.since)
+            and self.is_unclaimed(client, stat)
+        )
+
+    def is_unclaimed(self, client: CoordinationClient, stat: Stat) -> bool:
+        """Whether our session owns a znode that no recipe here has, and no other process holds."""
+        return self._is_unknown(client, stat) and client.backend.sole_in() <= 0.0
+
+    def _is_unknown(self, client: CoordinationClient, stat: Stat) -> bool:
+        return stat.ephemeral_owner == client.session_id != 0 and stat.czxid not in self.claimed
+
+    # --- orphans -------------------------------------------------------------------------------
+
+    def is_left_behind(self, client: CoordinationClient, stat: Stat) -> bool:
+        """Whether another process that had our session has made a znode, as far as can be known.
+
+        The application may have made it itself. That only counts as another's if other processes
+        may have the session, and no other library uses it in this one.
+        """
+        backend = client.backend
+        is_passed_on = backend.is_session_passed_on and not backend.is_session_shared
+        return is_passed_on and self._is_unknown(client, stat)
+
+    def delete_orphan(
+        self,
+        client: CoordinationClient,
+        path: str,
+        stat: Stat,
+        delete: Callable[[RegisteredNode], Awaitable[object]],
+    ) -> None:
+        """Delete a znode that another process has left in our session, once that is over there.
+
+        `delete` deletes a znode if it is still the same one; one attempt.
+        """
+        if stat.czxid not in self._orphans:
+            self._orphans[stat.czxid] = None
+            orphan = RegisteredNode(path, 0, stat.czxid, stat.ephemeral_owner)
+            client.backend.spawn(
+                partial(self._delete_once_sole, client, orphan, delete),
+                lambda _error: self._orphans.pop(orphan.token, None),
+            )
+
+    async def _delete_once_sole(
+        self,
+        client: CoordinationClient,
+        orphan: RegisteredNode,
+        delete: Callable[[RegisteredNode], Awaitable[object]],
+    ) -> None:
+        async def attempt() -> None:
+            await until_sole(client)
+            if client.session_id == orphan.session_id and orphan.token not in self.claimed:
+                await delete(orphan)
+
+        await in_background(orphan.path, partial(until_done, client, orphan.session_id, attempt))
+
+
+class LostCreates:
+    """The lost creates of a session at one path: the newest zxid known as each was sent."""
+
+    __slots__ = ("session_id", "since")
+
+    def __init__(self, session_id: int) -> None:
+        self.session_id = session_id
+        self.since: list[int] = []
+
+    def made(self, czxid: int) -> None:
+        for since in self.since:
+            if czxid > since:
+                self.since.remove(since)
+                return
+
+
+SEQUENCE_DIGITS: Final = 10
+"""The digits that servers append to the name of a sequential znode."""
+
+
+class OwnNames:
+    """The names of one client's sequential znodes in a folder; each is unique."""
+
+    __slots__ = ("__weakref__", "_claimed", "_expected", "znodes")
 
     def __init__(self) -> None:
         self._expected: dict[str, None] = {}
         """Prefixes of wanted creates whose outcome is not known: their znodes may be there."""
         self._claimed: dict[str, int] = {}
         """The numbers of wanted sequential znodes, by name."""
-        self._czxids: dict[int, None] = _NONE
-        """Of znodes at fixed paths that are wanted, or being deleted."""
-        self._lost: dict[str, LostCreates] = _NONE
-        """By fixed path, where the session is shared."""
-
-    # --- by name -------------------------------------------------------------------------------
+        self.znodes: OwnZnodes | None = None
+        """The registry that they are in, too; set by the first of them."""
 
     @property
     def is_empty(self) -> bool:
@@ -153,38 +231,3 @@ class NodeRegistry:
     def is_wanted(self, name: str) -> bool:
         """Whether it is claimed, or may be from a create that is not settled."""
         return name in self._claimed or name[:-SEQUENCE_DIGITS] in self._expected
-
-    # --- by czxid ------------------------------------------------------------------------------
-
-    def claim_czxid(self, path: str, czxid: int) -> None:
-        if self._czxids is _NONE:
-            self._czxids = {}
-        self._czxids[czxid] = None
-        lost = self._lost.get(path)
-        if lost is not None:
-            lost.found(czxid)
-            if lost.is_empty:
-                del self._lost[path]
-
-    def is_claimed_czxid(self, czxid: int) -> bool:
-        return czxid in self._czxids
-
-    def forget_czxid(self, czxid: int) -> None:
-        if czxid in self._czxids:
-            del self._czxids[czxid]
-
-    def note_lost(self, client: CoordinationClient, path: str, session_id: int, since: int) -> None:
-        """Record a lost create at a fixed path, sent when `now` was `since`."""
-        if is_shared(client):
-            if self._lost is _NONE:
-                self._lost = {}
-            self._lost.setdefault(path, LostCreates()).add(client, session_id, since)
-
-    def is_unclaimed(self, client: CoordinationClient, path: str, stat: Stat) -> bool:
-        """Whether a znode at a fixed path is from a lost create, as far as can be known."""
-        if stat.ephemeral_owner != client.session_id or stat.czxid in self._czxids:
-            return False
-        if not is_shared(client):
-            return True
-        lost = self._lost.get(path)
-        return lost is not None and lost.may_have_made(client, stat.czxid)

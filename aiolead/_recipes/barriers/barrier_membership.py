@@ -146,7 +146,7 @@ class BarrierMembership(NodeAcquirable):
         # A unique name, by which a lost create is found again; a UUID as in Curator.
         client = self._client
         name = uuid.UUID(int=(client.session_id & _UNSIGNED) << 64 | client.backend.serial())
-        return self._fixed_node(join(self._path, str(name)))
+        return self._fixed_node(join(self._path, str(name)), is_contended=False)
 
     @property
     def round(self) -> int:

@@ -302,7 +302,9 @@ class Contender(QueueNode, Acquirable):
                 path = join(self._path, name)
                 watch = self._ahead[name] = self._client.backend.make_watch(Ahead(self, name))
                 if name in self._seen_to_be or self._is_unclaimed(name):
-                    looks.append((name, self._client.get(path, watch=watch)))
+                    look = self._client.get(path, watch=watch)
+                    look.add_done_callback(partial(self._on_look, name, look))
+                    looks.append((name, look))
                 else:
                     unread.append((path, watch))
         # One request for all; watches of earlier events have fired by the time of the answer.
@@ -310,12 +312,10 @@ class Contender(QueueNode, Acquirable):
         complete = True
         for name, look in looks:
             try:
-                _, stat = await look
+                await look
             except NoNodeError:
                 self._ahead.pop(name).close()
                 complete = False
-            else:
-                self._delete_orphan(name, stat)
         if armed is not None:
             await armed
         if own is not None:
@@ -363,18 +363,32 @@ class Contender(QueueNode, Acquirable):
         """Whether this session's recipes have given the name, and nobody claims it.
 
         Others may have znodes in our session (docs/how-to/aiozk-client.md), but none whose name
-        begins with our session and a number that its client gives once.
+        begins with our session and a number that its client gives once. Another process that has
+        our session gives other numbers.
         """
-        return not self._local.is_wanted(name) and self._layout._is_of(
-            self._role, self._client.session_id, name
-        )
+        return self._count_in(name) is not None and not self._local.is_wanted(name)
 
-    def _delete_orphan(self, name: str, stat: Stat) -> None:
-        """Delete the unclaimed znode of a lost create before us: we would wait for ourselves."""
-        ours = stat.ephemeral_owner == self._client.session_id
-        if ours and self._is_unclaimed(name):
+    def _count_in(self, name: str) -> int | None:
+        return self._layout._count_in(self._role, self._client.session_id, name)
+
+    def _on_look(self, name: str, look: Reply[tuple[bytes, Stat]]) -> None:
+        """Delete the unclaimed znode before us that our session owns: we would wait for ourselves.
+
+        It is from a lost create, or another process that has our session has made it.
+        """
+        if look.error() is not None:
+            return
+        client, (_, stat) = self._client, look.result()
+        count = self._count_in(name)
+        is_ours = stat.ephemeral_owner == client.session_id
+        if count is None or not is_ours or self._local.is_wanted(name):
+            return
+        if client.backend.gave(count):
             orphan = self._claim(Created(join(self._path, name), stat), stat.ephemeral_owner)
-            self._client.backend.spawn(partial(self._delete_orphan_later, orphan))
+            client.backend.spawn(partial(self._delete_orphan_later, orphan))
+        else:
+            delete = partial(self._delete_if_ours, client)
+            self._own_znodes.delete_orphan(client, join(self._path, name), stat, delete)
 
     async def _delete_orphan_later(self, orphan: RegisteredNode) -> None:
         try:

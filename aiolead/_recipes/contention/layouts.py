@@ -84,10 +84,12 @@ class _Form:
         session = _session(self.identity.session, session_id)
         return f"{self.head}{session}{count:{self.identity.count}}{several}{self.tail}"
 
-    def is_of(self, session_id: int, name: str) -> bool:
-        """Whether we could have given the name in that session."""
+    def count_in(self, session_id: int, name: str) -> int | None:
+        """The count in a name that a client of that session has given; None if none has."""
         match, session = self.ours.fullmatch(name), _session(self.identity.session, session_id)
-        return match is not None and match[1].startswith(session)
+        if match is None or not match[1].startswith(session):
+            return None
+        return int(match[1][len(session) :], 10 if self.identity is _Identity.DECIMAL else 16)
 
 
 @final
@@ -225,8 +227,12 @@ class Layout:
     def _is_like_ours(self, role: Role, name: str) -> bool:
         return self._ours(role)(name) is not None
 
-    def _is_of(self, role: Role, session_id: int, name: str) -> bool:
-        return self._forms[role].is_of(session_id, name)
+    def _count_in(self, role: Role, session_id: int, name: str) -> int | None:
+        """The count in a name that a client of that session could have given; None if it is none.
+
+        See `_prefix`.
+        """
+        return self._forms[role].count_in(session_id, name)
 
     def _downgraded(self, name: str) -> str:
         """The name of the reader that a writer becomes in its place; a reader's is its own."""

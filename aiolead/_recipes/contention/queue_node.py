@@ -10,7 +10,7 @@ from ...errors import NodeExistsError, SequenceExhaustedError
 from ...model import ACL, Created, SessionState
 from .._core.ephemeral_names import SerialNode
 from .._core.participants import is_request
-from .._core.znode_registry import NodeRegistry
+from .._core.znode_registry import OwnNames
 from .layouts import Layout, Role
 from .sequence_range import LAST_SEQUENCE, WARN_FROM, warn_of_the_end
 
@@ -34,7 +34,7 @@ class SessionChanges:
         self.count += 1
 
 
-class LocalContenders(NodeRegistry):
+class LocalContenders(OwnNames):
     __slots__ = ("_at", "are_readable", "fits", "front", "look", "session", "was_contended")
 
     def __init__(self) -> None:

@@ -167,7 +167,7 @@ class _FreeName(NodeAcquirable):
         return next((n for n in numbers if f"{self._kind}-{n}" not in taken), None)
 
     async def _create(self, number: int) -> None:
-        own = self._fixed_node(join(self._path, f"{self._kind}-{number}"))
+        own = self._fixed_node(join(self._path, f"{self._kind}-{number}"), is_contended=True)
         self._own = [own]
         await own.create()
         self._is_new = True

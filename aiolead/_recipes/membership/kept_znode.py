@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ...abc import CoordinationClient, Reply, Watch
 from ...model import ACL, Created, CreateMode, Stat
 from ...paths import basename, join, parent
+from .._core.ephemeral import Found
 from .._core.ephemeral_names import FixedNode
 from .._core.pending_delete import Departure
-from .._core.reading import catch_up, listed, read_children
-from .._core.znode_registry import SEQUENCE_DIGITS, NodeRegistry, RegisteredNode, is_shared
+from .._core.reading import catch_up, listed, look_at_all
+from .._core.znode_registry import SEQUENCE_DIGITS, RegisteredNode
 
 
-class KeptRegistry(NodeRegistry):
-    """The persistent nodes of one client at, or below, one path, with the keeper of each path."""
+class Keepers:
+    """The keepers of one client's persistent nodes at, or below, one path, by their paths."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.keepers: dict[str, object] = {}
+        self.by_path: dict[str, object] = {}
 
 
 class KeptZnode(FixedNode):
@@ -31,7 +32,6 @@ class KeptZnode(FixedNode):
     def __init__(
         self,
         client: CoordinationClient,
-        registry: KeptRegistry,
         path: str,
         data: bytes,
         *,
@@ -39,7 +39,7 @@ class KeptZnode(FixedNode):
         acl: Sequence[ACL] | None,
         on_deleting: Callable[[Departure], object],
     ) -> None:
-        super().__init__(client, registry, path, data, acl=acl, on_gone=lambda: None)
+        super().__init__(client, path, data, acl=acl, on_gone=lambda: None, is_contended=False)
         self._mode = mode
         self._on_deleting = on_deleting
         self.wanted = data
@@ -76,31 +76,49 @@ class KeptZnode(FixedNode):
         """Whether an existing znode is ours, or ours to share."""
         if not self._mode.is_ephemeral:
             return stat.ephemeral_owner == 0
-        # An unclaimed znode of our session is from a create whose answer was lost, maybe of an
-        # earlier object that does not know it yet. Waiting for its end would take forever.
-        return self._registry.is_unclaimed(self._client, self._path, stat)
+        # Waiting for the end of our own session would take forever. The application may have made
+        # it, or an object of ours that does not know it yet.
+        client, znodes = self._client, self._own_znodes
+        if client.backend.is_session_shared:
+            return znodes.is_from_lost_create(client, self._full_path, stat)
+        return znodes.is_unclaimed(client, stat)
 
-    def is_unclaimed(self, data: bytes, stat: Stat) -> bool:
-        """Whether a create of ours, whose answer was lost, made it, as far as we can know."""
+    def may_become_ours(self, stat: Stat) -> bool:
+        """Whether another process that has our session may have made a znode, and may hold it."""
+        return self._mode.is_ephemeral and self._own_znodes.is_left_behind(self._client, stat)
+
+    def _is_from_lost_create(self, data: bytes, stat: Stat) -> bool:
         is_as_created = (data, stat.version) == (self._data, 0)
         if not self._mode.is_ephemeral:
-            is_free = not self._registry.is_claimed_czxid(stat.czxid)
+            is_free = stat.czxid not in self._own_znodes.claimed
             return stat.ephemeral_owner == 0 and is_free and is_as_created
-        is_ours = self._registry.is_unclaimed(self._client, self._path, stat)
-        return is_ours and (is_as_created or not is_shared(self._client))
+        is_ours = self._own_znodes.is_from_lost_create(self._client, self._full_path, stat)
+        return is_ours and (is_as_created or not self._client.backend.is_session_shared)
 
-    async def _find(self, path: str) -> Created | None:
+    async def _find(self, path: str, session_id: int, found: Found) -> None:
         if path != self._path or not self.is_sequential:
-            return await super()._find(path)
+            await super()._find(path, session_id, found)
+            return
         client, folder, prefix = self._client, parent(path), basename(path)
         await catch_up(client, path)
         names = sorted(await listed(client.get_children(folder)))
         length = len(prefix) + SEQUENCE_DIGITS
         names = [name for name in names if name.startswith(prefix) and len(name) == length]
-        for name, (data, stat) in (await read_children(client, folder, names)).items():
-            if self.is_unclaimed(data, stat):
-                return Created(join(folder, name), stat)
-        return None
+        is_found = False
+
+        def first(created: Created) -> None:
+            nonlocal is_found
+            if not is_found:
+                is_found = True
+                found(created)
+
+        def look_at(name: str) -> Reply[tuple[bytes, Stat]]:
+            path = join(folder, name)
+            look = client.get(path)
+            look.add_done_callback(partial(self._look_answered, path, look, first))
+            return look
+
+        await look_at_all(names, look_at)
 
     # --- leaving ---------------------------------------------------------------------------------
 

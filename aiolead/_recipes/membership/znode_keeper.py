@@ -30,8 +30,8 @@ from ...paths import parent
 from .._core.ephemeral import ZnodeState
 from .._core.error_policy import Step, before_next_try, may_be_applied, with_parent
 from .._core.pending_delete import Departure
-from .._core.znode_registry import RegisteredNode
-from .kept_znode import KeptRegistry, KeptZnode
+from .._core.znode_registry import RegisteredNode, until_sole
+from .kept_znode import Keepers, KeptZnode
 
 QUICK_REPAIRS = 3
 """How many repairs are immediate; if others keep undoing them, there is one per `PAUSE`."""
@@ -62,10 +62,8 @@ class ZnodeKeeper:
         self._acl = acl
         self._restore = restore
         self._on_end = on_end
-        self._registry = client.backend.shared(path, KeptRegistry)
-        self._own = KeptZnode(
-            client, self._registry, path, data, mode=mode, acl=acl, on_deleting=self._deleting
-        )
+        self._keepers = client.backend.shared(path, Keepers)
+        self._own = KeptZnode(client, path, data, mode=mode, acl=acl, on_deleting=self._deleting)
         self._generation = 0
         """Counts changes of the wanted data."""
         self.written = -1
@@ -83,6 +81,7 @@ class ZnodeKeeper:
         """Whether a task waits for the delete, and reports a refusal."""
         self._is_overwritten = False
         self._look_due = False
+        self._waits_to_be_sole = False
         self._repairs: list[float] = []
         self._scope = anyio.CancelScope()
         self._todo = anyio.Event()
@@ -108,7 +107,7 @@ class ZnodeKeeper:
     def start(self) -> None:
         """Start the job; `UsageError` if this client keeps that znode already."""
         name = self._own.name
-        if name and self._registry.keepers.setdefault(name, self) is not self:
+        if name and self._keepers.by_path.setdefault(name, self) is not self:
             raise UsageError(f"{self._path}: this client keeps that znode already")
         self._client.backend.spawn(self._run, self._ended)
 
@@ -159,7 +158,7 @@ class ZnodeKeeper:
             elif self.written != self._generation or self._is_overwritten:
                 await self._write(self.node)
             elif self._look_due:
-                self._compare(await self._exists())
+                await self._exists(self._compared)
             else:
                 return
 
@@ -192,9 +191,7 @@ class ZnodeKeeper:
     async def _acquire(self) -> None:
         """Create the znode, or take the existing one, if permitted."""
         if self.is_blocked:
-            stat = await self._exists()
-            if stat is not None:
-                self._take_or_wait(stat)
+            if await self._exists(self._existing_answered) is not None:
                 return
             self.is_blocked = False
         await self._pause_between_repairs()
@@ -214,6 +211,8 @@ class ZnodeKeeper:
             create = own.create()
             look = None if own.name is None else client.exists(own.name, watch=self._watch)
         create.add_done_callback(partial(self._created, create, self._generation))
+        if look is not None:
+            look.add_done_callback(partial(self._looked_behind, create, look))
         self._look_due = look is None
         try:
             try:
@@ -222,12 +221,8 @@ class ZnodeKeeper:
                 if look is None:
                     # The counter stops at its end since ZOOKEEPER-3249, so names repeat.
                     raise SequenceExhaustedError(parent(self._path)) from None
-                stat = await look
-                if stat is not None:
-                    self._take_or_wait(stat)
-            else:
-                if look is not None:
-                    self._compare(await look)
+            if look is not None:
+                await look
         except BaseException:
             self._look_due = True
             raise
@@ -237,6 +232,26 @@ class ZnodeKeeper:
         if create.error() is None and not self.is_discarded:
             self._taken()
             self._confirmed(generation)
+
+    # Whether an existing znode is ours is decided as the answer arrives that shows it: see
+    # `znode_registry`.
+
+    def _looked_behind(self, create: Reply[Created], look: Reply[Stat | None]) -> None:
+        if look.error() is not None or self.is_discarded:
+            return
+        if create.error() is None:
+            self._compare(look.result())
+        elif isinstance(create.error(), NodeExistsError):
+            self._existing_answered(look)
+
+    def _existing_answered(self, look: Reply[Stat | None]) -> None:
+        stat = None if look.error() else look.result()
+        if stat is not None and self.node is None and not self.is_discarded:
+            self._take_or_wait(stat)
+
+    def _compared(self, look: Reply[Stat | None]) -> None:
+        if look.error() is None and not self.is_discarded:
+            self._compare(look.result())
 
     def _take_or_wait(self, stat: Stat) -> None:
         """Take an existing znode if it is ours; otherwise wait for its end."""
@@ -252,21 +267,36 @@ class ZnodeKeeper:
         else:
             self.is_blocked = True
             self._notify()
+            if own.may_become_ours(stat) and not self._waits_to_be_sole:
+                self._waits_to_be_sole = True
+                self._client.backend.spawn(self._look_once_sole)
+
+    async def _look_once_sole(self) -> None:
+        """Look again once no other process can hold what it has made in our session."""
+        try:
+            await until_sole(self._client)
+        finally:
+            self._waits_to_be_sole = False
+        self._look_due = True
+        self._todo.set()
 
     def _taken(self) -> None:
         """Record that the znode is ours; its data may differ from what is wanted."""
         name = self._own.name = self._own.node.path
-        self._registry.keepers[name] = self
+        self._keepers.by_path[name] = self
         self._is_overwritten = True
         self.is_blocked = False
         self._notify()
 
     # --- looking after it ----------------------------------------------------------------------
 
-    async def _exists(self) -> Stat | None:
+    async def _exists(self, answered: Callable[[Reply[Stat | None]], object]) -> Stat | None:
+        """Look at the znode and watch it; `answered` is called as the answer arrives."""
         self._look_due = False
         try:
-            return await self._client.exists(self.name or self._path, watch=self._watch)
+            look = self._client.exists(self.name or self._path, watch=self._watch)
+            look.add_done_callback(partial(answered, look))
+            return await look
         except BaseException:
             self._look_due = True
             raise
@@ -292,7 +322,7 @@ class ZnodeKeeper:
         try:
             stat = await self._client.set(node.path, own.wanted, version=own.version)
         except BadVersionError:
-            self._compare(await self._exists())
+            await self._exists(self._compared)
         except NoNodeError:
             if self.node is node:
                 self._forget()
@@ -325,8 +355,8 @@ class ZnodeKeeper:
 
     def _release_name(self) -> None:
         name = self._own.name
-        if name is not None and self._registry.keepers.get(name) is self:
-            del self._registry.keepers[name]
+        if name is not None and self._keepers.by_path.get(name) is self:
+            del self._keepers.by_path[name]
 
     def await_report(self, is_awaited: bool) -> None:
         """Set whether a task waits until it is gone; see `Departure.await_report`."""

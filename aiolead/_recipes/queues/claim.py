@@ -18,11 +18,11 @@ from ...errors import NodeExistsError, NoNodeError, TransactionError
 from ...model import Created, CreateMode, Stat
 from ...paths import join
 from .._core.acquire import NodeAcquirable
-from .._core.ephemeral import EphemeralNode, Holder, HoldOptions, NodeGone
+from .._core.ephemeral import EphemeralNode, Holder, HoldOptions, NodeGone, ZnodeState
 from .._core.ephemeral_names import FixedNode
 from .._core.error_policy import with_parent
 from .._core.pending_delete import Departure
-from .._core.znode_registry import NodeRegistry, RegisteredNode
+from .._core.znode_registry import RegisteredNode
 from .available_items import AvailableItems
 
 Decode = Callable[[bytes], tuple[bytes, ...]]
@@ -41,9 +41,8 @@ class _ClaimNode(FixedNode):
         *,
         on_gone: Callable[[], object],
     ) -> None:
-        registry = client.backend.shared(available.claims_path, NodeRegistry)
         path = join(available.claims_path, name)
-        super().__init__(client, registry, path, data, acl=available.acl, on_gone=on_gone)
+        super().__init__(client, path, data, acl=available.acl, on_gone=on_gone, is_contended=True)
         self.path = path
         self.name = name
         self.item = join(available.items_path, name)
@@ -64,22 +63,35 @@ class _ClaimNode(FixedNode):
         if stat is None or not node.is_shown_by(stat):
             self.seen_gone()
             raise NodeGone
-        self._registry.claim_czxid(self._path, stat.czxid)
+        self._own_znodes.claimed[stat.czxid] = None
         self._node = RegisteredNode(self._path, 0, stat.czxid, node.session_id)
 
-    def take_if_ours(self, stat: Stat | None) -> bool:
-        """Take the existing znode over if a create of ours made it and its answer was lost."""
-        if stat is None or not self._registry.is_unclaimed(self._client, self._path, stat):
-            return False
-        self.take(Created(self._path, stat))
-        return True
+    def look_behind_create(self, create: Reply[Any] | None) -> Reply[Stat | None]:
+        """Read the znode behind its create, in one segment; `create` is None if there is one.
 
-    async def _find(self, path: str) -> Created | None:
-        found = await super()._find(path)
+        If the znode existed before, it is ours if a create made it whose answer was lost.
+        """
+        look = self._client.exists(self._path)
+        if create is not None:
+            self._finding = look
+            look.add_done_callback(partial(self._existing_answered, create, look))
+        return look
+
+    def _existing_answered(self, create: Reply[Any], look: Reply[Stat | None]) -> None:
+        if self._finding is not look:
+            return  # given up meanwhile
+        self._finding, error = None, create.error()
+        stat = None if look.error() else look.result()
+        is_taken = isinstance(error, TransactionError) and isinstance(error.cause, NodeExistsError)
+        if stat is not None and is_taken:
+            is_ours = self._own_znodes.is_from_lost_create(self._client, self._full_path, stat)
+            self._judge(stat, is_ours=is_ours)
+
+    def _is_from_lost_create(self, data: bytes, stat: Stat) -> bool:
         is_being_claimed = self._creating is not None and not self._creating.is_done
         if is_being_claimed or (self._node is not None and self._node.token <= 0):
-            return None  # it is the wanted one
-        return found
+            return False  # it is the wanted one
+        return super()._is_from_lost_create(data, stat)
 
     def end(self, give_back: Callable[[str], object]) -> Departure | None:
         """Delete the claim; once it is gone, call `give_back(name)`. Return the pending delete."""
@@ -171,7 +183,7 @@ class ItemClaim(NodeAcquirable):
         is_there = await own.resolve()
         with client.pipelined():
             asked = None if is_there else own.create()
-            look, read = client.exists(own.path), client.get(own.item)
+            look, read = own.look_behind_create(asked), client.get(own.item)
         if asked is not None:
             try:
                 await asked
@@ -181,7 +193,9 @@ class ItemClaim(NodeAcquirable):
                 is_taken = isinstance(error.cause, NodeExistsError)
                 if is_path_missing or not isinstance(error.cause, (NodeExistsError, NoNodeError)):
                     raise error.cause from None
-                if not is_taken or not own.take_if_ours(await look):
+                if is_taken:
+                    await look
+                if own.state is ZnodeState.ABSENT:
                     available.taken(own.name)
                     self._end(available.gone)
                     return False

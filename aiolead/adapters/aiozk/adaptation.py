@@ -99,6 +99,7 @@ class Adaptation:
             **self._options,
         )
         self._core.is_session_shared = True
+        self._core.machine.keep()  # aiozk's requests go through this client
         self._bridge = Bridge(self._session, self._core)
         self._bridge.take_watches()
 

@@ -7,8 +7,8 @@ from .kinds import ASYNCIO, ENDS, LOST_CREATES, LOST_LINKS, RARE
 
 NO_EXORCISM = Change(
     "_recipes/contention/contender.py",
-    "ours = stat.ephemeral_owner == self._client.session_id",
-    "ours = stat.ephemeral_owner == 0",
+    "is_ours = stat.ephemeral_owner == client.session_id",
+    "is_ours = stat.ephemeral_owner == 0",
 )
 """Switches off the second net: znodes of ours before us that nobody claims are left alone."""
 
@@ -28,8 +28,8 @@ NO_COUNT = Change(
 
 NO_CLAIMS = Change(
     "_recipes/_core/ephemeral_names.py",
-    "if stat is None or self._registry.is_claimed(basename(found[0])):",
-    "if stat is None:",
+    "if not self._names.is_claimed(name):",
+    "if stat:",
 )
 """Lets the search for a lost create find what another contender of the client claims."""
 
@@ -49,8 +49,13 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/_core/ephemeral_names.py",
-                "found = [join(above, name) for name in names if name.startswith(prefix)]",
-                "found = [join(above, name) for name in names]",
+                "await look_at_all([name for name in names if name.startswith(prefix)], look_at)",
+                "await look_at_all([name for name in names if prefix], look_at)",
+            ),
+            Change(
+                "_recipes/_core/ephemeral_names.py",
+                "if stat is None or stat.ephemeral_owner != session_id:",
+                "if stat is None or not session_id:",
             ),
         ),
     ),
@@ -117,8 +122,13 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contention/contender.py",
-                "return not self._local.is_wanted(name) and self._layout._is_of(",
-                "return self._layout._is_of(",
+                "return self._count_in(name) is not None and not self._local.is_wanted(name)",
+                "return self._count_in(name) is not None",
+            ),
+            Change(
+                "_recipes/contention/contender.py",
+                "if count is None or not is_ours or self._local.is_wanted(name):",
+                "if count is None or not is_ours:",
             ),
         ),
         tests=("tests/recipes/locks/test_lock.py", *ASYNCIO),
@@ -155,7 +165,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/_core/pending_delete.py",
-                "if action in (Action.RECONNECT, Action.PAUSE):",
+                "if is_proof_refused or action in (Action.RECONNECT, Action.PAUSE):",
                 "if self.is_done:",
             ),
         ),
@@ -259,14 +269,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/_core/ephemeral.py",
-                """
-                if not self._is_over(self._create_session):
-                    found = await self._find(path)
-                """,
-                """
-                if not self._is_over(self._create_session):
-                    found = None
-                """,
+                "await self._find(path, session_id, partial(self._adopt, create, path))",
+                "repr(partial(self._adopt, create, path))",
             ),
         ),
         tests=("tests/recipes/test_faults_link.py", *ASYNCIO),
@@ -280,14 +284,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/_core/ephemeral.py",
-                """
-                if not self._is_over(self._create_session):
-                    found = await self._find(path)
-                """,
-                """
-                if not self._is_over(self._create_session):
-                    found = None
-                """,
+                "await self._find(path, session_id, partial(self._adopt, create, path))",
+                "repr(partial(self._adopt, create, path))",
             ),
             NO_EXORCISM,
             NO_LATE_LOOK,
@@ -327,8 +325,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/_core/pending_delete.py",
-                "if action in (Action.RECONNECT, Action.PAUSE):",
-                "if action is Action.RECONNECT:",
+                "if is_proof_refused or action in (Action.RECONNECT, Action.PAUSE):",
+                "if is_proof_refused or action is Action.RECONNECT:",
             ),
         ),
         tests=(REFUSALS, "-k", "throttled_request"),
@@ -418,8 +416,13 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contention/contender.py",
-                "if ours and self._is_unclaimed(name):",
-                "if ours and not self._local.is_claimed(name):",
+                "if count is None or not is_ours or self._local.is_wanted(name):",
+                "if not is_ours or self._local.is_claimed(name):",
+            ),
+            Change(
+                "_recipes/contention/contender.py",
+                "if client.backend.gave(count):",
+                "if count is None or client.backend.gave(count):",
             ),
         ),
         tests=(SHARED, "-k", "asked_to_let_go"),
@@ -433,8 +436,17 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/_core/znode_registry.py",
-                "return client.backend.is_session_shared",
-                "return False",
+                """
+                return (
+                    lost is not None
+                    and lost.session_id == client.session_id
+                    and any(stat.czxid > since for since in lost.since)
+                    and self.is_unclaimed(client, stat)
+                )
+                """,
+                """
+                return lost is not self and self.is_unclaimed(client, stat)
+                """,
             ),
         ),
         tests=(SHARED,),

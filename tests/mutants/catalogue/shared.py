@@ -117,11 +117,11 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/_core/znode_registry.py",
-                "if stat.ephemeral_owner != client.session_id or stat.czxid in self._czxids:",
-                "if stat.ephemeral_owner != client.session_id:",
+                "stat.ephemeral_owner == client.session_id != 0 and stat.czxid not in self.claimed",
+                "stat.ephemeral_owner == client.session_id != 0",
             ),
         ),
-        tests=(EXCLUSIVE, "-k", "two_tasks and trio"),
+        tests=("tests/recipes/test_ownership.py", "-k", "sibling and trio"),
         simulated=False,
     ),
     Mutant(

@@ -26,7 +26,7 @@ from ..._core.ephemeral import EphemeralNode, NodeGone, ZnodeState
 from ..._core.ephemeral_names import SerialNode
 from ..._core.error_policy import TRIES
 from ..._core.pending_delete import Departure
-from ..._core.znode_registry import NodeRegistry
+from ..._core.znode_registry import OwnNames
 from ...contention.contender import Contender
 from ...contention.layouts import Role
 from ...contention.queue_node import LocalContenders
@@ -116,7 +116,7 @@ class Permits(NodeAcquirable):
         self._contender: SemaphoreContender | None = None
         self._place: int | None = None
         """Our number in the queue, once our permits are to be marked with it."""
-        self._registry = client.backend.shared(where.permits, NodeRegistry)
+        self._names = client.backend.shared(where.permits, OwnNames)
         self._own = [self._new_permit() for _ in range(count)]
         self._armed: dict[str, Watch] = {}
         self._is_granted = False
@@ -127,11 +127,11 @@ class Permits(NodeAcquirable):
         client, folder = self._client, self._where.permits
         if not self._where.is_kazoos:
             return _CuratorsPermit(
-                client, self._registry, folder, self._data, mark, acl=self._acl, on_gone=self._rouse
+                client, self._names, folder, self._data, mark, acl=self._acl, on_gone=self._rouse
             )
         # 32 hexadecimal digits, as in kazoo, and never repeated.
         name = f"{mark}{client.session_id & _UNSIGNED:016x}{client.backend.serial():016x}"
-        return self._fixed_node(join(folder, name))
+        return self._fixed_node(join(folder, name), is_contended=False)
 
     @property
     def paths(self) -> list[str]:
@@ -330,7 +330,7 @@ class _CuratorsPermit(SerialNode):
     def __init__(
         self,
         client: CoordinationClient,
-        registry: NodeRegistry,
+        names: OwnNames,
         path: str,
         data: bytes,
         mark: str,
@@ -338,7 +338,7 @@ class _CuratorsPermit(SerialNode):
         acl: Sequence[ACL] | None,
         on_gone: Callable[[], object],
     ) -> None:
-        super().__init__(client, registry, path, data, acl)
+        super().__init__(client, names, path, data, acl)
         self._mark = mark
         self._on_gone = on_gone
 
