@@ -25,6 +25,8 @@ from aiolead import (
     Semaphore,
     UniqueNames,
 )
+from aiolead._client.guardian_control import describe
+from aiolead._client.net.opener import Opener
 from aiolead.errors import AcquireTimeout, LossReason, TenureLost
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
@@ -422,6 +424,36 @@ def test_resumed_session_of_a_detached_client_is_closed_at_once(backend: Backend
         async with connect_virtually(server, resume=credentials):
             assert len(server.sessions()) == 1
         assert server.sessions() == {}
+
+    on_virtual_time(backend, play)
+
+
+@backends
+def test_guardian_gets_a_resumed_session_once_nobody_else_can_hold(backend: Backend) -> None:
+    """It would close the session as soon as its process has ended."""
+
+    async def play(server: EmbeddedServer) -> None:
+        notified: list[tuple[float, int]] = []
+        link = Link(server)
+        async with link.connect() as first:
+            link.lose()
+            connection = connect_virtually(server, resume=first.credentials)
+            assert isinstance(connection, aiolead.types.Connection)
+            core, supervisor = connection._core, connection._supervisor
+
+            def notify() -> None:
+                described = describe(core, supervisor, Opener(), None)
+                notified.append((anyio.current_time(), described["session"]))
+
+            core.guard_session(notify)
+            async with connection as second:
+                begun = anyio.current_time()
+                await passes(SESSION / 2)
+                assert {session for _, session in notified} == {0}
+                await passes(SESSION)
+                at, session = notified[-1]
+                assert session == second.session_id
+                assert at - begun >= SESSION
 
     on_virtual_time(backend, play)
 
