@@ -140,7 +140,9 @@ class Core:
         self.notify_guardian = notify
 
         async def notify_once_sole() -> None:
-            await anyio.sleep(max(0.0, self.machine.sole_at - self.clock()))
+            # A timer may be early. The next connection begins another wait.
+            while 0.0 < (seconds := self.machine.sole_at - self.clock()) < inf:
+                await anyio.sleep(seconds)
             notify()
 
         def on_state(state: SessionState, _session_id: int) -> None:
