@@ -183,11 +183,25 @@ class Lease(Protocol):
         ...
 
     def remaining(self) -> float:
-        """Return the seconds until `deadline`, as of this call; never below 0."""
+        """Return the seconds until `deadline`, as of this call; never below 0.
+
+        Any thread may call it. In a forked child it is 0.0.
+        """
+        ...
+
+    def expire_soon(self) -> None:
+        """Have the client's event loop end the holds whose lease is over by the clock, soon.
+
+        Any thread may call it, and a signal handler: it changes nothing in the calling thread, and
+        raises nothing, also after the event loop has ended. The event loop ends these holds anyway;
+        this wakes it, in case it would notice later.
+        """
         ...
 
     def is_enough(self) -> bool:
         """Return whether a hold may begin: there is time to answer its first renewal.
+
+        False in a forked child.
 
         Raises `TooManyHoldsError` if the session has as many holds as it could lose in time.
         """
@@ -298,6 +312,15 @@ class Backend(Protocol):
 
         If so, a znode that the session owns is not necessarily the recipe's own.
         """
+        ...
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process was forked from the client's. Then nothing is held here."""
+        ...
+
+    def check_home(self) -> None:
+        """Return in the event loop, thread and process of the client; else raise `UsageError`."""
         ...
 
     @property

@@ -28,6 +28,7 @@ from ..errors import (
 )
 from ..events import EventSink
 from ..model import SessionState
+from . import loop_affinity
 from .client_reporting import ClientReporting
 from .loop_affinity import LoopAffinity
 from .net.four_letter_words import Peer
@@ -94,6 +95,10 @@ class Core:
         self._jobs: set[anyio.CancelScope] = set()
         self.spawned: int = 0
         self._affinity: LoopAffinity | None = None
+        self._expires_soon = False
+        self.process: object = loop_affinity.process
+        """The process that it belongs to. `is_forked` compares it; so does what must cost no call.
+        """
         self.check_home: Callable[[], None] = _ignore
         """Raises `UsageError` unless called where the client belongs; see `LoopAffinity`."""
         self.machine: SessionMachine = make_machine(self)
@@ -110,12 +115,28 @@ class Core:
     def settle_here(self) -> None:
         """Binds the client to this process, thread and event loop."""
         self._affinity = LoopAffinity()
+        self.process = loop_affinity.process
         self.check_home = self._affinity.check
 
     @property
     def is_forked(self) -> bool:
         """Whether this is a forked copy: its session and its socket are the parent's."""
-        return self._affinity is not None and self._affinity.is_forked
+        return loop_affinity.process is not self.process
+
+    def expire_soon(self) -> None:
+        """Have the timekeeper end what the clock has ended. For any thread; changes nothing here.
+
+        Only a task of the event loop ends a hold. Elsewhere a cancel scope fails after it has
+        marked itself as cancelled, so that nothing could cancel the body any more.
+        """
+        # A thread may ask again and again while the event loop is blocked.
+        if not self._expires_soon and self._affinity is not None:
+            self._expires_soon = True
+            self._affinity.call_soon(self._wake_timekeeper)
+
+    def _wake_timekeeper(self) -> None:
+        self._expires_soon = False
+        self.due()
 
     # --- states --------------------------------------------------------------------------------
 

@@ -15,11 +15,13 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
+from .._internal_errors import call_back
 from ..errors import UsageError
 
-_process = object()
+process = object()
 """A different object in each process that Python knows to be forked."""
 
 _sockets: dict[int, tuple[Any, Any]] = {}
@@ -27,8 +29,8 @@ _sockets: dict[int, tuple[Any, Any]] = {}
 
 
 def _in_child() -> None:
-    global _process
-    _process = object()
+    global process
+    process = object()
     nothing = os.open(os.devnull, os.O_RDWR)
     try:
         for fileno, ends in _sockets.items():
@@ -69,24 +71,38 @@ def _ends(fileno: int) -> tuple[Any, Any] | None:
 class LoopAffinity:
     """The process, thread and event loop in which it is made."""
 
-    __slots__ = ("_loop", "_pid", "_process", "_running", "_thread")
+    __slots__ = ("_loop", "_pid", "_process", "_running", "_soon", "_thread")
 
     def __init__(self) -> None:
         self._running = _loop_teller()
-        self._loop = self._running()
-        self._process = _process
+        loop: Any = self._running()
+        self._loop: object = loop
+        is_asyncio = hasattr(loop, "call_soon_threadsafe")
+        self._soon: Callable[[Callable[[], object]], object] = (
+            loop.call_soon_threadsafe if is_asyncio else loop.run_sync_soon
+        )
+        self._process = process
         self._pid = os.getpid()
         self._thread = threading.get_ident()
 
     @property
     def is_forked(self) -> bool:
         """Whether this process was forked from the client's."""
-        return _process is not self._process
+        return process is not self._process
+
+    def call_soon(self, function: Callable[[], object]) -> None:
+        """Has the event loop call a function soon; without effect once the event loop has ended.
+
+        Any thread of this process may call it, and any signal handler.
+        """
+        if not self.is_forked:  # else it would wake the parent's event loop
+            with contextlib.suppress(RuntimeError):  # the event loop has ended
+                self._soon(partial(call_back, function))
 
     def check(self) -> None:
         """Raises `UsageError` in another process, thread or event loop, or in none."""
         try:
-            if self._running() is self._loop and _process is self._process:
+            if self._running() is self._loop and process is self._process:
                 return
         except RuntimeError:
             pass  # no event loop here at all

@@ -8,6 +8,7 @@ from typing import final
 from ...abc import CoordinationClient, EventHook, Hold, Watch
 from ...errors import AioleadError, LossReason
 from ...model import SessionState, WatchEvent
+from .. import loop_affinity
 from ..core import Core, T
 from .client_watches import ClientWatch
 from .operations import Scope
@@ -40,6 +41,13 @@ class ClientBackend:
     @property
     def is_session_shared(self) -> bool:
         return self._core.is_session_shared
+
+    @property
+    def is_forked(self) -> bool:
+        return self._core.is_forked
+
+    def check_home(self) -> None:
+        self._core.check_home()
 
     def unlimited(self) -> CoordinationClient:
         if self._unlimited is None:
@@ -111,10 +119,19 @@ class ClientLease:
         return self._core.machine.leases.deadline
 
     def remaining(self) -> float:
-        return max(0.0, self.deadline - self._core.clock())
+        core = self._core
+        if loop_affinity.process is not core.process:
+            return 0.0  # a forked child holds nothing
+        return max(0.0, core.machine.leases.deadline - core.clock())
 
     def is_enough(self) -> bool:
-        return self._core.machine.leases.is_enough(self._core.clock())
+        core = self._core
+        if loop_affinity.process is not core.process:
+            return False
+        return core.machine.leases.is_enough(core.clock())
+
+    def expire_soon(self) -> None:
+        self._core.expire_soon()
 
     def hold(
         self,

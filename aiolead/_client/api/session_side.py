@@ -17,6 +17,7 @@ from ..._wire.requests import AuthPacket
 from ...errors import ConfigurationError, UsageError
 from ...model import Auth, SessionCredentials, SessionState
 from ...paths import parse_connect_string
+from .. import loop_affinity
 from ..client_reporting import ClientStatistics
 from ..core import Core
 from .client_backend import ClientBackend
@@ -124,7 +125,9 @@ class SessionSide:
 
     @property
     def state(self) -> SessionState:
-        """The state of the session."""
+        """The state of the session; `CLOSED` in a forked child, which has none."""
+        if loop_affinity.process is not self._core.process:
+            return SessionState.CLOSED
         return self._core.machine.state
 
     @property
@@ -176,7 +179,7 @@ class SessionSide:
           session.
 
         False without a session: before the first one, after an expiry until the next one has begun,
-        on a read-only server, once the client is closed.
+        on a read-only server, once the client is closed, in a forked child.
 
         Args:
             max_unconfirmed: in seconds; defaults to the session timeout, after which the servers
@@ -190,12 +193,20 @@ class SessionSide:
         limit = machine.timing.session_timeout
         if max_unconfirmed is not None:
             limit = checked_duration("max_unconfirmed", max_unconfirmed, least=0, most=86_400)
-        return self._core.clock() - machine.confirmed_at <= limit
+        return self._core.clock() - machine.confirmed_at <= limit and not self._core.is_forked
 
     def statistics(self) -> ClientStatistics:
-        """Return the state of session, connections, requests and lease; asks no server."""
+        """Return the state of session, connections, requests and lease; asks no server.
+
+        In a forked child, that of a closed client that holds nothing.
+        """
         peer = self._core.peer
-        return self._core.reporting.statistics(None if peer is None else peer.name)
+        found = self._core.reporting.statistics(None if peer is None else peer.name)
+        if not self._core.is_forked:
+            return found
+        return replace(
+            found, state=SessionState.CLOSED, server=None, held=0, lease_remaining=0.0, in_flight=0
+        )
 
     def observe(self) -> SessionStates:
         """Return the session's states, from the present one on, as an async iterator."""

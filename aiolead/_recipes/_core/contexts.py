@@ -112,6 +112,7 @@ class TenureScope(Generic[T]):
         if tenure is None or scope is None or task is None:
             return
         if current != task:
+            self._check_home()
             await self._give_up(tenure, task)
         self._tenure = self._scope = None
         try:
@@ -121,6 +122,8 @@ class TenureScope(Generic[T]):
                 await tenure._release(scope)
         except BaseException as error:
             scope.__exit__(type(error), error, error.__traceback__)
+            if exc is not None and self._recipe._client.backend.is_forked:
+                return  # nothing of the parent's has changed: what ends the child propagates
             raise
         else:
             # A scope that was cancelled, by a loss, has not been waited in.
@@ -138,10 +141,14 @@ class TenureScope(Generic[T]):
             if why is not None:
                 raise why from None
             return
-        if tenure.loss is not None and not isinstance(left, TenureLost):
+        if tenure._loss is not None and not isinstance(left, TenureLost):
             # The body's own exception propagates; the loss becomes a note on it.
             left.add_note(str(tenure._error()))
         propagate(left, exc)
+
+    def _check_home(self) -> None:
+        """Raise `UsageError` in another event loop, where nothing may be released."""
+        self._recipe._client.backend.check_home()
 
     async def _give_up(self, tenure: T, task: int) -> NoReturn:
         """Leave in another task, as closing an abandoned generator does; raise `UsageError`.

@@ -61,12 +61,13 @@ class Enterable(Generic[R]):
         the only open one. It is kept, since its own task may still leave it. Raises `UsageError` if
         there is none, or several tasks are inside and it is not known whose context is left.
         """
-        inside = (self._entered or {}).values()
+        inside = list((self._entered or {}).values())
         left = [each for inner in inside for each in _with_outer(inner) if each._statement]
         if len(left) > 1:
             left = [each for each in left if each._statement == statement]
         if len(left) != 1:
             raise UsageError(f"{self!r} was not entered by this task")
+        left[0]._check_home()
         left[0]._statement = 0
         return left[0]
 

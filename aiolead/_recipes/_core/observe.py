@@ -100,8 +100,9 @@ class LatestValue(ClientJob, AsyncIterable[T], Generic[T]):
 
     @property
     def is_live(self) -> bool:
-        """Whether a change of the value would be reported now."""
-        return self._count > 0 and not (self._closed or self._ended.is_set())
+        """Whether a change of the value would be reported now. False in a forked child."""
+        is_open = self._count > 0 and not (self._closed or self._ended.is_set())
+        return is_open and not self._client.backend.is_forked
 
     def __aiter__(self) -> AsyncIterator[T]:
         self._check_open()

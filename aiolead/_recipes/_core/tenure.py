@@ -7,7 +7,9 @@ loop runs past any cancellation.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
@@ -34,6 +36,9 @@ from .pending_delete import Departure
 if TYPE_CHECKING:
     from .acquire import Acquirable
     from .holding_recipe import HoldingRecipe
+
+
+_making_a_list = threading.RLock()  # a signal handler may come in between
 
 
 @final
@@ -65,7 +70,13 @@ class TenureStatistics:
 
 
 class Tenure:
-    """One unbroken time of holding something. See `Term` and `Held`."""
+    """One unbroken time of holding something. See `Term` and `Held`.
+
+    Threads and forks: any thread may read it (properties, `remaining`, `check`, `statistics`),
+    make `fenced()` and register callbacks. All else, which changes it or waits, raises
+    `UsageError` outside of the client's event loop. A forked child holds nothing: `is_held` is
+    False there, `remaining()` 0.0, and `check()` raises `UsageError`.
+    """
 
     # There may be thousands.
     __slots__ = (
@@ -117,7 +128,7 @@ class Tenure:
         """The servers' refusal to delete the znode, until it is reported."""
         self._is_refusal_reported = False
         self._revocation: anyio.Event | None = None
-        self._lost_callbacks: tuple[Callable[[], object], ...] = ()
+        self._lost_callbacks: list[Callable[[], object]] | None = None
         self._take(acquirable)
 
     def _take(self, acquirable: Acquirable) -> None:
@@ -178,33 +189,51 @@ class Tenure:
 
     @property
     def loss(self) -> LossReason | None:
-        """Why it was lost; None while it is held, and after a release."""
+        """Why it was lost; None while it is held, and after a release.
+
+        By the clock, as `is_held`: `UNCONFIRMED` from the end of the lease on, although the event
+        loop may be blocked and has not cancelled the body yet.
+        """
+        if self._loss is None and self._is_over_by_clock():
+            return LossReason.UNCONFIRMED
         return self._loss
 
     def remaining(self) -> float:
         """Seconds until the holder must have begun to stop, unless the lease is renewed before.
 
-        0.0 once it is lost or released.
+        0.0 once it is lost or released, and in a forked child.
         """
         if self._loss is not None or self._released or self._has_left:
             return 0.0
         return self._client.backend.lease.remaining()
 
     def check(self) -> None:
-        """Return if it is held now, by the clock. Sends nothing.
+        """Return if it is held now, by the clock. Sends nothing, and changes nothing.
+
+        Any thread may call it, and a signal handler. Only the event loop of the client ends the
+        hold and cancels the body; a thread that is the first to see the end wakes it.
 
         Raises:
             TenureLost: it is lost (`LeadershipLost`, `LockLost`).
-            UsageError: it was released: by `release`, or as its body ended.
+            UsageError: it was released: by `release`, or as its body ended; or this is a forked
+                child, which holds nothing.
         """
+        if self.remaining() <= 0.0:
+            raise self._why_not_held()
+
+    def _why_not_held(self) -> Exception:
+        backend = self._client.backend
+        if backend.is_forked:
+            backend.check_home()
         if self._released:
-            raise UsageError(f"the {self._lost_error.noun} of {self._what} was resigned")
-        if self._settle_by_clock() is not None:
-            raise self._error()
-        if self._has_left:
-            raise UsageError(
+            return UsageError(f"the {self._lost_error.noun} of {self._what} was resigned")
+        if self._loss is None and self._has_left:
+            return UsageError(
                 f"the {self._lost_error.noun} of {self._what} was released: its body has ended"
             )
+        if self._loss is None:
+            backend.lease.expire_soon()
+        return self._error()
 
     async def verify(self) -> None:
         """Return if the quorum confirms, in one round trip, that it is held.
@@ -245,6 +274,7 @@ class Tenure:
 
         Cancellation: it is released all the same.
         """
+        self._client.backend.check_home()
         if not self._released:
             self._released = True
             if self._on_released is not None:
@@ -262,6 +292,7 @@ class Tenure:
 
     async def revocation_requested(self) -> None:
         """Wait until others ask for a release; forever, if the recipe has no `revoke`."""
+        self._client.backend.check_home()
         if self._revocation is None:
             self._revocation = anyio.Event()
             if self._is_asked_for:
@@ -274,11 +305,21 @@ class Tenure:
         It is for what no cancellation reaches, such as another thread; the body is cancelled
         anyway. It runs in the client's task, so it must be quick; its exceptions are logged. It is
         not called for a release.
+
+        Any thread may register one. If the hold is lost already, it is called in that thread.
+        Raises `UsageError` in a forked child.
         """
+        backend = self._client.backend
+        if backend.is_forked:
+            backend.check_home()
         if self._loss is not None:
             callback()
-        else:
-            self._lost_callbacks = (*self._lost_callbacks, callback)
+            return
+        # In this order: the event loop sets the loss, then calls what is registered. So either it
+        # finds this, or we see the loss.
+        self._callbacks_for_loss().append(callback)
+        if self._loss is not None:
+            self._call_lost_callbacks()
 
     def statistics(self) -> TenureStatistics:
         """The state of the tenure, as known here, without asking a server."""
@@ -290,7 +331,7 @@ class Tenure:
             is_held=remaining > 0.0,
             remaining=remaining,
             lasted=self._recipe._reporting.now() - self._since if lasted is None else lasted,
-            loss=self._loss,
+            loss=self.loss,
             is_released=self._released,
             is_revocation_requested=self.is_revocation_requested,
         )
@@ -317,16 +358,36 @@ class Tenure:
             self._revocation.set()
 
     def _lose(self, reason: LossReason) -> None:
-        if self._loss is None and not self._released:
-            self._loss = reason
-            self._on_lost()
-            for callback in self._lost_callbacks:
-                call_back(callback)
-            self._has_ended()
+        """See `Holder`. After an error, it may be called again: then nobody was notified yet."""
+        if self._released or (self._loss is not None and self._lasted is not None):
+            return
+        self._loss = self._loss or reason
+        self._on_lost()
+        self._call_lost_callbacks()
+        self._has_ended()
+
+    def _callbacks_for_loss(self) -> list[Callable[[], object]]:
+        if self._lost_callbacks is None:  # as of most tenures: a list costs memory
+            with _making_a_list:
+                if self._lost_callbacks is None:
+                    self._lost_callbacks = []
+        return self._lost_callbacks
+
+    def _call_lost_callbacks(self) -> None:
+        """Call each callback once, also if another thread does the same at this moment."""
+        callbacks = self._lost_callbacks
+        while callbacks:
+            with suppress(IndexError):
+                call_back(callbacks.pop(0))
+
+    def _is_over_by_clock(self) -> bool:
+        given_up = self._released or self._has_left
+        backend = self._client.backend
+        return not given_up and backend.lease.remaining() <= 0.0 and not backend.is_forked
 
     def _settle_by_clock(self) -> LossReason | None:
-        given_up = self._released or self._has_left
-        if not given_up and self._loss is None and self._client.backend.lease.remaining() <= 0.0:
+        """End it if the clock has; only in a task of the client's event loop."""
+        if self._loss is None and self._is_over_by_clock():
             self._hold.lose(LossReason.UNCONFIRMED)
         return self._loss
 

@@ -41,7 +41,10 @@ class Holdable(Protocol):
 
 
 class MultiHeld:
-    """The hold of a `MultiLock`: all of its locks, held at the same time."""
+    """The hold of a `MultiLock`: all of its locks, held at the same time.
+
+    Threads and forks: as `Tenure`.
+    """
 
     def __init__(self, holds: tuple[Tenure, ...]) -> None:
         self._holds = holds
@@ -153,8 +156,13 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
         if stack is not None:
             await stack.__aexit__(exc_type, exc, traceback)
 
+    def _check_home(self) -> None:
+        for held in self._holds:
+            held._client.backend.check_home()
+
     async def _give_up_all(self) -> NoReturn:
         """Release everything when another task leaves; see `TenureScope._give_up`."""
+        self._check_home()
         wrong = left_by_another(self._recipe)
         for held in reversed(self._holds):
             try:

@@ -9,13 +9,15 @@ urgent; renewals confirm settled holds. A lost hold is in its *grace period* unt
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from math import inf
 from typing import Protocol
 
 from ..._escaping import in_seconds
-from ..._internal_errors import call_back, contained
+from ..._internal_errors import contained, internal_error
 from ...errors import LossReason, TooManyHoldsError
 from .proof import LeaseProof
 from .timing import LOSING, Timing
@@ -71,7 +73,7 @@ class HeldZnode:
             self._book.begin_grace(self)
             if self._book.observer is not None:
                 self._book.observer.lost(self, reason)
-            call_back(lost, reason)
+            self._book.notify(self, partial(lost, reason))
 
 
 class LeaseBook:
@@ -96,6 +98,9 @@ class LeaseBook:
         self.settled: dict[HeldZnode, None] = {}
         """The settled holds, in the order of their next confirmation."""
         self._in_grace: dict[HeldZnode, float] = {}  # until when each was proven, at its loss
+        self._unheard: dict[HeldZnode, Callable[[], object]] = {}
+        """Lost holds whose holders could not be notified: how to try again."""
+        self._notify_at = inf
         self._unanswered = False
         self._wait_until = -inf
         self._begun = -inf  # when the current renewal was sent
@@ -177,8 +182,10 @@ class LeaseBook:
     def forget(self, held: HeldZnode) -> None:
         self.fresh.pop(held, None)
         self.settled.pop(held, None)
-        if self._in_grace.pop(held, None) is not None and not self._in_grace:
-            self._changed(-inf)
+        if self._in_grace.pop(held, None) is not None:
+            self._unheard.pop(held, None)
+            if not self._in_grace:
+                self._changed(-inf)
 
     def begin_grace(self, held: HeldZnode) -> None:
         self.forget(held)
@@ -204,8 +211,8 @@ class LeaseBook:
     # --- renewing ------------------------------------------------------------------------------
 
     def settle_due(self) -> float:
-        """When the next fresh hold settles."""
-        return next(iter(self.fresh.values()), inf)
+        """When the next fresh hold settles, or a holder is notified again."""
+        return min(next(iter(self.fresh.values()), inf), self._notify_at)
 
     def settle(self, now: float) -> None:
         for held in [held for held, due in self.fresh.items() if due <= now]:
@@ -282,6 +289,8 @@ class LeaseBook:
 
     def expire(self, now: float) -> None:
         """End every hold if the lease has run out, or is about to and they are many."""
+        if now >= self._notify_at:
+            self._notify_again(now)
         if (self.settled or self.fresh) and now >= self.loss_due:
             self.lose_all(LossReason.UNCONFIRMED)
 
@@ -290,6 +299,30 @@ class LeaseBook:
             self.on_losing(self.held)
         for held in [*self.settled, *self.fresh]:
             held.lose(reason)
+
+    def notify(self, held: HeldZnode, lost: Callable[[], object]) -> None:
+        """Notify a holder of its loss; after an error, again at the next tick: its body may go on.
+
+        The hold is over whatever becomes of that: nothing confirms it any more, and a watchdog sees
+        it until it is released.
+        """
+        try:
+            lost()
+        except Exception as error:
+            internal_error(error, lost)
+            if held in self._in_grace:
+                self._unheard[held] = lost
+                self._notify_at = -inf
+                self._changed(-inf)
+
+    def _notify_again(self, now: float) -> None:
+        for held, lost in list(self._unheard.items()):
+            # Its error was logged the first time; another one's callback may have released it.
+            with suppress(Exception):
+                if held in self._unheard:
+                    lost()
+                    self._unheard.pop(held, None)
+        self._notify_at = now + self._timing.settle if self._unheard else inf
 
     def close(self) -> None:
         """Lose all holds, and later ones at once: the client is being closed."""

@@ -357,9 +357,9 @@ MUTANTS = (
             ),
             Change(
                 "_recipes/_core/tenure.py",
-                "if not given_up and self._loss is None "
-                "and self._client.backend.lease.remaining() <= 0.0:",
-                "if self._client is None:",
+                "return not given_up and backend.lease.remaining() <= 0.0 "
+                "and not backend.is_forked",
+                "return False",
             ),
         ),
         tests=("tests/recipes/election/test_election.py", *ASYNCIO),

@@ -238,7 +238,9 @@ MUTANTS = (
         number="27",
         name="loss-not-recorded",
         wrong="Losing cancels the body, but nothing remembers that it was lost.",
-        changes=(Change("_recipes/_core/tenure.py", "self._loss = reason", "del reason"),),
+        changes=(
+            Change("_recipes/_core/tenure.py", "self._loss = self._loss or reason", "del reason"),
+        ),
     ),
     Mutant(
         number="28",
@@ -350,11 +352,11 @@ MUTANTS = (
             Change(
                 "_recipes/_core/tenure.py",
                 """
-                    self._loss = reason
+                    self._loss = self._loss or reason
                     self._on_lost()
                 """,
                 """
-                    self._loss = reason
+                    self._loss = self._loss or reason
                     self._acquirable.discard()
                     self._on_lost()
                 """,

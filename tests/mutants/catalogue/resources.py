@@ -341,8 +341,8 @@ MUTANTS = (
             ),
             Change(
                 "_recipes/_core/tenure.py",
-                "if self._loss is None and not self._released:",
-                "if not self._released:",
+                "if self._released or (self._loss is not None and self._lasted is not None):",
+                "if self._released:",
             ),
         ),
         tests=("tests/unit/session/test_session_lease.py",),

@@ -1,4 +1,4 @@
-"""Bugs of `aiolead.blocking`. The simulation has no threads: tests have to see these."""
+"""Bugs of threads and forks. The simulation has neither: tests have to see these."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ HOLDING = "tests/blocking/test_blocking_holding.py"
 LOSSES = "tests/blocking/test_blocking_losses.py"
 INTERRUPTED = "tests/blocking/test_blocking_interrupted.py"
 PLACES = "tests/blocking/test_blocking_places.py"
+LOOKING = "tests/recipes/test_threads.py"
+FORKS = "tests/recipes/test_forks.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -119,6 +121,64 @@ MUTANTS: tuple[Mutant, ...] = (
         wrong="A request of a thread that no longer waits for it is sent all the same.",
         changes=(Change("blocking/_thread_task.py", "if self.is_abandoned:", "if False:"),),
         tests=(f"{INTERRUPTED}::test_a_request_that_was_not_sent_yet",),
+        simulated=False,
+    ),
+    Mutant(
+        number="431",
+        name="threads-end-holds",
+        wrong="A thread that sees the end of the lease first ends the hold itself: the body is "
+        "never cancelled, and no scope around it can cancel it.",
+        seen_in="solara #1181; aiomqtt: a cancellation from another thread",
+        changes=(
+            Change(
+                "_recipes/_core/tenure.py",
+                "backend.lease.expire_soon()",
+                "self._settle_by_clock()",
+            ),
+        ),
+        # The first of them is enough; the others would have to be waited for.
+        tests=(f"{LOOKING}::test_every_caller_in_the_thread_of_the_loop_leaves_ending_to_it",),
+        simulated=False,
+    ),
+    Mutant(
+        number="432",
+        name="children-hold",
+        wrong="A forked child goes on as a holder after its parent has left or crashed.",
+        changes=(
+            Change(
+                "_client/api/client_backend.py",
+                "return 0.0  # a forked child holds nothing",
+                "pass",
+            ),
+        ),
+        tests=(FORKS,),
+        simulated=False,
+    ),
+    Mutant(
+        number="433",
+        name="failed-cancellations-are-done-with",
+        wrong="A loss whose body could not be cancelled is not tried again.",
+        changes=(Change("_session/lease/lease_book.py", "self._unheard[held] = lost", "pass"),),
+        tests=("tests/unit/session/test_session_unheard_losses.py",),
+        simulated=False,
+    ),
+    Mutant(
+        number="434",
+        name="other-loops-release",
+        wrong="A tenure is released in the event loop of another thread.",
+        changes=(
+            Change(
+                "_recipes/_core/tenure.py",
+                """
+                self._client.backend.check_home()
+                if not self._released:
+                """,
+                """
+                if not self._released:
+                """,
+            ),
+        ),
+        tests=(f"{LOOKING}::test_another_event_loop_is_refused_and_changes_nothing",),
         simulated=False,
     ),
 )

@@ -1,0 +1,415 @@
+"""A hold that threads, callbacks and signal handlers look at: only its own event loop ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+import pytest
+import trio
+from conftest import ServerUnderTest
+from support.recipes import SESSION, JumpingClock, connect, eventually
+
+from aiolead import Client, Election, LeadershipLost, Lock, MultiLock, Term
+from aiolead._recipes._core.contexts import TenureScope
+from aiolead.errors import ClientClosedError, LossReason, UsageError
+
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.parametrize("server", ["embedded"], indirect=True),
+]
+
+PATH = "/election"
+
+
+def in_thread(function: Callable[[], Any]) -> Any:
+    """Call a function in a thread while this event loop stands still; return or raise its end."""
+    ended: list[Any] = []
+
+    def run() -> None:
+        try:
+            ended.append(function())
+        except BaseException as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if isinstance(ended[0], BaseException):
+        raise ended[0]
+    return ended[0]
+
+
+def refused(term: Term) -> None:
+    with pytest.raises(LeadershipLost):
+        term.check()
+
+
+LOOKS: dict[str, Callable[[Term], object]] = {
+    "check": refused,
+    "is_held": lambda term: term.is_held,
+    "remaining": lambda term: term.remaining(),
+    "loss": lambda term: term.loss,
+    "statistics": lambda term: term.statistics(),
+    "repr": repr,
+    "fenced": lambda term: term.fenced().transaction().delete("/x"),
+    "add_lost_callback": lambda term: term.add_lost_callback(int),
+}
+
+
+class Body:
+    """The body of a term in a task of its own, and what has become of it."""
+
+    def __init__(self) -> None:
+        self.entered, self.may_end = anyio.Event(), anyio.Event()
+        self.term: Term
+        self.steps: list[str] = []
+        self.loss: LeadershipLost | None = None
+
+    async def run(self, election: Election) -> None:
+        try:
+            async with election.leadership() as self.term:
+                self.term.add_lost_callback(lambda: self.steps.append("called back"))
+                self.entered.set()
+                try:
+                    await self.may_end.wait()
+                except anyio.get_cancelled_exc_class():
+                    self.steps.append("cancelled")
+                    raise
+        except LeadershipLost as loss:
+            self.loss = loss
+
+
+@asynccontextmanager
+async def leading(client: Client) -> AsyncIterator[Body]:
+    """A body that is waited for at the end of the block: it must have been cancelled."""
+    body = Body()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(body.run, Election(client, PATH))
+        await body.entered.wait()
+        try:
+            yield body
+            await eventually(lambda: body.loss is not None, "the body has ended", within=5)
+        finally:
+            body.may_end.set()  # where nothing can cancel it any more
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+async def test_a_thread_that_sees_the_end_first_leaves_ending_to_the_loop(
+    server: ServerUnderTest, look: Callable[[Term], object]
+) -> None:
+    clock = JumpingClock()
+    async with connect(server, clock=clock) as a, connect(server) as b:
+        async with leading(a) as body:
+            clock.jump(2 * SESSION)
+            in_thread(lambda: look(body.term))
+            assert body.steps == [], "the thread has changed nothing"
+            assert not body.term.is_held
+            assert body.term.loss is LossReason.UNCONFIRMED
+        assert body.steps == ["called back", "cancelled"]
+        assert body.loss is not None
+        assert body.loss.reason is LossReason.UNCONFIRMED
+        async with Election(b, PATH).leadership(timeout=SESSION):
+            pass
+
+
+async def test_a_scope_around_the_body_can_cancel_it_after_the_look_of_a_thread(
+    server: ServerUnderTest,
+) -> None:
+    clock, body = JumpingClock(), Body()
+    async with connect(server, clock=clock) as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(body.run, Election(client, PATH))
+        await body.entered.wait()
+        clock.jump(2 * SESSION)
+        in_thread(lambda: LOOKS["check"](body.term))
+        tasks.cancel_scope.cancel()
+        with anyio.move_on_after(5, shield=True):
+            await eventually(lambda: bool(body.steps), "the body was cancelled")
+        body.may_end.set()
+    assert "cancelled" in body.steps
+
+
+async def test_a_thread_that_asks_again_and_again_wakes_the_loop_once(
+    server: ServerUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = JumpingClock()
+    async with connect(server, clock=clock) as client, leading(client) as body:
+        clock.jump(2 * SESSION)
+        core, woken = client._core, []
+        wake = core.due
+        monkeypatch.setattr(core, "due", lambda: (woken.append(None), wake()))
+
+        def ask() -> None:
+            for _ in range(1000):
+                with suppress(LeadershipLost):
+                    body.term.check()
+
+        in_thread(ask)
+        await eventually(lambda: body.loss is not None, "the body has ended", within=5)
+        assert len(woken) == 1
+
+
+async def test_several_locks_of_which_a_thread_sees_the_end(server: ServerUnderTest) -> None:
+    clock = JumpingClock()
+    lost: list[BaseException] = []
+    async with connect(server, clock=clock) as client, anyio.create_task_group() as tasks:
+        ready, may_end = anyio.Event(), anyio.Event()
+        holds: list[Any] = []
+
+        async def hold() -> None:
+            try:
+                async with MultiLock(Lock(client, "/a"), Lock(client, "/b")) as held:
+                    holds.append(held)
+                    ready.set()
+                    await may_end.wait()
+            except Exception as error:
+                lost.append(error)
+
+        tasks.start_soon(hold)
+        await ready.wait()
+        clock.jump(2 * SESSION)
+        with pytest.raises(Exception, match="lost"):
+            in_thread(holds[0].check)
+        with suppress(AssertionError):
+            await eventually(lambda: bool(lost), "the body has ended", within=5)
+        may_end.set()
+    assert len(lost) == 1
+
+
+# --- in the thread of the event loop, but in no task ---------------------------------------------
+
+
+async def in_a_callback(function: Callable[[], object]) -> None:
+    """Have the event loop call a function: on asyncio in no task, on trio in a system task."""
+    done = anyio.Event()
+
+    def call() -> None:
+        function()
+        done.set()
+
+    if trio.lowlevel.in_trio_run():
+        trio.lowlevel.current_trio_token().run_sync_soon(call)
+    else:
+        asyncio.get_running_loop().call_soon(call)
+    await done.wait()
+
+
+async def in_a_signal_handler(function: Callable[[], object]) -> None:
+    before = signal.signal(signal.SIGUSR1, lambda *_: function())
+    try:
+        signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+class _Dropped:
+    def __init__(self, function: Callable[[], object]) -> None:
+        self._function = function
+
+    def __del__(self) -> None:
+        self._function()
+
+
+async def as_an_object_is_dropped(function: Callable[[], object]) -> None:
+    del (dropped := [_Dropped(function)])[0]
+    assert dropped == []
+
+
+async def in_another_task(function: Callable[[], object]) -> None:
+    function()
+
+
+CALLERS = [in_a_callback, in_a_signal_handler, as_an_object_is_dropped, in_another_task]
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+async def test_every_caller_in_the_thread_of_the_loop_leaves_ending_to_it(
+    server: ServerUnderTest, caller: Any
+) -> None:
+    clock = JumpingClock()
+    seen: list[Any] = []
+
+    def look() -> None:
+        try:
+            body.term.check()
+        except LeadershipLost as loss:
+            seen.append((loss.reason, list(body.steps)))
+
+    async with connect(server, clock=clock) as client, leading(client) as body:
+        clock.jump(2 * SESSION)
+        await caller(look)
+    if caller is not in_a_callback:  # before that, the timekeeper may have had its turn
+        assert seen == [(LossReason.UNCONFIRMED, [])]
+    assert len(seen) == 1
+    assert sorted(body.steps) == ["called back", "cancelled"]
+
+
+# --- callbacks for the loss ----------------------------------------------------------------------
+
+
+async def test_a_thread_registers_a_callback_for_the_loss(server: ServerUnderTest) -> None:
+    clock, told = JumpingClock(), threading.Event()
+    async with connect(server, clock=clock) as client, leading(client) as body:
+        await anyio.to_thread.run_sync(body.term.add_lost_callback, told.set)
+        clock.jump(2 * SESSION)
+        assert await anyio.to_thread.run_sync(told.wait, SESSION)
+
+
+async def test_each_callback_is_called_once_whichever_thread_registers_it(
+    server: ServerUnderTest,
+) -> None:
+    """Threads register callbacks while the hold is lost: each is called once, and none is lost."""
+    clock = JumpingClock()
+    calls: list[int] = []
+    async with connect(server, clock=clock) as client, leading(client) as body:
+        began = threading.Barrier(5)
+
+        def register(first: int) -> None:
+            began.wait()
+            for number in range(first, first + 500):
+                body.term.add_lost_callback(lambda number=number: calls.append(number))
+
+        async with anyio.create_task_group() as threads:
+            for first in range(0, 2000, 500):
+                threads.start_soon(anyio.to_thread.run_sync, register, first)
+            await anyio.to_thread.run_sync(began.wait)
+            clock.jump(2 * SESSION)
+    assert sorted(calls) == list(range(2000))
+
+
+# --- what only the event loop may do -------------------------------------------------------------
+
+
+async def released(term: Term, _election: Election) -> None:
+    await term.release()
+
+
+async def resigned(term: Term, _election: Election) -> None:
+    await term.resign()
+
+
+async def waited_for(term: Term, _election: Election) -> None:
+    await term.revocation_requested()
+
+
+async def verified(term: Term, _election: Election) -> None:
+    await term.verify()
+
+
+async def entered(_term: Term, election: Election) -> None:
+    async with election.leadership():
+        pass
+
+
+REFUSED = [released, resigned, waited_for, verified, entered]
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+@pytest.mark.parametrize("use", REFUSED)
+async def test_another_event_loop_is_refused_and_changes_nothing(
+    server: ServerUnderTest, use: Any, loop: str
+) -> None:
+    async with connect(server) as client:
+        election = Election(client, PATH)
+        async with election.leadership() as term:
+            with pytest.raises(UsageError, match="another thread"):
+                await anyio.to_thread.run_sync(lambda: anyio.run(use, term, election, backend=loop))
+            term.check()
+            assert not term.is_released
+            assert term.statistics().is_held
+            await term.verify()
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+async def test_a_block_is_not_left_in_another_event_loop(
+    server: ServerUnderTest, loop: str
+) -> None:
+    async with connect(server) as client:
+        lock, several = Lock(client, "/a"), MultiLock(Lock(client, "/b"))
+        context = Lock(client, "/c").acquire()
+        async with lock as held, several as all_held, context as other:
+
+            def leave(each: Any) -> None:
+                anyio.run(each.__aexit__, None, None, None, backend=loop)
+
+            for each in (lock, several, context):
+                with pytest.raises(UsageError, match="another thread"):
+                    await anyio.to_thread.run_sync(leave, each)
+            for each in (held, all_held, other):
+                each.check()
+        assert not held.is_held
+
+
+def test_a_look_after_the_event_loop_has_ended_says_lost(server: ServerUnderTest) -> None:
+    clock, body = JumpingClock(), Body()
+
+    async def main() -> None:
+        async with connect(server, clock=clock) as client:
+            tasks.append(asyncio.create_task(body.run(Election(client, PATH))))
+            await body.entered.wait()
+            stopped.set()
+            await asyncio.Event().wait()
+
+    tasks: list[asyncio.Task[None]] = []
+    loop = asyncio.new_event_loop()
+    stopped = asyncio.Event()
+    task = loop.create_task(main())
+    loop.run_until_complete(stopped.wait())
+    clock.jump(2 * SESSION)
+    # The loop is closed as a program does it that forgets its tasks.
+    loop.close()
+    with pytest.raises(LeadershipLost):
+        body.term.check()
+    assert not body.term.is_held
+    for each in (task, *tasks):
+        each._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
+async def test_a_closed_client_says_why_in_a_thread(server: ServerUnderTest) -> None:
+    body = Body()
+    async with anyio.create_task_group() as tasks:
+        async with connect(server) as client:
+            tasks.start_soon(body.run, Election(client, PATH))
+            await body.entered.wait()
+        await eventually(lambda: body.loss is not None, "the body has ended")
+        with pytest.raises(LeadershipLost) as caught:
+            in_thread(body.term.check)
+        assert caught.value.reason is LossReason.CLOSED
+        with pytest.raises((ClientClosedError, UsageError)):
+            in_thread(lambda: client.get("/"))
+
+
+# --- a cancellation that fails -------------------------------------------------------------------
+
+
+async def test_a_body_that_could_not_be_cancelled_is_cancelled_at_the_next_tick(
+    server: ServerUnderTest,
+    monkeypatch: pytest.MonkeyPatch,
+    internal_errors: list[logging.LogRecord],
+) -> None:
+    clock = JumpingClock()
+    cancel, tries = TenureScope._on_lost, []
+
+    def fails_first(scope: TenureScope[Any]) -> None:
+        tries.append(scope)
+        if len(tries) == 1:
+            raise RuntimeError("no running event loop")
+        cancel(scope)
+
+    monkeypatch.setattr(TenureScope, "_on_lost", fails_first)
+    async with connect(server, clock=clock) as client, leading(client) as body:
+        clock.jump(2 * SESSION)
+        await eventually(lambda: bool(tries), "the loss is noticed")
+        with pytest.raises(LeadershipLost):
+            body.term.check()
+    assert len(tries) == 2
+    assert sorted(body.steps) == ["called back", "cancelled"]
+    assert len(internal_errors) == 1
