@@ -303,6 +303,8 @@ class Connection:
 
     async def __aexit__(self, *exc_info: object) -> None:
         # The task group never sees the body's exception, which propagates unchanged.
+        if not self._core.is_forked:
+            self._core.check_home()
         try:
             if not self._core.is_forked:  # the session is the parent process's
                 await self._close_session()

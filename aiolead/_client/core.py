@@ -117,11 +117,22 @@ class Core:
         self._affinity = LoopAffinity()
         self.process = loop_affinity.process
         self.check_home = self._affinity.check
+        self.machine.watches.is_here = self._affinity.is_here
 
     @property
     def is_forked(self) -> bool:
         """Whether this is a forked copy: its session and its socket are the parent's."""
         return loop_affinity.process is not self.process
+
+    def leaves_here(self, exc_info: tuple[object, ...]) -> bool:
+        """Whether a block is left where the client belongs; raises `UsageError` elsewhere.
+
+        False in a forked child that an exception ends: nothing of the parent's changes.
+        """
+        if any(exc_info) and self.is_forked:
+            return False
+        self.check_home()
+        return True
 
     def expire_soon(self) -> None:
         """Have the timekeeper end what the clock has ended. For any thread; changes nothing here.

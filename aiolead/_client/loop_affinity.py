@@ -99,13 +99,20 @@ class LoopAffinity:
             with contextlib.suppress(RuntimeError):  # the event loop has ended
                 self._soon(partial(call_back, function))
 
+    def is_here(self) -> bool:
+        """Whether this is the process, thread and event loop."""
+        try:
+            return self._running() is self._loop and process is self._process
+        except RuntimeError:
+            return False  # no event loop here at all
+
     def check(self) -> None:
         """Raises `UsageError` in another process, thread or event loop, or in none."""
         try:
             if self._running() is self._loop and process is self._process:
                 return
         except RuntimeError:
-            pass  # no event loop here at all
+            pass
         raise UsageError(self._elsewhere())
 
     def _elsewhere(self) -> str:

@@ -95,8 +95,15 @@ class ClientWatch:
         return self._slot.is_armed
 
     def close(self) -> None:
-        """See `aiolead.abc.Watch.close`."""
-        self._slot.close()
+        """See `aiolead.abc.Watch.close`.
+
+        Any thread may call it. From another one, the watch is removed with the next request or
+        ping.
+        """
+        if self._registry.is_here():
+            self._slot.close()
+        else:
+            self._registry.dropped(self._slot)
 
     async def wait(self) -> WatchEvent:
         """See `aiolead.abc.Watch.wait`."""
@@ -166,6 +173,8 @@ class WatchStream(AsyncIterator[WatchEvent | Missed]):
     @property
     def is_live(self) -> bool:
         """Whether a server watches now; false while the connection is down."""
+        if self._core.is_forked:
+            return False
         return self._state == "open" and self._slot.is_set and self._core.machine.watches.is_live
 
     async def __aenter__(self) -> Self:
@@ -194,7 +203,8 @@ class WatchStream(AsyncIterator[WatchEvent | Missed]):
         )
 
     async def __aexit__(self, *exc_info: object) -> None:
-        self._close()
+        if self._core.leaves_here(exc_info):
+            self._close()
 
     def _close(self) -> None:
         self._state = "closed"
@@ -207,6 +217,7 @@ class WatchStream(AsyncIterator[WatchEvent | Missed]):
     async def __anext__(self) -> WatchEvent | Missed:
         if self._state == "new":
             raise UsageError("the stream was not opened: use `async with ... as events`")
+        self._core.check_home()
         # Events that came together do not take a turn of the event loop each. This starves nobody:
         # for more of them, the reader waits.
         await anyio.lowlevel.checkpoint_if_cancelled()

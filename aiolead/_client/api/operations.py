@@ -165,6 +165,7 @@ class Scope:
         body = text_bytes(full) + (b"\0" if watch is None else b"\1")
         arming = None
         if watch is not None:
+            core.check_home()  # before anything has changed
             watches = core.machine.watches
             arming = watches.begin(_slot(watches, watch), full, path, of.watches)
         return PendingReply(of.op, body, of.parse, READ, path, arming, of.on_error)
@@ -172,6 +173,7 @@ class Scope:
     def arm(
         self, core: Core, watches: Sequence[tuple[str, Watch]], since: int
     ) -> PendingReply[None]:
+        core.check_home()
         registry = core.machine.watches
         if not watches or len({watch for _, watch in watches}) < len(watches):
             raise UsageError("watches: must be some, and each of them there once")

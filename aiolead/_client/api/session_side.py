@@ -67,6 +67,8 @@ class SessionStates(AsyncIterator[SessionChange]):
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
+        if not self._core.leaves_here(exc_info):
+            return
         self._unsubscribe()
         self._over = True
         self._wake.set()
@@ -80,6 +82,7 @@ class SessionStates(AsyncIterator[SessionChange]):
         self._wake.set()
 
     async def __anext__(self) -> SessionChange:
+        self._core.check_home()
         if not self._open:
             raise UsageError("the states were not opened: use `async with ... as states`")
         if self._pending or self._over:
@@ -136,8 +139,8 @@ class SessionSide:
 
         The two take the session from each other if they run at the same time. For one session
         timeout after it has connected, each treats what the other has in the session as another
-        client's, and does not close the session. Raises `UsageError` without a session, or if a
-        read-only server has made it up.
+        client's, and does not close the session. Raises `UsageError` without a session, if a
+        read-only server has made it up, and outside of the client's event loop.
         """
         return self._passed_on()
 
@@ -155,6 +158,7 @@ class SessionSide:
         return credentials
 
     def _passed_on(self) -> SessionCredentials:
+        self._core.check_home()
         credentials = self._core.machine.credentials
         if credentials is None:
             raise UsageError("there is no session that could be resumed")

@@ -96,6 +96,7 @@ class Transaction:
             raise ConfigurationError("transaction: needs at least one operation")
         if self._sent:
             raise UsageError("the transaction was sent already: make a new one")
+        self._core.check_home()
         self._sent = True
         body = encode_body(Multi(tuple(self._ops)))
         reply: PendingReply[list[TransactionResult]] = PendingReply(
@@ -264,6 +265,7 @@ class Reads:
         if not self._ops:
             raise ConfigurationError("reads: needs at least one read")
         self._check_unsent()
+        self._core.check_home()
         self._sent = True
         request = MultiRead(tuple(self._ops))
         make = bound_read(OpCode.MULTI_READ, request, self._parse, self._paths[0])

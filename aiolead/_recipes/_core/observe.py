@@ -19,6 +19,7 @@ from ...abc import CoordinationClient, Watch
 from ...errors import AioleadError, UsageError
 from ...model import SessionState, WatchEvent
 from .error_policy import Action, Step, action_for, before_next_try
+from .recipe import leaves_here
 
 T = TypeVar("T")
 
@@ -27,12 +28,14 @@ class ClientJob:
     """A job of the client for the body of an `async with`, to be entered once."""
 
     def __init__(self, client: CoordinationClient) -> None:
+        client.backend.check_home()
         self._client = client
         self._scope = anyio.CancelScope()
         self._ended = anyio.Event()
         self._entered = False
 
     async def __aenter__(self) -> Self:
+        self._client.backend.check_home()
         if self._entered:
             raise UsageError(f"{type(self).__name__}: was entered already; make another one")
         self._entered = True
@@ -52,6 +55,8 @@ class ClientJob:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if not leaves_here(self._client, exc):
+            return
         self._close()
         with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
             await self._ended.wait()
@@ -142,6 +147,7 @@ class LatestValue(ClientJob, AsyncIterable[T], Generic[T]):
 
     async def _next(self, seen: int) -> tuple[int, T]:
         """The latest value after the first `seen`, and the number of values up to it."""
+        self._client.backend.check_home()
         await anyio.lowlevel.checkpoint()
         while not self._closed:
             if self._count > seen:

@@ -202,7 +202,10 @@ class Picker:
         if self._errors:
             oldest = self._clock() - self._down.timeout
             self._errors = {
-                start: errors for start, errors in self._errors.items() if errors.since > oldest
+                start: errors
+                # A copy, made in one step: another thread may report an error meanwhile.
+                for start, errors in list(self._errors.items())
+                if errors.since > oldest
             }
 
 

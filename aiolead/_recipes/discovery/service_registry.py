@@ -18,7 +18,7 @@ from ...paths import join
 from .._core.arguments import checked_name, checked_number
 from .._core.children import ChildReader
 from .._core.reading import listed, read_children
-from .._core.recipe import Recipe
+from .._core.recipe import Recipe, leaves_here
 from .._core.sharing import SharedReading, SharedView
 from ..membership.persistent_node import PersistentNode
 from .instance import ServiceInstance, ServiceType
@@ -122,7 +122,7 @@ class Registration(PersistentNode):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._announcing is not None:
+        if self._announcing is not None and leaves_here(self._client, exc):
             self._announcing.cancel()
         await super().__aexit__(exc_type, exc, traceback)
 

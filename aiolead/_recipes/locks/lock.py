@@ -172,6 +172,10 @@ class ReentrantLock(QueuedLock[Held]):
 
     @property
     def hold_count(self) -> int:
-        """How many blocks of the current task hold it."""
+        """How many blocks of the current task hold it; 0 elsewhere, also in a forked child."""
+        try:
+            self._client.backend.check_home()
+        except UsageError:
+            return 0
         entry = self._holds.get(current_task_id())
         return 0 if entry is None else entry.count

@@ -172,8 +172,10 @@ class Partitioner(Recipe):
     def update_items(self, items: Iterable[str]) -> None:
         """Split other items from now on; cancel the workers of removed ones.
 
-        Raises `ConfigurationError` as the constructor.
+        Raises `ConfigurationError` as the constructor, and `UsageError` outside of the client's
+        event loop.
         """
+        self._client.backend.check_home()
         self._items = _checked_items(items)
         self._changed.set()
 

@@ -17,6 +17,7 @@ from ...model import ACL, CreateMode, SessionState
 from .._core.arguments import checked_acl, checked_client, checked_data, checked_path, checked_wait
 from .._core.contexts import leave_scope, propagate
 from .._core.error_policy import log_refusal
+from .._core.recipe import leaves_here
 from .znode_keeper import ZnodeKeeper
 
 MODES = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT)
@@ -154,6 +155,7 @@ class PersistentNode(AsyncIterable[NodeState]):
 
     def _want(self, data: bytes) -> int:
         """Request other data; return their generation, for `_until_written`."""
+        self._client.backend.check_home()
         if not self._is_inside:
             raise UsageError(f"{self!r} is not open: use `async with`")
         if self._keeper.error is not None:
@@ -180,6 +182,7 @@ class PersistentNode(AsyncIterable[NodeState]):
     # --- the block -----------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
+        self._client.backend.check_home()
         if self._entered:
             raise UsageError(f"{self!r} was entered already; make another one")
         self._entered = True
@@ -211,7 +214,7 @@ class PersistentNode(AsyncIterable[NodeState]):
         traceback: TracebackType | None,
     ) -> None:
         keeper = self._keeper
-        if not self._is_inside:
+        if not self._is_inside or not leaves_here(self._client, exc):
             return
         self._is_inside = False
         # From here on the client deletes it, whatever happens to this task.

@@ -65,6 +65,7 @@ class Claimed(Tenure):
         `add` adds the results, once per try; a `ServerError` means that they were refused and
         nothing was applied. Otherwise as `QueueItem.ack`.
         """
+        self._client.backend.check_home()
         if self._is_done:
             await anyio.lowlevel.checkpoint()
             return

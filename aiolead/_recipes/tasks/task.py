@@ -57,6 +57,7 @@ class Task(Claimed):
             ClaimLost: the claim was lost.
             UsageError: the task was released, or finished.
         """
+        self._client.backend.check_home()
         self._progress = Progress(self.identity, checked_progress(progress), checked_note(note))
         self.check()
         if not self._is_reporting:

@@ -120,6 +120,7 @@ class TreeCache(ClientJob):
         """
         return (
             self._is_full.is_set()
+            and not self._client.backend.is_forked
             and not (self._has_gap or self._ended.is_set())
             and self._reader.is_complete
             and self._client.state is SessionState.CONNECTED
@@ -155,8 +156,10 @@ class TreeCache(ClientJob):
         """The events from now on: `async for event in cache.events()`.
 
         With `initial`, they begin with the creation of all present znodes: those that `get` sees,
-        if there is no checkpoint in between. Raises `UsageError` before entering.
+        if there is no checkpoint in between. Raises `UsageError` before entering, and outside of
+        the client's event loop.
         """
+        self._client.backend.check_home()
         self._check()
         return self._copy.reader(initial=initial)
 
