@@ -1,7 +1,7 @@
 """The client interface: what recipes need from a client; they use nothing else of it.
 
 `aiolead.Client` implements it; an adapter around another library's client may, too. Everything here
-belongs to one event loop and is not thread-safe.
+belongs to one event loop, except where other threads and forked children are named.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Transaction(Protocol):
 
 
 class Hold(Protocol):
-    """A znode that is held under the lease; see `Lease.hold`."""
+    """A znode that is held under the lease; see `Lease.hold`. Not for other threads."""
 
     def lose(self, reason: LossReason) -> None:
         """End the hold as if the lease had run out: `lost` is called with the reason."""
@@ -172,6 +172,9 @@ class Lease(Protocol):
 
     While anything is held, it is renewed through the quorum: one transaction per session, for any
     number of znodes. Times are seconds on the lease's own monotonic clock.
+
+    Threads and forks: any thread may read it, and call `expire`; `hold` raises
+    `UsageError` outside of the client's event loop. In a forked child nothing is left of it.
     """
 
     @property
@@ -189,12 +192,9 @@ class Lease(Protocol):
         """
         ...
 
-    def expire_soon(self) -> None:
-        """Have the client's event loop end the holds whose lease is over by the clock, soon.
-
-        Any thread may call it, and a signal handler: it changes nothing in the calling thread, and
-        raises nothing, also after the event loop has ended. The event loop ends these holds anyway;
-        this wakes it, in case it would notice later.
+    def expire(self) -> None:
+        """End the holds whose lease is over by the clock: at once in a task of the client's event
+        loop; elsewhere, in any thread or callback, wake the event loop to do it, if it still runs.
         """
         ...
 
@@ -291,6 +291,9 @@ class Backend(Protocol):
     """The part of a client for recipes and adapters; applications do not need it.
 
     It concerns one session. Paths are those of the client that it belongs to.
+
+    Threads and forks: any thread may read the properties, and call `full_path` and `unlimited`;
+    everything else raises `UsageError` outside of the client's event loop.
     """
 
     @property

@@ -134,16 +134,21 @@ class Core:
         self.check_home()
         return True
 
-    def expire_soon(self) -> None:
-        """Have the timekeeper end what the clock has ended. For any thread; changes nothing here.
+    def expire(self) -> None:
+        """End what the clock has ended: in a task at once, elsewhere by waking the timekeeper.
 
-        Only a task of the event loop ends a hold. Elsewhere a cancel scope fails after it has
-        marked itself as cancelled, so that nothing could cancel the body any more.
+        Only a task of the event loop ends a hold. In another thread a cancel scope fails after it
+        has marked itself as cancelled, so that nothing could cancel the body any more. In a signal
+        handler or callback it may work, and the event loop sleep on.
         """
-        # A thread may ask again and again while the event loop is blocked.
-        if not self._expires_soon and self._affinity is not None:
+        affinity = self._affinity
+        if affinity is None:
+            return
+        if affinity.is_in_task():
+            self.machine.leases.expire(self.clock())
+        elif not self._expires_soon:  # a thread may ask again and again
             self._expires_soon = True
-            self._affinity.call_soon(self._wake_timekeeper)
+            affinity.call_soon(self._wake_timekeeper)
 
     def _wake_timekeeper(self) -> None:
         self._expires_soon = False

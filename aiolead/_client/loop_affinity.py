@@ -71,15 +71,15 @@ def _ends(fileno: int) -> tuple[Any, Any] | None:
 class LoopAffinity:
     """The process, thread and event loop in which it is made."""
 
-    __slots__ = ("_loop", "_pid", "_process", "_running", "_soon", "_thread")
+    __slots__ = ("_is_asyncio", "_loop", "_pid", "_process", "_running", "_soon", "_thread")
 
     def __init__(self) -> None:
         self._running = _loop_teller()
         loop: Any = self._running()
         self._loop: object = loop
-        is_asyncio = hasattr(loop, "call_soon_threadsafe")
+        self._is_asyncio = hasattr(loop, "call_soon_threadsafe")
         self._soon: Callable[[Callable[[], object]], object] = (
-            loop.call_soon_threadsafe if is_asyncio else loop.run_sync_soon
+            loop.call_soon_threadsafe if self._is_asyncio else loop.run_sync_soon
         )
         self._process = process
         self._pid = os.getpid()
@@ -105,6 +105,15 @@ class LoopAffinity:
             return self._running() is self._loop and process is self._process
         except RuntimeError:
             return False  # no event loop here at all
+
+    def is_in_task(self) -> bool:
+        """Whether a task of the event loop calls this, and not a callback of it."""
+        if not self.is_here():
+            return False
+        if self._is_asyncio:
+            return sys.modules["asyncio"].current_task() is not None
+        in_task: bool = sys.modules["trio"].lowlevel.in_trio_task()
+        return in_task
 
     def check(self) -> None:
         """Raises `UsageError` in another process, thread or event loop, or in none."""

@@ -255,7 +255,7 @@ def threaded(annotation: object) -> Any:
 
 
 def doc_of(thing: object) -> str:
-    """A docstring of the async class, with the code for threads."""
+    """A docstring of the async class, with the code for threads, and without who may call that."""
 
     def here(found: re.Match[str]) -> str:
         if found[1] is None:
@@ -265,5 +265,10 @@ def doc_of(thing: object) -> str:
     return re.sub(
         r"\ban (?=`async )|\b(?:async|await) (?=\w)|\baiolead\.(?:types\.)?(\w+)",
         here,
-        inspect.getdoc(thing) or "",
+        re.sub(
+            r"\n\nThreads and forks:.*?(?=\n\n|\Z)",
+            "",
+            inspect.getdoc(thing) or "",
+            flags=re.DOTALL,
+        ),
     )

@@ -283,6 +283,7 @@ class HoldBase(Proxy):
         """
         self._loop.check_process()
         if self._target.remaining() <= 0.0:
+            # There, the hold has ended when this returns: what the body asks for next is refused.
             self._loop.ask(self._target.check)
 
 

@@ -68,8 +68,11 @@ class Client(SessionSide):
     most; reads are sent again; writes that were sent may have been applied, so they raise
     `ConnectionLossError` with the outcome `UNKNOWN`, and are never sent twice.
 
-    A client belongs to the event loop, thread and process that entered it. Elsewhere it raises
-    `UsageError` and sends nothing; `state` and `session_id` may be read from other threads.
+    Threads and forks: a client belongs to the event loop, thread and process that entered it.
+    Elsewhere it raises `UsageError`, and nothing was sent or changed. Any thread may read `state`,
+    `session_id`, `session_timeout`, `healthy()` and `statistics()`, and make views (`chroot`),
+    `transaction()`, `reads()` and `fenced()`. A forked child finds the client closed: `state` is
+    `CLOSED`, `healthy()` is False, and nothing is held.
     """
 
     def __init__(self, core: Core, prefix: str, backend: ClientBackend | None = None) -> None:
@@ -356,6 +359,7 @@ class Client(SessionSide):
             ConnectionLossError: no server was reached, or it could not be asked for its version.
             SessionExpiredError: the session was over.
         """
+        self._core.check_home()
         return WatchStream(self._core, self._scope, path, recursive, max_events)
 
     def observe_data(self, path: str) -> DataView:

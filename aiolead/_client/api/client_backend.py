@@ -17,7 +17,10 @@ from .pending_reply import PendingReply
 
 @final
 class ClientBackend:
-    """See `aiolead.abc.Backend`; one for a client and its `unlimited` views."""
+    """See `aiolead.abc.Backend`; one for a client and its `unlimited` views.
+
+    Threads and forks: as `aiolead.abc.Backend`.
+    """
 
     __slots__ = ("_core", "_scope", "_unlimited", "_view", "events", "lease")
 
@@ -106,7 +109,10 @@ class ClientBackend:
 
 @final
 class ClientLease:
-    """See `aiolead.abc.Lease`; `prefix` is the chroot of the view that it belongs to."""
+    """See `aiolead.abc.Lease`; `prefix` is the chroot of the view that it belongs to.
+
+    Threads and forks: as `aiolead.abc.Lease`.
+    """
 
     __slots__ = ("_core", "_prefix")
 
@@ -130,8 +136,8 @@ class ClientLease:
             return False
         return core.machine.leases.is_enough(core.clock())
 
-    def expire_soon(self) -> None:
-        self._core.expire_soon()
+    def expire(self) -> None:
+        self._core.expire()
 
     def hold(
         self,

@@ -63,6 +63,10 @@ class ClientWatch:
 
     A watch that is dropped without being closed is removed with the next request or ping, unless
     its `on_event` is still to be called.
+
+    Threads and forks: any thread may read and close it; closed from elsewhere, it is removed
+    with the next request or ping. Only the client's event loop may wait for it; that is not
+    checked.
     """
 
     __slots__ = ("__weakref__", "_registry", "_slot", "_told")
@@ -147,6 +151,9 @@ class WatchStream(AsyncIterator[WatchEvent | Missed]):
     as long as the client; then it raises `ClientClosedError`, or `AuthFailedError`. Of several
     tasks that iterate, one gets each event. Cancelling the wait for an event loses none. On
     connection loss the stream goes on, with a `Missed` as soon as the watch is set again.
+
+    Threads and forks: any thread may read its properties; everything else raises `UsageError`
+    outside of the client's event loop. In a forked child `is_live` is False.
     """
 
     def __init__(self, core: Core, scope: Scope, path: str, recursive: bool, limit: int) -> None:

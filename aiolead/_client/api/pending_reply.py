@@ -99,6 +99,9 @@ class PendingReply(Call[T]):
     Attributes:
         is_reported: set where a user gets it: a failure is logged if it is dropped without having
             been awaited or asked for its error.
+
+    Threads and forks: any thread may look whether it is done, and ask for its result or error
+    then. Only the client's event loop may await it, or register callbacks; that is not checked.
     """
 
     is_reported: bool = field(default=False, init=False)

@@ -44,6 +44,9 @@ class SessionStates(AsyncIterator[SessionChange]):
     iteration ends when the client is closed or its credentials were refused.
 
     Use as a context manager: `async with client.observe() as states: async for change in states:`.
+
+    Threads and forks: any thread may read `current`; everything else raises `UsageError`
+    outside of the client's event loop.
     """
 
     def __init__(self, core: Core) -> None:

@@ -49,6 +49,9 @@ class Transaction:
     result has one entry per operation: the path for a create, the `Stat` for a set, None for a
     check or a delete. If an operation failed, so that none was applied, it raises
     `TransactionError`.
+
+    Threads and forks: any thread may build it. Sending it raises `UsageError` outside of the
+    client's event loop, and it may still be sent there.
     """
 
     def __init__(self, core: Core, scope: Scope, *, is_reported: bool = False) -> None:
@@ -138,6 +141,8 @@ class Fence:
     that it was made in: later, a znode of the guard's name may be another contender's, since
     sequence numbers start again with the path. No request crosses from one session to the next, so
     a look at the call is enough.
+
+    Threads and forks: as the client.
     """
 
     def __init__(self, core: Core, scope: Scope, guard: str, gone: Callable[[], bool]) -> None:
@@ -199,6 +204,7 @@ class FencedTransaction(Transaction):
     def commit(self) -> PendingReply[list[TransactionResult]]:
         if len(self._ops) == 1:
             raise ConfigurationError("transaction: needs at least one operation")
+        self._core.check_home()
         if not self._gone():
             return super().commit()
         refused: PendingReply[list[TransactionResult]] = PendingReply(
@@ -231,6 +237,8 @@ class Reads:
     `ServerError` that it failed with (`NoNodeError`, `NoAuthError`), which is not raised.
     Cancellation abandons the answers. On connection loss they are sent again, if the next server
     supports it. Raises `UnsupportedError` if the server is older, or does not report its version.
+
+    Threads and forks: as `Transaction`.
     """
 
     def __init__(self, core: Core, scope: Scope) -> None:

@@ -84,6 +84,10 @@ class LatestValue(ClientJob, AsyncIterable[T], Generic[T]):
     """The latest value that a job of the client keeps; for its readers see `View`.
 
     An iteration ends with the job: with its error, if it has failed.
+
+    Threads and forks: a view is made, entered and iterated in the client's event loop;
+    elsewhere that raises `UsageError`. Any thread may read its properties. In a forked child
+    `value` is what it was at the fork, and `is_live` is False.
     """
 
     def __init__(self, client: CoordinationClient) -> None:

@@ -22,7 +22,12 @@ def leaves_here(client: CoordinationClient, error: BaseException | None) -> bool
 
 
 class Recipe:
-    """A recipe at a path."""
+    """A recipe at a path.
+
+    Threads and forks: a recipe is made and used in the client's event loop. Its properties may
+    be read, and contexts to enter be made, in any thread; everything else raises `UsageError`
+    elsewhere, before it has changed anything.
+    """
 
     def __init__(
         self, client: CoordinationClient, path: str, *, acl: Sequence[ACL] | None = None

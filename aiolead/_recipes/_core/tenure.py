@@ -208,10 +208,10 @@ class Tenure:
         return self._client.backend.lease.remaining()
 
     def check(self) -> None:
-        """Return if it is held now, by the clock. Sends nothing, and changes nothing.
+        """Return if it is held now, by the clock. Sends nothing.
 
-        Any thread may call it, and a signal handler. Only the event loop of the client ends the
-        hold and cancels the body; a thread that is the first to see the end wakes it.
+        Any thread may call it, and a signal handler. Only the client's event loop ends the hold and
+        cancels the body; a thread that is the first to see the end of the lease wakes it.
 
         Raises:
             TenureLost: it is lost (`LeadershipLost`, `LockLost`).
@@ -232,7 +232,7 @@ class Tenure:
                 f"the {self._lost_error.noun} of {self._what} was released: its body has ended"
             )
         if self._loss is None:
-            backend.lease.expire_soon()
+            backend.lease.expire()
         return self._error()
 
     async def verify(self) -> None:

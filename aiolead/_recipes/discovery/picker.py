@@ -157,6 +157,9 @@ class Picker:
 
     It leaves out instances that are disabled, have weight 0, or have failed lately (`down`). It
     never waits, and sends nothing to ZooKeeper. `clock` is a monotonic clock, in seconds.
+
+    Threads and forks: any thread may use it, and a forked child, where the view's instances are
+    those at the fork.
     """
 
     def __init__(

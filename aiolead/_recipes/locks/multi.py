@@ -195,6 +195,8 @@ class MultiLock(Enterable[MultiHeld]):
     Raises:
         ConfigurationError: no recipe was given, one cannot be acquired, or two contend for one
             path.
+
+    Threads and forks: as `Lock`.
     """
 
     _to_hold = HoldingRecipe._to_hold

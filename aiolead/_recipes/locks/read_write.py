@@ -136,6 +136,8 @@ class ReadWriteLock:
     Args: as for `Lock`. By its `layout` it contends with Curator's `InterProcessReadWriteLock`,
     kazoo's `ReadLock` and `WriteLock`, or aiozk's `SharedLock`. A malformed argument raises
     `ConfigurationError`.
+
+    Threads and forks: as `Lock`.
     """
 
     def __init__(

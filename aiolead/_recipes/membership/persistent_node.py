@@ -82,6 +82,9 @@ class PersistentNode(AsyncIterable[NodeState]):
     Cancellation: leaves nothing behind. Leaving waits for the servers' confirmation, for a third of
     the session timeout at most; without a connection the client deletes it as soon as it can. On
     connection loss: continues. A read-only server counts as no server.
+
+    Threads and forks: any thread may read its properties; everything else raises `UsageError`
+    outside of the client's event loop. In a forked child `is_present` is False.
     """
 
     def __init__(
@@ -96,6 +99,7 @@ class PersistentNode(AsyncIterable[NodeState]):
         acl: Sequence[ACL] | None = None,
     ) -> None:
         self._client = checked_client(client)
+        client.backend.check_home()
         self._prefix = checked_path(path)
         checked_data(data)
         if mode not in MODES:

@@ -70,6 +70,11 @@ class TreeCache(ClientJob):
 
     On connection loss, and after an expired session: finds what changed by comparing transaction
     ids, and emits the events.
+
+    Threads and forks: any thread may read the copy (`get`, `children`, `is_live` and others);
+    it is made, entered, left and asked for `events` in the client's event loop, and elsewhere
+    that raises `UsageError`. In a forked child the copy is what it was at the fork, and
+    `is_live` is False.
     """
 
     def __init__(
