@@ -303,10 +303,11 @@ class Connection:
 
     async def __aexit__(self, *exc_info: object) -> None:
         # The task group never sees the body's exception, which propagates unchanged.
-        if not self._core.is_forked:
+        is_ours = not self._core.is_forked  # else the session is the parent process's
+        if is_ours:
             self._core.check_home()
         try:
-            if not self._core.is_forked:  # the session is the parent process's
+            if is_ours:
                 await self._close_session()
         finally:
             await self._stop()

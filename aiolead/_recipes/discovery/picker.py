@@ -32,6 +32,8 @@ class RoundRobin:
     """One instance after the other, by weight: the smooth round robin of nginx.
 
     Twice the weight gets twice the requests, evenly spread; a new instance only its share.
+
+    Threads and forks: any thread may use it.
     """
 
     def __init__(self) -> None:
@@ -48,7 +50,10 @@ class RoundRobin:
 
 @final
 class WeightedRandom:
-    """A random instance, with probabilities by weight, from the source of randomness `rng`."""
+    """A random instance, with probabilities by weight, from the source of randomness `rng`.
+
+    Threads and forks: any thread may use it.
+    """
 
     def __init__(self, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random()  # noqa: S311 - no secret
@@ -68,6 +73,8 @@ class LeastLoaded:
     that was idle a second ago (thundering herd). With `sample=2` the less loaded of two random
     instances is chosen: nearly as even, without the herd. By default all instances are compared.
     `rng` is the source of randomness.
+
+    Threads and forks: any thread may use it.
     """
 
     def __init__(self, rng: random.Random | None = None, *, sample: int | None = None) -> None:
@@ -95,6 +102,8 @@ class ConsistentHash:
 
     When an instance comes or goes, only its keys move; a change of weight moves the difference. All
     clients choose alike.
+
+    Threads and forks: any thread may use it.
     """
 
     def choose(self, instances: Sequence[ServiceInstance], key: str | None) -> ServiceInstance:

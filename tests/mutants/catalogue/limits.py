@@ -63,7 +63,7 @@ MUTANTS = (
         wrong="A forked child can write to its parent's connection.",
         changes=(
             Change("_client/loop_affinity.py", "os.dup2(nothing, fileno)", "pass"),
-            Change("_client/connect.py", "if not self._core.is_forked:", "if True:"),
+            Change("_client/connect.py", "is_ours = not self._core.is_forked", "is_ours = True"),
         ),
         tests=HOME,
     ),
