@@ -78,6 +78,8 @@ class Adaptation:
         return self._client.chroot(chroot) if chroot and chroot != "/" else self._client
 
     async def __aexit__(self, *exc_info: object) -> None:
+        if not self._core.leaves_here(exc_info):
+            return
         try:
             if not await self._let_go():
                 self._forget_session()
