@@ -4,6 +4,7 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/apscheduler_once/app.py
 """
 
 import asyncio
+import math
 import sys
 from datetime import datetime
 from typing import Any
@@ -22,12 +23,18 @@ class TermExecutor(BaseExecutor):
     APScheduler's own executor cancels them as well, but nobody waits until they have stopped.
     """
 
-    def __init__(self, tasks: TaskGroup) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._tasks = tasks
+        self._submit, self._submitted = anyio.create_memory_object_stream[Any](math.inf)
 
     def _do_submit_job(self, job: Any, run_times: list[datetime]) -> None:
-        self._tasks.start_soon(self._run, job, run_times)
+        # A callback of the event loop, where a task group starts nothing: only a task can.
+        self._submit.send_nowait((job, run_times))
+
+    async def run(self, tasks: TaskGroup) -> None:
+        with self._submit, self._submitted:
+            async for job, run_times in self._submitted:
+                tasks.start_soon(self._run, job, run_times)
 
     async def _run(self, job: Any, run_times: list[datetime]) -> None:
         log = self._logger.name
@@ -51,7 +58,9 @@ async def report(term: aiolead.Term) -> None:
 async def schedule(term: aiolead.Term) -> None:
     """A scheduler for each term. Jobs that are due while nobody leads are skipped."""
     async with anyio.create_task_group() as jobs:
-        scheduler = AsyncIOScheduler(executors={"default": TermExecutor(jobs)})
+        executor = TermExecutor()
+        jobs.start_soon(executor.run, jobs)
+        scheduler = AsyncIOScheduler(executors={"default": executor})
         scheduler.add_job(report, "interval", seconds=0.5, args=[term])
         scheduler.start()
         try:

@@ -7,13 +7,14 @@ costs to import a framework is most of what these tests cost.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,13 +91,19 @@ def test_one_of_two_applications_runs_the_scheduler(
 # --- schedulers, in this process ---------------------------------------------------------------
 
 
+def by_asyncio(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     ("example", "acts"),
     [("apscheduler_once", "{} begins a report"), ("taskiq_once", "report of {}")],
 )
+@pytest.mark.parametrize("run_all", [anyio.run, by_asyncio])
 def test_one_of_two_schedulers_acts(
-    embedded: str, chroot: str, load: Load, said: Said, example: str, acts: str
+    embedded: str, chroot: str, load: Load, said: Said, example: str, acts: str, run_all: Any
 ) -> None:
+    """Also by `asyncio.run`, as programs do it: its callbacks know of no anyio."""
     run, hosts = load(f"{example}/app.py").main, embedded + chroot
 
     async def main() -> None:
@@ -116,7 +123,7 @@ def test_one_of_two_schedulers_acts(
             assert not any("one" in line for line in said.lines[over:])
             second.cancel_scope.cancel()
 
-    anyio.run(main)
+    run_all(main)
 
 
 # --- Quart on trio, under hypercorn ------------------------------------------------------------
