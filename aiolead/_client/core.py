@@ -76,6 +76,8 @@ class Core:
         self.pipelined: Pipelined = Pipelined(self)
         self.on_due: Callable[[float], None] = _ignore
         """Set by the supervisor: something became due earlier."""
+        self.wake: Callable[[], None] = _ignore
+        """Set by the supervisor: wakes its timekeeper, which then calls `start_put_off`."""
         self.on_hosts: Callable[[Sequence[tuple[str, int]]], None] = _ignore
         """Set by the supervisor: replaces the list of servers."""
         self.notify_guardian: Callable[[], None] = _ignore
@@ -93,6 +95,7 @@ class Core:
         self._first_serial = self._next_serial = first_serial
         self._holders_gone: anyio.Event | None = None
         self._jobs: set[anyio.CancelScope] = set()
+        self._put_off: deque[tuple[Job, OnEnd]] = deque()
         self.spawned: int = 0
         self._affinity: LoopAffinity | None = None
         self._expires_soon = False
@@ -152,7 +155,7 @@ class Core:
 
     def _wake_timekeeper(self) -> None:
         self._expires_soon = False
-        self.due()
+        self.wake()
 
     # --- states --------------------------------------------------------------------------------
 
@@ -280,8 +283,19 @@ class Core:
         cancelled, holders still have to release and the session to be closed: the tasks live until
         then, and every wait of the client's exit is bounded.
         """
-        if self.tasks is not None:
+        if self.tasks is None:
+            return
+        if self._affinity is None or self._affinity.is_in_task():
             self.tasks.start_soon(self._run, job, on_end)
+        else:
+            # In a callback of the event loop, task groups start nothing.
+            self._put_off.append((job, on_end))
+            self.wake()
+
+    def start_put_off(self) -> None:
+        """Start the jobs of callbacks; called by the timekeeper, in its task."""
+        while self._put_off and self.tasks is not None:
+            self.tasks.start_soon(self._run, *self._put_off.popleft())
 
     async def _run(self, job: Job, on_end: OnEnd) -> None:
         # Only the end of the client cancels it from outside.
@@ -311,6 +325,7 @@ class Core:
 
     def end_jobs(self) -> None:
         """Cancels every job, also those not begun, and accepts no more."""
+        self.start_put_off()
         self.tasks = None
         for scope in self._jobs:
             scope.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,12 +12,15 @@ from typing import Any
 
 import anyio
 import anyio.from_thread
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
+import trio
 from support.cli import environment
+from support.recipes import eventually
 
 from aiolead import Auth, Client, Election, Lock, connect
-from aiolead.errors import UsageError
+from aiolead.errors import ClientClosedError, UsageError
 from aiolead.testing import EmbeddedServer, ThreadedServer
 
 USES: dict[str, Callable[[Client], Any]] = {
@@ -241,3 +245,61 @@ def test_a_forked_child_cannot_use_it_and_does_it_no_harm(
         assert server.requests["CLOSE_SESSION"] == (2 if child is CONNECTS else 1)
         assert server.requests["SET_DATA"] == 8
         assert server.sessions() == {}
+
+
+# --- callbacks of the event loop -----------------------------------------------------------------
+
+
+def in_callback(function: Callable[[], object]) -> None:
+    """Have the event loop call a function: on asyncio in no task, and without anyio's context.
+
+    That is how `asyncio.run` calls handlers of signals.
+    """
+    if trio.lowlevel.in_trio_run():
+        trio.lowlevel.current_trio_token().run_sync_soon(function)
+    else:
+        asyncio.get_running_loop().call_soon(function, context=contextvars.Context())
+
+
+async def test_a_callback_of_the_event_loop_starts_jobs(server: ThreadedServer) -> None:
+    ran, over = anyio.Event(), anyio.Event()
+
+    async def job() -> None:
+        ran.set()
+
+    async with connect(server.connect_string) as client:
+        in_callback(lambda: client.backend.spawn(job, lambda _error: over.set()))
+        with anyio.fail_after(10):
+            await ran.wait()
+            await over.wait()
+
+
+async def test_a_job_of_a_callback_begins_even_if_the_client_is_closed_at_once(
+    server: ThreadedServer,
+) -> None:
+    ended: list[object] = []
+
+    async def job() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append("ended")
+
+    async with connect(server.connect_string) as client:
+        in_callback(lambda: client.backend.spawn(job, ended.append))
+        await anyio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
+    assert ended[0] == "ended"
+    assert isinstance(ended[1], ClientClosedError)
+
+
+async def test_a_callback_of_the_event_loop_replaces_the_list_of_servers(
+    server: ThreadedServer,
+) -> None:
+    """As a program does it on SIGHUP. The client moves, here to the same server by another name."""
+    other = server.connect_string.replace("127.0.0.1", "localhost")
+    assert other != server.connect_string
+    async with connect(server.connect_string) as client:
+        in_callback(lambda: client.update_hosts(other))
+        await eventually(lambda: client.statistics().connections == 2, "it has moved", within=10)
+        await client.exists("/")

@@ -19,7 +19,18 @@ import trio
 from conftest import ServerUnderTest
 from support.recipes import SESSION, JumpingClock, connect, eventually
 
-from aiolead import Client, Election, LeadershipLost, Lock, MultiLock, Term
+from aiolead import (
+    Client,
+    Election,
+    Group,
+    LeadershipLost,
+    Lock,
+    MultiLock,
+    PersistentNode,
+    Queue,
+    Term,
+    TreeCache,
+)
 from aiolead._recipes._core.contexts import TenureScope
 from aiolead.errors import ClientClosedError, LossReason, UsageError
 
@@ -145,8 +156,8 @@ async def test_a_thread_that_asks_again_and_again_wakes_the_loop_once(
     async with connect(server, clock=clock) as client, leading(client) as body:
         clock.jump(2 * SESSION)
         core, woken = client._core, []
-        wake = core.due
-        monkeypatch.setattr(core, "due", lambda: (woken.append(None), wake()))
+        wake = core.wake
+        monkeypatch.setattr(core, "wake", lambda: (woken.append(None), wake()))
 
         def ask() -> None:
             for _ in range(1000):
@@ -374,6 +385,60 @@ async def test_a_block_is_not_left_in_another_event_loop(
             for each in (held, all_held, other):
                 each.check()
         assert not held.is_held
+
+
+OPEN: dict[str, Callable[[Client], Any]] = {
+    "view": lambda client: client.observe_data("/"),
+    "states": lambda client: client.observe(),
+    "stream": lambda client: client.watch("/", recursive=True),
+    "tree": lambda client: TreeCache(client, "/"),
+    "campaign": lambda client: Election(client, PATH).campaign(),
+    "membership": lambda client: Group(client, "/group").join(identity="m"),
+    "node": lambda client: PersistentNode(client, "/node"),
+    "items": lambda client: Queue(client, "/queue").consume(),
+}
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+@pytest.mark.parametrize("make", OPEN.values(), ids=OPEN)
+async def test_what_is_open_is_neither_left_nor_followed_in_another_event_loop(
+    server: ServerUnderTest, make: Callable[[Client], Any], loop: str
+) -> None:
+    async with connect(server) as client:
+        context = make(client)
+
+        async def use(what: Callable[[], Any]) -> None:
+            with pytest.raises(UsageError):
+                await what()
+
+        async with context:
+            uses = [lambda: context.__aexit__(None, None, None)]
+            if hasattr(context, "__anext__"):
+                uses.append(context.__anext__)
+            elif hasattr(context, "__aiter__") and hasattr(context, "value"):
+                uses.append(aiter(context).__anext__)
+            for each in uses:
+                await anyio.to_thread.run_sync(lambda each=each: anyio.run(use, each, backend=loop))
+            if hasattr(context, "is_live"):
+                assert context.is_live
+            await client.get("/")
+        # And it is left by the task that has entered it.
+        await client.get("/")
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+async def test_a_client_is_not_closed_in_another_event_loop(
+    server: ServerUnderTest, loop: str
+) -> None:
+    connection = connect(server)
+    async with connection as client, Lock(client, "/lock") as held:
+
+        async def close() -> None:
+            with pytest.raises(UsageError, match="another thread"):
+                await connection.__aexit__(None, None, None)
+
+        await anyio.to_thread.run_sync(lambda: anyio.run(close, backend=loop))
+        await held.verify()
 
 
 def test_a_look_after_the_event_loop_has_ended_says_lost(server: ServerUnderTest) -> None:

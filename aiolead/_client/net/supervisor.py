@@ -99,6 +99,7 @@ class Supervisor:
         self._doing = ("", "")
         core.on_output = core.machine.on_output = self._on_output
         core.on_due = self._on_due
+        core.wake = self._wake
         core.on_hosts = self.update_hosts
 
     def attempts(self) -> list[tuple[str, Exception]]:
@@ -136,6 +137,9 @@ class Supervisor:
         # Work that is due after the next look can wait, as for a lock held for a millisecond.
         if self._wakes_at > at and self._wakes_at > self._machine.next_deadline():
             self._due.set()
+
+    def _wake(self) -> None:
+        self._due.set()
 
     def end(self, error: InternalError) -> None:
         self._machine.failed(error)
@@ -192,6 +196,7 @@ class Supervisor:
         while True:
             self._due = anyio.Event()
             self._wakes_at = inf
+            self._core.start_put_off()
             why = machine.tick(clock())
             if why is not None:
                 # After a standstill of the process, answers may wait to be read: they count.

@@ -175,7 +175,8 @@ class ReentrantLock(QueuedLock[Held]):
         """How many blocks of the current task hold it; 0 elsewhere, also in a forked child."""
         try:
             self._client.backend.check_home()
-        except UsageError:
+            task = current_task_id()
+        except (UsageError, RuntimeError):  # elsewhere, or in a callback of the event loop
             return 0
-        entry = self._holds.get(current_task_id())
+        entry = self._holds.get(task)
         return 0 if entry is None else entry.count

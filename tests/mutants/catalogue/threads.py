@@ -180,4 +180,32 @@ MUTANTS: tuple[Mutant, ...] = (
         tests=(f"{LOOKING}::test_another_event_loop_is_refused_and_changes_nothing",),
         simulated=False,
     ),
+    Mutant(
+        number="435",
+        name="views-are-left-elsewhere",
+        wrong="A view that is left in the event loop of another thread cancels its job there.",
+        changes=(
+            Change(
+                "_recipes/_core/observe.py",
+                "if not leaves_here(self._client, exc):",
+                "if self._client is None:",
+            ),
+        ),
+        tests=(f"{LOOKING}::test_what_is_open_is_neither_left_nor_followed_in_another_event_loop",),
+        simulated=False,
+    ),
+    Mutant(
+        number="436",
+        name="callbacks-start-jobs",
+        wrong="A callback of the event loop starts a job in the task group, which fails there.",
+        changes=(
+            Change(
+                "_client/core.py",
+                "if self._affinity is None or self._affinity.is_in_task():",
+                "if self._affinity is not None:",
+            ),
+        ),
+        tests=("tests/client/test_client_home.py::test_a_callback_of_the_event_loop_starts_jobs",),
+        simulated=False,
+    ),
 )
