@@ -659,7 +659,7 @@ class Registration(PersistentNode):
 @final
 class Semaphore:
     """Permits that tasks and processes share, first come first served."""
-    def __init__(self, client: Client, path: str, limit: int, *, identity: str | None = None, layout: Layout = ..., on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
+    def __init__(self, client: Client, path: str, limit: int, *, follow_limit: bool = False, identity: str | None = None, layout: Layout = ..., on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     def __enter__(self) -> Held: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
@@ -675,7 +675,7 @@ class Semaphore:
     def set_limit(self, limit: int) -> None:
         """Publish the number of permits, for all processes and permanently."""
     def limit(self) -> int:
-        """Return the published limit, else the argument; `InvalidDataError` if invalid."""
+        """Return the limit that counts for this object."""
     def available(self) -> int:
         """Return how many permits are free; 0 while others wait for them."""
     def holders(self) -> list[Participant]:

@@ -9,7 +9,7 @@ from aiolead import Barrier, Client, DoubleBarrier, ExclusiveLock, Semaphore
 
 
 def semaphore(client: Client, limit: int = 3) -> Semaphore:
-    return Semaphore(client, PATH, limit, identity=IDENTITY)
+    return Semaphore(client, PATH, limit, identity=IDENTITY, follow_limit=True)
 
 
 async def permit(bench: Bench) -> None:

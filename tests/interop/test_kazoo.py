@@ -69,7 +69,10 @@ async def test_we_and_kazoo_share_the_permits(connect: Connect, hosts: str) -> N
 async def test_the_limit_is_that_of_whoever_came_first(connect: Connect, hosts: str) -> None:
     async with connect() as client, Kazoo(hosts) as kazoo:
         assert await kazoo.do(kazoo.client.Semaphore(PATH, max_leases=3).acquire)
-        assert await Semaphore(client, PATH, 1, layout=Layout.KAZOO).limit() == 3
+        ours = Semaphore(client, PATH, 1, layout=Layout.KAZOO)
+        assert await ours.limit() == 1
+        theirs = Semaphore(client, PATH, 1, layout=Layout.KAZOO, follow_limit=True)
+        assert await theirs.limit() == 3
         other = f"{PATH}-other"
         async with Semaphore(client, other, 1, layout=Layout.KAZOO):
             with pytest.raises(ValueError, match="Inconsistent max leases"):

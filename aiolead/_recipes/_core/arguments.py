@@ -113,6 +113,12 @@ def checked_count(name: str, value: int, *, least: int = 1, most: int) -> int:
     return value
 
 
+def checked_flag(name: str, value: bool) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{name}: must be True or False, not {described(value)}")
+    return value
+
+
 def checked_on_invalid(on_invalid: OnInvalid | None) -> OnInvalid | None:
     if on_invalid is not None and not callable(on_invalid):
         raise ConfigurationError(f"on_invalid: must be a function, not {on_invalid!r}")

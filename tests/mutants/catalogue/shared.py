@@ -6,6 +6,7 @@ from ..model import Change, Mutant
 
 EXCLUSIVE = "tests/recipes/locks/test_exclusive.py"
 SEMAPHORE = "tests/recipes/locks/test_semaphore.py"
+SEMAPHORE_LIMIT = "tests/recipes/locks/test_semaphore_limit.py"
 BARRIERS = "tests/recipes/barriers/test_barriers.py"
 SIMULATED = "tests/simulation/test_recipes_shared.py"
 
@@ -93,6 +94,21 @@ MUTANTS = (
             ),
         ),
         tests=(SEMAPHORE, "-k", "limit_is_changed and trio and embedded"),
+        simulated=False,
+    ),
+    Mutant(
+        number="142c",
+        name="published-limit-grants-more",
+        wrong="A published limit, which anybody may write, grants more permits than the own one.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/locks/semaphore/parts.py",
+                "return published if self.follows else min(self.own, published)",
+                "return published",
+            ),
+        ),
+        tests=(SEMAPHORE_LIMIT, "-k", "grants_no_second_permit and trio and embedded"),
         simulated=False,
     ),
     Mutant(

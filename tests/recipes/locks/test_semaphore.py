@@ -149,7 +149,7 @@ async def test_waiting_ends_in_time(server: ServerUnderTest) -> None:
 async def test_the_limit_is_changed_while_people_wait(server: ServerUnderTest) -> None:
     count = Count()
     async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
-        ours, theirs = Semaphore(a, PATH, 1), Semaphore(b, PATH, 1)
+        ours, theirs = (Semaphore(each, PATH, 1, follow_limit=True) for each in (a, b))
         leaves = anyio.Event()
 
         async def hold_until_told() -> None:
@@ -177,7 +177,7 @@ async def test_the_limit_is_changed_while_people_wait(server: ServerUnderTest) -
 @on_embedded
 async def test_more_than_there_are(server: ServerUnderTest) -> None:
     async with connect(server) as a:
-        semaphore = Semaphore(a, PATH, 2)
+        semaphore = Semaphore(a, PATH, 2, follow_limit=True)
         with pytest.raises(UsageError, match="3 permits were asked for, and there are 2"):
             async with semaphore.acquire(permits=3):
                 pytest.fail("there are two")
@@ -220,7 +220,7 @@ async def test_what_one_task_may_do(server: ServerUnderTest) -> None:
 @on_embedded
 async def test_what_is_no_limit(server: ServerUnderTest) -> None:
     async with connect(server) as a:
-        semaphore = Semaphore(a, PATH, 3)
+        semaphore = Semaphore(a, PATH, 3, follow_limit=True)
         await a.ensure_path(PATH)
         for data in (b"", b"3", b"\0\0\0\0", b"\xff\xff\xff\xff"):
             await a.delete_all(f"{PATH}/limit")

@@ -141,7 +141,9 @@ async def take_turns(plan: Plan, process: Process, client: aiolead.Client) -> No
 async def one_of_fixed(plan: Plan, process: Process, client: aiolead.Client, who: str) -> bool:
     """A turn with some permits, told to the history."""
     world, rng = plan.world, process.rng
-    semaphore = aiolead.Semaphore(client, SEMAPHORE, plan.limit, identity=who, layout=plan.layout)
+    semaphore = aiolead.Semaphore(
+        client, SEMAPHORE, plan.limit, identity=who, layout=plan.layout, follow_limit=True
+    )
     many = min(rng.choice((1, 1, 1, 2, plan.limit)), plan.limit)
     # When all has healed, everybody is to be served: nobody gives up.
     weights = (3, 0, 0) if world.is_healed else (3, 1, 1)
@@ -208,7 +210,7 @@ async def body(plan: Plan, process: Process, held: aiolead.types.Tenure) -> None
 async def one_of_changing(plan: Plan, process: Process, client: aiolead.Client, who: str) -> bool:
     """A turn that looks at how many hold as it begins."""
     world, rng = plan.world, process.rng
-    semaphore = aiolead.Semaphore(client, SEMAPHORE, plan.limit, identity=who)
+    semaphore = aiolead.Semaphore(client, SEMAPHORE, plan.limit, identity=who, follow_limit=True)
     many = rng.choice((1, 1, 2))
     began = world.now
     async with semaphore.acquire(permits=many) as held:

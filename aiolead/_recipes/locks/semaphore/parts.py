@@ -1,4 +1,4 @@
-"""The parts of a semaphore in each layout, and its published limit.
+"""The parts of a semaphore in each layout, its published limit, and whether that counts.
 
 The limit is 4 bytes, big-endian, as in Curator's `SharedCount`, or digits, as kazoo writes it.
 """
@@ -110,12 +110,38 @@ def decoded(path: str, data: bytes) -> int:
     return limit
 
 
-def decoded_digits(data: bytes, default: int) -> int:
+def decoded_digits(data: bytes) -> int | None:
     """The limit in kazoo's format; like kazoo, ignore data that is not a number."""
     try:
         return whole(data, least=1, most=MOST_PERMITS)
     except MalformedError:
-        return default
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRule:
+    """Which limit counts for one semaphore object. Pure.
+
+    Anybody who may create children of the path can publish a limit. So a published limit grants
+    more than the own argument only to semaphores that ask for that.
+
+    Attributes:
+        own: the argument of the recipe.
+        follows: whether a published limit replaces it, also a greater one.
+    """
+
+    own: int
+    follows: bool
+
+    def counting(self, published: int | None) -> int:
+        """The limit that counts; `published` is None if none is published."""
+        if published is None:
+            return self.own
+        return published if self.follows else min(self.own, published)
+
+    def ignores(self, published: int | None) -> bool:
+        """Whether a published limit does not count since it is greater."""
+        return published is not None and self.counting(published) < published
 
 
 class LimitReply:
@@ -130,16 +156,16 @@ class LimitReply:
             self._exists = client.exists(where.limit, watch=watch)
         self._get = client.get(where.limit)
 
-    async def value(self, default: int) -> int:
-        """The published limit, or else `default`."""
+    async def published(self) -> int | None:
+        """The published limit; None if none is published. `InvalidDataError` if it is invalid."""
         if self._exists is not None:
             await self._exists
         try:
             data, _ = await self._get
         except NoNodeError:
-            return default
+            return None
         if self._where.is_kazoos:
-            return decoded_digits(data, default)
+            return decoded_digits(data)
         return decoded(self._where.limit, data)
 
 

@@ -25,12 +25,13 @@ from ..._core.acquire import NodeAcquirable
 from ..._core.ephemeral import EphemeralNode, NodeGone, ZnodeState
 from ..._core.ephemeral_names import SerialNode
 from ..._core.error_policy import TRIES
+from ..._core.path_warnings import PathWarnings
 from ..._core.pending_delete import Departure
 from ..._core.znode_registry import OwnNames
 from ...contention.contender import Contender
 from ...contention.layouts import Role
 from ...contention.queue_node import LocalContenders
-from .parts import LimitReply, SemaphoreParts, refuse_misfits
+from .parts import LimitReply, LimitRule, SemaphoreParts, refuse_misfits
 
 LEASE = "lease-"
 
@@ -98,21 +99,23 @@ class _Question:
 
 
 class Permits(NodeAcquirable):
-    """Some permits of a semaphore, all or none. `default` is the limit if none is published."""
+    """Some permits of a semaphore, all or none. `rule` says which limit counts."""
 
     def __init__(
         self,
         client: CoordinationClient,
         where: SemaphoreParts,
         count: int,
-        default: int,
+        rule: LimitRule,
         data: bytes,
         acl: Sequence[ACL] | None,
+        warnings: PathWarnings,
     ) -> None:
         super().__init__(client, where.permits, data, acl)
+        self._warnings = warnings
         self._where = where
         self._local = client.backend.shared(where.queue, LocalContenders)
-        self._default = default
+        self._rule = rule
         self._contender: SemaphoreContender | None = None
         self._place: int | None = None
         """Our number in the queue, once our permits are to be marked with it."""
@@ -265,12 +268,15 @@ class Permits(NodeAcquirable):
             raise NodeGone
         if self._where.is_kazoos:
             await refuse_misfits(self._client, self._where, names)
-        limit = await question.limit.value(self._default)
+        published = await question.limit.published()
+        limit = self._rule.counting(published)
         if question.front is not None:
             try:
                 await question.front
             except NoNodeError:
                 raise NodeGone from None
+        if self._rule.ignores(published):
+            self._warn_of_limit(published)
         if len(self._own) > limit:
             raise UsageError(
                 f"{self._where.path}: {len(self._own)} permits were asked for, and there are "
@@ -282,6 +288,14 @@ class Permits(NodeAcquirable):
                 raise NodeGone
         return len(names) <= limit
 
+    def _warn_of_limit(self, published: int | None) -> None:
+        self._warnings.warn(
+            "limit",
+            f"{self._where.path}: the published limit is {published}, and this semaphore grants "
+            f"{self._rule.own}, its own limit: to follow a greater published limit, use "
+            "Semaphore(..., follow_limit=True)",
+        )
+
     async def _make_parent(self) -> None:
         """Create the parent of the permits; in kazoo's layout its data is the limit."""
         where = self._where
@@ -290,7 +304,7 @@ class Permits(NodeAcquirable):
             return
         await self._client.ensure_path(parent(where.permits), acl=self._acl)
         with suppress(NodeExistsError):
-            await self._client.create(where.permits, b"%d" % self._default, acl=self._acl)
+            await self._client.create(where.permits, b"%d" % self._rule.own, acl=self._acl)
 
     def _arm(self, what: str, wanted: bool) -> Watch | None:
         """A new watch, or None if it is unwanted or armed already."""

@@ -10,16 +10,17 @@ from ....abc import CoordinationClient
 from ....errors import ConfigurationError, UsageError
 from ....model import ACL, Participant
 from ....paths import basename, sequence_of
-from ..._core.arguments import OnDisconnect, checked_count
+from ..._core.arguments import OnDisconnect, checked_count, checked_flag
 from ..._core.contexts import TenureContext
 from ..._core.enterable import HeldRecipe
 from ..._core.participants import read_participants
+from ..._core.path_warnings import PathWarnings
 from ..._core.reading import listed
 from ..._core.tenure import Held
 from ...contention.layouts import Layout, Role
 from ...contention.neighbours import queue_order
 from ...contention.queue_node import LocalContenders
-from .parts import MOST_PERMITS, LimitReply, parts_of, publish
+from .parts import MOST_PERMITS, LimitReply, LimitRule, parts_of, publish
 from .permits import Permits
 
 MOST_AT_ONCE = 1000
@@ -52,9 +53,14 @@ class Semaphore(HeldRecipe[Held]):
     (`AlreadyHeldError`): others may wait for its permits.
 
     Args:
-        limit: the number of permits until `set_limit` is used. All processes should agree on it.
+        limit: the most permits that are held at once, as far as this object grants them. All
+            processes should agree on it. A published limit (`set_limit`) that is smaller counts
+            instead; a greater one does not, unless `follow_limit` is set.
+        follow_limit: whether a published limit replaces `limit` even if it is greater; False by
+            default. Anybody who may create or write children of the path can publish one.
         layout: whom to contend with: Curator's `InterProcessSemaphoreV2`, or kazoo's `Semaphore`.
-            kazoo's layout stores the limit on creation and never changes it.
+            kazoo's layout stores the limit on creation and never changes it. The stored limit is
+            its published limit.
 
     The other arguments, and the errors, are those of `Lock`.
     """
@@ -67,6 +73,7 @@ class Semaphore(HeldRecipe[Held]):
         path: str,
         limit: int,
         *,
+        follow_limit: bool = False,
         identity: str | None = None,
         layout: Layout = Layout.CURATOR,
         on_disconnect: OnDisconnect = "keep",
@@ -76,7 +83,9 @@ class Semaphore(HeldRecipe[Held]):
             raise ConfigurationError(f"layout: must be a Layout, not {layout!r}")
         where = parts_of(path, layout)
         super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
-        self._default = checked_count("limit", limit, most=MOST_PERMITS)
+        own = checked_count("limit", limit, most=MOST_PERMITS)
+        self._rule = LimitRule(own, checked_flag("follow_limit", follow_limit))
+        self._warnings = self._client.backend.shared(path, PathWarnings)
         self._permits = 1
         self._where = where
         # The knowledge about the queue outlives one attempt.
@@ -86,7 +95,13 @@ class Semaphore(HeldRecipe[Held]):
 
     def _acquirable(self) -> Permits:
         return Permits(
-            self._client, self._where, self._permits, self._default, self._data, self._acl
+            self._client,
+            self._where,
+            self._permits,
+            self._rule,
+            self._data,
+            self._acl,
+            self._warnings,
         )
 
     def _several(self, permits: int) -> Semaphore:
@@ -122,6 +137,10 @@ class Semaphore(HeldRecipe[Held]):
     async def set_limit(self, limit: int) -> None:
         """Publish the number of permits, for all processes and permanently.
 
+        Semaphores with `follow_limit=True` follow it. For the others, a smaller number counts in
+        place of their own `limit`, and a greater one changes nothing: that includes this object.
+        Curator's semaphores follow it if they were given a `SharedCount` at `limit` below the path.
+
         The first of the queue checks again at once. Lowering revokes no permits: none is granted
         until enough are released. kazoo's semaphores never read the limit again: their layout
         raises `UsageError`.
@@ -138,14 +157,21 @@ class Semaphore(HeldRecipe[Held]):
         await publish(self._client, self._where.limit, limit, self._acl)
 
     async def limit(self) -> int:
-        """Return the published limit, else the argument; `InvalidDataError` if invalid. May lag."""
-        return await LimitReply(self._client, self._where).value(self._default)
+        """Return the limit that counts for this object. May lag.
+
+        It is the published one if there is one and `follow_limit` is set; else the argument, or the
+        published one if that is smaller. `InvalidDataError` if the published one is invalid.
+        """
+        return await self._counting(LimitReply(self._client, self._where))
+
+    async def _counting(self, reply: LimitReply) -> int:
+        return self._rule.counting(await reply.published())
 
     async def available(self) -> int:
         """Return how many permits are free; 0 while others wait for them. May lag, as `holders`."""
         limit = LimitReply(self._client, self._where)
         taken = self._client.get_children(self._where.permits)
-        free = await limit.value(self._default)
+        free = await self._counting(limit)
         return max(0, free - len(await listed(taken)))
 
     # --- who is there --------------------------------------------------------------------------
@@ -164,7 +190,7 @@ class Semaphore(HeldRecipe[Held]):
         limit = LimitReply(client, where)
         leases = client.get_children(where.permits)
         locks = client.get_children(where.queue)
-        most = await limit.value(self._default)
+        most = await self._counting(limit)
         names = await listed(leases)
         permits = await read_participants(client, where.permits, names, is_holder=True)
         permits.sort(key=lambda permit: permit.token)
