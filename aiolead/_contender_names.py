@@ -19,6 +19,7 @@ from __future__ import annotations
 import enum
 import functools
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
 
 
@@ -117,6 +118,7 @@ def known_name(name: str) -> KnownName | None:
 
 
 _LEADERS = re.compile("-([1-9][0-9]{0,3})leaders", re.ASCII)
+_LEADERS_WORD = "leaders"
 
 
 def leaders_part(leaders: int) -> str:
@@ -131,7 +133,32 @@ LEADERS_PART = "(?:-[1-9][0-9]{0,3}leaders)?"
 """A pattern for it."""
 
 
+def leaders_of(name: str) -> int:
+    """How many may lead at once by a contender's name; 1 if it does not say it.
+
+    That of a contender of another library does not, and lets one lead.
+    """
+    return (leaders_in(name) or 1) if _LEADERS_WORD in name else 1
+
+
 def leaders_in(name: str) -> int | None:
     """How many may lead at once, as far as a contender's name says it."""
     match = _LEADERS.search(name)
     return None if match is None else int(match[1])
+
+
+MOST_LEADERS = 1000
+"""The most that `Election` accepts."""
+
+
+def leading(queue: Sequence[str], most: int = MOST_LEADERS) -> int:
+    """How many contenders of a queue hold, the first ones, where readers do not share.
+
+    A contender holds if fewer are before it than its own name allows, and that of each before it,
+    and `most`. Once a contender does not hold, none behind it does.
+    """
+    for rank, name in enumerate(queue):
+        most = min(most, leaders_of(name))
+        if rank >= most:
+            return rank
+    return len(queue)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import Client, _parsing
-from .._contender_names import KnownName, known_name, leaders_in
+from .._contender_names import KnownName, known_name, leaders_in, leading
 from ..model import Stat
 from ..paths import join, sequence_of
 from . import render
@@ -130,7 +130,7 @@ def places_of(names: Iterable[str], leaders: int | None = None) -> list[QueuePla
     """The contenders among the children of a contended path, first come first.
 
     All libraries on a path share one counter: every child with a number is waited for. As many
-    hold at once as `leaders`, or, if that is None, as each contender's own name says, else one.
+    hold at once as `leaders`, or, if that is None, as their names allow.
     """
     found = sorted(
         (sequence, name) for name in names if (sequence := sequence_of(name)) is not None
@@ -139,9 +139,9 @@ def places_of(names: Iterable[str], leaders: int | None = None) -> list[QueuePla
     # Readers hold together, up to the first contender that is none.
     readers = (n for n, (known, _) in enumerate(forms) if known is None or known.kind != "reader")
     shared = next(readers, len(forms))
+    holding = shared if shared > 1 else (leaders or leading([name for _, name in found]))
     places: list[QueuePlace] = []
     for n, ((sequence, name), (known, said)) in enumerate(zip(found, forms, strict=True)):
-        holding = shared if shared > 1 else (leaders or said or 1)
         places.append(QueuePlace(n + 1, name, sequence, known, said, n < holding))
     return places
 

@@ -331,7 +331,8 @@ async def _lead(election: Election) -> None:
         (None, ("-2leaders", "-2leaders"), 2, 2, "names"),
         (2, ("", ""), 2, 2, "option"),
         (1, ("-2leaders", "-2leaders"), 1, 1, "option"),
-        (None, ("", "-2leaders"), 2, 2, "names"),  # each goes by its own number
+        (None, ("", "-2leaders"), 1, 2, "names"),  # the first one allows no other
+        (None, ("-3leaders", "-2leaders"), 2, 3, "names"),
         (None, ("-2leaders", ""), 1, 2, "names"),
     ],
 )

@@ -5,7 +5,6 @@ holding_recipe, enterable    recipes that hold something; `async with lock`
 acquire                      one attempt to acquire, across lost connections and sessions
 contexts, tenure             the `async with` of every hold; the hold itself: a term, a lock
 reporting, participants      events of recipes; identities of contenders and holders
-path_warnings                warnings about a path, each logged once
 
 ephemeral, ephemeral_names   the life of an ephemeral znode; its name, and the proof that it is ours
 znode_registry               the znodes of this client's recipes

@@ -1,4 +1,7 @@
-"""Events of recipes: acquisitions and tenures. See `docs/how-to/observability.md`."""
+"""Events of recipes: acquisitions and tenures. See `docs/how-to/observability.md`.
+
+Also their warnings about a path.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import final
 
 import anyio.lowlevel
 
+from ..._escaping import get_logger
 from ..._internal_errors import call_back
 from ...abc import CoordinationClient, EventHook
 from ...errors import LossReason
@@ -19,8 +23,29 @@ SILENT = EventHub()
 """For clients without a hook: events go to the log alone."""
 
 
+logger = get_logger("aiolead.recipes")
+
+
 def hook_of(client: CoordinationClient) -> EventHook:
     return client.backend.events or SILENT
+
+
+class PathWarnings:
+    """The warnings that one client has logged about one path; `Backend.shared` makes it.
+
+    A recipe keeps it for as long as it lives: contenders come and go, and each would warn again.
+    """
+
+    __slots__ = ("__weakref__", "_given")
+
+    def __init__(self) -> None:
+        self._given: tuple[str, ...] = ()
+
+    def warn(self, subject: str, message: str) -> None:
+        """Log a warning, unless one with this subject was logged before."""
+        if subject not in self._given:
+            self._given = (*self._given, subject)
+            logger.warning("%s", message)
 
 
 class LossReports:

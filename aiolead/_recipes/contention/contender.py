@@ -12,6 +12,7 @@ from functools import partial
 
 import anyio
 
+from ..._contender_names import leaders_of
 from ..._tasks import Wakeup
 from ...abc import CoordinationClient, Reply, Watch
 from ...errors import NoNodeError
@@ -127,7 +128,8 @@ class Contender(QueueNode, Acquirable):
                 place = await self._list_queue()
                 continue
             if self._on_rank is not None:
-                self._on_rank(place.rank - self._places + 1 if place.is_exact else None)
+                rank = place.rank - self._places + 1 + place.extra
+                self._on_rank(rank if place.is_exact else None)
             self._new_since = _NEVER
             if not (self._ahead_gone or self._gone or self._stale):
                 if unread := self._unread(place.watch):
@@ -272,11 +274,28 @@ class Contender(QueueNode, Acquirable):
             place = standing(line, own, self._places, look_ahead=self._on_rank is not None)
         if place is None:
             raise NodeGone
+        if self._role is Role.ELECTION:
+            self._compare_places(place.watch or line[: place.rank])
         if self._is_one_at_a_time and self._on_rank is None and len(place.watch) > 1:
             nearest = place.watch[0]
             if self._local.is_claimed(nearest):
                 return replace(place, watch=(nearest,))
         return place
+
+    def _compare_places(self, names: Sequence[str]) -> None:
+        """Warn of a contender that allows another number of leaders, once for each path.
+
+        In a mixed queue, some contender watches a neighbour with another number.
+        """
+        for name in names:
+            if leaders_of(name) != self._places:
+                self._local.warnings_of(self._client, self._path).warn(
+                    "leaders",
+                    f"{self._path}: this process contends with leaders={self._places}, and {name}, "
+                    f"which is before it, with leaders={leaders_of(name)}; the smaller number "
+                    "counts: pass the same number in all processes",
+                )
+                return
 
     async def _arm(self, names: Sequence[str]) -> bool:
         """Watch the names and our own znode, all in one segment.

@@ -7,6 +7,19 @@ The first `places` contenders, in the order of their sequence numbers, hold. The
 * No herd effect: it watches the `places` *nearest* ones, so each departure wakes at most `places`
   waiters, and in the order of arrival just one.
 
+Contenders may have different numbers of places, as while `leaders=` is changed process by process;
+names say which. A contender holds if its rank is smaller than the number of each contender before
+it, and than its own:
+
+* Never more holders than any of them allows: of all holders, the last one has counted the others,
+  and its rank is smaller than the number of each.
+* Those behind it do not matter. One with a smaller number counts it, and waits. So a contender that
+  may hold keeps that right: those before it only leave, which lowers its rank.
+* No lost wake-up: let `x` be a contender before it with the least number. Either `x` leaves, or
+  fewer contenders than that number are left, `x` among them. So of `x` and the nearest others, as
+  many as that number in all, one leaves. If the rank is not below its own number, the nearest
+  ones, as many as its own number, are enough, as above.
+
 With one place, the departure of the predecessor alone does not make us first: it may have been a
 waiter. But if it was first when we looked, nobody can have come before us since, because numbers
 only rise, and no second look is needed. To know that in time, we also watch the one before it (the
@@ -23,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..._contender_names import leaders_of, leading
 from ...errors import MixedLayoutError
 from ...paths import join, sequence_of
 from .layouts import Layout, Role
@@ -37,12 +51,15 @@ class QueuePosition:
         watch: the names to watch, the nearest first; empty if it may hold.
         is_next: whether it holds once `watch[0]` alone departs, without another look.
         is_exact: whether the rank is exact, rather than a lower bound.
+        extra: how many more have to leave, the first ones first, than by its own number of places:
+            others before it may allow fewer. Only known with `look_ahead`, else 0.
     """
 
     rank: int
     watch: tuple[str, ...]
     is_next: bool
     is_exact: bool = True
+    extra: int = 0
 
 
 ALONE = QueuePosition(0, (), is_next=False)
@@ -72,18 +89,52 @@ def standing(
     """The position of the contender `own` in a queue; None if it is not in it.
 
     `line` has the contenders in order, from a listing that was requested after `own` was created.
-    `look_ahead` watches one more than necessary where several may hold: then the first waiter
-    learns that it is the first.
+    `places` is its own number of places; those of the others are in their names. `look_ahead`
+    watches one more than necessary where several may hold, or all that are before it if it waits
+    only because of another's smaller number: then the first waiter learns that it is the first.
     """
     try:
         rank = line.index(own)
     except ValueError:
         return None
-    if rank < places:
+    # Behind so many, others' numbers make no difference to whom it watches.
+    before = line[:rank] if rank < places else []
+    least = min(map(leaders_of, before), default=places)
+    if rank < min(least, places):
         return QueuePosition(rank, (), is_next=False)
+    extra = _extra(line, rank, places) if look_ahead else 0
+    if before:
+        nearest = before if look_ahead else _restricting(before, least)
+        return QueuePosition(rank, tuple(reversed(nearest)), is_next=False, extra=extra)
     look_ahead = look_ahead or places == 1
     first = max(0, rank - places - look_ahead)
-    return QueuePosition(rank, tuple(reversed(line[first:rank])), is_next=places == 1 and rank == 1)
+    watch = tuple(reversed(line[first:rank]))
+    return QueuePosition(rank, watch, is_next=places == 1 and rank == 1, extra=extra)
+
+
+def _restricting(before: list[str], least: int) -> list[str]:
+    """Of those before a contender, the nearest one with the least number, and the nearest others.
+
+    The nearest one with that number, since those before it usually leave first. As many as that
+    number in all; in order.
+    """
+    nearest = max(n for n, name in enumerate(before) if leaders_of(name) == least)
+    others = [n for n in range(len(before)) if n != nearest]
+    kept = {nearest, *others[len(others) - (least - 1) :]}
+    return [name for n, name in enumerate(before) if n in kept]
+
+
+def _extra(line: list[str], rank: int, places: int) -> int:
+    """See `QueuePosition.extra`. Looks at `places` names at most."""
+    if places == 1:
+        return 0
+    least, left = places, 0
+    while left < rank:
+        least = min(least, leaders_of(line[rank - left - 1]))
+        if left + 1 >= least:
+            break
+        left += 1
+    return (rank - left) - (rank - places + 1)
 
 
 def sharing(line: list[str], own: str, layout: Layout, role: Role) -> QueuePosition | None:
@@ -107,7 +158,8 @@ def sharing(line: list[str], own: str, layout: Layout, role: Role) -> QueuePosit
 
 
 def holding(line: list[str], places: int, layout: Layout, role: Role) -> int:
+    """How many of a queue hold, the first ones."""
     if not role.shares:
-        return min(places, len(line))
+        return leading(line, places)
     readers = next((n for n, name in enumerate(line) if not layout._is_reader(name)), len(line))
     return max(readers, 1) if line else 0

@@ -195,6 +195,18 @@ class Layout:
                 "of your own"
             )
 
+    def _require_leaders(self, leaders: int) -> None:
+        """Raise `ConfigurationError` if names cannot say that so many may lead.
+
+        A contender whose name does not say it counts as one that lets one lead.
+        """
+        # To aiozk, only 32 digits between two dashes are an id.
+        if leaders > 1 and self == Layout.AIOZK:
+            raise ConfigurationError(
+                f"leaders: must be 1 with layout={self!r}, whose names cannot say how many may "
+                f"lead, not {leaders}: use another layout"
+            )
+
     def _has(self, *roles: Role) -> bool:
         return all(role in self._forms for role in roles)
 
@@ -215,9 +227,6 @@ class Layout:
         name. Numbers start again when a path is deleted and created again; a held-back request of
         ours (a fenced write, a delete) must not hit somebody else's znode then.
         """
-        # To aiozk, only 32 digits between two dashes are an id.
-        if leaders > 1 and self == Layout.AIOZK:
-            leaders = 1
         return self._forms[role].prefix(session_id, count, leaders)
 
     def _ours(self, role: Role) -> Callable[[str], re.Match[str] | None]:

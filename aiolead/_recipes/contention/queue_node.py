@@ -10,6 +10,7 @@ from ...errors import NodeExistsError, SequenceExhaustedError
 from ...model import ACL, Created, SessionState
 from .._core.ephemeral_names import SerialNode
 from .._core.participants import is_request
+from .._core.reporting import PathWarnings
 from .._core.znode_registry import OwnNames
 from .layouts import Layout, Role
 from .sequence_range import LAST_SEQUENCE, WARN_FROM, warn_of_the_end
@@ -35,7 +36,16 @@ class SessionChanges:
 
 
 class LocalContenders(OwnNames):
-    __slots__ = ("_at", "are_readable", "fits", "front", "look", "session", "was_contended")
+    __slots__ = (
+        "_at",
+        "_warnings",
+        "are_readable",
+        "fits",
+        "front",
+        "look",
+        "session",
+        "was_contended",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,6 +62,13 @@ class LocalContenders(OwnNames):
         self.session: SessionChanges | None = None
         """Set by the first contender."""
         self._at: dict[int, str] = {}
+        self._warnings: PathWarnings | None = None
+
+    def warnings_of(self, client: CoordinationClient, path: str) -> PathWarnings:
+        """The warnings about the path, kept for as long as this object."""
+        if self._warnings is None:
+            self._warnings = client.backend.shared(path, PathWarnings)
+        return self._warnings
 
     # --- ours by number ------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn, cast, final
 
 import anyio
 
+from ..._contender_names import MOST_LEADERS
 from ...abc import CoordinationClient
 from ...errors import LeadershipLost, LossReason, UsageError
 from ...model import ACL, Participant
@@ -40,7 +41,10 @@ class Election(QueuedRecipe[Term]):
         client: the session that contends.
         path: the path; created as a container if missing. Nothing else should use it.
         identity: the name that others see; defaults to host name and process id.
-        leaders: how many may lead at once, 1 by default. All contenders must agree on it.
+        leaders: how many may lead at once, 1 by default. All processes should pass the same number.
+            Otherwise the smaller one counts: a contender leads only while fewer are before it than
+            it and each of those allow. Each process logs that once for each path. 1 with
+            `Layout.AIOZK`.
         layout: the naming scheme, `Layout.CURATOR` by default; see `Layout`.
         on_disconnect: when the connection is lost, `"keep"` (the default) leads on while the lease
             lasts, `"resign"` resigns at once.
@@ -78,10 +82,11 @@ class Election(QueuedRecipe[Term]):
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        self._places = checked_count("leaders", leaders, most=1000)
+        self._places = checked_count("leaders", leaders, most=MOST_LEADERS)
         super().__init__(
             client, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
         )
+        layout._require_leaders(leaders)
 
     def leadership(self, *, timeout: float | None = None) -> TenureContext[Term]:
         """Lead for the body of an `async with`. Leaving resigns.

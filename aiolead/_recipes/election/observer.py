@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import final
 
+from ..._contender_names import leaders_of, leading
 from ...abc import CoordinationClient
 from ...errors import NoNodeError
 from ...events import EventName
@@ -118,16 +119,20 @@ class _LeaderReading(SharedReading[ElectionState]):
         self._asked.clear()
         try:
             queue = await self._queue(await client.get_children(path))
-            if len(queue) < self._leaders:
+            if self._may_the_next_lead(queue):
                 names = await client.get_children(path, watch=self._watch("the queue"))
                 queue = await self._queue(names)
         except NoNodeError:
             self._drop_watches(["the queue"] if "the queue" in self._watches else [])
             there = await client.exists(path, watch=self._watch("the path"))
             return [] if there is None else None
+        count = leading(queue, self._leaders)
+        # The first that waits only because others allow fewer leaders: if it goes, those behind it
+        # may lead.
+        restricted = queue[count : count + 1] if count < self._leaders else []
         looks = [
             (name, client.get(join(path, name), watch=self._watch(name)))
-            for name in queue[: self._leaders]
+            for name in (*queue[:count], *restricted)
         ]
         leaders: list[Participant] = []
         for name, look in looks:
@@ -137,7 +142,13 @@ class _LeaderReading(SharedReading[ElectionState]):
                 self._unwatch(name)
                 return None
             leaders.append(participant(join(path, name), data, stat, is_holder=True))
-        return leaders
+        return leaders[:count]
+
+    def _may_the_next_lead(self, queue: list[str]) -> bool:
+        """Whether a contender that joins now might lead, so that the queue has to be watched."""
+        if len(queue) >= self._leaders:
+            return False
+        return len(queue) < min(map(leaders_of, queue), default=self._leaders)
 
     async def _queue(self, names: list[str]) -> list[str]:
         return await queue_order(self._client, self._path, names, self._layout, self._role)

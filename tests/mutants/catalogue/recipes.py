@@ -5,6 +5,8 @@ from __future__ import annotations
 from ..model import Aim, Change, Mutant
 from .kinds import ASYNCIO, CUTS, DELETIONS, ENDS, RARE, SILENCE
 
+LEADERS_MIXED = "tests/recipes/election/test_leaders_mixed.py"
+
 MUTANTS = (
     Mutant(
         number="13",
@@ -267,8 +269,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contention/kernel.py",
-                "if rank < places:",
-                "if rank < places + (places > 1):",
+                "if rank < min(least, places):",
+                "if rank < min(least, places) + (places > 1):",
             ),
         ),
     ),
@@ -280,10 +282,53 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contention/kernel.py",
-                "is_next=places == 1 and rank == 1)",
-                "is_next=places == 1)",
+                "is_next=places == 1 and rank == 1, extra=extra)",
+                "is_next=places == 1, extra=extra)",
             ),
         ),
+    ),
+    Mutant(
+        number="28c",
+        name="numbers-of-leaders-of-others-ignored",
+        wrong="A contender goes by its own number of leaders, whatever those before it allow.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/contention/kernel.py",
+                "least = min(map(leaders_of, before), default=places)",
+                "least = places",
+            ),
+        ),
+        tests=(LEADERS_MIXED, "-k", "trio and embedded"),
+        simulated=False,
+    ),
+    Mutant(
+        number="28d",
+        name="restricting-contender-not-watched",
+        wrong="A contender watches its nearest neighbours only, not the one that allows fewest.",
+        changes=(
+            Change(
+                "_recipes/contention/kernel.py",
+                "return [name for n, name in enumerate(before) if n in kept]",
+                "return before[-least:] if kept else []",
+            ),
+        ),
+        tests=("tests/unit/recipes/test_contention_leaders.py",),
+        simulated=False,
+    ),
+    Mutant(
+        number="28e",
+        name="observer-misses-the-restricting-contender",
+        wrong="An observer watches the leaders only, so that it misses one who may lead by now.",
+        changes=(
+            Change(
+                "_recipes/election/observer.py",
+                "restricted = queue[count : count + 1] if count < self._leaders else []",
+                "restricted = list[str]()",
+            ),
+        ),
+        tests=(LEADERS_MIXED, "-k", "fewest and trio and embedded"),
+        simulated=False,
     ),
     Mutant(
         number="72b",

@@ -175,10 +175,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contention/kernel.py",
-                "return QueuePosition(rank, tuple(reversed(line[first:rank])), "
-                "is_next=places == 1 and rank == 1)",
-                "return QueuePosition(rank, tuple(line[:places]), "
-                "is_next=places == 1 and rank == 1)",
+                "watch = tuple(reversed(line[first:rank]))",
+                "watch = tuple(line[:places])",
             ),
             Change(
                 "_recipes/contention/contender.py",
@@ -198,11 +196,14 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contention/kernel.py",
-                "return QueuePosition(rank, tuple(reversed(line[first:rank])), "
-                "is_next=places == 1 and rank == 1)",
-                "return QueuePosition(rank, tuple("
-                "line[rank + 1 : rank + 2] or line[rank - 1 : rank]), "
-                "is_next=False)",
+                """
+                watch = tuple(reversed(line[first:rank]))
+                return QueuePosition(rank, watch, is_next=places == 1 and rank == 1, extra=extra)
+                """,
+                """
+                watch = tuple(line[rank + 1 : rank + 2] or line[rank - 1 : rank])
+                return QueuePosition(rank, watch, is_next=False, extra=extra)
+                """,
             ),
         ),
     ),

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiolead._contender_names import leaders_part
 from aiolead._recipes.contention.kernel import QueuePosition, in_order, standing
 from aiolead._recipes.contention.layouts import Layout, Role
 from aiolead.errors import MixedLayoutError
 
 
-def line_of(*numbers: int) -> list[str]:
-    return [f"lock-{number:010d}" for number in numbers]
+def line_of(*numbers: int, places: int = 1) -> list[str]:
+    return [f"{leaders_part(places)}lock-{number:010d}" for number in numbers]
 
 
 @pytest.mark.parametrize(
@@ -32,14 +33,14 @@ def line_of(*numbers: int) -> list[str]:
     ],
 )
 def test_whom_to_watch(rank: int, places: int, watched: list[int], is_next: bool) -> None:
-    line = line_of(*range(8))
+    line = line_of(*range(8), places=places)
     assert standing(line, line[rank], places) == QueuePosition(
         rank, tuple(line[number] for number in watched), is_next
     )
 
 
 def test_who_wants_to_know_its_rank_watches_one_more() -> None:
-    line = line_of(*range(8))
+    line = line_of(*range(8), places=2)
     assert standing(line, line[5], 2, look_ahead=True) == QueuePosition(
         5, (line[4], line[3], line[2]), is_next=False
     )
@@ -120,7 +121,7 @@ class Scene:
 
     def join(self) -> None:
         self.joined += 1
-        name = f"lock-{self.joined:010d}"
+        (name,) = line_of(self.joined, places=self.places)
         self.line.append(name)
         waiter = self.waiters[name] = Waiter(name)
         self.look(waiter)
@@ -203,7 +204,7 @@ def test_whichever_go_who_may_hold_misses_one_that_it_watches(
     places: int, rank: int, gone: set[int]
 ) -> None:
     """Departures that come in one go, so that nobody has looked in between."""
-    line = line_of(*range(13))
+    line = line_of(*range(13), places=places)
     place = standing(line, line[rank], places)
     assert place is not None
     left = [name for number, name in enumerate(line) if number not in gone or number >= rank]

@@ -25,8 +25,8 @@ from ..._core.acquire import NodeAcquirable
 from ..._core.ephemeral import EphemeralNode, NodeGone, ZnodeState
 from ..._core.ephemeral_names import SerialNode
 from ..._core.error_policy import TRIES
-from ..._core.path_warnings import PathWarnings
 from ..._core.pending_delete import Departure
+from ..._core.reporting import PathWarnings
 from ..._core.znode_registry import OwnNames
 from ...contention.contender import Contender
 from ...contention.layouts import Role

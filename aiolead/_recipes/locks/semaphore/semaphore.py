@@ -14,8 +14,8 @@ from ..._core.arguments import OnDisconnect, checked_count, checked_flag
 from ..._core.contexts import TenureContext
 from ..._core.enterable import HeldRecipe
 from ..._core.participants import read_participants
-from ..._core.path_warnings import PathWarnings
 from ..._core.reading import listed
+from ..._core.reporting import PathWarnings
 from ..._core.tenure import Held
 from ...contention.layouts import Layout, Role
 from ...contention.neighbours import queue_order
