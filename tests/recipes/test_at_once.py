@@ -195,7 +195,9 @@ def test_the_time_is_up_for_another_reason(backend: Backend) -> None:
                     assert late.value.blame is blame
 
                 # It comes while we wait.
-                tasks.start_soon(wait, "not our turn within 4 seconds$", Blame.RIVAL)
+                tasks.start_soon(
+                    wait, f"not our turn within 4 seconds, behind {PATH}/[^ ]+$", Blame.RIVAL
+                )
                 await passes(1.0)
                 link.restore()
                 await passes(4.0)

@@ -46,6 +46,10 @@ class Acquirable:
     def discard(self) -> Departure | None:
         """Abandon the attempt or hold; synchronous. Return its pending delete, if any."""
 
+    def obstacle(self) -> str:
+        """Return a clause for messages that names the znode it waits for; empty if unknown."""
+        return ""
+
     # --- acquiring -------------------------------------------------------------------------------
 
     def acquire(self) -> Coroutine[Any, Any, bool]:

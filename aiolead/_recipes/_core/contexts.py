@@ -198,7 +198,14 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
     lease.
     """
 
-    __slots__ = ("_entered_before", "_is_try", "_statement", "_timeout", "_was_connected")
+    __slots__ = (
+        "_entered_before",
+        "_is_try",
+        "_obstacle",
+        "_statement",
+        "_timeout",
+        "_was_connected",
+    )
 
     # Set where the recipe itself is entered: see `Enterable`.
     _statement: int
@@ -211,6 +218,8 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         self._timeout = None if timeout is None else checked_wait(timeout)
         self._is_try = is_try
         self._was_connected = True
+        self._obstacle = ""
+        """`Acquirable.obstacle` of the last attempt that acquired nothing."""
 
     if not TYPE_CHECKING:  # or else type checkers would take it for something to await
 
@@ -260,6 +269,8 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         finally:
             if unsubscribe is not None:
                 unsubscribe()
+        if not in_front:
+            self._obstacle = acquirable.obstacle()
         return in_front
 
     def _on_state(self, state: SessionState, _session_id: int) -> None:
@@ -280,7 +291,10 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
 
             unsubscribe = client.backend.subscribe(on_state)
             try:
-                return await acquirable.try_acquire()
+                if await acquirable.try_acquire():
+                    return True
+                self._obstacle = acquirable.obstacle()
+                return False
             finally:
                 unsubscribe()
         client.backend.check_connected()
@@ -302,4 +316,4 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
             timed_out = AcquireTimeout(late)
             timed_out.blame = Blame.NETWORK
             return timed_out
-        return AcquireTimeout(late)
+        return AcquireTimeout(f"{late}, {self._obstacle}" if self._obstacle else late)

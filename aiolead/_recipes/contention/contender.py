@@ -30,6 +30,7 @@ from .queue_node import NOBODY_WAITS, LocalContenders, QueueNode, SessionChanges
 _NEVER = -1
 _NOBODY: frozenset[str] = frozenset()
 """One for all: an empty set takes as much memory as one with a name in it."""
+_OWNERLESS = "belongs to no session: it will never go away by itself"
 _NO_WATCHES: dict[str, Watch] = {}
 """One for all that do not wait."""
 
@@ -44,6 +45,7 @@ class Contender(QueueNode, Acquirable):
     __slots__ = (
         "_ahead",
         "_ahead_gone",
+        "_behind",
         "_is_one_at_a_time",
         "_is_readable",
         "_new_since",
@@ -77,6 +79,8 @@ class Contender(QueueNode, Acquirable):
         # The events of watches since the last look.
         self._ahead = _NO_WATCHES
         self._ahead_gone = _NOBODY
+        self._behind: str | None = None
+        """The contender that we wait for, for messages; None in front."""
         self._seen_to_be = _NOBODY
         """Names that we have read: so servers report their events to us."""
         self._outlived: Sequence[str] = ()
@@ -120,6 +124,8 @@ class Contender(QueueNode, Acquirable):
         place = self._take_standing() or (self._behind_ours() if waits else None)
         place = place or await self._list_queue()
         while place.watch:
+            ownerless = self._local.ownerless
+            self._behind = ownerless if ownerless in place.watch else place.watch[0]
             if not waits:
                 return False
             self._wake = Wakeup()
@@ -237,8 +243,28 @@ class Contender(QueueNode, Acquirable):
             return None  # or the rank is wanted
         return QueuePosition(1, (nearest,), is_next=False, is_exact=False)
 
+    def obstacle(self) -> str:
+        if self._behind is None:
+            return ""
+        path = join(self._path, self._behind)
+        if self._behind == self._local.ownerless:
+            return f"behind {path}, which {_OWNERLESS}"
+        return f"behind {path}"
+
+    def _note_owner(self, name: str, stat: Stat) -> None:
+        """Warn of a znode before us that no session owns, as it was read."""
+        if not stat.ephemeral_owner:
+            self._behind = self._local.ownerless = name
+            path = join(self._path, name)
+            self._local.warnings_of(self._client, self._path).warn(
+                path,
+                f"{path}: contenders wait for this znode, which {_OWNERLESS}. Delete it if no "
+                "program needs it",
+            )
+
     def _note_front(self) -> None:
         self._standing = None
+        self._behind = None
         self._wake = NOBODY_WAITS
         if self._is_one_at_a_time:
             assert self._node is not None, "it is in front"
@@ -359,6 +385,8 @@ class Contender(QueueNode, Acquirable):
     async def _wait_and_check(self, unread: Sequence[str]) -> None:
         """Wait for an event; after a quarter of the session timeout read the `unread` names, once.
 
+        The reads show a znode that no session owns, which may never go away (`_note_owner`).
+
         Servers since 3.8.4 and 3.9.2 do not report what happens to a znode that we may not read,
         and still accept the watch. The reads take the place of a ping, which would be due a little
         later. Raises `NoAuthError` if a name may not be read.
@@ -369,13 +397,14 @@ class Contender(QueueNode, Acquirable):
         looks = [(name, self._client.get(join(self._path, name))) for name in unread]
         for name, look in looks:
             try:
-                await look
+                _, stat = await look
             except NoNodeError:
                 # Gone: its event has come, or is not going to.
                 self._ahead_gone |= {name}
                 self._wake.set()
             else:
                 self._seen_to_be |= {name}
+                self._note_owner(name, stat)
         await self._wake.wait()
 
     def _is_unclaimed(self, name: str) -> bool:
@@ -398,6 +427,7 @@ class Contender(QueueNode, Acquirable):
         if look.error() is not None:
             return
         client, (_, stat) = self._client, look.result()
+        self._note_owner(name, stat)
         count = self._count_in(name)
         is_ours = stat.ephemeral_owner == client.session_id
         if count is None or not is_ours or self._local.is_wanted(name):

@@ -43,6 +43,7 @@ class LocalContenders(OwnNames):
         "fits",
         "front",
         "look",
+        "ownerless",
         "session",
         "was_contended",
     )
@@ -59,6 +60,8 @@ class LocalContenders(OwnNames):
         """Layouts and roles that all neighbours have fitted; a list, as hashing one is slower."""
         self.look: Reply[list[str]] | None = None
         """The last listing that was requested to check that."""
+        self.ownerless: str | None = None
+        """The last contender that was read and that no session owns."""
         self.session: SessionChanges | None = None
         """Set by the first contender."""
         self._at: dict[int, str] = {}

@@ -331,6 +331,21 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
+        number="72g",
+        name="znode-of-no-session-is-waited-for-in-silence",
+        wrong="Contenders wait forever for a znode that no session owns, and log nothing.",
+        seen_in="pulsar 24057",
+        changes=(
+            Change(
+                "_recipes/contention/contender.py",
+                "if not stat.ephemeral_owner:",
+                "if stat.ephemeral_owner is None:",
+            ),
+        ),
+        tests=("tests/recipes/test_ownerless.py", "-k", "Lock and trio"),
+        simulated=False,
+    ),
+    Mutant(
         number="72b",
         name="ours-before-us-holds",
         wrong="Whoever joins behind another one of its client takes that for the holder.",

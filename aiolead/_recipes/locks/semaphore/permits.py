@@ -140,6 +140,9 @@ class Permits(NodeAcquirable):
     def paths(self) -> list[str]:
         return [znode.node.path for znode in self._own]
 
+    def obstacle(self) -> str:
+        return "" if self._contender is None else self._contender.obstacle()
+
     def _znodes(self) -> Sequence[EphemeralNode]:
         return self._own
 
