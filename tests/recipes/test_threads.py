@@ -165,6 +165,7 @@ async def test_a_thread_that_asks_again_and_again_wakes_the_loop_once(
                     body.term.check()
 
         in_thread(ask)
+        await eventually(lambda: bool(woken), "the event loop was woken", within=5)
         await eventually(lambda: body.loss is not None, "the body has ended", within=5)
         assert len(woken) == 1
 
