@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -507,3 +508,34 @@ async def test_a_body_that_could_not_be_cancelled_is_cancelled_at_the_next_tick(
     assert len(tries) == 2
     assert sorted(body.steps) == ["called back", "cancelled"]
     assert len(internal_errors) == 1
+
+
+# --- the client in a thread ----------------------------------------------------------------------
+
+
+async def test_statistics_are_read_while_watches_come_and_go(server: ServerUnderTest) -> None:
+    interval = sys.getswitchinterval()
+    async with connect(server) as client:
+        watches = [client.backend.make_watch() for _ in range(300)]
+        for number, watch in enumerate(watches):
+            await client.exists(f"/{number}", watch=watch)
+        stop = threading.Event()
+
+        def read() -> None:
+            while not stop.is_set():
+                client.statistics()
+                client.healthy()
+
+        sys.setswitchinterval(1e-6)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(anyio.to_thread.run_sync, read)
+                for number in range(300):
+                    watch = client.backend.make_watch()
+                    await client.exists(f"/n{number}", watch=watch)
+                    watches[number].close()
+                    watches.append(watch)
+                stop.set()
+        finally:
+            stop.set()
+            sys.setswitchinterval(interval)

@@ -186,7 +186,7 @@ class PersistentWatches:
         self.by_path: dict[str, PersistentWatch] = {}
 
     def __len__(self) -> int:
-        return sum(len(persistent.streams) for persistent in self.by_path.values())
+        return sum(len(persistent.streams) for persistent in list(self.by_path.values()))
 
     def mode(self, path: str) -> AddWatchMode | None:
         """The mode in which the server watches exactly this path."""

@@ -54,8 +54,11 @@ class WatchRegistry:
         """How many re-arming requests are unanswered."""
 
     def __len__(self) -> int:
+        # Any thread may count them: it counts a copy, which is made in one step.
         armed = sum(
-            1 for slots in self._armed.values() for each in slots.values() for _ in _all(each)
+            len(each) if isinstance(each, dict) else 1
+            for slots in self._armed.values()
+            for each in list(slots.values())
         )
         return armed + len(self.persistent)
 
