@@ -443,7 +443,9 @@ async def test_a_client_is_not_closed_in_another_event_loop(
         await held.verify()
 
 
-def test_a_look_after_the_event_loop_has_ended_says_lost(server: ServerUnderTest) -> None:
+def test_a_look_after_the_event_loop_has_ended_says_lost(
+    server: ServerUnderTest, internal_errors: list[logging.LogRecord]
+) -> None:
     clock, body = JumpingClock(), Body()
 
     async def main() -> None:
@@ -464,6 +466,8 @@ def test_a_look_after_the_event_loop_has_ended_says_lost(server: ServerUnderTest
     with pytest.raises(LeadershipLost):
         body.term.check()
     assert not body.term.is_held
+    assert body.steps == []
+    assert internal_errors == []
     for each in (task, *tasks):
         each._log_destroy_pending = False  # type: ignore[attr-defined]
 
@@ -539,3 +543,42 @@ async def test_statistics_are_read_while_watches_come_and_go(server: ServerUnder
         finally:
             stop.set()
             sys.setswitchinterval(interval)
+
+
+def refused_elsewhere(function: Callable[[], object]) -> None:
+    with pytest.raises(UsageError, match="another thread"):
+        in_thread(function)
+
+
+async def test_a_transaction_that_was_refused_may_still_be_sent(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        transaction, fenced = client.transaction().check("/"), client.fenced("/").transaction()
+        fenced.create("/a")
+        for each in (transaction, fenced):
+            refused_elsewhere(each.commit)
+        await transaction
+        await fenced
+        assert await client.exists("/a")
+
+
+async def test_a_read_that_was_refused_has_not_reserved_its_watch(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        watch, other = client.backend.make_watch(), client.backend.make_watch()
+        refused_elsewhere(lambda: client.exists("/a", watch=watch))
+        refused_elsewhere(lambda: client.backend.arm([("/b", watch), ("/c", other)], since=0))
+        assert client.statistics().watches == 0
+        await client.exists("/a", watch=watch)
+        await client.exists("/b", watch=other)
+        await client.create("/a")
+        assert (await watch.wait()).path == "/a"
+        assert other.is_armed
+
+
+async def test_a_thread_closes_a_watch(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        watch = client.backend.make_watch()
+        await client.exists("/a", watch=watch)
+        in_thread(watch.close)
+        await client.get("/")
+        assert not watch.is_armed
+        assert client.statistics().watches == 0

@@ -10,7 +10,6 @@ INTERRUPTED = "tests/blocking/test_blocking_interrupted.py"
 PLACES = "tests/blocking/test_blocking_places.py"
 LOOKING = "tests/recipes/test_threads.py"
 FORKS = "tests/recipes/test_forks.py"
-SEES_FIRST = "test_a_thread_that_sees_the_end_first_leaves_ending_to_the_loop"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -137,11 +136,8 @@ MUTANTS: tuple[Mutant, ...] = (
                 "self._settle_by_clock()",
             ),
         ),
-        # On these two: with uvloop the test could not even be ended.
-        tests=(
-            f"{LOOKING}::{SEES_FIRST}[asyncio-check-embedded]",
-            f"{LOOKING}::{SEES_FIRST}[trio-check-embedded]",
-        ),
+        # Most others cannot even be ended then.
+        tests=(f"{LOOKING}::test_a_look_after_the_event_loop_has_ended_says_lost",),
         simulated=False,
     ),
     Mutant(
@@ -187,16 +183,21 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         number="435",
-        name="views-are-left-elsewhere",
-        wrong="A view that is left in the event loop of another thread cancels its job there.",
+        name="threads-make-views",
+        wrong="A view is made in a thread, with what belongs to no event loop or to another one.",
         changes=(
             Change(
                 "_recipes/_core/observe.py",
-                "if not leaves_here(self._client, exc):",
-                "if self._client is None:",
+                """
+                client.backend.check_home()
+                self._client = client
+                """,
+                """
+                self._client = client
+                """,
             ),
         ),
-        tests=(f"{LOOKING}::test_what_is_open_is_neither_left_nor_followed_in_another_event_loop",),
+        tests=("tests/recipes/test_callers.py::test_a_closed_client_is_as_the_table_says",),
         simulated=False,
     ),
     Mutant(
