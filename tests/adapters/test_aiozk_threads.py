@@ -9,8 +9,8 @@ import anyio
 import anyio.to_thread
 import pytest
 from support.aiozk_peer import started
+from support.elsewhere import in_child
 from support.faults import only_on
-from support.forking import in_child
 from support.recipes import JumpingClock
 
 from aiolead import Lock, LockLost

@@ -6,8 +6,7 @@ hold goes on, or is ended by its own event loop.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
@@ -27,7 +26,7 @@ from support.callers import (
     public_classes,
 )
 from support.checks import check_each
-from support.forking import in_child
+from support.elsewhere import in_child, in_thread
 from support.recipes import SESSION, JumpingClock, connect, eventually
 
 import aiolead
@@ -197,16 +196,6 @@ def check_outcomes(thread: dict[str, str], child: dict[str, str]) -> None:
         if (FORKED in found) != (ROWS[what.split()[1]] in (HOME, HOLDER)):
             wrong.append(f"child: {what}: {found}")
     assert not wrong
-
-
-def in_thread(function: Callable[[], Any]) -> Any:
-    """Call a function in a thread while this event loop stands still."""
-    results: list[Any] = []
-    thread = threading.Thread(target=lambda: results.append(function()))
-    thread.start()
-    thread.join()
-    (result,) = results
-    return result
 
 
 def look_at(held: dict[str, Any]) -> dict[str, tuple[bool, float]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 from conftest import ServerUnderTest
-from support.forking import in_child
+from support.elsewhere import in_child
 from support.recipes import SESSION, JumpingClock, connect
 
 from aiolead import Client, Election, Lock, MultiLock, Queue, Semaphore

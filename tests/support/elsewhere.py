@@ -1,12 +1,31 @@
-"""Calling something in a forked child of the process of the tests."""
+"""Calling something in another thread, or in a forked child of the process of the tests."""
 
 from __future__ import annotations
 
 import os
 import pickle
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
+
+
+def in_thread(function: Callable[[], Any]) -> Any:
+    """Call a function in a thread while this event loop stands still; return or raise its end."""
+    ended: list[Any] = []
+
+    def run() -> None:
+        try:
+            ended.append(function())
+        except BaseException as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if isinstance(ended[0], BaseException):
+        raise ended[0]
+    return ended[0]
 
 
 def in_child(function: Callable[[], Any]) -> Any:
