@@ -20,7 +20,7 @@ from .._core.participants import read_participants
 from .._core.reading import listed
 from .._core.recipe import Recipe
 from .._core.tenure import Tenure
-from .barrier_membership import READY, BarrierMembership
+from .barrier_membership import READY, BarrierMembership, members_among
 
 _MARK = b"aiolead barrier"
 """The data of the znode, by which people see what it is; no library reads them."""
@@ -173,7 +173,8 @@ class DoubleBarrier(HoldingRecipe[BarrierMember], Enterable[BarrierMember]):
 
     Args:
         client: the session.
-        path: the barrier; created as a container if missing. Nothing else should use it.
+        path: the barrier; created as a container if missing. Nothing else should use it. Only
+            ephemeral children with names of members count (UUIDs, as Curator's and kazoo's).
         count: how many members there have to be. All must agree on it.
         identity: the name that others see; defaults to host name and process id.
         on_disconnect: when the connection is lost, `"keep"` (the default) keeps the place while the
@@ -238,6 +239,7 @@ class DoubleBarrier(HoldingRecipe[BarrierMember], Enterable[BarrierMember]):
         exists = client.exists(join(path, READY))
         listing = client.get_children(path)
         ready = await exists
-        names = [name for name in await listed(listing) if name != READY]
+        names = sorted(members_among(await listed(listing)))
         found = await read_participants(client, path, names, is_holder=ready is not None)
-        return sorted(found, key=lambda member: member.token)
+        members = [each for each in found if each.session_id]
+        return sorted(members, key=lambda member: member.token)

@@ -8,19 +8,25 @@ is over, and `ready` has to go first.
 So a member that is inside was there when `ready` was created, or has seen another one inside that
 was. The `ready` of a round whose members have all died lets nobody in.
 
+A member is a child that a session owns, with the name of a member: a UUID, as Curator gives it,
+or its digits alone, as kazoo does. Other children do not count, so that nobody can make a round
+begin too early, or last forever, by creating persistent znodes. A listing shows names only. So
+before a member relies on others' being there, it reads who owns them.
+
 The member that sees that enough are there creates `ready`, which lets all of them in. The last one
 to leave removes it. If all have died, the next member that finds nobody else removes it.
 """
 
 from __future__ import annotations
 
+import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import anyio
 
-from ...abc import CoordinationClient, Watch
+from ...abc import CoordinationClient, Reply, Watch
 from ...errors import (
     AioleadError,
     BadVersionError,
@@ -39,6 +45,41 @@ from .._core.error_policy import TRIES, Step, before_next_try, in_background, un
 from .._core.pending_delete import Departure
 
 READY = "ready"
+
+_MEMBER = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}", re.ASCII)
+
+
+def members_among(names: Iterable[str]) -> set[str]:
+    """Return the names that members may have; whether they are members, their owners say."""
+    return {name for name in names if _MEMBER.fullmatch(name)}
+
+
+async def _owners(client: CoordinationClient, path: str, names: Iterable[str]) -> dict[str, int]:
+    """Return the sessions that own the children, 0 for none; without those that are gone."""
+    looks = [(name, client.exists(join(path, name))) for name in names]
+    owners: dict[str, int] = {}
+    for name, look in looks:
+        stat = await look
+        if stat is not None:
+            owners[name] = stat.ephemeral_owner
+    return owners
+
+
+async def _is_alone(
+    client: CoordinationClient, path: str, names: Reply[list[str]], own: str
+) -> bool:
+    """Whether a listing has no member but `own`.
+
+    A child that has gone since counts as a member: while it was there, a newcomer that saw it may
+    have joined the round.
+    """
+    others = sorted(members_among(await names) - {own})
+    # Usually there are none, or the first one is a member.
+    for some in (others[:1], others[1:]):
+        owners = await _owners(client, path, some)
+        if len(owners) < len(some) or any(owners.values()):
+            return False
+    return True
 
 
 async def remove_ready(
@@ -59,7 +100,7 @@ async def remove_ready(
     try:
         stat = await exists
         data, counter = await get
-        if stat is not None and stat.czxid == round_ and set(await names) <= {READY, own}:
+        if stat is not None and stat.czxid == round_ and await _is_alone(client, path, names, own):
             removal = client.transaction().set(path, data, version=counter.version)
             await removal.delete(ready, version=stat.version).commit()
     except TransactionError as error:
@@ -77,7 +118,7 @@ async def _remove_uncounted(client: CoordinationClient, path: str, round_: int, 
     write, names = client.set(ready, b""), client.get_children(path)
     try:
         stat = await write
-        if stat.czxid == round_ and set(await names) <= {READY, own}:
+        if stat.czxid == round_ and await _is_alone(client, path, names, own):
             await client.delete(ready, version=stat.version)
     except (NoNodeError, BadVersionError):
         pass  # another member has done it, or is about to
@@ -139,6 +180,8 @@ class BarrierMembership(NodeAcquirable):
         self._may_leave_ready = False
         self._kept = 0
         self._older: list[str] = []
+        self._ownerless: set[str] = set()
+        """Children with names of members that no session owns."""
         self.stays_to_the_end = False
         """Whether `others_left` is going to be called, which takes care of `ready`."""
 
@@ -188,7 +231,8 @@ class BarrierMembership(NodeAcquirable):
             if stat is not None:
                 if await self._is_under_way(stat.czxid, members, waits=waits):
                     return True
-            elif len(members) >= self._count:
+            elif len(members) >= self._count and await self._are_enough(members):
+                self._own.check()
                 if await self._decide():
                     return True
                 continue
@@ -211,7 +255,7 @@ class BarrierMembership(NodeAcquirable):
             try:
                 await create
                 self._is_new = True
-                return await exists, set(await names) - {READY}
+                return await exists, members_among(await names) - self._ownerless
             except NoNodeError:
                 await exists
                 await client.ensure_path(self._path, mode=CreateMode.CONTAINER, acl=self._acl)
@@ -221,9 +265,20 @@ class BarrierMembership(NodeAcquirable):
 
     async def _members(self) -> set[str]:
         try:
-            return set(await self._client.get_children(self._path)) - {READY}
+            names = await self._client.get_children(self._path)
         except NoNodeError:
             raise NodeGone from None
+        return members_among(names) - self._ownerless
+
+    async def _are_enough(self, listed: set[str]) -> bool:
+        """Whether enough of the listed names are members, by their owners: one round trip.
+
+        One that has gone since is not counted: it does not come in.
+        """
+        others = listed - {self._own.node.name}
+        owners = await _owners(self._client, self._path, sorted(others))
+        self._ownerless.update(name for name, owner in owners.items() if not owner)
+        return 1 + sum(map(bool, owners.values())) >= self._count
 
     async def _decide(self) -> bool:
         """Let all members in, as enough are there; False if another one was quicker."""
@@ -263,7 +318,11 @@ class BarrierMembership(NodeAcquirable):
             except NoNodeError:
                 self._wake.set()
             else:
-                tokens[name] = stat.czxid
+                if stat.ephemeral_owner:
+                    tokens[name] = stat.czxid
+                else:
+                    self._ownerless.add(name)
+                    self._wake.set()
         if any(token < round_ for token in tokens.values()):
             self._round = round_
             return True
@@ -362,7 +421,7 @@ class BarrierMembership(NodeAcquirable):
         listing = client.get_children(self._path)
         stat = await exists
         try:
-            left = sorted(set(await listing) - {READY})
+            left = sorted(members_among(await listing) - self._ownerless)
         except NoNodeError:
             return True
         if stat is None or stat.czxid != self._round:
@@ -372,7 +431,12 @@ class BarrierMembership(NodeAcquirable):
             return True
         after = next((other for other in left if other > name), left[0])
         try:
-            await client.get(join(self._path, after), watch=self._watch())
+            _, stat = await client.get(join(self._path, after), watch=self._watch())
         except NoNodeError:
             self._wake.set()
+        else:
+            if not stat.ephemeral_owner:
+                owners = await _owners(client, self._path, left)
+                self._ownerless.update(name for name, owner in owners.items() if not owner)
+                self._wake.set()
         return False

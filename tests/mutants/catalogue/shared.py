@@ -8,6 +8,7 @@ EXCLUSIVE = "tests/recipes/locks/test_exclusive.py"
 SEMAPHORE = "tests/recipes/locks/test_semaphore.py"
 SEMAPHORE_LIMIT = "tests/recipes/locks/test_semaphore_limit.py"
 BARRIERS = "tests/recipes/barriers/test_barriers.py"
+FOREIGN = "tests/recipes/barriers/test_foreign_children.py"
 SIMULATED = "tests/simulation/test_recipes_shared.py"
 
 MUTANTS = (
@@ -228,8 +229,8 @@ MUTANTS = (
             ),
             Change(
                 "_recipes/barriers/barrier_membership.py",
-                "left = sorted(set(await listing) - {READY})",
-                "left = sorted(set(await listing) - {READY, name})",
+                "left = sorted(members_among(await listing) - self._ownerless)",
+                "left = sorted(members_among(await listing) - self._ownerless - {name})",
             ),
         ),
         tests=(BARRIERS, "-k", "ready_stays and trio and in_memory"),
@@ -287,15 +288,61 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/barriers/barrier_membership.py",
-                """
-                if stat is not None and stat.czxid == round_ and set(await names) <= {READY, own}:
-                """,
-                """
-                if stat is not None and stat.czxid == round_:
-                """,
+                "if stat is not None and stat.czxid == round_ and await _is_alone(client, path, "
+                "names, own):",
+                "if stat is not None and stat.czxid == round_:",
             ),
         ),
         tests=(BARRIERS, "-k", "beside_a_member and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="147d",
+        name="persistent-children-are-members",
+        wrong="A double barrier counts children that no session owns, if their names are UUIDs.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/barriers/barrier_membership.py",
+                "return 1 + sum(map(bool, owners.values())) >= self._count",
+                "return 1 + len(owners) >= self._count",
+            ),
+        ),
+        tests=(FOREIGN, "-k", "in_too_early and trio and embedded"),
+        simulated=False,
+    ),
+    Mutant(
+        number="147e",
+        name="any-child-is-a-member",
+        wrong="A double barrier counts children whatever their names.",
+        changes=(
+            Change(
+                "_recipes/barriers/barrier_membership.py",
+                "return {name for name in names if _MEMBER.fullmatch(name)}",
+                "return {name for name in names if name != READY}",
+            ),
+        ),
+        tests=(FOREIGN, "-k", "in_too_early and trio and embedded"),
+        simulated=False,
+    ),
+    Mutant(
+        number="147f",
+        name="leaving-waits-for-a-persistent-child",
+        wrong="Who leaves a double barrier waits forever for a child that no session owns.",
+        changes=(
+            Change(
+                "_recipes/barriers/barrier_membership.py",
+                """
+                if not stat.ephemeral_owner:
+                    owners = await _owners(client, self._path, left)
+                """,
+                """
+                if stat.ephemeral_owner is None:
+                    owners = await _owners(client, self._path, left)
+                """,
+            ),
+        ),
+        tests=(FOREIGN, "-k", "out_together and trio and embedded"),
         simulated=False,
     ),
 )

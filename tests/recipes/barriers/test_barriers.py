@@ -38,6 +38,8 @@ pytestmark = pytest.mark.timeout(60)
 
 PATH = "/steps/barrier"
 READY = f"{PATH}/ready"
+# Names of members are UUIDs.
+ONE, OTHER, OLDER = (f"{number:08x}-0000-4000-8000-000000000000" for number in (1, 2, 3))
 
 backends = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
@@ -478,13 +480,13 @@ def test_ready_stays_beside_a_member_that_has_come(backend: Backend, writable: b
             acl = None if writable else [ACL.world(allowed)]
             await a.create(PATH, acl=acl)
             round_ = (await a.create(READY)).stat.czxid
-            await a.create(f"{PATH}/one", mode=CreateMode.EPHEMERAL)
-            await a.create(f"{PATH}/other", mode=CreateMode.EPHEMERAL)
-            await remove_ready(a, PATH, round_, own="one")
+            await a.create(f"{PATH}/{ONE}", mode=CreateMode.EPHEMERAL)
+            await a.create(f"{PATH}/{OTHER}", mode=CreateMode.EPHEMERAL)
+            await remove_ready(a, PATH, round_, own=ONE)
             assert READY in server.znodes()
             assert await keep_ready(a, PATH, round_)
-            await a.delete(f"{PATH}/other")
-            await remove_ready(a, PATH, round_, own="one")
+            await a.delete(f"{PATH}/{OTHER}")
+            await remove_ready(a, PATH, round_, own=ONE)
             assert READY not in server.znodes()
             assert not await keep_ready(a, PATH, round_)
             await a.create(READY)
@@ -553,19 +555,19 @@ def test_who_withdraws_has_a_removal_refused_that_began_before(backend: Backend)
         async with scene(server) as (_, a, b, _), anyio.create_task_group() as tasks:
             await a.ensure_path(PATH, mode=CreateMode.CONTAINER)
             round_ = (await a.create(READY)).stat.czxid
-            await a.create(f"{PATH}/older", mode=CreateMode.EPHEMERAL)
+            await a.create(f"{PATH}/{OLDER}", mode=CreateMode.EPHEMERAL)
             late: Any = Slow(a, "set")
-            tasks.start_soon(partial(remove_ready, late, PATH, round_, own="older"))
+            tasks.start_soon(partial(remove_ready, late, PATH, round_, own=OLDER))
             await settled()
             tasks.start_soon(party.join, b, "b")
             await passes(1.0)
-            assert sorted(await a.get_children(PATH)) == ["older", "ready"]
+            assert sorted(await a.get_children(PATH)) == [OLDER, "ready"]
             late.may_go.set()
             await passes(1.0)
             stat = await a.exists(READY)
             assert stat is not None
             assert stat.czxid == round_
-            await a.delete(f"{PATH}/older")
+            await a.delete(f"{PATH}/{OLDER}")
             await passes(1.0)
             assert party.who("gone") == ["b"]
             assert READY not in server.znodes()
