@@ -30,6 +30,10 @@ def hook_of(client: CoordinationClient) -> EventHook:
     return client.backend.events or SILENT
 
 
+_MOST_SUBJECTS = 100
+"""The most warnings about one path: others may create any number of znodes."""
+
+
 class PathWarnings:
     """The warnings that one client has logged about one path; `Backend.shared` makes it.
 
@@ -43,7 +47,7 @@ class PathWarnings:
 
     def warn(self, subject: str, message: str) -> None:
         """Log a warning, unless one with this subject was logged before."""
-        if subject not in self._given:
+        if subject not in self._given and len(self._given) < _MOST_SUBJECTS:
             self._given = (*self._given, subject)
             logger.warning("%s", message)
 

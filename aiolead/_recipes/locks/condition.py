@@ -15,6 +15,7 @@ from ...errors import (
     LossReason,
     NodeExistsError,
     NoNodeError,
+    NotEmptyError,
     Outcome,
     ReleaseError,
     TransactionError,
@@ -29,7 +30,7 @@ from .._core.pending_delete import Departure
 from .._core.reading import catch_up
 from .._core.tenure import Held
 from ..contention.layouts import Layout, Role
-from .condition_waiter import Waiter, Waiters, ensure, look
+from .condition_waiter import Waiter, Waiters, ensure, look, report_stuck
 from .lock import QueuedLock
 
 _AT_ONCE = 200
@@ -241,6 +242,8 @@ class ConditionHeld(Held):
                     await self.fenced().delete(self._condition._signal(name))
                 except NoNodeError:
                     continue
+                except NotEmptyError as error:
+                    report_stuck(self._client, self._condition.path, name, error)
         return seen
 
     async def _signal(self, names: Sequence[str]) -> bool:

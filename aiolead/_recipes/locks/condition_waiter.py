@@ -8,21 +8,31 @@ A signal whose waiter is gone is an orphan, and goes to the first waiter without
 waiter watches the one before it; when that goes, it lists the signals, and only then the waiters.
 Since signals are given to existing waiters only, a listed signal without a waiter is an orphan. The
 transaction that passes it on fails if another waiter has passed it on already.
+
+If the servers refuse that transaction for another reason, such as a child below the orphan, the
+orphan stays, is reported, and is tried again once per session timeout.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import anyio
+
 from ..._tasks import Wakeup
 from ...abc import CoordinationClient, Reply, Watch
-from ...errors import AioleadError, NoNodeError, SessionError, TransactionError
+from ...errors import (
+    AioleadError,
+    NodeExistsError,
+    NoNodeError,
+    SessionError,
+    TransactionError,
+)
 from ...model import ACL, CreateMode, WatchEvent
-from ...paths import ListedPath, join
+from ...paths import ListedPath, join, sequence_of
 from .._core.ephemeral import NodeGone
 from .._core.error_policy import (
     TRIES,
@@ -35,6 +45,7 @@ from .._core.error_policy import (
 )
 from .._core.pending_delete import Departure
 from .._core.reading import catch_up, listed
+from .._core.reporting import PathWarnings
 from .._core.znode_registry import RegisteredNode
 from ..contention.kernel import in_order
 from ..contention.layouts import Layout, Role
@@ -60,7 +71,9 @@ def sort_out(path: str, signals: Sequence[str], waiters: Sequence[str]) -> Waite
     # A signal has its waiter's name: a waiter whose name nobody can create gets none.
     able = [name for name in waiters if not isinstance(name, ListedPath)]
     waiting = in_order(path, able, Layout.CURATOR, Role.WAIT)
-    there, signalled = set(waiting), set(signals)
+    # As for waiters, a name without a number is none of the recipe.
+    signalled = {name for name in signals if sequence_of(name) is not None}
+    there = set(waiting)
     return Waiters(
         waiting,
         sorted(signalled - there),
@@ -73,6 +86,14 @@ async def look(client: CoordinationClient, path: str) -> Waiters:
     signals = client.get_children(join(path, "signals"))
     waiters = client.get_children(join(path, "waiters"))
     return sort_out(path, await listed(signals), await listed(waiters))
+
+
+def report_stuck(client: CoordinationClient, path: str, signal: str, error: AioleadError) -> None:
+    """Warn of a signal that the servers refuse to delete, once for each."""
+    signal = join(join(path, "signals"), signal)
+    client.backend.shared(path, PathWarnings).warn(
+        signal, f"{signal}: a signal whose waiter is gone cannot be passed on: {error}"
+    )
 
 
 async def ensure(client: CoordinationClient, path: str, acl: Sequence[ACL] | None) -> None:
@@ -92,6 +113,8 @@ class Waiter(QueueNode):
         self._watched: str | None = None
         self._before_watch: Watch | None = None
         self._has_signal = False
+        self._stuck: set[str] = set()
+        """Orphans that the servers have refused to move; tried again from time to time."""
 
     async def join(self) -> None:
         """Create the znode. From then on no signal is missed."""
@@ -128,7 +151,13 @@ class Waiter(QueueNode):
                         raise NodeGone from None
                     await before_next_try(self._client, error, Step.ACQUIRE)
                     continue
-                await self._wake.wait()
+                if not self._stuck:
+                    await self._wake.wait()
+                    continue
+                with anyio.move_on_after(self._client.session_timeout) as scope:
+                    await self._wake.wait()
+                if scope.cancelled_caught:
+                    self._stuck.clear()
         except NodeGone:
             self._gone = True
         finally:
@@ -156,8 +185,8 @@ class Waiter(QueueNode):
             raise NodeGone
         if own.name not in seen.unsignalled:
             return True
-        if seen.orphans:
-            await self._pass_on(seen.orphans[0], seen.unsignalled[0])
+        if orphans := [name for name in seen.orphans if name not in self._stuck]:
+            await self._pass_on(orphans[0], seen.unsignalled[0])
             self._wake.set()  # and look again
             return False
         rank = seen.waiting.index(own.name)
@@ -182,8 +211,12 @@ class Waiter(QueueNode):
             .delete(self._signal_of(orphan))
             .create(self._signal_of(to), acl=self._acl)
         )
-        with suppress(TransactionError):
+        try:
             await change
+        except TransactionError as error:
+            if not isinstance(error.cause, (NoNodeError, NodeExistsError)):
+                self._stuck.add(orphan)
+                report_stuck(self._client, self._condition, orphan, error.cause)
 
     def _signal_of(self, name: str) -> str:
         return join(join(self._condition, "signals"), name)

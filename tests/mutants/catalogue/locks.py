@@ -285,11 +285,26 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/locks/condition_waiter.py",
-                "if seen.orphans:",
-                "if False:",
+                "if orphans := [name for name in seen.orphans if name not in self._stuck]:",
+                "if orphans := list[str]():",
             ),
         ),
         tests=(CONDITION, "-k", "passes_it_on and trio and embedded"),
+        simulated=False,
+    ),
+    Mutant(
+        number="211b",
+        name="stuck-orphan-is-tried-without-a-pause",
+        wrong="An orphan that the servers refuse to move is tried again at once, forever.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/locks/condition_waiter.py",
+                "self._stuck.add(orphan)",
+                "self._stuck.discard(orphan)",
+            ),
+        ),
+        tests=("tests/recipes/locks/test_condition_signals.py", "-k", "trio"),
         simulated=False,
     ),
     Mutant(
