@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable
 from time import perf_counter
 
-from .specifications import SPECIFICATIONS, Check, PlantedError, Specification
+from .checks import Check, PlantedError, Specification
+from .specifications import SPECIFICATIONS
 from .tlc import Outcome, TlcError, TlcNotFoundError, check, plant, steps
 from .verdict import check_complaints, plant_complaints
 

@@ -10,7 +10,8 @@ import re
 import sys
 from pathlib import Path
 
-from .specifications import LEASE, PlantedError
+from .checks import PlantedError
+from .specifications import LEASE
 from .tlc import Outcome, plant
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reports" / "counterexamples.md"

@@ -2,23 +2,33 @@
 
 Each function stands for the action of the same name: it returns the next state, or None where the
 action is not enabled. `test_queue_rules.py` compares them with every step that TLC computes.
-Joining, and the search for lost creates, are not here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from aiolead._recipes._core.znode_registry import SEQUENCE_DIGITS
 
 
 @dataclass(frozen=True, slots=True)
 class Znode:
-    """A contender's znode: its owner's client, its name, sequence number and czxid."""
+    """A contender's znode: its owner's client, its name, sequence number and czxid.
+
+    The client is that of the session that owns the znode. The name may be that of another client.
+    """
 
     client: str
     name: str
     number: int
     token: int = 0
+
+    @property
+    def create(self) -> str:
+        """The beginning of the name: that of the create that has made the znode, or seems to."""
+        return self.name[:-SEQUENCE_DIGITS]
 
 
 NO_ZNODES: frozenset[Znode] = frozenset()
@@ -26,7 +36,10 @@ NO_ZNODES: frozenset[Znode] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """The variables of a contender: see the specification."""
+    """The variables of a contender: see the specification.
+
+    `create` is the name of its last create.
+    """
 
     pc: str = "join"
     node: Znode | None = None
@@ -34,16 +47,36 @@ class Contender:
     next: bool = False
     gone: frozenset[Znode] = NO_ZNODES
     outlived: frozenset[Znode] = NO_ZNODES
+    create: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What its client knows: the znodes, the last one of its own in front, and those it claims."""
+    """What its client knows: the znodes, the last one of its own in front, and those it claims.
+
+    `is_caught_up` says that this is all that the servers have committed, and that its session
+    lives; `on_the_way` are the names of creates that may still be applied.
+    """
 
     view: frozenset[Znode]
     front: Znode | None = None
     claimed: frozenset[Znode] = NO_ZNODES
     over: bool = False
+    name: str = ""
+    is_caught_up: bool = False
+    on_the_way: frozenset[str] = frozenset()
+
+    def proven(self, create: str) -> frozenset[Znode]:
+        """The znodes of a create of its own: by their names, and by the session that owns them."""
+        return frozenset(z for z in self.view if z.create == create and z.client == self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A create that nobody wants is looked for: see `looks`."""
+
+    create: str
+    step: Literal["answer", "first", "second"]
 
 
 AGAIN = Contender()
@@ -55,6 +88,26 @@ class Rules:
     """The actions; `places` is N of the specification."""
 
     places: int = 1
+
+    def resolve(self, it: Contender, client: Client) -> Iterator[Contender]:
+        """Without a znode, the job of a second look begins: see `look`."""
+        if it.pc != "lost" or not client.is_caught_up:
+            return
+        found = client.proven(it.create) - client.claimed
+        for z in found:
+            yield replace(it, pc="here", node=z)
+        if not found:
+            yield AGAIN
+
+    def look(self, job: Job, client: Client) -> tuple[Job | None, frozenset[Znode]] | None:
+        """The rest of the job, and the znodes that are to be deleted."""
+        if job.step == "answer" or not client.is_caught_up:
+            return None
+        if job.step == "second" and job.create in client.on_the_way:
+            return None
+        found = client.proven(job.create)
+        again = job.step == "first" and not found
+        return Job(job.create, "second") if again else None, found
 
     def behind_ours(self, it: Contender, client: Client, nearest: Znode) -> Contender | None:
         own = it.node
@@ -141,6 +194,7 @@ class Rules:
             ("Enter", self.enter(it, client)),
             ("Release" if it.pc == "held" else "GiveUp", self.leave(it)),
             *(("BehindOurs", self.behind_ours(it, client, z)) for z in client.claimed),
+            *(("Resolve", after) for after in self.resolve(it, client)),
         ]
         yield from ((action, after) for action, after in found if after is not None)
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from .checks import FOLDER
 from .lease_rules import NA, Client, Rules
-from .specifications import FOLDER
 from .tlc import Graph, TlcNotFoundError, find_tlc, graph, with_constants
 
 CLIENT_ACTIONS = {

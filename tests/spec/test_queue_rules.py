@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
 
-from .queue_rules import Client, Contender, Rules, Znode
-from .specifications import FOLDER
+from .checks import FOLDER
+from .queue_rules import Client, Contender, Job, Rules, Znode
 from .tlc import TlcNotFoundError, find_tlc, graph, with_constants
 
-ACTIONS = {"BehindOurs", "List", "Arm", "Wake", "Enter", "Release", "GiveUp"}
+WAITING = {"List", "Arm", "Wake", "Enter", "Release", "GiveUp"}
+SEEKING = {"Resolve", "Look"}
+ACTIONS = WAITING | SEEKING | {"BehindOurs"}
 
 CONFIGURATIONS: dict[str, tuple[str, dict[str, str], int, set[str]]] = {
-    "three clients": ("queue-three", {}, 1, ACTIONS - {"BehindOurs"}),
+    "three clients": ("queue-three", {}, 1, WAITING),
     "two of one client": (
         "queue-together",
         {"Contenders": "{c1, c2}", "Kinds": '{"wipe"}'},
         1,
-        ACTIONS,
+        WAITING | {"BehindOurs"},
     ),
     "two clients": ("queue-small", {"Kinds": '{"cut", "expire"}'}, 1, ACTIONS),
-    "two places": ("queue-three", {"N": "2"}, 2, ACTIONS - {"BehindOurs"}),
+    "two places": ("queue-three", {"N": "2"}, 2, WAITING),
+    "a forger": ("queue-forger", {"Contenders": "{c1}"}, 1, ACTIONS),
 }
 
 
@@ -107,8 +110,8 @@ def test_values_are_read() -> None:
 
 
 VARIABLES = frozenset(
-    ["pc", "node", "watch", "next", "gone", "outlived", "view", "front", "pending", "over"]
-)
+    ["pc", "node", "watch", "next", "gone", "outlived", "serial", "view", "front", "pending"]
+) | {"over", "session", "lag", "dead", "requests", "looks"}
 
 
 class State:
@@ -130,7 +133,12 @@ class State:
         if value == "None":
             return None
         z = dict(value)
-        return Znode(self.client_of(z["c"]), f"{z['c']}-{z['s']}-{z['n']}", z["q"], z["t"])
+        name = f"{self._create(z['c'], z['n'])}{z['q']:010}"
+        return Znode(z["o"], name, z["q"], z["t"])
+
+    def _create(self, contender: str, serial: int) -> str:
+        # Serials are given once, so the session adds nothing.
+        return f"{contender}-{serial}-"
 
     def _znodes(self, values: Any) -> frozenset[Znode]:
         return frozenset(z for each in values if (z := self._znode(each)) is not None)
@@ -144,17 +152,29 @@ class State:
             found["next"][c],
             self._znodes(found["gone"][c]),
             self._znodes(found["outlived"][c]),
+            self._create(c, found["serial"][c]),
         )
 
     def client(self, c: str) -> Client:
         found, k = self._found, self.client_of(c)
-        nodes = (it.node for it in self.contenders.values() if it.node is not None)
+        mine = [it.node for d, it in self.contenders.items() if self.client_of(d) == k]
         return Client(
             self._znodes(found["view"][k]),
             self._znode(found["front"][k]),
-            self._znodes(found["pending"]) | frozenset(nodes),
+            self.pending(k) | frozenset(z for z in mine if z is not None),
             found["over"][k],
+            k,
+            not found["lag"][k] and not found["over"][k] and not found["dead"][k],
+            frozenset(self._create(r["c"], r["n"]) for r in map(dict, found["requests"])),
         )
+
+    def pending(self, client: str) -> frozenset[Znode]:
+        return self._znodes(self._found["pending"][client])
+
+    def jobs(self) -> dict[Job, str]:
+        """Each with a contender of its client."""
+        jobs = map(dict, self._found["looks"])
+        return {Job(self._create(job["c"], job["n"]), job["step"]): job["c"] for job in jobs}
 
     def front(self, c: str) -> Znode | None:
         return self._znode(self._found["front"][self.client_of(c)])
@@ -180,7 +200,7 @@ def test_a_contender_may_do_what_the_specification_allows(name: str) -> None:
     for number, state in states.items():
         expected = set()
         for action, target in after[number]:
-            if action not in ACTIONS:
+            if action not in ACTIONS - {"Look"}:
                 continue
             to = states[target]
             (c,) = (c for c, it in to.contenders.items() if it.pc != state.contenders[c].pc)
@@ -198,4 +218,27 @@ def test_a_contender_may_do_what_the_specification_allows(name: str) -> None:
                 front = rules.front(it, to_it, client) if is_noted else None
                 allowed.add((action, c, to_it, front))
         assert allowed == expected, computed.states[number]
-    assert set(compared) == actions
+        looked = {_looked(state, states[to]) for action, to in after[number] if action == "Look"}
+        compared["Look"] += len(looked)
+        assert set(_looks(state, rules)) == looked, computed.states[number]
+    assert set(+compared) == actions
+
+
+Look = tuple[Job, Job | None, frozenset[Znode]]
+
+
+def _looks(state: State, rules: Rules) -> Iterator[Look]:
+    """The looks that the rules allow: a job, its rest, and its client's pending deletes."""
+    for job, c in state.jobs().items():
+        found = rules.look(job, state.client(c))
+        if found is not None:
+            again, znodes = found
+            yield job, again, state.pending(state.client_of(c)) | znodes
+
+
+def _looked(before: State, after: State) -> Look:
+    """The same for a step of the specification."""
+    (job,) = before.jobs().keys() - after.jobs().keys()
+    again = after.jobs().keys() - before.jobs().keys()
+    client = before.client_of(before.jobs()[job])
+    return job, next(iter(again), None), after.pending(client)

@@ -6,8 +6,10 @@ import os
 
 import pytest
 
+from .checks import FOLDER, LIVENESS, Check, PlantedError, Specification
 from .diagrams import PAGE, section, shown
-from .specifications import FOLDER, SPECIFICATIONS, Check, PlantedError, Specification
+from .queue_checks import QUEUE
+from .specifications import SPECIFICATIONS
 from .tlc import TlcNotFoundError, check, find_tlc, plant
 from .verdict import check_complaints, plant_complaints
 
@@ -47,6 +49,19 @@ def test_every_module_and_configuration_is_in_the_table() -> None:
     cfgs = {file.stem for file in FOLDER.glob("*.cfg")}
     assert modules == {each.module for each in SPECIFICATIONS}
     assert cfgs == {one.cfg for each in SPECIFICATIONS for one in (*each.checks, *each.planted)}
+
+
+def test_every_promise_of_the_queue_has_a_planted_error() -> None:
+    promises: set[str] = set()
+    for one in QUEUE.checks:
+        cfg = (FOLDER / f"{one.cfg}.cfg").read_text("utf-8")
+        for line in cfg.splitlines():
+            if line.startswith(("INVARIANT", "PROPERT")):
+                promises.update(line.split()[1:])
+    broken = {error.violates for error in QUEUE.planted} - {LIVENESS}
+    for error in QUEUE.planted:
+        broken.update(error.properties if error.violates == LIVENESS else ())
+    assert promises == broken
 
 
 def test_every_specification_has_a_small_check() -> None:

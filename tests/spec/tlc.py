@@ -19,7 +19,7 @@ from time import perf_counter
 
 from aiolead.testing.installation import ZooKeeperNotFoundError, find_installation
 
-from .specifications import DEADLOCK, FOLDER, LIVENESS, Check, PlantedError, Specification
+from .checks import DEADLOCK, FOLDER, LIVENESS, Check, PlantedError, Specification
 
 HEAP = "3g"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .specifications import Check, PlantedError
+from .checks import Check, PlantedError
 from .tlc import Outcome
 
 
