@@ -8,17 +8,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from types import FunctionType, ModuleType
 from unittest import mock
 
 import pytest
 
+from aiolead._recipes._core.ephemeral import EphemeralNode
+from aiolead._recipes._core.ephemeral_names import SerialNode
 from aiolead._recipes.contention import contender as contender_module
 from aiolead.testing.simulation.run import load_scenario
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.plant import mutated
 
-from .queue_traces import Fact, Pending, Recorder, Step, checked, violations
+from .queue_recorder import Fact, Pending, Recorder, Step
+from .queue_replay import violations
+from .queue_traces import checked
 from .schedules import SCENARIOS
 
 
@@ -35,32 +40,41 @@ def test_simulated_schedules(name: str) -> None:
 
 # --- planted bugs ------------------------------------------------------------------------------
 
-KERNEL, CONTENDER = "_recipes/contention/kernel.py", "_recipes/contention/contender.py"
+KERNEL = "_recipes/contention/kernel.py"
+CLASSES: dict[str, tuple[str, type]] = {
+    "_recipes/contention/contender.py": ("_recipes.contention", contender_module.Contender),
+    "_recipes/_core/ephemeral.py": ("_recipes._core", EphemeralNode),
+    "_recipes/_core/ephemeral_names.py": ("_recipes._core", SerialNode),
+}
 
 
 @contextmanager
 def planted(name: str) -> Iterator[None]:
-    """A bug of the catalogue in the functions of the contender and of the kernel."""
+    """A bug of the catalogue in the methods of contenders, or in the function of the kernel."""
     changed = mutated(next(each for each in MUTANTS if each.name == name))
     with ExitStack() as stack:
-        for file in (KERNEL, CONTENDER):
-            if file not in changed:
-                continue
-            module = ModuleType("aiolead._recipes.contention.planted")
-            module.__package__ = "aiolead._recipes.contention"
+        for file, text in changed.items():
+            package, real = CLASSES.get(file, ("_recipes.contention", None))
+            module = ModuleType(f"aiolead.{package}.planted")
+            module.__package__ = f"aiolead.{package}"
             stack.enter_context(mock.patch.dict(sys.modules, {module.__name__: module}))
-            exec(compile(changed[file], file, "exec"), module.__dict__)
-            if file == KERNEL:
+            exec(compile(text, file, "exec"), module.__dict__)
+            if real is None:
+                assert file == KERNEL
                 standing = mock.patch.object(contender_module, "standing", module.standing)
                 stack.enter_context(standing)
                 continue
-            for key, method in vars(module.Contender).items():
+            # The other classes are the real ones: above all the exceptions.
+            others = vars(sys.modules[real.__module__]).items()
+            module.__dict__.update(
+                {key: each for key, each in others if isinstance(each, type) and each is not real}
+            )
+            for key, method in vars(module.__dict__[real.__name__]).items():
                 # A method that calls `super()` works in its own class only.
                 if (
                     isinstance(method, FunctionType)
                     and "__class__" not in method.__code__.co_freevars
                 ):
-                    real = contender_module.Contender
                     stack.enter_context(mock.patch.object(real, key, method))
         yield
 
@@ -92,6 +106,10 @@ def test_a_bug_that_no_invariant_of_the_history_sees() -> None:
         ("crowd", "predecessor-gone-means-first", 0, "List"),
         ("crowd", "whoever-was-before-us-was-first", 3, "Wake"),
         ("contend", "missing-neighbour-has-gone", 3, "Wake"),
+        ("contend", "own-znode-unwatched", 0, "Arm"),
+        ("contend", "lost-create-is-forgotten", 1, "Join"),
+        ("contend", "lost-create-is-not-adopted", 1, "Look"),
+        ("contend", "no-second-look", 1, "Look"),
     ],
 )
 def test_other_planted_bugs(name: str, bug: str, seed: int, action: str) -> None:
@@ -102,12 +120,13 @@ def test_other_planted_bugs(name: str, bug: str, seed: int, action: str) -> None
 # --- the check itself --------------------------------------------------------------------------
 
 PATH = "/lock/"
-A, B, C = "a-0000000000", "b-0000000001", "c-0000000002"
-SESSIONS = {A: 1, B: 2, C: 3}
+A, B, C, D = "a-0000000000", "b-0000000001", "c-0000000002", "d-0000000003"
+SESSIONS = {A: 1, B: 2, C: 3, D: 4}
+FORGED = "d-0000000004"
 
 
-def created(name: str) -> Fact:
-    session = SESSIONS[name]
+def created(name: str, session: int = 0) -> Fact:
+    session = session or SESSIONS[name]
     return Fact("created", 0.0, PATH + name, 10 + session, session, zxid=10 + session)
 
 
@@ -123,12 +142,44 @@ def step(
     *,
     is_next: bool = False,
     zxid: int = 15,
+    watched: bool = True,
+    at: float = 0.0,
 ) -> Step:
     number = SESSIONS[name]
-    path, token = PATH + name, 10 + number
     return Step(
-        action, 0.0, number, number, number, path, token, 1, names, watch, is_next, zxid=zxid
+        action,
+        at,
+        number,
+        number,
+        number,
+        PATH + name,
+        10 + number,
+        1,
+        names,
+        watch,
+        is_next,
+        zxid=zxid,
+        watched=watched,
     )
+
+
+def about_d(action: str, *names: str, path: str = "", is_next: bool = False, at: float = 0) -> Step:
+    """A step about the create of D, by its contender, which has no znode unless `path` says so."""
+    token = 14 if path else 0
+    about = {"create": "d-", "parent": "/lock", "about": 4}
+    return Step(action, at, 4, 4, 4, path, token, 1, names, next=is_next, zxid=15, **about)
+
+
+LOST = (about_d("Join"), created(D), about_d("CreateLost"), about_d("Find"))
+NEVER_APPLIED = (about_d("Join"), about_d("CreateLost"), about_d("Find"), about_d("Resolve"))
+GIVEN_UP = (about_d("Job"), about_d("LookBegins"), about_d("Find"))
+LATER = step("Cut", D, at=1.0)
+LEFT = replace(step("Leave", D), path="")
+A_HOLDS = (step("List", A, (A,)), step("Front", A), step("Enter", A))
+
+
+def unwatched(action: str, name: str, watch: tuple[str, ...] = ()) -> Step:
+    return step(action, name, (), watch, watched=False)
 
 
 THERE = (created(A), created(B), created(C))
@@ -153,6 +204,22 @@ def recorded(*trace: Fact | Step | Pending) -> Recorder:
         (*B_WAITS, deleted(A, 99), step("Front", B, (A,)), step("Enter", B)),
         (deleted(A, 1), Fact("ended", 1.0, session=1), step("Notice", A)),
         (step("Notice", A, zxid=0),),  # every server refuses its session
+        # A lost create: it is found, though another znode has its name, or looked for again.
+        (created(FORGED, 99), *LOST, about_d("Resolve", D), about_d("Resolved", path=PATH + D)),
+        (*NEVER_APPLIED, about_d("Job", is_next=True), about_d("LookBegins"), LATER),
+        (
+            *(*NEVER_APPLIED, about_d("Job", is_next=True), about_d("Resolved")),
+            *(about_d("Find"), about_d("Look"), about_d("LookOver")),
+        ),
+        # It is applied after the look has begun.
+        (about_d("Join"), about_d("CreateLost"), about_d("Find"), created(D), about_d("Resolve")),
+        (created(D), *GIVEN_UP, about_d("Look", D), about_d("LookOver")),
+        (*GIVEN_UP, about_d("Look"), Fact("ended", 1.0, session=4), about_d("LookOver")),
+        # A holder's znode is deleted, and it is told that.
+        (
+            *(*A_HOLDS, step("Watched", A), deleted(A, 99)),
+            *(step("Deliver", A, zxid=20), step("Cut", A, zxid=20, at=1.0)),
+        ),
         # The servers have deleted it, and its client has not seen that yet.
         (step("List", B, (A, B), (A,), is_next=True), deleted(A, 99), step("Arm", B, (), (A,))),
     ],
@@ -186,6 +253,33 @@ def test_what_the_specification_allows(trace: tuple[Fact | Step | Pending, ...])
         ((step("Notice", A),), "StartAgain"),
         ((deleted(A, 1),), "Delete"),
         ((deleted(A, 2),), "Delete"),
+        # The search for lost creates.
+        ((*LOST[:3], about_d("Join")), "Join"),
+        ((*LOST, about_d("Resolve")), "Resolve"),  # it was there when the look began
+        ((created(FORGED, 99), *LOST, about_d("Resolve", FORGED)), "Resolve"),
+        ((about_d("Join"), about_d("Find"), about_d("Resolve")), "Resolve"),  # nothing is lost
+        ((*LOST, about_d("Resolve", D), about_d("Resolved", path=PATH + FORGED)), "Resolve"),
+        ((*LOST[:3], about_d("Resolved")), "Resolve"),  # without a look
+        ((*NEVER_APPLIED, about_d("Resolved"), LATER), "Look"),
+        ((*LOST[:3], LEFT, LATER), "Look"),
+        ((about_d("UnwantedLost"), LATER), "Look"),
+        ((about_d("Job"), LATER), "Look"),  # it does not begin
+        ((about_d("Job", is_next=True),), "Look"),  # without a first look
+        ((created(D), *GIVEN_UP, about_d("Look")), "Look"),
+        ((created(FORGED, 99), *GIVEN_UP, about_d("Look", FORGED)), "Look"),
+        ((*GIVEN_UP, about_d("Look"), about_d("LookOver")), "Look"),  # one look is missing
+        ((about_d("Find"), about_d("Look")), "Look"),
+        # The own znode.
+        ((step("List", B, (A, B), (A,), is_next=True), unwatched("Arm", B, (A,))), "Arm"),
+        ((*A_HOLDS, unwatched("Settled", A)), "Settled"),
+        ((*A_HOLDS, step("Deliver", A)), "Deliver"),  # it is there
+        (
+            (
+                *(*A_HOLDS, step("Watched", A), deleted(A, 99)),
+                *(step("Cut", A, zxid=20), step("Cut", A, zxid=20, at=1.0)),
+            ),
+            "Deliver",
+        ),
     ],
 )
 def test_what_the_specification_does_not_allow(
