@@ -5,8 +5,8 @@ each step, a behaviour of `docs/spec/lease.tla` that explains it, and replays it
 
 * When a proof moves, there must be requests `a`, `w` and a second one (or a handshake and `w`) that
   the specification's client may send at these times, and whose answers prove as much.
-* A hold begins only while the specification's client may begin, and no longer runs when an answer
-  is received after its deadline.
+* A hold begins only while the specification's client may begin, and is cancelled by its deadline:
+  neither later, nor earlier for want of a proof.
 * A leader ends a session only when it may, and never while its client has a proof that it lives.
 
     python -m tests.spec.lease_traces --seeds 500
@@ -22,13 +22,16 @@ from math import inf
 from typing import Any, Literal
 from unittest import mock
 
+from aiolead._client.net.supervisor import LONGEST_SLEEP
 from aiolead._session import machine as machine_module
 from aiolead._session.lease.lease_book import HeldZnode, LeaseBook
 from aiolead._session.lease.proof import LeaseProof
-from aiolead._session.lease.timing import DRIFT, Timing
+from aiolead._session.lease.timing import DRIFT, LOSING, Timing
+from aiolead.errors import LossReason
 from aiolead.testing.simulation.ensemble.facts import Truth
 from aiolead.testing.simulation.ensemble.sessions import LeaderSessions
 from aiolead.testing.simulation.loops import Backend
+from aiolead.testing.simulation.process import Process
 from aiolead.testing.simulation.run import Scenario, simulate
 from aiolead.testing.simulation.timeline import Timeline
 from aiolead.testing.simulation.world import World
@@ -40,7 +43,11 @@ from .schedules import check_schedules
 NEAR = 1e-6
 """Seconds by which sums of the same times may differ."""
 
-Action = Literal["Connect", "Disconnect", "Receive", "Begin", "Cancel", "EndBody"]
+LATE = DRIFT * LONGEST_SLEEP
+"""Seconds by which a timer may be late: a simulated process's clock may be faster than its timers,
+which are those of virtual time."""
+
+Action = Literal["Connect", "Disconnect", "Receive", "Begin", "Cancel", "EndBody", "Continue"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +55,14 @@ class Step:
     """A step of one client, by its clock.
 
     Attributes:
-        action: of the specification.
+        action: of the specification; `Continue` is the end of a stop of the process, which the
+            specification leaves out (A5 of safety.md).
         at: when; for a request, when its answer was received.
         sent: when the request was sent.
         request: `handshake`, `created` (of a session), `read`, `write` (committed) or `sync`.
         proven: until when the session is proven to live, after this step.
         hold: which one.
+        reason: why it was lost.
     """
 
     action: Action
@@ -62,6 +71,7 @@ class Step:
     request: str = ""
     proven: float = -inf
     hold: int = 0
+    reason: LossReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +117,7 @@ class Recorder:
         self.timeline: Timeline | None = None
         self.half_tick = 0.0  # of the schedule's servers; 0 if it is not known
         self._machines: list[tuple[Any, ClientTrace]] = []
+        self._cores: list[tuple[Any, ClientTrace]] = []
         self._decided: dict[int, int] = {}
         self._touches: dict[tuple[int, int], tuple[int, int]] = {}
 
@@ -122,15 +133,26 @@ class Recorder:
         class Machine(machine_module.SessionMachine):
             def __init__(self, *args: Any, **options: Any) -> None:
                 trace = ClientTrace()
+                core = options["on_due"].__self__  # a method of what has the client's clock
                 recorder.clients.append(trace)
                 recorder._machines.append((self, trace))
+                recorder._cores.append((core, trace))
                 with (
                     mock.patch.object(
                         machine_module, "LeaseProof", _recorded_proof(recorder, trace, proof)
                     ),
-                    mock.patch.object(machine_module, "LeaseBook", _recorded_book(trace)),
+                    mock.patch.object(machine_module, "LeaseBook", _recorded_book(trace, core)),
                 ):
                     super().__init__(*args, **options)
+
+        resume = Process.resume
+
+        def resumed(it: Process) -> None:
+            if it.is_stopped:
+                for core, trace in recorder._cores:
+                    if getattr(core.clock, "__self__", None) is it:
+                        trace.steps.append(Step("Continue", it.clock()))
+            resume(it)
 
         touch, overdue = LeaderSessions.touch, LeaderSessions.overdue
         track, tell = LeaderSessions.track, Truth.tell
@@ -167,6 +189,7 @@ class Recorder:
 
         with (
             mock.patch("aiolead._client.connect.SessionMachine", Machine),
+            mock.patch.object(Process, "resume", resumed),
             mock.patch.object(LeaderSessions, "touch", touched),
             mock.patch.object(LeaderSessions, "track", tracked),
             mock.patch.object(LeaderSessions, "overdue", found),
@@ -213,7 +236,7 @@ def _recorded_proof(
     return Recorded
 
 
-def _recorded_book(trace: ClientTrace) -> type[LeaseBook]:
+def _recorded_book(trace: ClientTrace, core: Any) -> type[LeaseBook]:
     class Observer:
         def began(self, held: HeldZnode) -> None:
             pass  # recorded by `hold`, which knows the time
@@ -221,11 +244,11 @@ def _recorded_book(trace: ClientTrace) -> type[LeaseBook]:
         def proof_moved(self) -> None:
             pass
 
-        def lost(self, held: HeldZnode, _reason: object) -> None:
-            trace.steps.append(Step("Cancel", trace.clock[0], hold=id(held)))
+        def lost(self, held: HeldZnode, reason: LossReason) -> None:
+            trace.steps.append(Step("Cancel", core.clock(), hold=id(held), reason=reason))
 
         def ended(self, held: HeldZnode) -> None:
-            trace.steps.append(Step("EndBody", trace.clock[0], hold=id(held)))
+            trace.steps.append(Step("EndBody", core.clock(), hold=id(held)))
 
     class Recorded(LeaseBook):
         def __init__(self, *args: Any) -> None:
@@ -270,6 +293,7 @@ def client_violations(trace: ClientTrace, wait: float = 0.0) -> Iterator[str]:
     proven = -inf
     answered: list[Step] = []  # on this connection
     running: dict[int, Step] = {}
+    continued = -inf
     for number, step in enumerate(trace.steps):
         if number in timings:
             timing = timings[number]
@@ -304,10 +328,29 @@ def client_violations(trace: ClientTrace, wait: float = 0.0) -> Iterator[str]:
                 if rules.begin(before) is None:
                     yield f"Begin: {before.left} is left: {step}"
                 running[step.hold] = step
-            case "Cancel" | "EndBody":
+            case "Cancel":
+                if step.at > continued + LATE:
+                    yield from _cancelled(rules, proven, len(running), step)
                 running.pop(step.hold, None)
+            case "EndBody":
+                running.pop(step.hold, None)
+            case "Continue":
+                continued = step.at
         if step.action in ("Connect", "Receive"):
             proven = step.proven
+
+
+def _cancelled(rules: Rules, proven: float, holds: int, step: Step) -> Iterator[str]:
+    """Time does not pass a deadline; and without another reason it must have come.
+
+    Of many holds, some are lost a little earlier, so that the last one is lost in time.
+    """
+    if _is_late(rules, proven, step.at - LATE):
+        yield f"Tick: a hold runs although its lease is over: {step}"
+    left = max(0.0, proven - step.at - holds * LOSING - NEAR)
+    is_due = rules.cancel(Client(left=left, body="runs")) is not None
+    if step.reason is LossReason.UNCONFIRMED and not is_due:
+        yield f"Cancel: {left} is left: {step}"
 
 
 def _is_late(rules: Rules, proven: float, at: float) -> bool:

@@ -11,12 +11,14 @@ from types import ModuleType
 import pytest
 
 from aiolead._session.lease.proof import LeaseProof
-from aiolead._session.lease.timing import Timing
+from aiolead._session.lease.timing import LOSING, Timing
+from aiolead.errors import LossReason
 from aiolead.testing.simulation.run import load_scenario
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.plant import mutated
 from tests.support.half_ticks import waited
 
+from . import lease_traces
 from .lease_traces import ClientTrace, Ended, Recorder, Step, checked, violations
 from .schedules import SCENARIOS
 
@@ -91,6 +93,16 @@ def test_half_a_tick_without_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(each.startswith("Receive: nothing proves") for each in seen)
 
 
+def test_a_late_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen by the time of the cancellation alone, although no answer comes before the body ends."""
+    module = planted_in("_session/lease/lease_book.py", "cancelled-a-grace-period-late")
+    monkeypatch.setattr(lease_traces, "LeaseBook", module.LeaseBook)
+    seen = []
+    for seed in range(12):
+        seen += checked(CONTEND, seed, "asyncio")[1]
+    assert any("Cancel" in each for each in seen)
+
+
 # --- the check itself --------------------------------------------------------------------------
 
 
@@ -103,6 +115,29 @@ def recorded(*steps: Step) -> Recorder:
 CREATED = Step("Connect", 0.0, 0.0, "created", 8.0)
 A = Step("Receive", 1.5, 1.0, "read", 8.0)
 W = Step("Receive", 4.0, A.at + waited(2.0), "write", 8.0)
+
+
+BEGUN = Step("Begin", 1.0, hold=1)
+DUE = 8.0 - TIMING.margin
+UNCONFIRMED = LossReason.UNCONFIRMED
+
+
+@pytest.mark.parametrize(
+    "cancel",
+    [
+        Step("Cancel", DUE, hold=1, reason=UNCONFIRMED),
+        Step("Cancel", DUE - LOSING, hold=1, reason=UNCONFIRMED),  # one of several
+        Step("Cancel", 2.0, hold=1, reason=LossReason.DELETED),
+    ],
+)
+def test_a_hold_is_cancelled_in_time(cancel: Step) -> None:
+    assert violations(recorded(CREATED, BEGUN, cancel)) == []
+
+
+def test_a_stopped_process_cancels_when_it_continues() -> None:
+    late = Step("Cancel", 9.0, hold=1, reason=UNCONFIRMED)
+    assert violations(recorded(CREATED, BEGUN, Step("Continue", 9.0), late)) == []
+    assert len(violations(recorded(CREATED, BEGUN, Step("Continue", 8.5), late))) == 1
 
 
 def test_a_proof_by_two_requests() -> None:
@@ -125,6 +160,10 @@ def test_a_proof_by_two_requests() -> None:
         (CREATED, A, Step("Disconnect", 2.0), W, Step("Receive", 4.5, 4.0, "sync", 9.0)),
         (CREATED, Step("Begin", 7.2, hold=1)),
         (CREATED, Step("Begin", 1.0, hold=1), Step("Receive", 7.5, 7.0, "read", 8.0)),
+        # Cancelled a grace period late; and before it was due, without another reason.
+        (CREATED, BEGUN, Step("Cancel", DUE + TIMING.grace_period, hold=1, reason=UNCONFIRMED)),
+        (CREATED, BEGUN, Step("Cancel", DUE + 0.002, hold=1, reason=LossReason.DELETED)),
+        (CREATED, BEGUN, Step("Cancel", DUE - 0.01, hold=1, reason=UNCONFIRMED)),
     ],
 )
 def test_what_the_specification_does_not_allow(steps: tuple[Step, ...]) -> None:

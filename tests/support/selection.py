@@ -218,6 +218,7 @@ ELSEWHERE: dict[str, str] = {
     "tests/spec/test_lease_rules.py": "needs TLC, and checks no code of the library",
     "tests/spec/test_lease_traces.py::test_a_bug": "checks the check of traces",
     "tests/spec/test_lease_traces.py::test_other_planted_bugs": "checks the check of traces",
+    "tests/spec/test_lease_traces.py::test_a_late_cancellation": "checks the check of traces",
     "tests/spec/test_lease_traces.py::test_half_a_tick_without_drift": "checks the check of traces",
     "tests/spec/test_queue_rules.py": "needs TLC, and checks no code of the library",
     "tests/spec/test_queue_traces.py::test_a_bug": "checks the check of traces",

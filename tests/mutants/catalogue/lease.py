@@ -554,6 +554,19 @@ MUTANTS = (
         tests=("tests/simulation/test_many_holds.py", "tests/unit/session/test_many_holds.py"),
     ),
     Mutant(
+        number="6e",
+        name="cancelled-a-grace-period-late",
+        wrong="The deadline is right, but bodies are cancelled only when they must have stopped.",
+        changes=(
+            Change(
+                "_session/lease/lease_book.py",
+                "return self.deadline - max(0, self.held - 1) * LOSING",
+                "return self.given_away_at",
+            ),
+        ),
+        tests=("tests/spec/test_lease_traces.py", "tests/unit/session/test_session_lease.py"),
+    ),
+    Mutant(
         number="400b",
         name="any-number-of-holds",
         wrong="A session may have more holds than it could lose in time.",
