@@ -9,10 +9,11 @@
 `aiolead.testing.invariants` says whether it may have happened.
 """
 
-from .events import KINDS as KINDS
 from .events import RESIGNED as RESIGNED
 from .events import Acted as Acted
 from .events import Began as Began
+from .events import CallbackAdded as CallbackAdded
+from .events import CallbackCalled as CallbackCalled
 from .events import Cancelled as Cancelled
 from .events import ClosedByGuardian as ClosedByGuardian
 from .events import Continued as Continued
@@ -23,6 +24,7 @@ from .events import Event as Event
 from .events import FaultBegan as FaultBegan
 from .events import FaultEnded as FaultEnded
 from .events import Healed as Healed
+from .events import Hostile as Hostile
 from .events import Joined as Joined
 from .events import Killed as Killed
 from .events import LeaderChanged as LeaderChanged
@@ -36,6 +38,7 @@ from .events import NodeDeleted as NodeDeleted
 from .events import Notified as Notified
 from .events import OfContender as OfContender
 from .events import OfTurn as OfTurn
+from .events import Peeked as Peeked
 from .events import Reached as Reached
 from .events import Read as Read
 from .events import Revoked as Revoked
@@ -47,6 +50,7 @@ from .events import Stopped as Stopped
 from .events import Value as Value
 from .events import Withdrew as Withdrew
 from .events import Wrote as Wrote
+from .kinds import KINDS as KINDS
 from .recorder import History as History
 from .recorder import describe as describe
 from .recorder import from_line as from_line

@@ -11,10 +11,7 @@ names that begin with it and a slash: `host1` is all of `host1/a` and `host1/b`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any
 
 Value = str | int | float | bool | None
 """The values that fields may have."""
@@ -135,6 +132,41 @@ class Looked(OfTurn):
 
     token: int
     held: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peeked(OfTurn):
+    """Another thread of its process, or a forked child of that, asked whether it holds.
+
+    Attributes:
+        token: of the hold.
+        where: `thread` or `child`.
+        call: the name of the read.
+        held: the answer.
+        remaining: for how many seconds it says that it surely holds, if the call says so.
+        error: the name of an exception that the read raised; empty if it answered.
+    """
+
+    token: int
+    where: str
+    call: str = ""
+    held: bool = False
+    remaining: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallbackAdded(OfTurn):
+    """It wants a callback to be called if it loses this hold."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallbackCalled(OfTurn):
+    """That callback was called."""
+
+    token: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,6 +329,19 @@ class Healed(Event):
     """From now on nothing is broken any more: progress is due."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hostile(Event):
+    """A session belongs to a writer that forges znodes, and deletes znodes of other sessions.
+
+    Its znodes are no contender's, whatever their names are.
+
+    Attributes:
+        session_id: which.
+    """
+
+    session_id: int
+
+
 # --- what the servers know ---------------------------------------------------------------------
 
 
@@ -431,36 +476,3 @@ class Reached(Event):
     """
 
     what: str
-
-
-# --- events as values --------------------------------------------------------------------------
-
-
-def fields_of(event: Event) -> tuple[Any, ...]:
-    """The values of an event's fields, in the order of `names_of`."""
-    return _GETTERS[type(event)](event)
-
-
-def names_of(kind: type[Event]) -> tuple[str, ...]:
-    """The names of the fields of a kind of events."""
-    return tuple(kind.__dataclass_fields__)
-
-
-KINDS: dict[str, type[Event]] = {
-    kind.__name__: kind
-    for kind in (
-        *(Joined, Cancelled, Withdrew, Entered, SteppedDown, Left, Looked, Acted, Revoked),
-        *(Read, Wrote, Session, Began, Ended, Killed, Stopped, Continued),
-        *(Lived, ClosedByGuardian),
-        *(FaultBegan, FaultEnded, Healed),
-        *(NodeCreated, NodeDeleted, SessionOpened, SessionOver, LeaderChanged, Notified),
-        *(Leftover, Counted, Logged, Reached),
-    )
-}
-"""All kinds of events, by name."""
-
-# A getter of one field only would not give a tuple.
-_GETTERS: dict[type[Event], Callable[[Event], tuple[Any, ...]]] = {
-    kind: attrgetter(*names_of(kind)) for kind in KINDS.values() if kind is not Healed
-}
-_GETTERS[Healed] = lambda event: (event.at,)

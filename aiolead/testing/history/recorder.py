@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from . import events as e
-from .events import KINDS, Event, Value, fields_of, names_of
+from .events import Event, Value
+from .kinds import KINDS, fields_of, names_of
 
 if TYPE_CHECKING:
     from ..invariants import Bounds
@@ -113,6 +114,40 @@ class History:
             e.Looked(at=self.clock(), line=line, contender=contender, token=token, held=held)
         )
 
+    def peeked(
+        self,
+        line: str,
+        contender: str,
+        token: int,
+        where: str,
+        *,
+        call: str = "",
+        held: bool = False,
+        remaining: float = 0.0,
+        error: str = "",
+    ) -> None:
+        event = e.Peeked(
+            at=self.clock(),
+            line=line,
+            contender=contender,
+            token=token,
+            where=where,
+            call=call,
+            held=held,
+            remaining=remaining,
+            error=error,
+        )
+        if where == "child":
+            self.record(event)  # it lives on when its parent has been killed
+        else:
+            self._told(event)
+
+    def callback_added(self, line: str, contender: str, token: int) -> None:
+        self._told(e.CallbackAdded(at=self.clock(), line=line, contender=contender, token=token))
+
+    def callback_called(self, line: str, contender: str, token: int) -> None:
+        self._told(e.CallbackCalled(at=self.clock(), line=line, contender=contender, token=token))
+
     def acted(
         self,
         line: str,
@@ -199,6 +234,9 @@ class History:
 
     def healed(self) -> None:
         self.record(e.Healed(at=self.clock()))
+
+    def hostile(self, session_id: int) -> None:
+        self.record(e.Hostile(at=self.clock(), session_id=session_id))
 
     # --- what the servers know -----------------------------------------------------------------
 

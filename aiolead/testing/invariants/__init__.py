@@ -31,6 +31,9 @@ I7 the clients' (`Session`), I13 the faults.
 | I21 | the znode of a contender that has left goes while its session lives | `released_in_time` |
 | I22 | a guardian closes the session of a process after its last thread | `closed_after_death` |
 | I23 | a body whose lease runs out has time to stop, however many are cancelled | `told_in_time` |
+| I24 | other threads never see a hold that is over, forked children none | `truthful_elsewhere` |
+| I25 | a hold that anybody knows to be lost ends, and calls back | `ends_when_lost` |
+| I26 | a held znode is the session's own, and only that session deletes it | `own_znodes` |
 | lock-set | no update under a lock is lost | `lock_set` |
 
 I17 (no processor time while waiting) is no matter of histories: `tests/client/test_idle.py`.
@@ -53,6 +56,9 @@ from .holding import one_holder as one_holder
 from .holding import stop_before_expiry as stop_before_expiry
 from .holding import told_in_time as told_in_time
 from .holding import truthful_return as truthful_return
+from .intruding import ends_when_lost as ends_when_lost
+from .intruding import own_znodes as own_znodes
+from .intruding import truthful_elsewhere as truthful_elsewhere
 from .liveness import bounded_calls as bounded_calls
 from .liveness import first_come_first_served as first_come_first_served
 from .liveness import no_false_alarm as no_false_alarm
@@ -101,6 +107,9 @@ INVARIANTS: Mapping[str, Check] = MappingProxyType(
         "I21": released_in_time,
         "I22": closed_after_death,
         "I23": told_in_time,
+        "I24": truthful_elsewhere,
+        "I25": ends_when_lost,
+        "I26": own_znodes,
         "lock-set": lock_set,
     }
 )

@@ -15,18 +15,22 @@ from typing import Any, Self, TypeVar
 
 from ..history.events import (
     RESIGNED,
+    CallbackAdded,
+    CallbackCalled,
     Cancelled,
     Continued,
     Entered,
     Event,
     FaultBegan,
     Healed,
+    Hostile,
     Joined,
     Killed,
     Left,
     Looked,
     NodeCreated,
     NodeDeleted,
+    Peeked,
     Revoked,
     Session,
     SteppedDown,
@@ -74,6 +78,8 @@ class Turn:
         over: when its hold counts as ended (see `_settle`); infinite while it lasts.
         stepped: each signal that the hold was lost.
         looks: the answers when it asked whether it held.
+        peeks: the answers when other threads, or forked children, asked.
+        called_back: how often its callback for a loss was called; None if it has none.
         replaced: the first sign that its client had another session by then.
         node: its znode, if the servers reported it.
     """
@@ -93,6 +99,8 @@ class Turn:
     revoked: float = inf
     stepped: list[tuple[int, SteppedDown]] = field(default_factory=list)
     looks: list[tuple[int, Looked]] = field(default_factory=list)
+    peeks: list[tuple[int, Peeked]] = field(default_factory=list)
+    called_back: int | None = None
     replaced: tuple[int, Session] | None = None
     stops: list[Stop] = field(default_factory=list)
     node: Node | None = None
@@ -154,7 +162,9 @@ class Reading:
     Attributes:
         turns: in the order in which they began.
         by_line: the same, by line.
-        nodes: all ephemeral znodes, in the order of their creation; by parent.
+        nodes: all ephemeral znodes, in the order of their creation; by parent. Without those of
+            hostile sessions.
+        hostile: the sessions of writers that forge znodes.
         parents: the path under which the znodes of a line are, where it is known.
         strays: reports about holds that never began.
         end: the time of the last event.
@@ -165,6 +175,7 @@ class Reading:
         self.turns: list[Turn] = []
         self.by_line: defaultdict[str, list[Turn]] = defaultdict(list)
         self.nodes: defaultdict[str, list[Node]] = defaultdict(list)
+        self.hostile: set[int] = set()
         self.parents: dict[str, str] = {}
         self.strays: list[Event] = []
         self.end: float = 0.0
@@ -274,7 +285,9 @@ class Reading:
         else:
             self._close(turn, pos, event)
 
-    def _held(self, event: SteppedDown | Looked | Left) -> Turn | None:
+    def _held(
+        self, event: SteppedDown | Looked | Left | Peeked | CallbackAdded | CallbackCalled
+    ) -> Turn | None:
         turn = self._by_token.get((event.line, event.contender, event.token))
         if turn is None:
             self.strays.append(event)
@@ -291,6 +304,18 @@ class Reading:
     def _on_looked(self, pos: int, event: Looked) -> None:
         if (turn := self._held(event)) is not None:
             turn.looks.append((pos, event))
+
+    def _on_peeked(self, pos: int, event: Peeked) -> None:
+        if (turn := self._held(event)) is not None:
+            turn.peeks.append((pos, event))
+
+    def _on_callback_added(self, _pos: int, event: CallbackAdded) -> None:
+        if (turn := self._held(event)) is not None:
+            turn.called_back = 0
+
+    def _on_callback_called(self, _pos: int, event: CallbackCalled) -> None:
+        if (turn := self._held(event)) is not None:
+            turn.called_back = (turn.called_back or 0) + 1
 
     def _on_cancelled(self, pos: int, event: Cancelled) -> None:
         turn = self._current.get((event.line, event.contender))
@@ -340,13 +365,16 @@ class Reading:
         pos, healed = healings[-1]
         return None if faults and faults[-1][0] > pos else healed.at
 
+    def _on_hostile(self, _pos: int, event: Hostile) -> None:
+        self.hostile.add(event.session_id)
+
     # --- servers -------------------------------------------------------------------------------
 
     def _on_created(self, pos: int, event: NodeCreated) -> None:
         node = Node(event.path, event.czxid, event.owner, event.at, pos)
         self._by_path[event.path].append(node)
         self._by_czxid[event.czxid] = node
-        if event.owner:
+        if event.owner and event.owner not in self.hostile:
             self.nodes[node.parent].append(node)
 
     def _on_deleted(self, pos: int, event: NodeDeleted) -> None:
@@ -363,6 +391,10 @@ _HANDLERS: dict[type[Event], Callable[[Reading, int, Any], None]] = {
     Left: Reading._on_left,
     SteppedDown: Reading._on_stepped_down,
     Looked: Reading._on_looked,
+    Peeked: Reading._on_peeked,
+    CallbackAdded: Reading._on_callback_added,
+    CallbackCalled: Reading._on_callback_called,
+    Hostile: Reading._on_hostile,
     Cancelled: Reading._on_cancelled,
     Revoked: Reading._on_revoked,
     Killed: Reading._on_killed,

@@ -8,7 +8,6 @@ from itertools import pairwise
 from math import inf
 
 from ..history.events import (
-    KINDS,
     RESIGNED,
     Cancelled,
     ClosedByGuardian,
@@ -24,6 +23,7 @@ from ..history.events import (
     Stopped,
     Withdrew,
 )
+from ..history.kinds import KINDS
 from .bounds import Bounds, Violation
 from .reading import Node, Reading, Turn, wholes
 

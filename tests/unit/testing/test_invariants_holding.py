@@ -545,7 +545,7 @@ def test_an_operator_excuses_also_a_term_that_is_told_of_later(
 
 def test_an_operator_who_is_not_announced_does_not(tale: HistoryBuilder) -> None:
     _lost(tale, stopped=1.2, deleted=1.1, by=7)
-    assert tale.broken() == ["I2"]
+    assert tale.broken() == ["I2", "I26"]
 
 
 # --- I3: fencing ---------------------------------------------------------------------------------
