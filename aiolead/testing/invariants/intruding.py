@@ -18,7 +18,7 @@ _ROUNDED = 1e-6
 
 
 def truthful_elsewhere(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
-    """I24: a read by another thread never says that a hold lasts once it is over; by a child, never.
+    """I24: reads by other threads never say that a hold lasts when it is over; by children, never.
 
     For threads it is over when its body has ended, when its loss was signalled, when the next
     contender has entered, and when the servers have deleted its znode by themselves. A blocked

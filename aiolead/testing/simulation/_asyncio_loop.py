@@ -18,7 +18,7 @@ import anyio
 from anyio._backends import _asyncio as backend
 
 from ... import _tasks
-from .parking import Parking
+from .parking import PROCESS, Parking
 from .timeline import SimulationError, Timeline
 
 T = TypeVar("T")
@@ -144,7 +144,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        if threading.get_ident() != self._thread:
+        # Threads that belong to a simulated process run while this one waits (see `threads`).
+        if threading.get_ident() != self._thread and PROCESS.get() is None:
             raise SimulationError("another thread has to do with a simulated run")
         return self.call_soon(callback, *args, context=context)
 
@@ -191,6 +192,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
                         handle = self.ready.popleft()
                         if handle.callback is not None:
                             handle.context.run(handle.callback, *handle.args)
+                            if timeline.between is not None:
+                                timeline.between()
                         if self._has_stopped or not self.ready:
                             break
                 else:

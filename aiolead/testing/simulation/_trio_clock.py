@@ -27,11 +27,13 @@ class VirtualClock(trio.abc.Clock):
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._runner: Any = None
+        self._steps: _Steps | None = None
 
     def start_clock(self) -> None:
         self._runner = runner = internals.GLOBAL_RUN_CONTEXT.runner
         runner.io_manager = _NoIO(runner, self._timeline)
         self._timeline.parking = Parking(runner, "runq")
+        self._timeline.on_between = self._between
 
     def current_time(self) -> float:
         return self._timeline.now
@@ -41,13 +43,32 @@ class VirtualClock(trio.abc.Clock):
         if runner.entry_queue.size():
             return 0.0
         timeline.advance(deadline)
-        while not runner.runq:
+        while not runner.runq and not runner.entry_queue.size():
             # The tasks that ran woke nobody, but may have changed a deadline.
             deadline = runner.deadlines.next_deadline()
             if deadline <= timeline.now:
                 break
             timeline.advance(deadline)
         return 0.0
+
+    def _between(self, is_wanted: bool) -> None:
+        """Calls `Timeline.between` after each step, while that is wanted: it costs time."""
+        instrument = self._steps
+        if is_wanted and instrument is None:
+            self._steps = instrument = _Steps(self._timeline)
+            self._runner.instruments.add_instrument(instrument)
+        elif not is_wanted and instrument is not None:
+            self._steps = None
+            self._runner.instruments.remove_instrument(instrument)
+
+
+class _Steps(trio.abc.Instrument):
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        if self._timeline.between is not None:
+            self._timeline.between()
 
 
 class _NoIO:

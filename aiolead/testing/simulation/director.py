@@ -35,12 +35,27 @@ class Director:
         self._waiting: dict[str, dict[int, Fault]] = {}
         self._undos: dict[int, Undo] = {}
         self._is_over = False
+        self._more = 0
 
     def plan(self) -> None:
         """Puts every fault, and the healing, on the timeline."""
         for fault in self._schedule.faults:
             self._timeline.at(fault.start, partial(self._due, fault))
         self._timeline.at(self._schedule.healing, self._heal)
+
+    def harm(self, kind: str, target: str, duration: float, amount: float) -> None:
+        """Does a fault that is not of the schedule."""
+        self._more += 1
+        self._begin(
+            Fault(
+                number=-self._more,
+                kind=kind,
+                start=self._timeline.now,
+                duration=duration,
+                target=target,
+                amount=amount,
+            )
+        )
 
     def noted(self, event: Event) -> None:
         """An event of the history: some faults wait for one."""

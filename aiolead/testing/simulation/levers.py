@@ -32,6 +32,7 @@ class Levers:
         self.network: Network = world.network
         self._ensemble = world.ensemble
         self._pressed: Counter[Hashable] = Counter()
+        self._blocks: Counter[Process] = Counter()
 
     def _press(self, key: Hashable, do: Callable[[], object], undo: Callable[[], object]) -> Undo:
         """Does something unless it is done already; gives what undoes it, once nobody wants it."""
@@ -234,6 +235,21 @@ class Levers:
 
         return self._press(("stopped", process), stop, resume)
 
+    def block_process(self, process: Process, after: int) -> Undo:
+        """Stops the event loop of a process, but not its threads; lets it go on."""
+        self._blocks[process] += 1
+        resume = self.stop_process(process, after)
+
+        def end() -> None:
+            self._blocks[process] -= 1
+            resume()
+
+        return end
+
+    def is_stopped(self, process: Process) -> bool:
+        """Whether all of a process is stopped, and not its event loop alone."""
+        return self._pressed["stopped", process] > self._blocks[process]
+
     def kill_process(self, process: Process) -> Undo:
         """Kills a process; starts another one in its place."""
         self.world.kill(process)
@@ -253,7 +269,8 @@ class Levers:
         """Ends the session of a process, as somebody can who knows its password."""
         session_id = self.world.sessions.get(process.name, 0)
         if session_id and self.leader is not None:
-            self.world.revoke(process)
+            for each in self._with_session(session_id):
+                self.world.revoke(each)
             self._ensemble.expire(session_id)
 
     def delete_znode(self, process: Process, amount: float) -> None:
@@ -262,8 +279,14 @@ class Levers:
         paths = self.world.witness.owned(session_id)
         if paths and self.leader is not None:
             path = paths[min(int(amount * len(paths)), len(paths) - 1)]
-            self.world.revoke(process, path.rpartition("/")[0])
+            for each in self._with_session(session_id):
+                self.world.revoke(each, path.rpartition("/")[0])
             self._ensemble.delete(path)
+
+    def _with_session(self, session_id: int) -> list[Process]:
+        """The processes that have a session: one, unless it is shared."""
+        sessions = self.world.sessions
+        return [each for each in self.world.alive() if sessions.get(each.name) == session_id]
 
     def delete_line(self, amount: float) -> None:
         """Deletes everything under the path of a line, and the path."""

@@ -70,6 +70,7 @@ def run_virtual(
             raise timeline.failure from error
         finally:
             timeline.on_failure = timeline.parking = None
+            timeline.between = timeline.on_between = None
     if timeline.failure is not None:
         raise timeline.failure
     return cast(T, result)

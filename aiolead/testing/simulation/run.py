@@ -169,11 +169,14 @@ def simulate(
                 raise
             trace = "".join(traceback.format_exception(error))
             wrong.append(Violation("run", f"a program failed:\n{trace}", timeline.now))
+        finally:
+            for world in worlds:
+                world.at_end.close()
     world = worlds[-1]
     wrong += world.violations
     reading = Reading(world.history.events)
     bounds = world.bounds()
-    wrong += violations(reading, bounds)
+    wrong += violations(reading, bounds, skip=world.skip)
     return Outcome(
         scenario=scenario,
         schedule=chosen,

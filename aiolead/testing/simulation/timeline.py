@@ -69,6 +69,7 @@ class Timeline:
         now: seconds since the start of the run.
         failure: the first error, if any: the run raises it.
         steps: callbacks and task steps since time moved last.
+        between: called after each step of a task; see `between_steps`.
     """
 
     def __init__(self) -> None:
@@ -81,6 +82,9 @@ class Timeline:
         """Set by the loop: ends what is running."""
         self.parking: Parking | None = None
         """Set by the loop: stops the tasks of a process."""
+        self.between: Callable[[], object] | None = None
+        self.on_between: Callable[[bool], object] | None = None
+        """Set by a loop that has to know whether `between` is wanted."""
         self._heap: list[tuple[float, int, Timer]] = []
         self._numbers = count()
         self._cancelled = 0
@@ -102,6 +106,12 @@ class Timeline:
     def after(self, delay: float, do: Callable[[], object]) -> Timer:
         """Call `do` in `delay` seconds; see `at`."""
         return self.at(self.now + delay, do)
+
+    def between_steps(self, call: Callable[[], object] | None) -> None:
+        """Calls something after each step of a task, until it is replaced or taken back (None)."""
+        self.between = call
+        if self.on_between is not None:
+            self.on_between(call is not None)
 
     def fail(self, error: BaseException) -> None:
         """Ends the run with an error, unless one has ended it already."""

@@ -33,6 +33,7 @@ class Turn(Generic[T]):
         chroot: of the client.
         stubborn: whether the body goes on although it was cancelled; see `history.Entered`.
         permits: how many places it takes, where a line has several; see `history.Entered`.
+        mode: `read` or `write` where readers share; see `history.Entered`.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Turn(Generic[T]):
         chroot: str = "",
         stubborn: bool = False,
         permits: int = 1,
+        mode: str = "",
     ) -> None:
         self._history = history
         self._line = line
@@ -55,6 +57,7 @@ class Turn(Generic[T]):
         self._chroot = chroot
         self._stubborn = stubborn
         self._permits = permits
+        self._mode = mode
         self._tenure: T | None = None
 
     async def __aenter__(self) -> T | None:
@@ -83,6 +86,7 @@ class Turn(Generic[T]):
             chroot=self._chroot,
             stubborn=self._stubborn,
             permits=self._permits,
+            mode=self._mode,
         )
         return tenure
 
@@ -109,6 +113,7 @@ def told(
     chroot: str = "",
     stubborn: bool = False,
     permits: int = 1,
+    mode: str = "",
 ) -> None:
     """Reports that a tenure has begun and, when it comes to that, that its loss was signalled."""
     history.entered(
@@ -118,6 +123,7 @@ def told(
         path=chroot + tenure.path,
         session_id=tenure.session_id,
         permits=permits,
+        mode=mode,
         stubborn=stubborn,
     )
     signal = tenure._on_lost

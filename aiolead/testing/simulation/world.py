@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +64,8 @@ class World:
         witness: the facts about the servers.
         sessions: the session of each process that has one, by its name.
         violations: the violations that scenarios report themselves.
+        skip: the names of invariants that do not hold in this world, as its scenario knows.
+        at_end: closed when the run has ended.
     """
 
     def __init__(self, schedule: Schedule, timeline: Timeline, tasks: TaskGroup) -> None:
@@ -81,6 +83,8 @@ class World:
         self.longest_turn: float = 0.0
         self.sessions: dict[str, int] = {}
         self.violations: list[Violation] = []
+        self.skip: set[str] = set()
+        self.at_end: ExitStack = ExitStack()
         self._tasks = tasks
         self._programs: dict[str, Program] = {}
         self._processes: dict[str, Process] = {}
@@ -191,6 +195,38 @@ class World:
         """Waits until a fault wants a program to close its client, and to go on with another."""
         event = self._closing[process] = anyio.Event()
         await event.wait()
+
+    def harm(
+        self, kind: str, target: str = "", *, duration: float = 0.0, amount: float = 0.5
+    ) -> None:
+        """Does a fault at once, beside those of the schedule; without effect after the healing.
+
+        For programs that stand for what goes wrong: shrinking leaves a program out, and so its
+        faults.
+
+        Args:
+            kind: one of `KINDS`.
+            target: to whom; see `faults.Target`.
+            duration: for how long, in seconds; it ends at the healing.
+            amount: see `Fault`.
+        """
+        self._director.harm(kind, target, duration, amount)
+
+    def block(self, process: Process, seconds: float, *, after: int = 0) -> None:
+        """A call blocks the event loop of a process: no task of it runs, but its threads do.
+
+        Args:
+            process: which.
+            seconds: for how long; it ends when the faults do.
+            after: how often one of its tasks is woken before.
+        """
+        seconds = min(seconds, self.schedule.healing - self.now)
+        if process.is_alive and seconds > 0.0:
+            self.timeline.after(seconds, self._levers.block_process(process, after))
+
+    def runs_threads(self, process: Process) -> bool:
+        """Whether the threads of a process run: it is alive, and not stopped as a whole."""
+        return process.is_alive and not self._levers.is_stopped(process)
 
     def violation(self, name: str, text: str) -> None:
         """Something is wrong that the invariants do not know of."""

@@ -8,7 +8,7 @@ import pytest
 from support.history_builder import BOUNDS, PARENT, HistoryBuilder, L, path_of, session_of
 
 from aiolead.errors import LossReason
-from aiolead.testing.history import RESIGNED
+from aiolead.testing.history import RESIGNED, History, Peeked
 
 HOSTILE = 666
 UNCONFIRMED, DELETED = LossReason.UNCONFIRMED.value, LossReason.DELETED.value
@@ -111,11 +111,12 @@ def test_reads_elsewhere_raise_nothing_unexpected(tale: HistoryBuilder, where: s
 
 
 def test_child_of_a_killed_process_goes_on_asking() -> None:
-    tale = HistoryBuilder()
-    tale._is_alive = lambda _: False
-    tale.peeked(L, "a", 1, "thread", held=True)
-    tale.peeked(L, "a", 1, "child", held=True)
-    assert [event.where for event in tale.events] == ["child"]  # type: ignore[attr-defined]
+    history = History(is_alive=lambda _: False)
+    history.peeked(L, "a", 1, "thread", held=True)
+    history.peeked(L, "a", 1, "child", held=True)
+    (event,) = history.events
+    assert isinstance(event, Peeked)
+    assert event.where == "child"
 
 
 # --- I25: a lost hold ends -----------------------------------------------------------------------

@@ -1,0 +1,494 @@
+"""Holds that others ask about or lay hands on, in a world of faults.
+
+Each of these runs one recipe of those in `RECIPES`, which the seed chooses:
+
+* `threads`: other threads ask about the holds of two or three processes at any step of their event
+  loops, also while these are blocked; and so do forked children.
+* `hostile`: somebody forges znodes beside the contenders, or deletes theirs; and the answers to
+  creates are lost.
+* `share_session`: a process continues the session of another one, which is alive, partitioned or
+  dead, and contends for the same. `close_shared`: and closes it as it leaves.
+* `one_znode`: several tasks of each client contend for one znode, by different recipes, and are
+  cancelled at random.
+
+The invariants are those of everything that is held; I24 to I26 are about what others do.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+import aiolead
+from aiolead.errors import AioleadError, ConnectFailed, SessionError, UsageError
+from aiolead.model import SessionCredentials
+from aiolead.testing.simulation import Process, Turn, World
+from aiolead.testing.simulation.forks import Children
+from aiolead.testing.simulation.intruder import Intruder
+from aiolead.testing.simulation.threads import OtherThreads
+
+LAYOUTS = (aiolead.types.Layout.CURATOR, aiolead.types.Layout.KAZOO)
+PERMITS = 2
+
+Make = Callable[[aiolead.Client, str, random.Random, "float | None"], tuple[Any, str]]
+"""Makes a context that holds something: for a client, by an identity, for so long; and its mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One way to hold something.
+
+    Attributes:
+        line: what is held, as the invariants know it.
+        parents: where its znodes are.
+        make: makes the context.
+        fixed: names below the parents that mean something to it.
+        places: how many may hold at once.
+    """
+
+    line: str
+    parents: tuple[str, ...]
+    make: Make
+    fixed: tuple[str, ...] = ()
+    places: int = 1
+
+
+def _lock(layout: aiolead.types.Layout) -> Make:
+    def make(
+        client: aiolead.Client, who: str, _rng: random.Random, wait: float | None
+    ) -> tuple[Any, str]:
+        lock = aiolead.Lock(client, "/lines/lock", identity=who, layout=layout)
+        return lock.acquire(timeout=wait), ""
+
+    return make
+
+
+def _election(
+    client: aiolead.Client, who: str, _rng: random.Random, wait: float | None
+) -> tuple[Any, str]:
+    election = aiolead.Election(client, "/lines/election", identity=who)
+    return election.leadership(timeout=wait), ""
+
+
+def _shared(
+    client: aiolead.Client, who: str, rng: random.Random, wait: float | None
+) -> tuple[Any, str]:
+    lock = aiolead.ReadWriteLock(client, "/lines/shared", identity=who)
+    mode = rng.choice(("read", "write"))
+    side = lock.read if mode == "read" else lock.write
+    return side.acquire(timeout=wait), mode
+
+
+def _semaphore(
+    client: aiolead.Client, who: str, _rng: random.Random, wait: float | None
+) -> tuple[Any, str]:
+    semaphore = aiolead.Semaphore(client, "/licences", PERMITS, identity=who)
+    return semaphore.acquire(timeout=wait), ""
+
+
+def _exclusive(
+    client: aiolead.Client, who: str, _rng: random.Random, wait: float | None
+) -> tuple[Any, str]:
+    return aiolead.ExclusiveLock(client, "/names/w-0", identity=who).acquire(timeout=wait), ""
+
+
+def _names(
+    client: aiolead.Client, who: str, _rng: random.Random, wait: float | None
+) -> tuple[Any, str]:
+    return aiolead.UniqueNames(client, "/names", identity=who).claim("w", most=1, timeout=wait), ""
+
+
+RECIPES: dict[str, Recipe] = {
+    "lock": Recipe("/lines/lock", ("/lines/lock",), _lock(LAYOUTS[0])),
+    "kazoo": Recipe("/lines/lock", ("/lines/lock",), _lock(LAYOUTS[1])),
+    "election": Recipe("/lines/election", ("/lines/election",), _election),
+    "shared": Recipe("/lines/shared", ("/lines/shared",), _shared, places=1000),
+    "semaphore": Recipe(
+        "/licences/leases",
+        ("/licences/leases", "/licences/locks", "/licences"),
+        _semaphore,
+        ("limit",),
+        PERMITS,
+    ),
+    "exclusive": Recipe("/names/w-0", ("/names",), _exclusive, ("w-0",)),
+    "names": Recipe("/names/w-0", ("/names",), _names, ("w-0",)),
+}
+
+
+@dataclass(slots=True)
+class Plan:
+    """What all programs of a run agree on."""
+
+    world: World
+    recipe: Recipe
+    threads: OtherThreads | None = None
+    children: Children | None = None
+    shares: bool = False
+    closes: bool = False
+    credentials: list[SessionCredentials] = field(default_factory=list)
+    """Those of sessions that others may continue, the latest ones last."""
+
+    @classmethod
+    def of(cls, world: World, name: str | None = None) -> Plan:
+        recipe = RECIPES[name or world.rng("recipe").choice(sorted(RECIPES))]
+        world.places[recipe.line] = recipe.places
+        return cls(world, recipe)
+
+
+# --- contenders ----------------------------------------------------------------------------------
+
+
+async def contender(plan: Plan, process: Process) -> None:
+    """Takes turns over any number of clients; after the healing one more."""
+    served = False
+    while not served:
+        resumed = await session_to_resume(plan, process)
+        # The contender is around the client, so that it may be closed under it.
+        async with anyio.create_task_group() as tasks:
+            with suppress(ConnectFailed, SessionError):
+                async with plan.world.client(process, resume=resumed) as client:
+                    is_shared = plan.shares and (resumed is not None or not plan.world.is_healed)
+                    if is_shared:
+                        share(plan, client, is_own=resumed is None)
+                    with anyio.CancelScope() as online:
+
+                        async def turns(
+                            client: aiolead.Client = client, online: anyio.CancelScope = online
+                        ) -> None:
+                            nonlocal served
+                            try:
+                                await take_turns(plan, process, client)
+                                served = True
+                            except SessionError:
+                                pass  # the client was closed
+                            finally:
+                                online.cancel()
+
+                        tasks.start_soon(turns)
+                        if is_shared:
+                            tasks.start_soon(leave_shared, plan, process, resumed, online)
+                        await plan.world.asked_to_close(process)
+            if not served:
+                await anyio.sleep(process.rng.uniform(0.0, 0.1))
+            tasks.cancel_scope.cancel()
+
+
+async def session_to_resume(plan: Plan, process: Process) -> SessionCredentials | None:
+    """One that another process has, or had; the first process has its own."""
+    if not plan.shares or process.name.startswith("p0"):
+        return None
+    world, rng = plan.world, process.rng
+    with anyio.move_on_after(rng.uniform(0.0, 1.0) * world.schedule.session_timeout):
+        await world.healed()
+    if world.is_healed or not plan.credentials or rng.random() < 0.1:
+        return None
+    return rng.choice(plan.credentials[-2:])
+
+
+def share(plan: Plan, client: aiolead.Client, *, is_own: bool) -> None:
+    """Lets others continue a session; it outlives this client, unless the scenario is about that.
+
+    Whoever closes a session ends what all others hold in it.
+    """
+    with suppress(UsageError):
+        if is_own:
+            plan.credentials.append(client.credentials)
+        if not plan.closes:
+            client.detach()
+
+
+async def leave_shared(
+    plan: Plan,
+    process: Process,
+    resumed: SessionCredentials | None,
+    online: anyio.CancelScope,
+) -> None:
+    """Leaves a continued session after a while, and any when the world heals.
+
+    What others have left behind in a session blocks the line for as long as anybody goes on with
+    it.
+    """
+    world, rng = plan.world, process.rng
+    seconds = rng.choice((0.5, 2.0, 5.0)) * rng.random() * world.schedule.session_timeout
+    with anyio.move_on_after(seconds if resumed is not None else inf):
+        await world.healed()
+    online.cancel()
+
+
+async def cancel_when_healed(world: World, scope: anyio.CancelScope) -> None:
+    await world.healed()
+    scope.cancel()
+
+
+async def take_turns(plan: Plan, process: Process, client: aiolead.Client) -> None:
+    world, rng, who = plan.world, process.rng, process.name
+    while True:
+        was_healed = world.is_healed
+        held = False
+        with world.may_be_cancelled(process, plan.recipe.line, who):
+            try:
+                await once(plan, process, client)
+                held = True
+            except SessionError:
+                raise
+            except AioleadError:
+                pass
+        if was_healed and held:
+            return
+        if not world.is_healed:
+            await anyio.sleep(rng.uniform(0.0, 0.25) * client.session_timeout)
+        elif client.state.is_final:
+            await client.ready()  # raises what became of it
+        else:
+            await anyio.sleep(0.01)
+
+
+async def once(plan: Plan, process: Process, client: aiolead.Client) -> None:
+    """A turn, told to the history, which others may ask about."""
+    world, rng, who, recipe = plan.world, process.rng, process.name, plan.recipe
+    history = world.history
+    wait = None
+    # When all has healed, everybody is to be served: nobody gives up.
+    if not world.is_healed and rng.random() < 0.3:
+        wait = rng.uniform(0.01, 1.5) * client.session_timeout
+    context, mode = recipe.make(client, who, rng, wait)
+    async with Turn(history, recipe.line, who, context, timeout=wait, mode=mode) as held:
+        assert held is not None
+        token = held.token
+        history.callback_added(recipe.line, who, token)
+        held.add_lost_callback(partial(history.callback_called, recipe.line, who, token))
+        if plan.threads is not None:
+            plan.threads.look_at(process, recipe.line, who, held, client)
+        if plan.children is not None:
+            plan.children.look_at(process, recipe.line, who, held, client)
+        await body(world, rng, held)
+
+
+async def body(world: World, rng: random.Random, held: aiolead.types.Tenure) -> None:
+    length = rng.uniform(0.0, 0.02)
+    if not world.is_healed:
+        low, high = rng.choice(((0.0, 0.02), (0.02, 0.3), (0.3, 1.5), (1.0, 3.0)))
+        length = rng.uniform(low, high) * world.schedule.session_timeout
+    try:
+        await anyio.sleep(length)
+        held.check()
+    except anyio.get_cancelled_exc_class():
+        # All the time that a body may take to stop is made use of.
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(world.schedule.grace_period * rng.choice((0.0, 0.5, 0.98)))
+        raise
+
+
+# --- other threads, and forked children ----------------------------------------------------------
+
+
+async def threads(world: World) -> None:
+    """Two or three processes, whose other threads and children ask whether they hold."""
+    rng = world.rng("threads of")
+    plan = Plan.of(world)
+    for number in range(rng.choice((2, 3))):
+        world.start(f"p{number}", partial(contender, plan))
+    plan.threads = OtherThreads(world, blocks=rng.random() < 0.6)
+    world.start("threads", plan.threads.run)
+    if rng.random() < 0.2:
+        plan.children = Children(world)
+        world.start("children", plan.children.run)
+
+
+# --- a hostile writer ----------------------------------------------------------------------------
+
+
+async def hostile(world: World) -> None:
+    """Two or three processes, and a writer that forges znodes beside theirs."""
+    rng = world.rng("hostile")
+    plan = Plan.of(world)
+    count = rng.choice((2, 3))
+    for number in range(count):
+        world.start(f"p{number}", partial(contender, plan))
+    recipe = plan.recipe
+    intruder = Intruder(world, recipe.parents, fixed=recipe.fixed, deletes=rng.random() < 0.3)
+    world.start("intruder", intruder.run)
+    world.start("gremlin", partial(gremlin, world, LOSSES, count))
+
+
+LOSSES = ("create-answer-lost", "create-skipped", "create-swallowed", "link-reset")
+CUTS = ("link-stalled", "link-half-open", "link-silent-up", "link-silent-down", "link-slow")
+
+
+async def gremlin(world: World, kinds: tuple[str, ...], count: int, process: Process) -> None:
+    """Does some kinds of faults to some processes, again and again."""
+    rng, tau = process.rng, world.schedule.session_timeout
+    while not world.is_healed:
+        await anyio.sleep(rng.uniform(0.0, 0.3) * tau)
+        world.harm(
+            rng.choice(kinds),
+            f"p{rng.randrange(count)}",
+            duration=rng.uniform(0.05, 1.2) * tau,
+            amount=rng.random(),
+        )
+
+
+# --- a session that is shared --------------------------------------------------------------------
+
+
+async def share_session(world: World) -> None:
+    """Two or three processes, each of which may continue the session of another one."""
+    _share(world, closes=False)
+
+
+async def close_shared(world: World) -> None:
+    """The same, and they close the sessions that they share as they leave."""
+    _share(world, closes=True)
+
+
+def _share(world: World, *, closes: bool) -> None:
+    rng = world.rng("share_session")
+    # Two processes with one session take the connection from each other.
+    world.skip |= {"I13"}
+    plan = Plan.of(world)
+    plan.shares, plan.closes = True, closes
+    count = rng.choice((2, 3))
+    for number in range(count):
+        world.start(f"p{number}", partial(contender, plan))
+    if rng.random() < 0.7:
+        world.start("gremlin", partial(gremlin, world, (*CUTS, "process-killed"), count))
+
+
+# --- one znode -----------------------------------------------------------------------------------
+
+ZNODE = "/names/w-0"
+
+
+class OneZnode:
+    """Several tasks of each client, and one znode that all of them want."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        rng = world.rng("one_znode")
+        self.kinds = rng.choice((("exclusive",), ("names",), ("exclusive", "names")))
+        self.keeps = rng.random() < 0.3
+        self.tasks = rng.choice((2, 2, 3))
+        self.waiting: dict[str, dict[anyio.CancelScope, None]] = {}
+        """Whoever waits, by process: may be cancelled as another one leaves."""
+
+    async def program(self, process: Process) -> None:
+        served: set[int] = set()
+        while len(served) < self.tasks:
+            async with AsyncExitStack() as stack:
+                tasks = await stack.enter_async_context(anyio.create_task_group())
+                with suppress(ConnectFailed, SessionError):
+                    async with self.world.client(process) as client:
+                        await self._over(process, client, served, tasks)
+                if len(served) < self.tasks:
+                    await anyio.sleep(process.rng.uniform(0.0, 0.1))
+                tasks.cancel_scope.cancel()
+
+    async def _over(
+        self, process: Process, client: aiolead.Client, served: set[int], tasks: TaskGroup
+    ) -> None:
+        with anyio.CancelScope() as online:
+            left = set(range(self.tasks)) - served
+
+            async def one(number: int) -> None:
+                with suppress(SessionError):
+                    await self._take_turns(process, client, number)
+                    served.add(number)
+                left.discard(number)
+                if not left:
+                    online.cancel()
+
+            for number in sorted(left):
+                tasks.start_soon(one, number)
+            if self.keeps and not self.world.is_healed:
+                tasks.start_soon(self._keep, process, client)
+            await self.world.asked_to_close(process)
+
+    async def _take_turns(self, process: Process, client: aiolead.Client, number: int) -> None:
+        world, rng = self.world, process.rng
+        who = f"{process.name}/{number}"
+        while True:
+            was_healed = world.is_healed
+            held = False
+            with world.may_be_cancelled(process, ZNODE, who):
+                try:
+                    held = await self._once(process, client, who)
+                except SessionError:
+                    raise
+                except AioleadError:
+                    pass
+            if was_healed and held:
+                return
+            if client.state.is_final:
+                await client.ready()  # raises what became of it
+            pause = rng.choice((0.0, 0.01, 0.3)) * client.session_timeout
+            await anyio.sleep(0.01 if world.is_healed else rng.uniform(0.0, pause))
+
+    async def _once(self, process: Process, client: aiolead.Client, who: str) -> bool:
+        """A turn that may be given up while it waits, as a task of the same process leaves."""
+        world, rng, history = self.world, process.rng, self.world.history
+        waiting = self.waiting.setdefault(process.name, {})
+        make = RECIPES[rng.choice(self.kinds)].make
+        wait = None
+        if not world.is_healed and rng.random() < 0.4:
+            wait = rng.choice((0.02, 0.3, 1.0)) * rng.random() * client.session_timeout
+        context, _ = make(client, process.name, rng, wait)
+        with anyio.CancelScope() as scope:
+            waiting[scope] = None
+            try:
+                async with Turn(history, ZNODE, who, context, timeout=wait) as held:
+                    waiting.pop(scope)
+                    assert held is not None
+                    await self._body(rng, held)
+                    others = list(waiting)
+                    if others and not world.is_healed and rng.random() < 0.6:
+                        delay = rng.choice((0.0, 4.0)) * world.schedule.latency * rng.random()
+                        self.world.timeline.after(delay, partial(self._cancel, rng.choice(others)))
+                return True
+            finally:
+                waiting.pop(scope, None)
+        return False
+
+    def _cancel(self, scope: anyio.CancelScope) -> None:
+        for waiting in self.waiting.values():
+            if scope in waiting:
+                scope.cancel()
+
+    async def _body(self, rng: random.Random, held: aiolead.types.Tenure) -> None:
+        world = self.world
+        length = rng.uniform(0.0, 0.01)
+        if not world.is_healed:
+            length = rng.choice((0.0, 0.02, 0.2)) * rng.random() * world.schedule.session_timeout
+        await anyio.sleep(length)
+        held.check()
+
+    async def _keep(self, process: Process, client: aiolead.Client) -> None:
+        """Has a znode exist at that path, now and then, until the world has healed."""
+        world, rng = self.world, process.rng
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(cancel_when_healed, world, scope)
+                while True:
+                    await anyio.sleep(rng.uniform(0.0, 0.5) * client.session_timeout)
+                    wait = rng.uniform(0.0, 0.5) * client.session_timeout
+                    data = rng.choice((process.name.encode(), b"kept"))
+                    with suppress(AioleadError):
+                        async with aiolead.PersistentNode(client, ZNODE, data, timeout=wait):
+                            await anyio.sleep(rng.uniform(0.0, 0.2) * client.session_timeout)
+                    if client.state.is_final:
+                        return
+
+
+async def one_znode(world: World) -> None:
+    """Two or three processes, with several tasks each, that want one znode."""
+    plan = OneZnode(world)
+    world.places[ZNODE] = 1
+    for number in range(world.rng("one_znode of").choice((2, 3))):
+        world.start(f"p{number}", plan.program)
