@@ -269,17 +269,22 @@ async def once(plan: Plan, process: Process, client: aiolead.Client) -> None:
             plan.threads.look_at(process, recipe.line, who, held, client)
         if plan.children is not None:
             plan.children.look_at(process, recipe.line, who, held, client)
-        await body(world, rng, held)
+        await body(plan, process, held)
 
 
-async def body(world: World, rng: random.Random, held: aiolead.types.Tenure) -> None:
+async def body(plan: Plan, process: Process, held: aiolead.types.Tenure) -> None:
+    world, rng = plan.world, process.rng
     length = rng.uniform(0.0, 0.02)
     if not world.is_healed:
         low, high = rng.choice(((0.0, 0.02), (0.02, 0.3), (0.3, 1.5), (1.0, 3.0)))
         length = rng.uniform(low, high) * world.schedule.session_timeout
     try:
-        await anyio.sleep(length)
-        held.check()
+        parts = rng.choice((1, 1, 3))
+        for _ in range(parts):
+            await anyio.sleep(length / parts)
+            is_held = held.is_held
+            world.history.looked(plan.recipe.line, process.name, held.token, held=is_held)
+            held.check()
     except anyio.get_cancelled_exc_class():
         # All the time that a body may take to stop is made use of.
         with anyio.CancelScope(shield=True):

@@ -17,13 +17,17 @@ _ROUNDED = 1e-6
 """Seconds by which times are rounded."""
 
 
+AGAIN = "after another thread has read that it does not"
+
+
 def truthful_elsewhere(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
     """I24: reads by other threads never say that a hold lasts when it is over; by children, never.
 
     For threads it is over when its body has ended, when its loss was signalled, when the next
     contender has entered, and when the servers have deleted its znode by themselves. A blocked
-    event loop is no excuse, since the clock decides. The `remaining` that a thread reads ends
-    before the servers delete the znode. No read raises an unexpected error.
+    event loop is no excuse, since the clock decides. Once a thread has read that it is over, nobody
+    reads that it lasts. The `remaining` that a thread reads ends before the servers delete the
+    znode. No read raises an unexpected error.
     """
     reading = Reading.of(events)
     wrong: list[Violation] = []
@@ -34,14 +38,24 @@ def truthful_elsewhere(events: Iterable[Event] | Reading, bounds: Bounds) -> lis
 
 
 def _lies(turn: Turn, reading: Reading, bounds: Bounds) -> Iterator[Violation]:
+    over: int | None = None
     for pos, peek in turn.peeks:
         who = f"{turn.line}: a {peek.where} of {turn} "
         if peek.error:
             yield Violation("I24", f"{who}got {peek.error} from {peek.call}", peek.at)
-        elif peek.held:
+        elif not peek.held:
+            if over is None and peek.where == "thread":
+                over = pos
+        elif over is not None and peek.where == "thread":
+            yield Violation("I24", f"{who}read by {peek.call} that it holds {AGAIN}", peek.at)
+        else:
             why = _why_it_is_over(turn, pos, peek, reading, bounds)
-            if why:
+            if why is not None:
                 yield Violation("I24", f"{who}read by {peek.call} that it holds: {why}", peek.at)
+
+    for pos, look in turn.looks:
+        if look.held and over is not None and pos > over:
+            yield Violation("I24", f"{turn.line}: {turn} says that it holds {AGAIN}", look.at)
 
 
 def _why_it_is_over(

@@ -270,6 +270,11 @@ class Reading:
         if event.path:
             nodes = self._by_path.get(event.path)
             turn.node = nodes[-1] if nodes else None
+            own = self._by_czxid.get(event.token)
+            if turn.revoked < inf and own is not None and own.path == event.path:
+                # An operator deleted it before this was reported, and another client may have
+                # created the next one at the same path.
+                turn.node = own
             self.parents.setdefault(event.line, event.path.rpartition("/")[0])
         else:
             turn.node = self._by_czxid.get(event.token)

@@ -11,6 +11,7 @@ from aiolead.errors import LossReason
 from aiolead.testing.history import RESIGNED, History, Peeked
 
 HOSTILE = 666
+PATH = f"{PARENT}/lock"
 UNCONFIRMED, DELETED = LossReason.UNCONFIRMED.value, LossReason.DELETED.value
 
 
@@ -76,6 +77,25 @@ def test_what_a_thread_is_told_to_be_left_of_a_hold(tale: HistoryBuilder, remain
     tale.left(L, "a", 1, was_lost=True)
     tale.at(3).gone("a", 1)
     assert tale.broken() == (["I24"] if remaining > 1 else [])
+
+
+@pytest.mark.parametrize("where", ["thread", "loop"])
+def test_hold_that_a_thread_has_read_to_be_over_does_not_come_back(
+    tale: HistoryBuilder, where: str
+) -> None:
+    tale.at(0).entered(L, "a", 1)
+    tale.at(1).peeked(L, "a", 1, "child", held=False)
+    tale.peeked(L, "a", 1, "thread", held=True)
+    tale.peeked(L, "a", 1, "thread", held=False)
+    tale.at(1.1)
+    if where == "loop":
+        tale.looked(L, "a", 1, held=True)
+    else:
+        tale.peeked(L, "a", 1, "thread", held=True)
+    tale.at(1.2).left(L, "a", 1)
+    (wrong,) = tale.wrong()
+    assert wrong.invariant == "I24"
+    assert wrong.text.endswith("holds after another thread has read that it does not")
 
 
 def test_thread_is_told_of_a_hold_after_the_next_one_has_begun(tale: HistoryBuilder) -> None:
@@ -230,6 +250,22 @@ def test_hold_lost_as_deleted_while_its_znode_is_there(tale: HistoryBuilder) -> 
     tale.left(L, "a", 1, was_lost=True)
     tale.at(3).gone("a", 1, by=session_of("a"))
     assert tale.broken() == ["I26"]
+
+
+@pytest.mark.parametrize("is_revoked", [True, False])
+def test_znode_of_the_next_one_at_a_fixed_path_after_an_operator_deleted_the_first(
+    tale: HistoryBuilder, is_revoked: bool
+) -> None:
+    """It enters by the answer to its create, as its znode is gone already."""
+    tale.at(0).joined(PATH, "a")
+    tale.node_created(PATH, 1, session_of("a"))
+    if is_revoked:
+        tale.revoked(PATH, "a")
+    tale.at(1).node_deleted(PATH, 2, session_of("a"))
+    tale.node_created(PATH, 3, session_of("b"))
+    tale.entered(PATH, "a", 1, path=PATH, session_id=session_of("a"))
+    tale.at(1.1).left(PATH, "a", 1)
+    assert tale.broken() == ([] if is_revoked else ["I3", "I4"])
 
 
 def test_forged_znodes_are_nobodys_predecessors(tale: HistoryBuilder) -> None:
