@@ -58,6 +58,7 @@ class Intruder:
         world: which.
         parents: the paths below which it forges; they exist before it does.
         fixed: names that it forges there, besides those that it sees.
+        modes: the modes of its znodes.
         deletes: whether it also deletes what others have made, as an operator would.
     """
 
@@ -67,11 +68,13 @@ class Intruder:
         parents: Sequence[str],
         *,
         fixed: Sequence[str] = (),
+        modes: Sequence[CreateMode] = MODES,
         deletes: bool = False,
     ) -> None:
         self._world = world
         self._parents = parents
         self._fixed = tuple(fixed)
+        self._modes = modes
         self._deletes = deletes
         self._rng: random.Random = world.rng("intruder")
         self._seen: dict[str, None] = {}
@@ -117,7 +120,7 @@ class Intruder:
 
     async def _forge(self, client: Client, parent: str) -> None:
         path = f"{parent}/{self._name()}"
-        mode = self._rng.choice(MODES)
+        mode = self._rng.choice(self._modes)
         if mode.is_sequential and (parts := CONTENDER.fullmatch(path)):
             path = parts["prefix"]
         self._forged[path] = None

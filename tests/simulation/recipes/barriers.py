@@ -3,6 +3,7 @@
 * `gate`: somebody closes and opens a barrier, others wait at it.
 * `rounds`: processes go through a double barrier, round after round.
 * `hurry`: at first without pauses, so that each round begins while the one before it ends.
+* `forged`: with a hostile writer, who creates persistent znodes beside the members.
 
 What has to hold:
 
@@ -29,8 +30,10 @@ from aiolead.errors import (
     ConnectionLossError,
     SessionError,
 )
+from aiolead.model import CreateMode
 from aiolead.testing.history.events import NodeCreated, NodeDeleted
 from aiolead.testing.simulation import Process, World
+from aiolead.testing.simulation.intruder import Intruder
 
 GATE = "/gates/gate"
 STEPS = "/steps"
@@ -139,6 +142,18 @@ async def hurry(world: World) -> None:
         world.start(f"m{number}", partial(member, shared))
 
 
+FORGED = ("note", "x", "9f0c2f6c-6f2d-4c5f-8d3e-0a4b1c2d3e4f")
+"""Names that a hostile writer gives to its znodes: one is as a member's."""
+
+
+async def forged(world: World) -> None:
+    """As `rounds`, with znodes below the barrier that no session owns."""
+    await rounds(world)
+    modes = (CreateMode.PERSISTENT, CreateMode.PERSISTENT_SEQUENTIAL)
+    intruder = Intruder(world, [STEPS], fixed=FORGED, modes=modes)
+    world.start("intruder", intruder.run)
+
+
 async def member(shared: Steps, process: Process) -> None:
     """Goes through rounds; after the healing until everybody has been through one."""
     world, rng = shared.world, process.rng
@@ -218,13 +233,13 @@ def look_at_withdrawals(
 
 
 def look_at_entry(shared: Steps, who: str) -> None:
-    """How many were there at most since the barrier was empty, as the servers know."""
+    """How many members were there at most since it had none, as the servers know."""
     there: set[str] = set()
     most = 0
     for event in shared.world.history.events:
         if not isinstance(event, (NodeCreated, NodeDeleted)) or event.path == READY:
             continue
-        if event.path.rpartition("/")[0] != STEPS:
+        if event.path.rpartition("/")[0] != STEPS or not event.owner:
             continue
         if isinstance(event, NodeCreated):
             there.add(event.path)
