@@ -8,8 +8,6 @@ Each of these runs one recipe of those in `RECIPES`, which the seed chooses:
   creates are lost.
 * `share_session`: a process continues the session of another one, which is alive, partitioned or
   dead, and contends for the same. `close_shared`: and closes it as it leaves.
-* `one_znode`: several tasks of each client contend for one znode, by different recipes, and are
-  cancelled at random.
 
 The invariants are those of everything that is held; I24 to I26 are about what others do.
 """
@@ -18,14 +16,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from typing import Any
 
 import anyio
-from anyio.abc import TaskGroup
 
 import aiolead
 from aiolead.errors import AioleadError, ConnectFailed, SessionError, UsageError
@@ -365,135 +362,3 @@ def _share(world: World, *, closes: bool) -> None:
         world.start(f"p{number}", partial(contender, plan))
     if rng.random() < 0.7:
         world.start("gremlin", partial(gremlin, world, (*CUTS, "process-killed"), count))
-
-
-# --- one znode -----------------------------------------------------------------------------------
-
-ZNODE = "/names/w-0"
-
-
-class OneZnode:
-    """Several tasks of each client, and one znode that all of them want."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        rng = world.rng("one_znode")
-        self.kinds = rng.choice((("exclusive",), ("names",), ("exclusive", "names")))
-        self.keeps = rng.random() < 0.3
-        self.tasks = rng.choice((2, 2, 3))
-        self.waiting: dict[str, dict[anyio.CancelScope, None]] = {}
-        """Whoever waits, by process: may be cancelled as another one leaves."""
-
-    async def program(self, process: Process) -> None:
-        served: set[int] = set()
-        while len(served) < self.tasks:
-            async with AsyncExitStack() as stack:
-                tasks = await stack.enter_async_context(anyio.create_task_group())
-                with suppress(ConnectFailed, SessionError):
-                    async with self.world.client(process) as client:
-                        await self._over(process, client, served, tasks)
-                if len(served) < self.tasks:
-                    await anyio.sleep(process.rng.uniform(0.0, 0.1))
-                tasks.cancel_scope.cancel()
-
-    async def _over(
-        self, process: Process, client: aiolead.Client, served: set[int], tasks: TaskGroup
-    ) -> None:
-        with anyio.CancelScope() as online:
-            left = set(range(self.tasks)) - served
-
-            async def one(number: int) -> None:
-                with suppress(SessionError):
-                    await self._take_turns(process, client, number)
-                    served.add(number)
-                left.discard(number)
-                if not left:
-                    online.cancel()
-
-            for number in sorted(left):
-                tasks.start_soon(one, number)
-            if self.keeps and not self.world.is_healed:
-                tasks.start_soon(self._keep, process, client)
-            await self.world.asked_to_close(process)
-
-    async def _take_turns(self, process: Process, client: aiolead.Client, number: int) -> None:
-        world, rng = self.world, process.rng
-        who = f"{process.name}/{number}"
-        while True:
-            was_healed = world.is_healed
-            held = False
-            with world.may_be_cancelled(process, ZNODE, who):
-                try:
-                    held = await self._once(process, client, who)
-                except SessionError:
-                    raise
-                except AioleadError:
-                    pass
-            if was_healed and held:
-                return
-            if client.state.is_final:
-                await client.ready()  # raises what became of it
-            pause = rng.choice((0.0, 0.01, 0.3)) * client.session_timeout
-            await anyio.sleep(0.01 if world.is_healed else rng.uniform(0.0, pause))
-
-    async def _once(self, process: Process, client: aiolead.Client, who: str) -> bool:
-        """A turn that may be given up while it waits, as a task of the same process leaves."""
-        world, rng, history = self.world, process.rng, self.world.history
-        waiting = self.waiting.setdefault(process.name, {})
-        make = RECIPES[rng.choice(self.kinds)].make
-        wait = None
-        if not world.is_healed and rng.random() < 0.4:
-            wait = rng.choice((0.02, 0.3, 1.0)) * rng.random() * client.session_timeout
-        context, _ = make(client, process.name, rng, wait)
-        with anyio.CancelScope() as scope:
-            waiting[scope] = None
-            try:
-                async with Turn(history, ZNODE, who, context, timeout=wait) as held:
-                    waiting.pop(scope)
-                    assert held is not None
-                    await self._body(rng, held)
-                    others = list(waiting)
-                    if others and not world.is_healed and rng.random() < 0.6:
-                        delay = rng.choice((0.0, 4.0)) * world.schedule.latency * rng.random()
-                        self.world.timeline.after(delay, partial(self._cancel, rng.choice(others)))
-                return True
-            finally:
-                waiting.pop(scope, None)
-        return False
-
-    def _cancel(self, scope: anyio.CancelScope) -> None:
-        for waiting in self.waiting.values():
-            if scope in waiting:
-                scope.cancel()
-
-    async def _body(self, rng: random.Random, held: aiolead.types.Tenure) -> None:
-        world = self.world
-        length = rng.uniform(0.0, 0.01)
-        if not world.is_healed:
-            length = rng.choice((0.0, 0.02, 0.2)) * rng.random() * world.schedule.session_timeout
-        await anyio.sleep(length)
-        held.check()
-
-    async def _keep(self, process: Process, client: aiolead.Client) -> None:
-        """Has a znode exist at that path, now and then, until the world has healed."""
-        world, rng = self.world, process.rng
-        with anyio.CancelScope() as scope:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(cancel_when_healed, world, scope)
-                while True:
-                    await anyio.sleep(rng.uniform(0.0, 0.5) * client.session_timeout)
-                    wait = rng.uniform(0.0, 0.5) * client.session_timeout
-                    data = rng.choice((process.name.encode(), b"kept"))
-                    with suppress(AioleadError):
-                        async with aiolead.PersistentNode(client, ZNODE, data, timeout=wait):
-                            await anyio.sleep(rng.uniform(0.0, 0.2) * client.session_timeout)
-                    if client.state.is_final:
-                        return
-
-
-async def one_znode(world: World) -> None:
-    """Two or three processes, with several tasks each, that want one znode."""
-    plan = OneZnode(world)
-    world.places[ZNODE] = 1
-    for number in range(world.rng("one_znode of").choice((2, 3))):
-        world.start(f"p{number}", plan.program)

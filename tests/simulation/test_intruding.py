@@ -36,7 +36,7 @@ from aiolead.testing.simulation.timeline import Timeline
 
 pytestmark = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
-SCENARIOS = Path(__file__).parent / "scenarios_hostile.py"
+HERE = Path(__file__).parent
 PATH = "/jobs"
 
 
@@ -297,13 +297,21 @@ def test_scenario_names_the_invariants_that_its_world_does_not_have(backend: Bac
     alone(program, backend).check()
 
 
-@pytest.mark.parametrize("name", ["threads", "hostile", "share_session", "one_znode"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "scenarios_hostile.py:threads",
+        "scenarios_hostile.py:hostile",
+        "scenarios_hostile.py:share_session",
+        "scenarios_one_znode.py:one_znode",
+    ],
+)
 def test_seed_gives_the_same_trace_in_every_process(backend: Backend, name: str) -> None:
     digests: set[tuple[str, ...]] = set()
     for hash_seed in ("1", "2"):
         code = (
             "from aiolead.testing.simulation.run import load_scenario, simulate\n"
-            f"scenario = load_scenario({f'{SCENARIOS}:{name}'!r})\n"
+            f"scenario = load_scenario({f'{HERE / name}'!r})\n"
             "for seed in (2, 8):\n"
             f"    print(simulate(scenario, seed=seed, backend={backend!r}).digest)\n"
         )
