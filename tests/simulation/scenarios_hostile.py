@@ -44,7 +44,7 @@ class Recipe:
     """One way to hold something.
 
     Attributes:
-        line: what is held, as the invariants know it.
+        line: what is held, as the invariants know it: the parent of the znodes, or the one znode.
         parents: where its znodes are.
         make: makes the context.
         fixed: names below the parents that mean something to it.
@@ -91,6 +91,19 @@ def _semaphore(
     return semaphore.acquire(timeout=wait), ""
 
 
+def _kazoo_semaphore(
+    client: aiolead.Client, who: str, _rng: random.Random, wait: float | None
+) -> tuple[Any, str]:
+    semaphore = aiolead.Semaphore(client, "/permits", PERMITS, identity=who, layout=LAYOUTS[1])
+    return semaphore.acquire(timeout=wait), ""
+
+
+def _condition(
+    client: aiolead.Client, who: str, _rng: random.Random, wait: float | None
+) -> tuple[Any, str]:
+    return aiolead.Condition(client, "/lines/condition", identity=who).acquire(timeout=wait), ""
+
+
 def _exclusive(
     client: aiolead.Client, who: str, _rng: random.Random, wait: float | None
 ) -> tuple[Any, str]:
@@ -118,6 +131,13 @@ RECIPES: dict[str, Recipe] = {
     "exclusive": Recipe("/names/w-0", ("/names",), _exclusive, ("w-0",)),
     "names": Recipe("/names/w-0", ("/names",), _names, ("w-0",)),
 }
+"""The seed chooses among these. What comes later gets a table of its own, so that seeds keep their
+meaning."""
+
+LATER: dict[str, Recipe] = {
+    "kazoo's semaphore": Recipe("/permits", ("/permits",), _kazoo_semaphore, places=PERMITS),
+    "condition": Recipe("/lines/condition/lock", ("/lines/condition/lock",), _condition),
+}
 
 
 @dataclass(slots=True)
@@ -134,8 +154,11 @@ class Plan:
     """Those of sessions that others may continue, the latest ones last."""
 
     @classmethod
-    def of(cls, world: World, name: str | None = None) -> Plan:
-        recipe = RECIPES[name or world.rng("recipe").choice(sorted(RECIPES))]
+    def of(cls, world: World) -> Plan:
+        recipe = RECIPES[world.rng("recipe").choice(sorted(RECIPES))]
+        later = world.rng("later")
+        if later.random() < 0.25:
+            recipe = LATER[later.choice(sorted(LATER))]
         world.places[recipe.line] = recipe.places
         return cls(world, recipe)
 
