@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+DRIFT = 1e-3
+"""How much faster or slower the clock of a process may run, and more."""
+
+PATIENCE = 3000
+"""After so many steps without a request under way, a loop is not blocked."""
+
 KEPT = 4
 """So many of the latest holds are asked about, those that are over included."""
 
@@ -202,17 +208,38 @@ class OtherThreads:
             return
         hold = self._rng.choice(self._holds)
         self._later(hold)
-        if self._blocks and hold.process.is_alive and self._rng.random() < 0.15:
-            self._block(hold)
+        lasting = [each for each in self._holds if each.held.remaining() > 0.0]
+        if self._blocks and lasting and self._rng.random() < 0.25:
+            self._block(self._rng.choice(lasting))
 
     def _block(self, hold: Hold) -> None:
-        """Blocks a loop: for a while, or just so long that the lease ends meanwhile."""
-        rng = self._rng
-        seconds = rng.uniform(0.0, 0.5) * self._tau
+        """Blocks a loop: now, or just when an answer is due that it will find late."""
+        steps = self._rng.choice((0, 0, self._rng.randint(1, 20)))
+        if self._rng.random() < 0.4:
+            self._block_now(hold, steps)
+        else:
+            self._at_step(1, partial(self._block_when_busy, hold, PATIENCE))
+
+    def _block_when_busy(self, hold: Hold, patience: int) -> None:
+        if hold.held.remaining() <= 0.0:
+            return
+        if hold.client.statistics().in_flight:
+            # A renewal is two requests, one after the other.
+            steps = self._rng.choice((0, self._rng.randint(1, 25)))
+            self._at_step(steps, partial(self._block_now, hold, 0))
+        elif patience and self._is_open:
+            self._at_step(1, partial(self._block_when_busy, hold, patience - 1))
+
+    def _block_now(self, hold: Hold, steps: int) -> None:
+        """Blocks a loop: for a while, or so long that the lease ends; then a thread asks first."""
+        rng, world = self._rng, self._world
         left = hold.held.remaining()
-        if left > 0.0 and rng.random() < 0.7:
-            seconds = left + rng.choice((1e-6, 1e-3, 0.05)) * rng.uniform(0.5, 2.0) * self._tau
-        self._world.block(hold.process, seconds, after=rng.choice((0, 0, rng.randint(1, 20))))
+        seconds = rng.uniform(0.0, 0.5) * self._tau
+        if left > 0.0 and rng.random() < 0.8:
+            over = left * (1.0 + DRIFT) + 1e-6
+            seconds = over + rng.choice((1e-6, 1e-3, 0.05)) * rng.uniform(0.5, 2.0) * self._tau
+            world.timeline.after(over, partial(self._ask, hold))
+        world.block(hold.process, seconds, after=steps)
 
     def _later(self, hold: Hold) -> None:
         """Asks now, at a random instant, or as the lease ends; there, after any number of steps."""
