@@ -5,7 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 SCENARIOS ?= tests/simulation/scenarios.py:contend tests/simulation/scenarios.py:crowd \
-	tests/simulation/scenarios.py:lockset
+	tests/simulation/scenarios.py:lockset \
+	tests/simulation/scenarios_one_znode.py:one_znode
 MINUTES ?= $(if $(SEEDS),,10)
 REPORT ?= soak-report
 SECONDS ?= 60
