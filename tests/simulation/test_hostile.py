@@ -17,6 +17,7 @@ pytestmark = pytest.mark.timeout(600)
 HERE = Path(__file__).parent
 SCENARIOS = [
     ("scenarios_one_znode.py:one_znode", range(14, 20)),
+    ("scenarios_hostile.py:share_session", range(10, 24)),
 ]
 
 
