@@ -18,6 +18,7 @@ HERE = Path(__file__).parent
 SCENARIOS = [
     ("scenarios_one_znode.py:one_znode", range(14, 20)),
     ("scenarios_hostile.py:share_session", range(10, 24)),
+    ("scenarios_hostile.py:close_shared", range(6)),
 ]
 
 
