@@ -19,6 +19,7 @@ SCENARIOS = [
     ("scenarios_one_znode.py:one_znode", range(14, 20)),
     ("scenarios_hostile.py:share_session", range(10, 24)),
     ("scenarios_hostile.py:close_shared", range(6)),
+    ("scenarios_hostile.py:hostile", range(8)),
 ]
 
 
