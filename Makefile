@@ -9,7 +9,8 @@ SCENARIOS ?= tests/simulation/scenarios.py:contend tests/simulation/scenarios.py
 	tests/simulation/scenarios_one_znode.py:one_znode \
 	tests/simulation/scenarios_hostile.py:share_session \
 	tests/simulation/scenarios_hostile.py:close_shared \
-	tests/simulation/scenarios_hostile.py:hostile
+	tests/simulation/scenarios_hostile.py:hostile \
+	tests/simulation/scenarios_hostile.py:threads
 MINUTES ?= $(if $(SEEDS),,10)
 REPORT ?= soak-report
 SECONDS ?= 60

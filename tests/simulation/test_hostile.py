@@ -20,6 +20,7 @@ SCENARIOS = [
     ("scenarios_hostile.py:share_session", range(10, 24)),
     ("scenarios_hostile.py:close_shared", range(6)),
     ("scenarios_hostile.py:hostile", range(8)),
+    ("scenarios_hostile.py:threads", range(8)),
 ]
 
 
