@@ -181,7 +181,7 @@ class Core:
 
         async def notify_once_sole() -> None:
             # A timer may be early. The next connection begins another wait.
-            while 0.0 < (seconds := self.machine.sole_at - self.clock()) < inf:
+            while 0.0 < (seconds := self.machine.sole_at - self.clock()) < inf:  # noqa: ASYNC110
                 await anyio.sleep(seconds)
             notify()
 

@@ -30,7 +30,8 @@ _TABLE = {
         "get_config observe_children observe_data reconfig set set_acl sync watch",
     },
     "ClientBackend": {
-        ANY: "full_path is_forked is_session_shared last_zxid unlimited",
+        ANY: "full_path gave is_forked is_session_passed_on is_session_shared last_zxid sole_in "
+        "unlimited",
         HOME: "arm check_connected check_home make_watch serial shared spawn subscribe",
     },
     "ClientLease": {ANY: "deadline expire is_enough remaining", HOME: "hold"},

@@ -323,7 +323,7 @@ PARSERS: tuple[Parser, ...] = (
     Parser(
         "the limit of kazoo's semaphore",
         Reads.ZNODE,
-        partial(parts.decoded_digits, default=1),
+        parts.decoded_digits,
         (),
         ("_recipes.locks.semaphore.parts:decoded_digits",),
     ),

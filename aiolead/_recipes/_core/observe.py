@@ -19,9 +19,20 @@ from ...abc import CoordinationClient, Watch
 from ...errors import AioleadError, UsageError
 from ...model import SessionState, WatchEvent
 from .error_policy import Action, Step, action_for, before_next_try
-from .recipe import leaves_here
 
 T = TypeVar("T")
+
+
+def leaves_here(client: CoordinationClient, error: BaseException | None) -> bool:
+    """Whether a block is left where its client belongs; raises `UsageError` elsewhere.
+
+    False in a forked child that `error` ends: nothing of the parent's changes, and `error`
+    propagates.
+    """
+    if error is not None and client.backend.is_forked:
+        return False
+    client.backend.check_home()
+    return True
 
 
 class ClientJob:

@@ -9,18 +9,6 @@ from ...model import ACL
 from .arguments import checked_acl, checked_client, checked_path
 
 
-def leaves_here(client: CoordinationClient, error: BaseException | None) -> bool:
-    """Whether a block is left where its client belongs; raises `UsageError` elsewhere.
-
-    False in a forked child that `error` ends: nothing of the parent's changes, and `error`
-    propagates.
-    """
-    if error is not None and client.backend.is_forked:
-        return False
-    client.backend.check_home()
-    return True
-
-
 class Recipe:
     """A recipe at a path.
 

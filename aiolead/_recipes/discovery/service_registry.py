@@ -17,8 +17,9 @@ from ...model import ACL, Stat
 from ...paths import join
 from .._core.arguments import checked_name, checked_number
 from .._core.children import ChildReader
+from .._core.observe import leaves_here
 from .._core.reading import listed, read_children
-from .._core.recipe import Recipe, leaves_here
+from .._core.recipe import Recipe
 from .._core.sharing import SharedReading, SharedView
 from ..membership.persistent_node import PersistentNode
 from .instance import ServiceInstance, ServiceType

@@ -17,7 +17,7 @@ from ...model import ACL, CreateMode, SessionState
 from .._core.arguments import checked_acl, checked_client, checked_data, checked_path, checked_wait
 from .._core.contexts import leave_scope, propagate
 from .._core.error_policy import log_refusal
-from .._core.recipe import leaves_here
+from .._core.observe import leaves_here
 from .znode_keeper import ZnodeKeeper
 
 MODES = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT)

@@ -91,7 +91,7 @@ MUTANTS = (
             Change(
                 "_recipes/_core/ephemeral_names.py",
                 "prefix = self._prefix(session_id, self._client.backend.serial())",
-                "prefix = self._prefix(session_id, len(self._registry._claimed) + 1)",
+                "prefix = self._prefix(session_id, len(self._names._claimed) + 1)",
             ),
         ),
         tests=("tests/recipes/test_counts.py", *ASYNCIO),
