@@ -371,7 +371,7 @@ class SessionCredentials:
         last_zxid: the newest transaction seen. Servers behind it do not accept the session.
         is_detached: whether they are from `Client.detach`: the client that gave them holds nothing
             any more once it is closed, and leaves the session to the next one. If not, a client
-            that resumes the session closes it only once the first one cannot hold anything.
+            that resumes the session does not close it.
     """
 
     session_id: int

@@ -340,7 +340,7 @@ class Connection:
             with anyio.move_on_after(machine.timing.close_wait, shield=True):
                 if machine.session_id == core.detached:
                     await self._everything_answered()
-                elif not machine.may_close(core.clock()):
+                elif not machine.is_own:
                     _logger.info(
                         "the session 0x%x is not closed, and ends when it times out: another "
                         "process may still hold something under it",

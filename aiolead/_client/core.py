@@ -179,17 +179,9 @@ class Core:
         """Notify a session guardian, before anybody else knows of a new session or connection."""
         self.notify_guardian = notify
 
-        async def notify_once_sole() -> None:
-            # A timer may be early. The next connection begins another wait.
-            while 0.0 < (seconds := self.machine.sole_at - self.clock()) < inf:  # noqa: ASYNC110
-                await anyio.sleep(seconds)
-            notify()
-
         def on_state(state: SessionState, _session_id: int) -> None:
             if state is SessionState.CONNECTED:
                 notify()
-                if not self.machine.may_close(self.clock()):
-                    self.start(notify_once_sole)
 
         self.subscribe(on_state)
 

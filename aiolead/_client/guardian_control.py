@@ -89,9 +89,8 @@ def describe(
     credentials = machine.credentials
     if (
         credentials is None
-        # It belongs to another process until a server has resumed it, and for a while after that.
-        or machine.is_resuming
-        or not machine.may_close(core.clock())
+        or machine.is_resuming  # it belongs to another process until a server has resumed it
+        or not machine.is_own
         or credentials.session_id == core.detached
     ):
         return {"session": 0}

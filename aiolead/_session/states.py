@@ -157,9 +157,15 @@ class SessionLife:
         """Whether another process may have the present session, too."""
         return self._passed_on != 0 and self._passed_on == self.session_id
 
-    def may_close(self, now: float) -> bool:
-        """Whether no other process can hold anything that ends with the present session."""
-        return not self.is_passed_on or self._is_handed_over or now >= self.sole_at
+    @property
+    def is_own(self) -> bool:
+        """Whether no other process can hold anything that ends with the present session.
+
+        One that has the session may take it back at any time, and this client learns of that only
+        by its next write. ZooKeeper checks the owner of every write, but not of the request that
+        ends a session.
+        """
+        return not self.is_passed_on or self._is_handed_over
 
     def ended(self) -> AioleadError:
         """The error that says why the session, or the client, has ended."""

@@ -169,8 +169,7 @@ class Sandbox:
             await client.delete_all(self.chroot)
 
     async def _close_session(self, credentials: SessionCredentials) -> None:
-        # Every client with a session's password may resume it, and so may close it. It does so at
-        # once only if the session was left to it.
+        # Every client with a session's password may resume it. It closes it if it was left to it.
         async with connect(self.hosts, resume=replace(credentials, is_detached=True)):
             pass
 

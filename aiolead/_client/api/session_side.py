@@ -142,7 +142,8 @@ class SessionSide:
 
         The two take the session from each other if they run at the same time. For one session
         timeout after it has connected, each treats what the other has in the session as another
-        client's, and does not close the session. Raises `UsageError` without a session, if a
+        client's. Neither closes the session, since the other may hold something under it: once this
+        was read, the session ends when it times out. Raises `UsageError` without a session, if a
         read-only server has made it up, and outside of the client's event loop.
         """
         return self._passed_on()

@@ -115,14 +115,14 @@ MUTANTS = (
     Mutant(
         number="406",
         name="closes-the-session-of-another",
-        wrong="A client that continues a session closes it while another process may hold "
+        wrong="A client that continues a session closes it although another process may hold "
         "something under it.",
         seen_in="aiolead, until its authors looked for siblings",
         changes=(
             Change(
                 "_session/states.py",
-                "return not self.is_passed_on or self._is_handed_over or now >= self.sole_at",
-                "return now >= -1.0",
+                "return not self.is_passed_on or self._is_handed_over",
+                "return self.session_id != 0 or self._is_handed_over",
             ),
         ),
         tests=(TESTS, "-k", "closing_a_resumed and trio"),

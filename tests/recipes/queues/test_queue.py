@@ -161,7 +161,7 @@ async def test_who_waits_is_told_of_what_is_given_back(server: ServerUnderTest) 
 
 async def end_session(server: ServerUnderTest, client: Client) -> None:
     """Ends a session as an operator can who knows its password, at once."""
-    # A client that resumes another's session closes it only once nothing can be held under it.
+    # A client that resumes a session closes it only if the session was left to it.
     credentials = replace(client.credentials, is_detached=True)
     with anyio.fail_after(PATIENCE):
         while client.session_id == credentials.session_id:
