@@ -55,7 +55,7 @@ from .authentication import Authentication
 from .lease.lease_book import LeaseBook
 from .lease.proof import LeaseProof
 from .lease.renewals import Renewals
-from .lease.timing import Timing, granted_timeout
+from .lease.timing import DRIFT, Timing, granted_timeout
 from .requests.call import Call, close_call, unreached
 from .requests.liveness import Liveness
 from .requests.request_queue import RequestQueue, Window
@@ -314,7 +314,8 @@ class SessionMachine(SessionLife):
             granted = min(granted, self.timing.granted)  # see `lease.proof`
         self.timing = self._derive(granted)
         self._longest_timeout = max(self._longest_timeout, self.timing.session_timeout)
-        self.sole_at = -inf if created else now + self._longest_timeout
+        wait = self._longest_timeout * (1 + 2 * DRIFT)  # both clocks may drift
+        self.sole_at = -inf if created else now + wait
         if self.is_read_only:
             self._handshake_sent = -inf  # proves nothing at such a server
         self._lease_proof.opened(self.timing, self._handshake_sent, created=created)

@@ -96,7 +96,7 @@ NOT_EXPORTED = {
     "_recipes.values.codec": {"checked_codec", "decoded", "encoded"},
     "_recipes.following": {"OVERLOADED", "PAUSE"},
     "_recipes._core.contexts": {"TenureScope", "leave_scope", "left_by_another", "propagate"},
-    "_recipes._core.observe": {"ClientJob", "LatestValue"},
+    "_recipes._core.observe": {"leaves_here", "ClientJob", "LatestValue"},
     "_recipes.barriers.barrier": {"MOST_MEMBERS"},
     "_recipes.contention.layouts": {"LAYOUTS"},
     "_recipes.locks.unique_names": {"MOST_NAMES"},

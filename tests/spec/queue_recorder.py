@@ -159,19 +159,28 @@ class Recorder:
                 recorder.step("Resolved", it, **recorder.create(it, path))
             return has
 
-        async def found(it: Any, path: str, *args: Any) -> Any:
+        async def looked(it: Any, path: str, session: int, found: Any) -> None:
             about = recorder.create(it, path)
+            is_found = False
+
+            def decided(*names: str) -> None:
+                is_resolving = (id(it), about["create"]) in recorder._resolving
+                action, claimed = (
+                    "Resolve" if is_resolving else "Look",
+                    frozenset(it._names._claimed),
+                )
+                recorder.step(action, it, names=names, claimed=claimed, **about)
+
+            def proven(created: Any) -> None:
+                nonlocal is_found
+                is_found = True
+                decided(basename(created.path))
+                found(created)
+
             recorder.step("Find", it, **about)
-            result = await find(it, path, *args)
-            is_resolving = (id(it), about["create"]) in recorder._resolving
-            recorder.step(
-                "Resolve" if is_resolving else "Look",
-                it,
-                names=() if result is None else (basename(result.path),),
-                claimed=frozenset(it._registry._claimed),
-                **about,
-            )
-            return result
+            await find(it, path, session, proven)
+            if not is_found:
+                decided()
 
         def looked_for_later(it: Any, path: str, session: int, **options: Any) -> None:
             about = recorder.create(it, path, session)
@@ -273,7 +282,7 @@ class Recorder:
             (real, "_send_create", sent),
             (real, "_created", answered),
             (real, "resolve", resolved),
-            (real, "_find", found),
+            (real, "_find", looked),
             (real, "_delete_lost_later", looked_for_later),
             (real, "_delete_lost", looked_for),
             (real, "_hold_settled", settled),

@@ -124,6 +124,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "Client.set_acl": lambda c: c.set_acl("/", [aiolead.ACL.world()]),
     "Client.watch": lambda c: c.watch("/"),
     "ClientBackend.arm": lambda b: b.arm([], since=0),
+    "ClientBackend.gave": lambda b: b.gave(1),
     "ClientBackend.full_path": lambda b: b.full_path("/"),
     "ClientBackend.shared": lambda b: b.shared("/", object),
     "ClientBackend.spawn": lambda b: b.spawn(_never),
