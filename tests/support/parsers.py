@@ -23,6 +23,7 @@ from aiolead._client.api import quotas
 from aiolead._client.net import host_sources as discovery
 from aiolead._parsing import MalformedError
 from aiolead._recipes._core import participants
+from aiolead._recipes.barriers import barrier_membership
 from aiolead._recipes.contention import kernel as contention
 from aiolead._recipes.contention import unrecognized
 from aiolead._recipes.contention.layouts import LAYOUTS, Role
@@ -326,6 +327,13 @@ PARSERS: tuple[Parser, ...] = (
         parts.decoded_digits,
         (),
         ("_recipes.locks.semaphore.parts:decoded_digits",),
+    ),
+    Parser(
+        "members of a double barrier",
+        Reads.NAME,
+        lambda name: barrier_membership.members_among([name]),
+        (),
+        ("_recipes.barriers.barrier_membership:members_among",),
     ),
     Parser(
         "a participant",
