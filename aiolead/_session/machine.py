@@ -52,6 +52,7 @@ from ..errors import (
 )
 from ..model import Auth, EventType, SessionCredentials, SessionState
 from .authentication import Authentication
+from .lease.feeding import Feeding
 from .lease.lease_book import LeaseBook
 from .lease.proof import LeaseProof
 from .lease.renewals import Renewals
@@ -122,7 +123,10 @@ class SessionMachine(SessionLife):
         self._window = Window(max_in_flight, self.timing.prompt)
         self.requests: RequestQueue = RequestQueue(self._window, max_queued, first_xid)
         self._liveness = Liveness(self.requests, self.watches, self.login)
-        self._renewals = Renewals(self.leases, self.requests, lambda: self.last_contact, on_output)
+        self._feeding = Feeding(self.requests, self._lease_proof.direct)
+        self._renewals = Renewals(
+            self.leases, self.requests, self._feeding, lambda: self.last_contact, on_output
+        )
         self._reset_connection()
 
     def _reset_connection(self) -> None:
@@ -163,6 +167,17 @@ class SessionMachine(SessionLife):
             else:
                 self._on_due(-inf)
         return call
+
+    def has_enough_lease(self, now: float) -> bool:
+        """Whether a hold may begin: see `LeaseBook.is_enough`.
+
+        If not, its holder is going to write; what that proves depends on the server, which is asked
+        in the same segment.
+        """
+        is_enough = self.leases.is_enough(now)
+        if not is_enough and self._established:
+            self._feeding.ask(now)
+        return is_enough
 
     def check_size(self, call: Call[T]) -> None:
         """Raise `LocalWireError` if a request is longer than the servers accept."""
@@ -220,6 +235,7 @@ class SessionMachine(SessionLife):
         self._reset_connection()
         self.login.connection_lost(now, self.timing.patience, established=established)
         self._lease_proof.closed()
+        self._feeding.connection_lost()
         self.watches.connection_lost()
         if established:
             self.requests.connection_lost(now, self.timing.patience)

@@ -134,7 +134,7 @@ class ClientLease:
         core = self._core
         if loop_affinity.process is not core.process:
             return False
-        return core.machine.leases.is_enough(core.clock())
+        return core.machine.has_enough_lease(core.clock())
 
     def expire(self) -> None:
         self._core.expire()

@@ -106,6 +106,7 @@ class LeaseBook:
         self._begun = -inf  # when the current renewal was sent
         self._took = 0.0  # how long the previous one took
         self._next_renewal = -inf
+        self._confirmed = -inf  # when the newest renewal of this connection was confirmed
         self._closed = False
         self.observer: HoldObserver | None = None
         self.on_renewed: Callable[[float, float], object] | None = None
@@ -255,11 +256,19 @@ class LeaseBook:
 
         The next one leaves when it can prove something about this one: half a tick after its
         answer. That may be too late for a short lease: then as soon as it can prove anything new.
+
+        Where a proof takes two rounds, these overlap: the next one proves something about the one
+        before this one, whose touch has got one server further when it was confirmed.
         """
+        timing = self._timing
         self._unanswered = False
         self._took = now - self._begun
-        self._next_renewal = max(sent + self._timing.renew_every, answered + self._timing.half_tick)
-        if self.loss_due - self._next_renewal < self._timing.enough_lease:
+        before, self._confirmed = self._confirmed, now
+        if self._lease_proof.is_direct:
+            self._next_renewal = max(sent + timing.renew_every, answered + timing.half_tick)
+        else:
+            self._next_renewal = max(sent + timing.renew_indirect_every, before + timing.half_tick)
+        if self.loss_due - self._next_renewal < timing.enough_lease:
             # This one just missed a request that would have made the lease longer.
             self._next_renewal = min(self._next_renewal, max(now, self._lease_proof.provable_from))
         self._changed(-inf)
@@ -332,6 +341,6 @@ class LeaseBook:
     def connection_lost(self) -> None:
         self._unanswered = False
         self._took = 0.0
-        self._next_renewal = -inf
+        self._next_renewal = self._confirmed = -inf
         for held in [held for held in (*self.settled, *self.fresh) if held.resign_on_disconnect]:
             held.lose(LossReason.DISCONNECTED)

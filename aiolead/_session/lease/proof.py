@@ -16,6 +16,13 @@
   first, and closes the connection. A `sync` may slip in between the decision to end a session and
   its queueing. So a `sync` counts only while the previous proof holds, and a client whose proof has
   run out takes two writes: `Contender._await_lease`.
+* An observer may be fed by a follower (`observerMasterPort`). Then a touch takes two hops, each
+  collected by a timer of its own: observer to follower, follower to leader. The same steps prove
+  each hop. After the first round, the follower has the touch of `a`: the second request came to
+  it behind the touch. Half a tick after the answer to that request, the next round begins, and
+  proves that the leader has it. A whole tick in one round is not enough: the touch may come to
+  the follower right after the leader's ping. One round counts only on a connection that is known
+  to need no more: see `feeding`.
 * The handshake of a session that moves touches the leader itself. It needs a write committed after
   it, to show that the leader is one, and no second request. The creation of a session is itself a
   committed change. (That of a local session is not; but a hold takes an ephemeral znode, for which
@@ -32,10 +39,51 @@ from collections import deque
 from itertools import islice
 from math import inf
 
+from .timing import GRAIN as GRAIN
 from .timing import Timing
 
-GRAIN = 1 / 32
-"""Answers closer together than this part of the session timeout share one entry."""
+
+class Hop:
+    """What one server collects from another: the touches of requests, `1 / GRAIN` at most.
+
+    Its entries are pairs of times, both rising: when a request was sent, and from when on its touch
+    is known to be at the collected server.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: deque[tuple[float, float]] = deque()
+
+    def clear(self) -> None:
+        self._entries.clear()
+
+    def add(self, sent: float, known: float, timing: Timing) -> None:
+        """Add a touch, unless the last one is from almost the same time."""
+        entries = self._entries
+        if not entries or known - entries[-1][1] >= timing.grain:
+            entries.append((sent, known))
+            dead = known - timing.session_timeout
+            while len(entries) > 1 and entries[0][0] < dead:
+                entries.popleft()
+
+    def collected(self, asked: float, half_tick: float) -> float:
+        """When the newest request was sent whose touch has left the server by a round's end.
+
+        `asked` is when the write of the round was sent.
+        """
+        entries = self._entries
+        # A sum, as in `LeaseBook.renewed`: a renewal that leaves exactly when due must not miss it.
+        while len(entries) > 1 and entries[1][1] + half_tick <= asked:
+            entries.popleft()
+        return entries[0][0] if entries and entries[0][1] + half_tick <= asked else -inf
+
+    def improves_from(self, least: float, half_tick: float) -> float:
+        """From when on a round can collect a request that was sent after `least`; or `inf`."""
+        for sent, known in islice(self._entries, 2):
+            if sent > least:
+                return known + half_tick
+        return inf
 
 
 class LeaseProof:
@@ -45,19 +93,25 @@ class LeaseProof:
     """
 
     __slots__ = (
+        "_at_follower",
+        "_at_server",
         "_collected",
         "_committed",
-        "_entries",
-        "_grain",
+        "_forwarded",
         "_handshake",
         "_timing",
         "_unconfirmed",
+        "is_direct",
         "proven_until",
         "write_took",
     )
 
     def __init__(self, timing: Timing) -> None:
-        self._entries: deque[tuple[float, float]] = deque()  # (sent, answered), both rising
+        self._at_server = Hop()  # the answered requests
+        self._at_follower = Hop()  # what a round has proven that a follower has, if it needs two
+        self._forwarded = -inf  # when the newest of these was sent
+        self.is_direct: bool = False
+        """Whether the leader is known to collect from the client's server itself: see `direct`."""
         self._handshake = -inf  # when it was sent; -inf without a connection
         self._committed = -inf  # when the newest committed write was sent
         # The oldest and the newest committed write that no second request has confirmed yet.
@@ -66,7 +120,6 @@ class LeaseProof:
         self.proven_until: float = -inf
         """Until when the session surely lives: no server ends it earlier."""
         self._timing = timing
-        self._grain = timing.session_timeout * GRAIN
         self.write_took: float = 0.0
         """How many seconds the newest committed write of this connection took; 0 before it."""
 
@@ -82,17 +135,26 @@ class LeaseProof:
         elif timing.session_timeout < self._timing.session_timeout:
             self.proven_until = min(self.proven_until, sent + timing.session_timeout)
         self._timing = timing
-        self._grain = timing.session_timeout * GRAIN
         self._handshake = sent
         self._committed = sent if created else -inf
-        self._settle()
+        self._settle(sent)
 
     def closed(self) -> None:
         """Forget the connection. Its proof stays valid."""
-        self._entries.clear()
+        self._at_server.clear()
+        self._at_follower.clear()
+        self._forwarded = -inf
+        self.is_direct = False
         self._handshake = self._committed = self._collected = -inf
         self._unconfirmed.clear()
         self.write_took = 0.0
+
+    def direct(self) -> None:
+        """One round is enough on this connection: its server is no observer of a follower.
+
+        That counts from the next round on.
+        """
+        self.is_direct = True
 
     def answered(self, sent: float, now: float, *, proof: bool, led: bool) -> None:
         """Record the answer to a request that was sent at `sent`.
@@ -110,12 +172,8 @@ class LeaseProof:
             del self._unconfirmed[1:]
             self._unconfirmed.append((sent, now))
         if led or proof:
-            self._settle()
-        if not self._entries or now - self._entries[-1][1] >= self._grain:
-            self._entries.append((sent, now))
-            dead = now - self._timing.session_timeout
-            while len(self._entries) > 1 and self._entries[0][0] < dead:
-                self._entries.popleft()
+            self._settle(now)
+        self._at_server.add(sent, now, self._timing)
 
     @property
     def provable_from(self) -> float:
@@ -123,25 +181,23 @@ class LeaseProof:
         proven, timeout = self.proven_until, self._timing.session_timeout
         if self._handshake + timeout > proven:
             return -inf
-        for sent, answered in islice(self._entries, 2):
-            if sent + timeout > proven:
-                return answered + self._timing.half_tick
-        return inf
+        last = self._at_server if self.is_direct else self._at_follower
+        return last.improves_from(proven - timeout, self._timing.half_tick)
 
     def _confirm(self, sent: float) -> None:
         """Confirm all writes answered before `sent`: this was their second request."""
         while self._unconfirmed and self._unconfirmed[0][1] <= sent:
             self._collected = self._unconfirmed.pop(0)[0]
 
-    def _settle(self) -> None:
+    def _settle(self, now: float) -> None:
         """Update the proof after a commit or a confirmation."""
-        entries, timeout = self._entries, self._timing.session_timeout
-        half_tick = self._timing.half_tick
+        timeout, half_tick = self._timing.session_timeout, self._timing.half_tick
         if self._committed >= self._handshake > -inf:
             self.proven_until = max(self.proven_until, self._handshake + timeout)
-        # The newest request answered half a tick before the write was sent. A sum, as in
-        # `LeaseBook.renewed`: a renewal that leaves exactly when due must not miss it.
-        while len(entries) > 1 and entries[1][1] + half_tick <= self._collected:
-            entries.popleft()
-        if entries and entries[0][1] + half_tick <= self._collected:
-            self.proven_until = max(self.proven_until, entries[0][0] + timeout)
+        sent = self._at_server.collected(self._collected, half_tick)
+        if not self.is_direct:
+            if sent > self._forwarded:
+                self._forwarded = sent
+                self._at_follower.add(sent, now, self._timing)
+            sent = self._at_follower.collected(self._collected, half_tick)
+        self.proven_until = max(self.proven_until, sent + timeout)

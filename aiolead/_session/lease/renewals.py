@@ -18,6 +18,7 @@ from ..._wire.requests import Check, Multi, Sync
 from ...errors import LossReason, NoNodeError, TransactionError
 from ..requests.call import CONFIRMATION, RENEWAL, Call, multi_call, no_result
 from ..requests.request_queue import RequestQueue
+from .feeding import Feeding
 from .lease_book import HeldZnode, LeaseBook
 
 MOST_CHECKS = 256
@@ -27,6 +28,7 @@ MOST_CHECKS = 256
 class Renewals:
     """The requests that renew the lease, ahead of users' requests, and only on this connection.
 
+    The first renewal of a connection also asks whether one round is enough here: see `feeding`.
     `now` returns the time while answers are settled.
     """
 
@@ -34,16 +36,19 @@ class Renewals:
         self,
         leases: LeaseBook,
         requests: RequestQueue,
+        feeding: Feeding,
         now: Callable[[], float],
         on_output: Callable[[], object],
     ) -> None:
         self._leases = leases
         self._requests = requests
+        self._feeding = feeding
         self._now = now
         self._on_output = on_output
 
     def renew(self, now: float, room: int) -> None:
         """Ask the quorum whether the held znodes exist, in at most `room` bytes."""
+        self._feeding.ask(now)
         holds = self._leases.renewal(MOST_CHECKS, room, now)
         checks = Multi(tuple(Check(held.path, -1) for held in holds))
         call = multi_call(checks, [held.path for held in holds], kind=RENEWAL)

@@ -31,6 +31,9 @@ LONGEST_UNASKED = 60.0
 """The part of a granted timeout that counts if less was asked for, in seconds. Servers grant at
 least their `minSessionTimeout`, by default two ticks."""
 
+GRAIN = 1 / 32
+"""What is proven by answers closer together than this part of the session timeout counts as one."""
+
 LOSING = 0.0001
 """Seconds allowed for losing one hold: cancelling its body, until the body begins to stop."""
 
@@ -133,6 +136,16 @@ class Timing:
     def renew_every(self) -> float:
         """The least time between two renewals of a lease."""
         return self.session_timeout / 4
+
+    @cached_property
+    def renew_indirect_every(self) -> float:
+        """The same where each proof takes two rounds: then they overlap."""
+        return self.session_timeout / 8
+
+    @cached_property
+    def grain(self) -> float:
+        """Answers closer together share one entry of a proof."""
+        return self.session_timeout * GRAIN
 
     @cached_property
     def refused_pause(self) -> float:

@@ -72,6 +72,8 @@ WATCH_CHANGE = CallKind(is_write=True, is_bound=True)
 RENEWAL = CallKind(is_write=True, is_proof=True, is_led=True, is_bound=True, is_counted=False)
 CONFIRMATION = CallKind(is_led=True, is_bound=True, is_counted=False)
 """The `sync` that makes a renewal count."""
+QUESTION = CallKind(is_bound=True, is_counted=False)
+"""A read of aiolead's own, about the current server."""
 CLOSE = CallKind(is_write=True, is_counted=False)
 
 
