@@ -12,6 +12,7 @@ from aiolead._session.machine import SessionMachine
 from aiolead._session.requests.call import WRITE, Call
 from aiolead._session.watches.one_shot import WatchKind, WatchSlot
 from aiolead._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode
+from aiolead._wire.config_text import CONFIG_PATH
 from aiolead._wire.framing import FrameReader, encode_body, encode_record, encode_reply
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader, Record
@@ -64,6 +65,11 @@ class Packet:
         return [op.path for op in Multi.read(self.reader).ops]
 
     @property
+    def is_question(self) -> bool:
+        """Whether it asks if one round of the proof is enough."""
+        return self.op is OpCode.GET_DATA and GetData.read(self.reader).path == CONFIG_PATH
+
+    @property
     def set_watches(self) -> SetWatches:
         return SetWatches.read(self.reader, self.op)
 
@@ -79,6 +85,8 @@ class Script:
         states: every reported change.
         cuts: why `tick` wanted the connection to be cut. It was cut then.
         down: whether there is no connection.
+        shows_question: whether `sent` has the question whether one round is enough. By default
+            it is answered as by a server without a configuration, and not seen.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -89,6 +97,8 @@ class Script:
         self.outputs = 0
         self.dues = 0
         self.down = True
+        self.shows_question = False
+        self._questions: set[int] = set()
         self._frames = FrameReader(1 << 28)
         self._early: list[bytes] = []
         """What has left in the segment of a handshake, behind it."""
@@ -153,8 +163,20 @@ class Script:
         packets = []
         for frame in frames:
             header = RequestHeader.read(Reader(frame))
-            packets.append(Packet(header.xid, OpCode(header.op), frame[8:], self.now))
+            packet = Packet(header.xid, OpCode(header.op), frame[8:], self.now)
+            if packet.is_question and not self.shows_question:
+                self._questions.add(packet.xid)
+            else:
+                packets.append(packet)
+        self._answer_questions()
         return packets
+
+    def _answer_questions(self) -> None:
+        """Answer those that are next in turn."""
+        oldest = self.machine.requests.oldest
+        if oldest is not None and oldest.xid in self._questions:
+            self._questions.remove(oldest.xid)
+            self.reply(oldest.xid, err=NO_NODE)
 
     def ops(self) -> list[OpCode]:
         """The operations of what is sent now."""
@@ -167,6 +189,7 @@ class Script:
     ) -> None:
         zxid = self.zxid if zxid is None else zxid
         self.feed(encode_reply(ReplyHeader(xid, zxid, err), body))
+        self._answer_questions()
 
     def answer(self, packet: Packet, *, err: int = 0) -> None:
         """The usual answer to a request; every write succeeds."""

@@ -274,6 +274,7 @@ def test_reads_extend_nothing(script: Script) -> None:
 
 
 def test_any_committed_write_extends_it(script: Script) -> None:
+    script.machine._lease_proof.direct()
     script.advance(5.0, serve=script.serve)  # pings at 2.67 and 5.33, less the margin
     script.now = START + 5.0
     write(script)

@@ -12,6 +12,7 @@ from math import inf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.direct_proof import DirectProof
 from support.half_ticks import waited
 
 from aiolead._session.lease.proof import GRAIN, LeaseProof
@@ -24,7 +25,7 @@ assert HALF == 2.0
 
 
 def opened(at: float = 0.0, *, created: bool = True) -> LeaseProof:
-    lease_proof = LeaseProof(TIMING)
+    lease_proof = DirectProof(TIMING)
     lease_proof.opened(TIMING, at, created=created)
     return lease_proof
 
@@ -45,7 +46,7 @@ def synced(lease_proof: LeaseProof, sent: float, now: float) -> None:
 
 
 def test_nothing_is_proven_before_the_first_connection() -> None:
-    assert LeaseProof(TIMING).proven_until == -inf
+    assert DirectProof(TIMING).proven_until == -inf
 
 
 def test_creating_a_session_proves_it_from_when_that_was_asked_for() -> None:
@@ -210,7 +211,7 @@ def test_a_new_session_starts_from_nothing() -> None:
 
 def test_half_a_tick_is_the_users_where_it_is_known() -> None:
     timing = Timing.derive(TIMEOUT, tick_time=0.5, grace_period=None)
-    lease_proof = LeaseProof(timing)
+    lease_proof = DirectProof(timing)
     lease_proof.opened(timing, 100.0, created=True)
     pinged(lease_proof, 101.0, 101.0)
     wrote(lease_proof, 101.0 + waited(0.25), 101.5)
@@ -222,7 +223,7 @@ def test_half_a_tick_is_the_users_where_it_is_known() -> None:
 
 
 def test_without_a_connection_nothing_more_can_be_proven() -> None:
-    assert LeaseProof(TIMING).provable_from == inf
+    assert DirectProof(TIMING).provable_from == inf
     lease_proof = opened(100.0)
     pinged(lease_proof, 101.0, 101.5)
     lease_proof.closed()
@@ -402,14 +403,17 @@ def test_a_promise_is_never_taken_back_within_a_session(story: list[Step]) -> No
 @given(steps(MOMENT))
 def test_the_memory_is_bounded(story: list[Step]) -> None:
     for _, lease_proof, _ in play(story * 5):
-        assert len(lease_proof._entries) <= 1 / GRAIN + 2
+        assert len(lease_proof._at_server._entries) <= 1 / GRAIN + 2
 
 
 def test_to_read_what_is_proven_changes_nothing() -> None:
     """A watchdog's thread reads it, at any time."""
 
     def state() -> list[str]:
-        return [repr(getattr(lease_proof, name)) for name in LeaseProof.__slots__]
+        hops = [lease_proof._at_server._entries, lease_proof._at_follower._entries]
+        return [repr(getattr(lease_proof, name)) for name in LeaseProof.__slots__] + [
+            *map(repr, hops)
+        ]
 
     lease_proof, before_all = opened(), 0.0
     for step in range(200):

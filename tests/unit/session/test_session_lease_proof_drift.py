@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.direct_proof import DirectProof
 
-from aiolead._session.lease.proof import LeaseProof
 from aiolead._session.lease.timing import Timing
 
 from .test_session_lease_proof_ensemble import HALF, TIMEOUT, Links, Stay, World
@@ -35,7 +35,7 @@ LINKS: Links = ((0.0, ()), (0.0, ()), (0.0, ((CUT, float("inf")),)), (0.0, ()))
 def world(timing: Timing, wait: float) -> World:
     """A ping just after the leader's, and a renewal `wait` seconds after its answer."""
     stays = [Stay(LINKS, (("ping", FIRST + 0.0005), ("renewal", wait)))]
-    return World(LeaseProof(timing), stays, timing=timing, tick=HALF * SLOW, phase=FIRST)
+    return World(DirectProof(timing), stays, timing=timing, tick=HALF * SLOW, phase=FIRST)
 
 
 def test_without_a_reserve_a_faster_clock_promises_too_much() -> None:

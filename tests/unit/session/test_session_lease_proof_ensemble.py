@@ -17,6 +17,7 @@ from math import inf
 
 from hypothesis import event, example, given
 from hypothesis import strategies as st
+from support.direct_proof import DirectProof
 
 from aiolead._session.lease.proof import LeaseProof
 from aiolead._session.lease.timing import Timing
@@ -131,6 +132,16 @@ class World:
         if when < inf:
             heappush(self._due, (when, next(self._order), action))
 
+    # --- between the servers -------------------------------------------------------------------
+
+    def _up(self, server: Server, action: Callable[[], object]) -> None:
+        self._at(server.up.arrival(self.now), action)
+
+    def _down(
+        self, server: Server, action: Callable[[], object], sent: float | None = None
+    ) -> None:
+        self._at(server.down.arrival(self.now if sent is None else sent), action)
+
     # --- the client ----------------------------------------------------------------------------
 
     def _is_here(self, server: Server) -> bool:
@@ -148,7 +159,7 @@ class World:
             if self.ends == inf:
                 self._at(self.now + self.phase, self._collect)
             self.ends = self.now + TIMEOUT
-            self._at(server.down.arrival(self.now), answered)
+            self._down(server, answered)
 
         def answered() -> None:
             self._at(server.answers.arrival(self.now), established)
@@ -159,7 +170,7 @@ class World:
                 self.lease_proof.opened(self.timing, sent, created=created)
                 self._look()
 
-        self._at(server.asks.arrival(sent), lambda: self._at(server.up.arrival(self.now), greeted))
+        self._at(server.asks.arrival(sent), lambda: self._up(server, greeted))
 
     def _look(self) -> None:
         self.promised = max(self.promised, self.lease_proof.proven_until)
@@ -167,7 +178,7 @@ class World:
     def _ask(self, server: Server, what: str) -> None:
         if what == "event":  # somebody else's doing
             self._end_if_due()
-            self._at(server.down.arrival(self.now), lambda: self._report(server))
+            self._down(server, lambda: self._report(server))
         elif server.is_open and self._is_here(server):
             request = Request(what, self.now)
             self._at(server.asks.arrival(self.now), lambda: self._take(server, request))
@@ -195,7 +206,7 @@ class World:
         if request.what == "ping":
             self._ready(server, request)
         else:
-            self._at(server.up.arrival(self.now), lambda: self._lead(server, request))
+            self._up(server, lambda: self._lead(server, request))
 
     def _ready(self, server: Server, request: Request) -> None:
         request.is_ready = True
@@ -211,7 +222,7 @@ class World:
         """It answers the leader's ping."""
         if server.is_touched:
             server.is_touched = False
-            self._at(server.up.arrival(self.now), self._touch)
+            self._up(server, self._touch)
 
     def _close(self, server: Server) -> None:
         server.is_closed = True
@@ -222,12 +233,12 @@ class World:
         if self.now >= self.ends and not self.is_over:
             self.is_over = True
             for server in self._servers if self.end_first else ():
-                self._at(server.down.arrival(self.ends), partial(self._close, server))
+                self._down(server, partial(self._close, server), self.ends)
 
     def _collect(self) -> None:
         self._end_if_due()
         for server in self._servers:
-            self._at(server.down.arrival(self.now), partial(self._tell, server))
+            self._down(server, partial(self._tell, server))
         if not self.is_over:
             self._at(self.now + self.tick, self._collect)
 
@@ -240,7 +251,7 @@ class World:
         self._end_if_due()
         if not self.is_over or request.what == "sync":
             # A sync is answered whatever has become of the session.
-            self._at(server.down.arrival(self.now), lambda: self._ready(server, request))
+            self._down(server, lambda: self._ready(server, request))
 
 
 def sixteenths(most: float) -> st.SearchStrategy[float]:
@@ -292,20 +303,20 @@ LATE = [
 @example(LOST, HALF, 1.0)
 @example(LATE, HALF, 1.0)
 def test_no_session_ends_before_its_promise(stays: list[Stay], tick: float, phase: float) -> None:
-    world = World(LeaseProof(TIMING), stays, tick=tick, phase=phase)
+    world = World(DirectProof(TIMING), stays, tick=tick, phase=phase)
     event(f"promise extended: {world.promised > TIMEOUT}")
     assert world.promised <= world.ends
 
 
 def test_calm_renewals_are_promised_what_the_one_before_has_earned() -> None:
     asked = (("renewal", 2.0),) * 6
-    world = World(LeaseProof(TIMING), [Stay(CALM, asked)])
+    world = World(DirectProof(TIMING), [Stay(CALM, asked)])
     assert world.promised == 10.0 + TIMEOUT
     # The ping at 13 tells of the last one.
     assert world.ends == 13.0 + TIMEOUT
 
 
-class WriteAlone(LeaseProof):
+class WriteAlone(DirectProof):
     """Takes a write for a proof that the leader has collected everything before."""
 
     __slots__ = ()
@@ -314,10 +325,10 @@ class WriteAlone(LeaseProof):
         super().answered(sent, now, proof=proof, led=led)
         if proof:
             self._collected = max(self._collected, sent)
-            self._settle()
+            self._settle(now)
 
 
-class SyncAtAnyTime(LeaseProof):
+class SyncAtAnyTime(DirectProof):
     """Takes a sync for the second step, although the proof has ended."""
 
     __slots__ = ()
@@ -325,11 +336,11 @@ class SyncAtAnyTime(LeaseProof):
     def answered(self, sent: float, now: float, *, proof: bool, led: bool) -> None:
         if led:
             self._confirm(sent)
-            self._settle()
+            self._settle(now)
         super().answered(sent, now, proof=proof, led=led)
 
 
-class AnythingConfirms(LeaseProof):
+class AnythingConfirms(DirectProof):
     """Takes the answer to any request for the second step."""
 
     __slots__ = ()
@@ -338,7 +349,7 @@ class AnythingConfirms(LeaseProof):
         super().answered(sent, now, proof=proof, led=True)
 
 
-class Events(LeaseProof):
+class Events(DirectProof):
     """Takes an event for a proof of contact when the newest answered request was sent."""
 
     __slots__ = ("newest",)
@@ -349,18 +360,18 @@ class Events(LeaseProof):
 
     def event(self) -> None:
         self._collected = max(self._collected, self.newest)
-        self._settle()
+        self._settle(self.newest)
 
 
 def test_to_count_a_write_alone_promises_too_much() -> None:
-    assert World(LeaseProof(TIMING), LOST).promised == TIMEOUT
+    assert World(DirectProof(TIMING), LOST).promised == TIMEOUT
     world = World(WriteAlone(TIMING), LOST)
     assert world.ends == TIMEOUT
     assert world.promised == 1.5 + TIMEOUT
 
 
 def test_to_count_events_promises_too_much() -> None:
-    assert World(LeaseProof(TIMING), HEALED).promised == TIMEOUT
+    assert World(DirectProof(TIMING), HEALED).promised == TIMEOUT
     lease_proof = Events(TIMING)
     world = World(lease_proof, HEALED, on_event=lease_proof.event)
     assert world.ends == TIMEOUT
@@ -370,7 +381,7 @@ def test_to_count_events_promises_too_much() -> None:
 def test_to_let_any_answer_confirm_a_write_promises_too_much() -> None:
     asked = (*LOST[0].asked, ("ping", 2.0))
     stays = [Stay(LOST[0].links, asked)]
-    assert World(LeaseProof(TIMING), stays).promised == TIMEOUT
+    assert World(DirectProof(TIMING), stays).promised == TIMEOUT
     world = World(AnythingConfirms(TIMING), stays)
     # Even so, the ping has to wait for the sync before it: without one it is answered.
     assert world.promised == TIMEOUT
@@ -383,7 +394,7 @@ def test_to_let_any_answer_confirm_a_write_promises_too_much() -> None:
 def test_a_sync_counts_only_behind_the_end_of_the_session() -> None:
     """A leader that answered syncs of sessions that it has ended would deceive a lease_proof."""
     for end_first in (True, False):
-        assert World(LeaseProof(TIMING), LATE, end_first=end_first).promised == TIMEOUT
+        assert World(DirectProof(TIMING), LATE, end_first=end_first).promised == TIMEOUT
     assert World(SyncAtAnyTime(TIMING), LATE).promised == TIMEOUT
     world = World(SyncAtAnyTime(TIMING), LATE, end_first=False)
     assert world.ends == TIMEOUT
@@ -393,7 +404,7 @@ def test_a_sync_counts_only_behind_the_end_of_the_session() -> None:
 def test_a_leader_that_pings_more_rarely_than_we_think_breaks_the_promise() -> None:
     links = ((0.0, ()), (0.0, ()), (0.0, ((4.0, inf),)), (0.0, ()))
     stays = [Stay(links, (("ping", 1.5), ("renewal", 2.0), ("ping", 0.25)))]
-    assert World(LeaseProof(TIMING), stays).ends == 3.0 + TIMEOUT
-    world = World(LeaseProof(TIMING), stays, tick=2 * HALF, phase=1.0)
+    assert World(DirectProof(TIMING), stays).ends == 3.0 + TIMEOUT
+    world = World(DirectProof(TIMING), stays, tick=2 * HALF, phase=1.0)
     assert world.ends == TIMEOUT
     assert world.promised == 1.5 + TIMEOUT

@@ -186,6 +186,7 @@ def test_a_hold_whose_znode_is_not_confirmed_has_until_it_is_given_away(watch: W
 def test_what_is_proven_after_a_loss_does_not_help_it() -> None:
     watch = Watch(tick_time=0.1)
     script = watch.script
+    script.machine._lease_proof.direct()
     old = Holder(script, "/old")
     old.hold.lose(LossReason.UNCONFIRMED)
     for _ in range(2):
