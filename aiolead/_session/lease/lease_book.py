@@ -257,8 +257,8 @@ class LeaseBook:
         The next one leaves when it can prove something about this one: half a tick after its
         answer. That may be too late for a short lease: then as soon as it can prove anything new.
 
-        Where a proof takes two rounds, these overlap: the next one proves something about the one
-        before this one, whose touch has got one server further when it was confirmed.
+        Where a proof takes two rounds, the second one begins half a tick after this confirmation.
+        If that is long, rounds overlap: the next renewal proves something about the one before.
         """
         timing = self._timing
         self._unanswered = False
@@ -267,7 +267,10 @@ class LeaseBook:
         if self._lease_proof.is_direct:
             self._next_renewal = max(sent + timing.renew_every, answered + timing.half_tick)
         else:
-            self._next_renewal = max(sent + timing.renew_indirect_every, before + timing.half_tick)
+            round_began = before if timing.rounds_overlap else now
+            self._next_renewal = max(
+                sent + timing.renew_indirect_every, round_began + timing.half_tick
+            )
         if self.loss_due - self._next_renewal < timing.enough_lease:
             # This one just missed a request that would have made the lease longer.
             self._next_renewal = min(self._next_renewal, max(now, self._lease_proof.provable_from))

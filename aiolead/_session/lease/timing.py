@@ -139,8 +139,16 @@ class Timing:
 
     @cached_property
     def renew_indirect_every(self) -> float:
-        """The same where each proof takes two rounds: then they overlap."""
+        """The same where each proof takes two rounds."""
         return self.session_timeout / 8
+
+    @cached_property
+    def rounds_overlap(self) -> bool:
+        """Whether two rounds are renewed by turns, since three half ticks are too long a time.
+
+        A lease of two rounds counts from the renewal before the last but one.
+        """
+        return self.half_tick > self.session_timeout / 5
 
     @cached_property
     def grain(self) -> float:
