@@ -1,0 +1,113 @@
+"""How long a lease lasts on an observer that a follower feeds, measured on a real ensemble.
+
+A touch takes two hops from there to the leader, each collected by a timer of its own. Many sessions
+hold a lock each at the observer, with renewals at all phases. Then the follower in between is
+stopped. The margin of a session is the time from the end of its proof to the deletion of its znode,
+as a client of the leader sees it. It must not be negative.
+
+`AIOLEAD_TRIALS=18` repeats the measurement, with 40 sessions each; the report ends with the result.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+
+import anyio
+import anyio.to_thread
+import pytest
+from support.faults import TRIALS, only_on
+from support.fed_observer import FedObserver
+from support.margins import MARGIN
+
+import aiolead
+from aiolead._client.connect_options import lease_clock
+from aiolead.errors import LockLost, LossReason
+from aiolead.model import EventType, WatchEvent
+from aiolead.testing import BlockingServer
+
+pytestmark = [pytest.mark.timeout(120 + 60 * TRIALS), pytest.mark.keeps_time(2.0)]
+
+TICK = 2.0
+TIMEOUT = 2.4 * TICK
+"""Less than four ticks: then half a tick is a large part of it."""
+
+SESSIONS = 40
+
+
+@pytest.fixture(scope="module")
+def fed(real_server: BlockingServer) -> Iterator[FedObserver]:
+    """Takes `real_server` for its say on machines without ZooKeeper."""
+    with FedObserver(tick_time=TICK) as ensemble:
+        yield ensemble
+
+
+class Session:
+    """A client of the observer that holds a lock until it is lost."""
+
+    def __init__(self, number: int, chroot: str) -> None:
+        self.path = f"{chroot}-{number}"
+        self.holds = anyio.Event()
+        self.is_deleted = anyio.Event()
+        self.proven_until = self.deleted = 0.0
+        self.znode = ""
+
+    async def run(self, hosts: str, may_leave: anyio.Event) -> None:
+        options = {"session_timeout": TIMEOUT, "grace_period": 0.0}
+        async with aiolead.connect(hosts, **options) as client:
+            assert client.session_timeout == pytest.approx(TIMEOUT)
+            with pytest.raises(LockLost) as lost:
+                async with aiolead.Lock(client, self.path) as held:
+                    self.znode = held.path
+                    self.holds.set()
+                    await anyio.sleep_forever()
+            assert lost.value.reason is LossReason.UNCONFIRMED
+            self.proven_until = client.backend.lease.deadline + TIMEOUT / 1000
+            await may_leave.wait()
+
+    def saw(self, event: WatchEvent) -> None:
+        if event.type is EventType.DELETED:
+            self.deleted = lease_clock()
+            self.is_deleted.set()
+
+
+async def measured(fed: FedObserver, chroot: str) -> list[float]:
+    feeder, leader = await anyio.to_thread.run_sync(fed.roles)
+    sessions = [Session(number, chroot) for number in range(SESSIONS)]
+    may_leave = anyio.Event()
+    async with (
+        aiolead.connect(leader.connect_string, session_timeout=4 * TIMEOUT) as witness,
+        anyio.create_task_group() as tasks,
+    ):
+        for session in sessions:
+            tasks.start_soon(session.run, fed.observer.connect_string, may_leave)
+            await anyio.sleep(TIMEOUT / 4 / SESSIONS)
+        with anyio.fail_after(60):
+            for session in sessions:
+                await session.holds.wait()
+        for session in sessions:
+            watch = witness.backend.make_watch(session.saw)
+            await witness.get(session.znode, watch=watch)
+        # Their leases depend on their renewals by then, no longer on the beginning of the session.
+        await anyio.sleep(TIMEOUT * random.uniform(1.5, 2.5))
+        feeder.pause()
+        try:
+            with anyio.fail_after(60):
+                for session in sessions:
+                    await session.is_deleted.wait()
+        finally:
+            feeder.resume()
+            may_leave.set()
+    return [session.deleted - session.proven_until for session in sessions]
+
+
+@only_on("asyncio")
+async def test_no_lease_at_an_observer_of_a_follower_outlives_its_session(
+    fed: FedObserver, chroot: str, record_property: Callable[[str, object], None]
+) -> None:
+    for trial in range(TRIALS):
+        await anyio.to_thread.run_sync(fed.settle)
+        margins = await measured(fed, f"{chroot}-{trial}")
+        for margin in margins:
+            record_property(f"{MARGIN}observer of a follower, stopped: end of the proof", margin)
+        assert min(margins) > 0, f"{sum(m <= 0 for m in margins)} of {len(margins)} were too short"
