@@ -44,7 +44,7 @@ from .timing import Timing
 
 
 class Hop:
-    """What one server collects from another: the touches of requests, `1 / GRAIN` at most.
+    """The touches that one server collects from another, `1 / GRAIN` at most.
 
     Its entries are pairs of times, both rising: when a request was sent, and from when on its touch
     is known to be at the collected server.
@@ -108,7 +108,7 @@ class LeaseProof:
 
     def __init__(self, timing: Timing) -> None:
         self._at_server = Hop()  # the answered requests
-        self._at_follower = Hop()  # what a round has proven that a follower has, if it needs two
+        self._at_follower = Hop()  # touches that a round has proven to be at a follower
         self._forwarded = -inf  # when the newest of these was sent
         self.is_direct: bool = False
         """Whether the leader is known to collect from the client's server itself: see `direct`."""
