@@ -44,7 +44,7 @@ from .timing import Timing
 
 
 class Hop:
-    """The touches that one server collects from another, `1 / GRAIN` at most.
+    """The touches of requests that one server collects from another.
 
     Its entries are pairs of times, both rising: when a request was sent, and from when on its touch
     is known to be at the collected server.
@@ -58,14 +58,12 @@ class Hop:
     def clear(self) -> None:
         self._entries.clear()
 
-    def add(self, sent: float, known: float, timing: Timing) -> None:
-        """Add a touch, unless the last one is from almost the same time."""
+    def add(self, sent: float, known: float, timeout: float) -> None:
+        """Add a touch, and forget those that are too old to prove anything."""
         entries = self._entries
-        if not entries or known - entries[-1][1] >= timing.grain:
-            entries.append((sent, known))
-            dead = known - timing.session_timeout
-            while len(entries) > 1 and entries[0][0] < dead:
-                entries.popleft()
+        entries.append((sent, known))
+        while len(entries) > 1 and entries[0][0] < known - timeout:
+            entries.popleft()
 
     def collected(self, asked: float, half_tick: float) -> float:
         """When the newest request was sent whose touch has left the server by a round's end.
@@ -97,6 +95,7 @@ class LeaseProof:
         "_at_server",
         "_collected",
         "_committed",
+        "_entry_due",
         "_forwarded",
         "_handshake",
         "_timing",
@@ -108,6 +107,7 @@ class LeaseProof:
 
     def __init__(self, timing: Timing) -> None:
         self._at_server = Hop()  # the answered requests
+        self._entry_due = -inf  # an answer before is too close to the last entry
         self._at_follower = Hop()  # touches that a round has proven to be at a follower
         self._forwarded = -inf  # when the newest of these was sent
         self.is_direct: bool = False
@@ -143,7 +143,7 @@ class LeaseProof:
         """Forget the connection. Its proof stays valid."""
         self._at_server.clear()
         self._at_follower.clear()
-        self._forwarded = -inf
+        self._entry_due = self._forwarded = -inf
         self.is_direct = False
         self._handshake = self._committed = self._collected = -inf
         self._unconfirmed.clear()
@@ -173,7 +173,9 @@ class LeaseProof:
             self._unconfirmed.append((sent, now))
         if led or proof:
             self._settle(now)
-        self._at_server.add(sent, now, self._timing)
+        if now >= self._entry_due:
+            self._entry_due = now + self._timing.grain
+            self._at_server.add(sent, now, self._timing.session_timeout)
 
     @property
     def provable_from(self) -> float:
@@ -196,8 +198,9 @@ class LeaseProof:
             self.proven_until = max(self.proven_until, self._handshake + timeout)
         sent = self._at_server.collected(self._collected, half_tick)
         if not self.is_direct:
+            # Entries come a grain apart, so there are no more of these.
             if sent > self._forwarded:
                 self._forwarded = sent
-                self._at_follower.add(sent, now, self._timing)
+                self._at_follower.add(sent, now, timeout)
             sent = self._at_follower.collected(self._collected, half_tick)
         self.proven_until = max(self.proven_until, sent + timeout)
