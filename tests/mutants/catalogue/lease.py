@@ -44,8 +44,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/lease/proof.py",
-                "self._entries.append((sent, now))",
-                "self._entries.append((now, now))",
+                "self._at_server.add(sent, now, self._timing.session_timeout)",
+                "self._at_server.add(now, now, self._timing.session_timeout)",
             ),
         ),
         tests=(
@@ -124,9 +124,9 @@ MUTANTS = (
                 """,
                 """
                 proof = self._lease_proof
-                if proof._entries:
-                    proof._collected = max(proof._collected, proof._entries[-1][0])
-                    proof._settle()
+                if entries := proof._at_server._entries:
+                    proof._collected = max(proof._collected, entries[-1][0])
+                    proof._settle(self.last_contact)
                 self.watches.fire(type_, event.path, zxid)
                 """,
             ),
@@ -198,8 +198,11 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/lease/proof.py",
-                "self.proven_until = max(self.proven_until, entries[0][0] + timeout)",
-                "self.proven_until = max(self.proven_until, self._collected + timeout)",
+                "self.proven_until = max(self.proven_until, sent + timeout)",
+                """
+                if sent > -inf:
+                    self.proven_until = max(self.proven_until, self._collected + timeout)
+                """,
             ),
         ),
         tests=("tests/unit/session/test_session_lease.py",),
@@ -212,11 +215,62 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/lease/proof.py",
-                "half_tick = self._timing.half_tick",
-                "half_tick = 0.0",
+                "timeout, half_tick = self._timing.session_timeout, self._timing.half_tick",
+                "timeout, half_tick = self._timing.session_timeout, 0.0",
             ),
         ),
         tests=("tests/unit/session/test_session_lease.py",),
+    ),
+    Mutant(
+        number="5e",
+        name="one-round-on-an-observer-of-a-follower",
+        wrong="Half a tick is taken for enough on an observer that a follower feeds, where a touch "
+        "takes two hops.",
+        seen_in="aiolead, until it was measured",
+        changes=(
+            Change(
+                "_session/lease/proof.py",
+                """
+                self._entry_due = self._forwarded = -inf
+                self.is_direct = False
+                """,
+                """
+                self._entry_due = self._forwarded = -inf
+                self.is_direct = True
+                """,
+            ),
+        ),
+        tests=(
+            "tests/unit/session/test_session_lease_proof_observer.py",
+            "tests/unit/session/test_session_feeding.py",
+        ),
+    ),
+    Mutant(
+        number="5f",
+        name="second-round-too-early",
+        wrong="On an observer of a follower, the second round begins with the first one, whatever "
+        "the follower has by then: half a tick counts for both hops.",
+        changes=(
+            Change(
+                "_session/lease/proof.py",
+                "self._at_follower.add(sent, now, timeout)",
+                "self._at_follower.add(sent, self._collected - half_tick, timeout)",
+            ),
+        ),
+        tests=("tests/unit/session/test_session_lease_proof_observer.py",),
+    ),
+    Mutant(
+        number="5g",
+        name="observers-are-overlooked",
+        wrong="One round counts although the configuration lists observers.",
+        changes=(
+            Change(
+                "_session/lease/feeding.py",
+                "return any(server.is_observer for server in parse_config(data).servers)",
+                "return not parse_config(data)",
+            ),
+        ),
+        tests=("tests/unit/session/test_session_feeding.py",),
     ),
     Mutant(
         number="5d",
@@ -483,9 +537,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/lease/lease_book.py",
-                "self._next_renewal = max(sent + self._timing.renew_every, "
-                "answered + self._timing.half_tick)",
-                "self._next_renewal = sent + self._timing.renew_every",
+                "self._next_renewal = max(sent + timing.renew_every, answered + timing.half_tick)",
+                "self._next_renewal = sent + timing.renew_every",
             ),
         ),
         tests=("tests/unit/session/test_session_lease.py",),
