@@ -7,7 +7,9 @@
 (* and the leader. Servers have no names: only the role of the client's    *)
 (* server matters. It may have lost the leader and not noticed: then it is *)
 (* "isolated". Or another leader was elected, and it has not noticed that: *)
-(* then it is "deposed", the former leader or still its follower. Another  *)
+(* then it is "deposed", the former leader or still its follower. Or it is *)
+(* an "observer" that a follower feeds: two connections from the leader.   *)
+(* Another                                                                 *)
 (* client waits for the role: it holds from the instant at which the       *)
 (* leader has ended the session. No real one can be earlier.               *)
 (*                                                                         *)
@@ -26,12 +28,15 @@ CONSTANTS
     Drift,  \* how far the two clocks may get apart, in any interval
     Margin, \* what the client subtracts for that
     Rule,   \* what counts as a proof: see Proven; the others are planted errors
+    Rounds, \* how many waits and confirmed writes prove a request: 2 if observers may be fed by followers
+    Places, \* what the client's server may be: a subset of AllPlaces
     Faults  \* which may happen: a subset of AllFaults
 
+AllPlaces == {"leader", "follower", "observer"}
 AllFaults == {"isolation", "election", "stop", "move"}
 
 ASSUME /\ Tau > Margin + Grace /\ 2 * Half <= Tau /\ Margin <= 1
-       /\ Faults \subseteq AllFaults
+       /\ Faults \subseteq AllFaults /\ Places \subseteq AllPlaces /\ Rounds \in 1..2
        /\ Rule \in {"two requests", "one request", "sync at any time", "ping", "event",
                     "itself", "handshake"}
 
@@ -43,11 +48,16 @@ VARIABLES
     late,       \* after that: "no", "yes", "answered" (one request, before it caught up)
     session,    \* "lives", "ending" (it has decided so), "over" (and has committed it)
     \* The client's server, and the connection between the two.
-    place,      \* "leader", "follower", "isolated", "deposed"; "closed": the server has closed the
+    place,      \* one of Places; "isolated", "deposed"; "closed": the server has closed the
                 \* connection; "none": the client has none
     touched,    \* a follower: whether it has a touch that it has not reported
     down,       \* messages from the leader to the follower
     up,         \* messages from the follower to the leader
+    \* An observer that a follower feeds. `touched`, `down` and `up` are that follower's.
+    feederAge,  \* how long ago the follower last pinged the observer
+    kept,       \* whether the observer has a touch that it has not reported
+    fed,        \* messages from the follower to the observer
+    asked,      \* messages from the observer to the follower
     \* The client's connection. It has one request at a time.
     request,    \* "none", "handshake", "ping", "write", "sync", "second" (a second write)
     where,      \* "sent", "served" (by the server; or the leader has it), "answered" or "none"
@@ -55,6 +65,8 @@ VARIABLES
     aKind,      \* "none", "request", "handshake"
     aSent, aAnswered,   \* ages
     wSent, wAnswered,   \* ages; NA: there is none
+    fSent,      \* of two rounds: when the request was sent that the first one has proven; or NA
+    fKnown,     \* how long ago it was proven
     left,       \* how long the session is still proven to live
     \* The holder.
     body,       \* "none", "runs", "stops" (it was cancelled)
@@ -63,9 +75,11 @@ VARIABLES
     skew        \* how far the client's is ahead
 
 leaderVars == <<touchAge, pingAge, stopped, late, session>>
-serverVars == <<place, touched, down, up>>
+observerVars == <<feederAge, kept, fed, asked>>
+serverVars == <<place, touched, down, up, observerVars>>
 requestVars == <<request, where>>
-proofVars == <<aKind, aSent, aAnswered, wSent, wAnswered>>
+firstVars == <<fSent, fKnown>>
+proofVars == <<aKind, aSent, aAnswered, wSent, wAnswered, firstVars>>
 bodyVars == <<body, spare>>
 vars == <<leaderVars, serverVars, requestVars, proofVars, left, bodyVars, skew>>
 
@@ -83,12 +97,17 @@ Without(queue, message) == \A i \in DOMAIN queue : queue[i] /= message
 
 Older(age, most) == IF age >= most THEN age ELSE age + 1
 
+\* The two pings are not synchronised. Only where there is an observer, its follower's age matters.
+FeedingBegins(at, age) == IF at = "observer" THEN age \in 0..Half ELSE age = 0
+
 Init ==
     /\ touchAge = 0 /\ pingAge \in 0..Half /\ stopped = FALSE /\ late = "no"
     /\ session = "lives"
-    /\ place \in {"leader", "follower"} /\ touched = FALSE /\ down = <<>> /\ up = <<>>
+    /\ place \in Places /\ touched = FALSE /\ down = <<>> /\ up = <<>>
+    /\ FeedingBegins(place, feederAge) /\ kept = FALSE /\ fed = <<>> /\ asked = <<>>
     /\ request = "none" /\ where = "none"
     /\ aKind = "none" /\ aSent = NA /\ aAnswered = NA /\ wSent = NA /\ wAnswered = NA
+    /\ fSent = NA /\ fKnown = NA
     /\ left = Tau  \* the session was just created: a committed change
     /\ body = "none" /\ spare = 0 /\ skew \in 0..Drift
 
@@ -96,7 +115,9 @@ Init ==
 (* Time. A leader that runs pings in time, and a client that runs cancels  *)
 (* and ends its body in time (A3 to A5 of safety.md).                      *)
 
-ServersMayAge == stopped \/ late /= "no" \/ pingAge < Half \/ session = "over"
+LeaderMayAge == stopped \/ late /= "no" \/ pingAge < Half \/ session = "over"
+FeederMayAge == place = "observer" => feederAge < Half
+ServersMayAge == LeaderMayAge /\ FeederMayAge
 
 ClientMayAge ==
     /\ body = "runs" => left > Margin + Grace
@@ -104,8 +125,10 @@ ClientMayAge ==
 
 \* When the session is over, the time of the leader matters no more.
 ServersAge ==
-    IF session = "over" THEN UNCHANGED <<touchAge, pingAge>>
-    ELSE touchAge' = Older(touchAge, Tau + 1) /\ pingAge' = Older(pingAge, Half)
+    /\ IF session = "over" THEN UNCHANGED <<touchAge, pingAge>>
+       ELSE touchAge' = Older(touchAge, Tau + 1) /\ pingAge' = Older(pingAge, Half)
+    /\ feederAge' = IF place = "observer" THEN feederAge + 1 ELSE 0
+    /\ UNCHANGED <<place, touched, down, up, kept, fed, asked>>
 
 \* A proof that is older than the session timeout is worth nothing.
 ClientAges ==
@@ -113,18 +136,20 @@ ClientAges ==
     /\ aAnswered' = Older(aAnswered, Wait)
     /\ wSent' = Older(wSent, Tau)
     /\ wAnswered' = Older(wAnswered, Wait)
+    /\ fSent' = Older(fSent, Tau)
+    /\ fKnown' = Older(fKnown, Wait)
     /\ left' = IF left = 0 THEN 0 ELSE left - 1
     /\ spare' = IF spare = 0 THEN 0 ELSE spare - 1
 
 Tick ==
     /\ ServersMayAge /\ ClientMayAge
     /\ ServersAge /\ ClientAges
-    /\ UNCHANGED <<stopped, late, session, serverVars, requestVars, aKind, body, skew>>
+    /\ UNCHANGED <<stopped, late, session, requestVars, aKind, body, skew>>
 
 ServersTick ==
     /\ skew > 0 /\ skew' = skew - 1
     /\ ServersMayAge /\ ServersAge
-    /\ UNCHANGED <<stopped, late, session, serverVars, requestVars, proofVars, left, bodyVars>>
+    /\ UNCHANGED <<stopped, late, session, requestVars, proofVars, left, bodyVars>>
 
 ClientTick ==
     /\ skew < Drift /\ skew' = skew + 1
@@ -134,15 +159,18 @@ ClientTick ==
 -----------------------------------------------------------------------------
 (* The leader: pings, touches, requests, the end of sessions.              *)
 
+\* The leader has a connection to the client's server, or to the follower before it.
+Followed == {"follower", "observer"}
+
 Ping ==
     /\ ~stopped /\ pingAge = Half /\ session /= "over"
     /\ pingAge' = 0
-    /\ down' = IF place = "follower" THEN Merged(down, "ping") ELSE down
-    /\ UNCHANGED <<touchAge, stopped, late, session, place, touched, up, requestVars, proofVars,
+    /\ down' = IF place \in Followed THEN Merged(down, "ping") ELSE down
+    /\ UNCHANGED <<touchAge, stopped, late, session, place, touched, up, observerVars, requestVars, proofVars,
                    left, bodyVars, skew>>
 
 \* What is due goes first. A leader that was stopped may answer one request before it has caught up:
-\* before it has pinged, has the answer, and has begun to end the session if it was due (A3).
+\* before it has pinged and has the answer (A3).
 MayAnswer == ~stopped /\ IF late = "no" THEN pingAge < Half ELSE late = "yes"
 
 Answered == late' = IF late = "no" THEN "no" ELSE "answered"
@@ -150,7 +178,7 @@ Answered == late' = IF late = "no" THEN "no" ELSE "answered"
 CatchUp ==
     /\ ~stopped /\ late /= "no"
     /\ pingAge < Half
-    /\ session = "lives" => touchAge <= Tau /\ Without(down, "ping") /\ Without(up, "touch")
+    /\ session = "lives" => Without(down, "ping") /\ Without(up, "touch")
     /\ late' = "no"
     /\ UNCHANGED <<touchAge, pingAge, stopped, session, serverVars, requestVars, proofVars, left,
                    bodyVars, skew>>
@@ -161,8 +189,8 @@ LeaderHasTouch ==
     /\ ~stopped /\ up /= <<>> /\ Head(up) = "touch"
     /\ up' = Tail(up)
     /\ Touch
-    /\ UNCHANGED <<pingAge, stopped, late, session, place, touched, down, requestVars, proofVars,
-                   left, bodyVars, skew>>
+    /\ UNCHANGED <<pingAge, stopped, late, session, place, touched, down, observerVars,
+                   requestVars, proofVars, left, bodyVars, skew>>
 
 \* A request that a follower has forwarded touches nothing, but for the handshake. A session that
 \* ends gets no write committed.
@@ -172,8 +200,8 @@ LeaderHasRequest ==
     /\ Answered
     /\ IF Head(up) = "handshake" THEN Touch ELSE UNCHANGED touchAge
     /\ down' = IF session = "lives" \/ Head(up) = "sync" THEN Append(down, Head(up)) ELSE down
-    /\ UNCHANGED <<pingAge, stopped, session, place, touched, requestVars, proofVars, left,
-                   bodyVars, skew>>
+    /\ UNCHANGED <<pingAge, stopped, session, place, touched, observerVars, requestVars,
+                   proofVars, left, bodyVars, skew>>
 
 LeaderServes ==
     /\ MayAnswer /\ place = "leader" /\ where = "sent"
@@ -193,12 +221,14 @@ Decide ==
 End ==
     /\ ~stopped /\ session = "ending"
     /\ session' = "over" /\ touchAge' = 0 /\ pingAge' = 0
-    /\ down' = IF place = "follower" THEN Append(down, "over") ELSE down
+    /\ down' = IF place \in Followed THEN Append(down, "over") ELSE down
     /\ place' = IF place = "leader" THEN "closed" ELSE place
-    /\ UNCHANGED <<stopped, late, touched, up, requestVars, proofVars, left, bodyVars, skew>>
+    /\ UNCHANGED <<stopped, late, touched, up, observerVars, requestVars, proofVars, left, bodyVars, skew>>
 
 -----------------------------------------------------------------------------
 (* The other servers.                                                      *)
+
+Forwarded == IF request = "second" THEN "write" ELSE request
 
 FollowerServes ==
     /\ place = "follower" /\ where = "sent"
@@ -206,34 +236,35 @@ FollowerServes ==
     /\ IF request \in {"ping", "probe"}
        THEN where' = "answered" /\ UNCHANGED up
        ELSE /\ where' = "served"
-            /\ up' = Append(up, IF request = "second" THEN "write" ELSE request)
-    /\ UNCHANGED <<leaderVars, place, down, request, proofVars, left, bodyVars, skew>>
+            /\ up' = Append(up, Forwarded)
+    /\ UNCHANGED <<leaderVars, place, down, observerVars, request, proofVars, left, bodyVars, skew>>
 
 FollowerHasPing ==
-    /\ place = "follower" /\ down /= <<>> /\ Head(down) = "ping"
+    /\ place \in Followed /\ down /= <<>> /\ Head(down) = "ping"
     /\ down' = Tail(down)
     /\ up' = IF touched THEN Merged(up, "touch") ELSE up
     /\ touched' = FALSE
-    /\ UNCHANGED <<leaderVars, place, requestVars, proofVars, left, bodyVars, skew>>
+    /\ UNCHANGED <<leaderVars, place, observerVars, requestVars, proofVars, left, bodyVars, skew>>
 
 FollowerHasAnswer ==
-    /\ down /= <<>> /\ Head(down) \in {"handshake", "write", "sync"}
+    /\ place /= "observer" /\ down /= <<>> /\ Head(down) \in {"handshake", "write", "sync"}
     /\ down' = Tail(down)
     /\ where' = "answered"
-    /\ UNCHANGED <<leaderVars, place, touched, up, request, proofVars, left, bodyVars, skew>>
+    /\ UNCHANGED <<leaderVars, place, touched, up, observerVars, request, proofVars, left, bodyVars,
+                   skew>>
 
 FollowerHasEnd ==
-    /\ down /= <<>> /\ Head(down) = "over"
+    /\ place /= "observer" /\ down /= <<>> /\ Head(down) = "over"
     /\ place' = "closed" /\ down' = <<>> /\ up' = <<>> /\ touched' = FALSE
-    /\ UNCHANGED <<leaderVars, requestVars, proofVars, left, bodyVars, skew>>
+    /\ UNCHANGED <<leaderVars, observerVars, requestVars, proofVars, left, bodyVars, skew>>
 
 \* Another client's znode is deleted, and this client watches it. Only a planted error uses events.
 SendEvent ==
     /\ Rule = "event" /\ MayAnswer /\ place = "follower" /\ Without(down, "event")
     /\ down' = Append(down, "event")
     /\ Answered
-    /\ UNCHANGED <<touchAge, pingAge, stopped, session, place, touched, up, requestVars, proofVars,
-                   left, bodyVars, skew>>
+    /\ UNCHANGED <<touchAge, pingAge, stopped, session, place, touched, up, observerVars,
+                   requestVars, proofVars, left, bodyVars, skew>>
 
 \* The others need a leader.
 IsolatedServes ==
@@ -248,18 +279,89 @@ DeposedServes ==
     /\ UNCHANGED <<leaderVars, serverVars, request, proofVars, left, bodyVars, skew>>
 
 -----------------------------------------------------------------------------
+(* An observer that a follower feeds. It reports its touches to the        *)
+(* follower, as a follower does to the leader; the follower reports them   *)
+(* to the leader with its own.                                             *)
+
+FeederPings ==
+    /\ place = "observer" /\ feederAge = Half
+    /\ feederAge' = 0 /\ fed' = Merged(fed, "ping")
+    /\ UNCHANGED <<leaderVars, place, touched, down, up, kept, asked, requestVars, proofVars, left,
+                   bodyVars, skew>>
+
+ObserverServes ==
+    /\ place = "observer" /\ where = "sent"
+    /\ kept' = (kept \/ request /= "handshake")
+    /\ IF request \in {"ping", "probe"}
+       THEN where' = "answered" /\ UNCHANGED asked
+       ELSE where' = "served" /\ asked' = Append(asked, Forwarded)
+    /\ UNCHANGED <<leaderVars, place, touched, down, up, feederAge, fed, request, proofVars, left,
+                   bodyVars, skew>>
+
+ObserverHasPing ==
+    /\ place = "observer" /\ fed /= <<>> /\ Head(fed) = "ping"
+    /\ fed' = Tail(fed)
+    /\ asked' = IF kept THEN Merged(asked, "touch") ELSE asked
+    /\ kept' = FALSE
+    /\ UNCHANGED <<leaderVars, place, touched, down, up, feederAge, requestVars, proofVars, left,
+                   bodyVars, skew>>
+
+FeederHasTouch ==
+    /\ place = "observer" /\ asked /= <<>> /\ Head(asked) = "touch"
+    /\ asked' = Tail(asked)
+    /\ touched' = TRUE
+    /\ UNCHANGED <<leaderVars, place, down, up, feederAge, kept, fed, requestVars, proofVars, left,
+                   bodyVars, skew>>
+
+\* What is due goes first, as at the leader.
+FeederHasRequest ==
+    /\ place = "observer" /\ asked /= <<>> /\ Head(asked) /= "touch" /\ feederAge < Half
+    /\ asked' = Tail(asked)
+    /\ up' = Append(up, Head(asked))
+    /\ UNCHANGED <<leaderVars, place, touched, down, feederAge, kept, fed, requestVars, proofVars,
+                   left, bodyVars, skew>>
+
+FeederHasAnswer ==
+    /\ place = "observer" /\ down /= <<>> /\ Head(down) \notin {"ping", "event"} /\ feederAge < Half
+    /\ down' = Tail(down)
+    /\ fed' = Append(fed, Head(down))
+    /\ UNCHANGED <<leaderVars, place, touched, up, feederAge, kept, asked, requestVars, proofVars,
+                   left, bodyVars, skew>>
+
+ObserverHasAnswer ==
+    /\ place = "observer" /\ fed /= <<>> /\ Head(fed) \notin {"ping", "over"}
+    /\ fed' = Tail(fed)
+    /\ where' = "answered"
+    /\ UNCHANGED <<leaderVars, place, touched, down, up, feederAge, kept, asked, request, proofVars,
+                   left, bodyVars, skew>>
+
+NoFeeding == feederAge' = 0 /\ kept' = FALSE /\ fed' = <<>> /\ asked' = <<>>
+
+ObserverHasEnd ==
+    /\ place = "observer" /\ fed /= <<>> /\ Head(fed) = "over"
+    /\ place' = "closed" /\ down' = <<>> /\ up' = <<>> /\ touched' = FALSE
+    /\ NoFeeding
+    /\ UNCHANGED <<leaderVars, requestVars, proofVars, left, bodyVars, skew>>
+
+-----------------------------------------------------------------------------
 (* Faults.                                                                 *)
 
 Disconnected ==
     /\ touched' = FALSE /\ down' = <<>> /\ up' = <<>> /\ request' = "none" /\ where' = "none"
     /\ aKind' = "none" /\ aSent' = NA /\ aAnswered' = NA /\ wSent' = NA /\ wAnswered' = NA
+    /\ fSent' = NA /\ fKnown' = NA
+    /\ NoFeeding
 
-\* Some of what the leader had sent may still arrive. Answers to its pings would arrive nowhere.
-SomeArrives == down' \in {<<>>, SelectSeq(down, LAMBDA message : message /= "ping")}
+\* Some of what the leader had sent may still arrive. Answers to its pings would arrive nowhere. An
+\* observer may lose its follower, or that one the leader, or both.
+SomeArrives ==
+    /\ down' \in {SelectSeq(sent, LAMBDA message : message /= "ping") :
+                  sent \in {<<>>, fed, fed \o down}}
+    /\ NoFeeding
 
 \* The connection to the leader breaks.
 LosesLeader ==
-    /\ "isolation" \in Faults /\ place = "follower"
+    /\ "isolation" \in Faults /\ place \in Followed
     /\ place' = "isolated" /\ up' = <<>> /\ touched' = FALSE
     /\ SomeArrives
     /\ UNCHANGED <<leaderVars, requestVars, proofVars, left, bodyVars, skew>>
@@ -270,7 +372,7 @@ Elect ==
     /\ "election" \in Faults /\ session /= "over"
     /\ touchAge' = 0 /\ pingAge' = 0 /\ stopped' = FALSE /\ late' = "no"
     /\ session' = "lives"
-    /\ \/ /\ place \in {"leader", "follower"}
+    /\ \/ /\ place \in AllPlaces
           /\ place' = "deposed" /\ touched' = FALSE /\ up' = <<>>
           /\ SomeArrives
           /\ UNCHANGED <<requestVars, proofVars>>
@@ -299,12 +401,13 @@ Disconnect ==
 
 Connect ==
     /\ place = "none"
-    /\ place' \in {"leader", "follower"} \cup (IF "isolation" \in Faults THEN {"isolated"} ELSE {})
+    /\ place' \in Places \cup (IF "isolation" \in Faults THEN {"isolated"} ELSE {})
                                         \cup (IF "election" \in Faults THEN {"deposed"} ELSE {})
     /\ request' = "handshake" /\ where' = "sent"
     /\ aKind' = "handshake" /\ aSent' = 0
-    /\ UNCHANGED <<leaderVars, touched, down, up, aAnswered, wSent, wAnswered, left, bodyVars,
-                   skew>>
+    /\ FeedingBegins(place', feederAge')
+    /\ UNCHANGED <<leaderVars, touched, down, up, kept, fed, asked, aAnswered, wSent, wAnswered,
+                   firstVars, left, bodyVars, skew>>
 
 -----------------------------------------------------------------------------
 (* The client's requests, and what their answers prove.                    *)
@@ -316,15 +419,16 @@ SendA ==
     /\ IsFree /\ wSent = NA
     /\ request' = "ping" /\ where' = "sent"
     /\ aKind' = "request" /\ aSent' = 0 /\ aAnswered' = NA
-    /\ UNCHANGED <<leaderVars, serverVars, wSent, wAnswered, left, bodyVars, skew>>
+    /\ UNCHANGED <<leaderVars, serverVars, wSent, wAnswered, firstVars, left, bodyVars, skew>>
 
 SendWrite ==
     /\ IsFree /\ wSent = NA /\ aAnswered /= NA /\ aSent < Tau
     /\ aKind = "request" => aAnswered >= Wait
+    /\ fSent /= NA => fKnown >= Wait
     /\ request' = "write" /\ where' = "sent"
     /\ wSent' = 0
-    /\ UNCHANGED <<leaderVars, serverVars, aKind, aSent, aAnswered, wAnswered, left, bodyVars,
-                   skew>>
+    /\ UNCHANGED <<leaderVars, serverVars, aKind, aSent, aAnswered, wAnswered, firstVars, left,
+                   bodyVars, skew>>
 
 SendSecond ==
     /\ IsFree /\ wAnswered /= NA
@@ -337,8 +441,8 @@ SendProbe ==
     /\ aAnswered >= Wait
     /\ request' = "probe" /\ where' = "sent"
     /\ wSent' = 0
-    /\ UNCHANGED <<leaderVars, serverVars, aKind, aSent, aAnswered, wAnswered, left, bodyVars,
-                   skew>>
+    /\ UNCHANGED <<leaderVars, serverVars, aKind, aSent, aAnswered, wAnswered, firstVars, left,
+                   bodyVars, skew>>
 
 \* The session lives until Tau after `sent`.
 Proven(sent) == left' = Max(left, Tau - Min(sent, Tau))
@@ -348,6 +452,15 @@ Next_a ==
     /\ aKind' = "request" /\ aSent' = wSent /\ aAnswered' = wAnswered
     /\ wSent' = NA /\ wAnswered' = NA
 
+\* A write and a second request have followed `a`. Then the follower has its touch, from which the
+\* leader collects it in the next round; or, if there is only one round, the leader has it.
+Confirmed(counts) ==
+    LET sent == IF Rounds = 1 THEN aSent ELSE fSent
+    IN /\ IF counts /\ sent /= NA
+          THEN Proven(IF Rule = "itself" THEN wSent ELSE sent)
+          ELSE UNCHANGED left
+       /\ IF Rounds = 1 THEN UNCHANGED firstVars ELSE fSent' = aSent /\ fKnown' = 0
+
 Receive ==
     /\ where = "answered"
     /\ request' = "none" /\ where' = "none"
@@ -355,27 +468,25 @@ Receive ==
               /\ aAnswered' = 0
               /\ IF Rule = "ping" \/ (Rule = "handshake" /\ request = "handshake")
                  THEN Proven(aSent) ELSE UNCHANGED left
-              /\ UNCHANGED <<aKind, aSent, wSent, wAnswered>>
+              /\ UNCHANGED <<aKind, aSent, wSent, wAnswered, firstVars>>
          [] request = "probe" ->
-              wAnswered' = 0 /\ UNCHANGED <<aKind, aSent, aAnswered, wSent, left>>
+              wAnswered' = 0 /\ UNCHANGED <<aKind, aSent, aAnswered, wSent, firstVars, left>>
          [] request = "write" ->
               IF aKind = "handshake" \/ Rule = "one request"
               THEN Proven(aSent) /\ aKind' = "request" /\ aSent' = wSent /\ aAnswered' = 0
-                   /\ wSent' = NA /\ wAnswered' = NA
-              ELSE wAnswered' = 0 /\ UNCHANGED <<aKind, aSent, aAnswered, wSent, left>>
+                   /\ wSent' = NA /\ wAnswered' = NA /\ UNCHANGED firstVars
+              ELSE wAnswered' = 0 /\ UNCHANGED <<aKind, aSent, aAnswered, wSent, firstVars, left>>
          [] request \in {"sync", "second"} ->
-              /\ Next_a
-              /\ IF request = "second" \/ left > 0 \/ Rule = "sync at any time"
-                 THEN Proven(IF Rule = "itself" THEN wSent ELSE aSent)
-                 ELSE UNCHANGED left
+              Next_a /\ Confirmed(request = "second" \/ left > 0 \/ Rule = "sync at any time")
     /\ UNCHANGED <<leaderVars, serverVars, bodyVars, skew>>
 
 \* Events come behind the answers that the server has sent before.
 ReceiveEvent ==
     /\ where /= "answered" /\ down /= <<>> /\ Head(down) = "event"
     /\ down' = Tail(down)
-    /\ IF wAnswered /= NA THEN Proven(aSent) /\ Next_a ELSE UNCHANGED <<left, proofVars>>
-    /\ UNCHANGED <<leaderVars, place, touched, up, requestVars, bodyVars, skew>>
+    /\ IF wAnswered /= NA THEN Proven(aSent) /\ Next_a /\ UNCHANGED firstVars
+       ELSE UNCHANGED <<left, proofVars>>
+    /\ UNCHANGED <<leaderVars, place, touched, up, observerVars, requestVars, bodyVars, skew>>
 
 -----------------------------------------------------------------------------
 (* The body.                                                               *)
@@ -399,7 +510,10 @@ EndBody ==
 Next ==
     \/ Tick \/ ServersTick \/ ClientTick
     \/ Ping \/ CatchUp \/ LeaderHasTouch \/ LeaderHasRequest \/ LeaderServes \/ Decide \/ End
-    \/ FollowerServes \/ FollowerHasPing \/ FollowerHasAnswer \/ FollowerHasEnd \/ IsolatedServes \/ DeposedServes
+    \/ FollowerServes \/ FollowerHasPing \/ FollowerHasAnswer \/ FollowerHasEnd
+    \/ IsolatedServes \/ DeposedServes
+    \/ FeederPings \/ FeederHasTouch \/ FeederHasRequest \/ FeederHasAnswer
+    \/ ObserverServes \/ ObserverHasPing \/ ObserverHasAnswer \/ ObserverHasEnd
     \/ LosesLeader \/ Elect \/ StopLeader \/ ContinueLeader \/ Disconnect \/ Connect
     \/ SendA \/ SendWrite \/ SendSecond \/ Receive
     \/ SendEvent \/ SendProbe \/ ReceiveEvent

@@ -15,20 +15,34 @@ from .queue_checks import QUEUE
 
 TWO_HOLDERS = "NoTwoHolders"
 LATE = "EndedInTime"
+FALSE_PROOF = "ProofIsTrue"
 
 # Actions of the lease that a check leaves out.
 _EVENTS = frozenset({"SendEvent", "SendProbe", "ReceiveEvent"})  # only a planted error has them
 _STOP = frozenset({"StopLeader", "ContinueLeader", "CatchUp"})
 _DRIFT = frozenset({"ClientTick", "ServersTick"})
 _SERVERS = frozenset({"LosesLeader", "Elect", "IsolatedServes", "DeposedServes"})
+_OBSERVER = frozenset(
+    {
+        "FeederPings",
+        "FeederHasTouch",
+        "FeederHasRequest",
+        "FeederHasAnswer",
+        "ObserverServes",
+        "ObserverHasPing",
+        "ObserverHasAnswer",
+        "ObserverHasEnd",
+    }
+)
 
 LEASE = Specification(
     "lease",
     checks=(
-        Check("lease-small", 62_097, 38, True, _EVENTS | _STOP | _DRIFT),
-        Check("lease-stop", 222_664, 42, True, _EVENTS | _SERVERS | _DRIFT),
-        Check("lease-drift", 99_045, 36, True, _EVENTS | _SERVERS | _STOP),
-        Check("lease", 1_221_903, 39, False, _EVENTS),
+        Check("lease-small", 62_097, 38, True, _EVENTS | _STOP | _DRIFT | _OBSERVER),
+        Check("lease-stop", 222_664, 42, True, _EVENTS | _SERVERS | _DRIFT | _OBSERVER),
+        Check("lease-drift", 99_045, 36, True, _EVENTS | _SERVERS | _STOP | _OBSERVER),
+        Check("lease", 1_221_903, 39, False, _EVENTS | _OBSERVER),
+        Check("lease-observer", 1_126_121, 70, False, _EVENTS | _STOP | _DRIFT | {"LeaderServes"}),
     ),
     planted=(
         PlantedError(
@@ -121,6 +135,40 @@ LEASE = Specification(
             violates=LATE,
             length=25,
             changes=(('Without(down, "ping") /\\ Without(up, "touch")', "TRUE"),),
+        ),
+        PlantedError(
+            "half a tick on an observer of a follower",
+            "One round is taken for enough where a touch takes two hops.",
+            cfg="lease-observer",
+            violates=LATE,
+            length=34,
+            constants={"Rounds": "1"},
+        ),
+        PlantedError(
+            "a whole tick on an observer of a follower",
+            "One round is taken for enough if it waits for a whole tick: for both hops at once.",
+            cfg="lease-observer",
+            violates=LATE,
+            length=35,
+            constants={"Rounds": "1", "Wait": "2"},
+        ),
+        PlantedError(
+            "the second round begins with the first write",
+            "It begins half a tick after the answer to the first write, not to the request behind.",
+            cfg="lease-observer",
+            violates=LATE,
+            length=51,
+            changes=(("fSent' = aSent /\\ fKnown' = 0", "fSent' = aSent /\\ fKnown' = wAnswered"),),
+        ),
+        PlantedError(
+            "a proof counts from the answer",
+            "The session is taken to live until its timeout after the answer, not the request. "
+            "Nothing need be held: what is proven is wrong.",
+            cfg="lease-small",
+            violates=FALSE_PROOF,
+            length=23,
+            changes=(("IF Rounds = 1 THEN aSent ELSE", "IF Rounds = 1 THEN aAnswered ELSE"),),
+            invariants=(FALSE_PROOF,),
         ),
     ),
 )
