@@ -172,3 +172,21 @@ async def test_waiting_contender_warns_of_znode_of_no_session_on_every_server(
         await a.delete(ownerless)
         with anyio.fail_after(PATIENCE):
             await led.wait()
+
+
+@backends
+def test_exclusive_lock_names_znode_of_no_session(
+    backend: Backend, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        async with connect_virtually(server) as a:
+            await a.create(PATH, b"restored")
+            for _ in range(2):
+                with pytest.raises(AcquireTimeout, match=f"{PATH} belongs to no session"):
+                    async with aiolead.ExclusiveLock(a, PATH).acquire(timeout=SESSION):
+                        pytest.fail("it exists")
+            assert [record.levelname for record in caplog.records] == ["WARNING"]
+            assert f"{PATH}: contenders wait" in caplog.text
+
+    with caplog.at_level(logging.WARNING, "aiolead.recipes"):
+        on_virtual_time(backend, play)

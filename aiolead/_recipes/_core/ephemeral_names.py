@@ -208,17 +208,17 @@ class FixedNode(EphemeralNode):
             if self._is_from_lost_create(data, stat):
                 found(Created(path, stat))
 
-    async def look_for_ours(self, watch: Watch) -> bool:
-        """Look at the znode that is there, and watch it; return whether it is ours after all.
+    async def look_for_ours(self, watch: Watch) -> Stat | None:
+        """Look at the znode that is there, and watch it; return None if it is ours after all.
 
-        It is if a create made it whose answer was lost, of this or of another object. One that
+        It is ours if a create made it whose answer was lost, of this or of another object. One that
         another process has left in our session is deleted, which fires the watch. Raises
         `NoNodeError`, and errors of reads.
         """
         look = self._finding = self._client.get(self._path, watch=watch)
         look.add_done_callback(partial(self._ours_answered, look))
-        await look
-        return self._node is not None
+        _, stat = await look
+        return stat if self._node is None else None
 
     def _ours_answered(self, look: Reply[tuple[bytes, Stat]]) -> None:
         if self._finding is not look:

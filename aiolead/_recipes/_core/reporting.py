@@ -34,6 +34,10 @@ _MOST_SUBJECTS = 100
 """The most warnings about one path: others may create any number of znodes."""
 
 
+OWNERLESS = "belongs to no session: it will never go away by itself"
+"""Said of a znode that is waited for."""
+
+
 class PathWarnings:
     """The warnings that one client has logged about one path; `Backend.shared` makes it.
 
@@ -50,6 +54,14 @@ class PathWarnings:
         if subject not in self._given and len(self._given) < _MOST_SUBJECTS:
             self._given = (*self._given, subject)
             logger.warning("%s", message)
+
+    def warn_of_ownerless(self, path: str) -> None:
+        """Log a warning of a znode that contenders wait for, unless it was logged before."""
+        self.warn(
+            path,
+            f"{path}: contenders wait for this znode, which {OWNERLESS}. Delete it if no program "
+            "needs it",
+        )
 
 
 class LossReports:

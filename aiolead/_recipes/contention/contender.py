@@ -21,6 +21,7 @@ from ...paths import join
 from .._core.acquire import Acquirable
 from .._core.ephemeral import NodeGone
 from .._core.error_policy import TRIES, in_background
+from .._core.reporting import OWNERLESS
 from .._core.znode_registry import RegisteredNode
 from .kernel import ALONE, QueuePosition, sharing, standing
 from .layouts import Layout, Role
@@ -30,7 +31,6 @@ from .queue_node import NOBODY_WAITS, LocalContenders, QueueNode, SessionChanges
 _NEVER = -1
 _NOBODY: frozenset[str] = frozenset()
 """One for all: an empty set takes as much memory as one with a name in it."""
-_OWNERLESS = "belongs to no session: it will never go away by itself"
 _NO_WATCHES: dict[str, Watch] = {}
 """One for all that do not wait."""
 
@@ -248,7 +248,7 @@ class Contender(QueueNode, Acquirable):
             return ""
         path = join(self._path, self._behind)
         if self._behind == self._local.ownerless:
-            return f"behind {path}, which {_OWNERLESS}"
+            return f"behind {path}, which {OWNERLESS}"
         return f"behind {path}"
 
     def _note_owner(self, name: str, stat: Stat) -> None:
@@ -256,11 +256,7 @@ class Contender(QueueNode, Acquirable):
         if not stat.ephemeral_owner:
             self._behind = self._local.ownerless = name
             path = join(self._path, name)
-            self._local.warnings_of(self._client, self._path).warn(
-                path,
-                f"{path}: contenders wait for this znode, which {_OWNERLESS}. Delete it if no "
-                "program needs it",
-            )
+            self._local.warnings_of(self._client, self._path).warn_of_ownerless(path)
 
     def _note_front(self) -> None:
         self._standing = None

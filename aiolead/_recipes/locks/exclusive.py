@@ -16,6 +16,7 @@ from .._core.enterable import HeldRecipe
 from .._core.ephemeral_names import FixedNode
 from .._core.error_policy import with_parent
 from .._core.participants import read_participants
+from .._core.reporting import OWNERLESS, PathWarnings
 from .._core.tenure import Held
 
 
@@ -58,6 +59,7 @@ class _OneZnode(NodeAcquirable):
         super().__init__(client, path, data, acl)
         self._own = self._fixed_node(path, is_contended=True)
         self._may_be_free = True
+        self._is_ownerless = False
 
     def _znodes(self) -> Sequence[FixedNode]:
         return (self._own,)
@@ -97,12 +99,20 @@ class _OneZnode(NodeAcquirable):
         """Watch the existing znode, unless a create of ours whose answer was lost made it."""
         self._wake = anyio.Event()
         self._leave_watches()
+        self._is_ownerless = False
         try:
-            return await self._own.look_for_ours(self._watch(self._on_event))
+            stat = await self._own.look_for_ours(self._watch(self._on_event))
         except NoNodeError:
             self._may_be_free = True
             self._wake.set()
             return False
+        if stat is not None and not stat.ephemeral_owner:
+            self._is_ownerless = True
+            self._client.backend.shared(self._path, PathWarnings).warn_of_ownerless(self._path)
+        return stat is None
+
+    def obstacle(self) -> str:
+        return f"{self._path} {OWNERLESS}" if self._is_ownerless else ""
 
     def _on_event(self, event: WatchEvent) -> None:
         # A holder that leaves changes its znode before it deletes it.
