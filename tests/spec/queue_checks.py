@@ -16,7 +16,7 @@ OTHERS = FORGING | RESUMING
 
 IN_CALM_QUEUES = ONLY_WITH_FAULTS | OTHERS | {"Wipe"}
 
-ANOTHERS = 'IsAnothers(k, z) /\\ stage = "settled"'
+OF_ANOTHER = 'IsAnothers(k, z) /\\ stage = "settled"'
 """When a znode of another process in the same session is an orphan."""
 
 QUEUE = Specification(
@@ -262,7 +262,7 @@ QUEUE = Specification(
             cfg="queue-resumed",
             violates="AtMostN",
             length=17,
-            changes=((ANOTHERS, "IsAnothers(k, z)"),),
+            changes=((OF_ANOTHER, "IsAnothers(k, z)"),),
         ),
         PlantedError(
             "a predecessor that comes back deletes unclaimed znodes at once",
@@ -270,7 +270,7 @@ QUEUE = Specification(
             cfg="queue-resumed",
             violates="AtMostN",
             length=18,
-            changes=((ANOTHERS, 'IsAnothers(k, z) /\\ (stage = "settled" \\/ k = Home)'),),
+            changes=((OF_ANOTHER, 'IsAnothers(k, z) /\\ (stage = "settled" \\/ k = Home)'),),
         ),
         PlantedError(
             "the session timeout counts from the first handshake",
@@ -281,7 +281,7 @@ QUEUE = Specification(
             constants={"Faults": "3"},
             changes=(
                 (
-                    ANOTHERS,
+                    OF_ANOTHER,
                     'IsAnothers(k, z) /\\ (stage = "settled" \\/ (k = Heir /\\ faults = 0))',
                 ),
             ),
@@ -292,7 +292,7 @@ QUEUE = Specification(
             cfg="queue-resumed",
             violates=LIVENESS,
             length=None,
-            changes=((ANOTHERS, "FALSE"),),
+            changes=((OF_ANOTHER, "FALSE"),),
             properties=("NoEndlessWait",),
         ),
     ),

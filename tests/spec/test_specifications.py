@@ -56,7 +56,7 @@ def test_every_promise_of_the_queue_has_a_planted_error() -> None:
     for one in QUEUE.checks:
         cfg = (FOLDER / f"{one.cfg}.cfg").read_text("utf-8")
         for line in cfg.splitlines():
-            if line.startswith(("INVARIANT", "PROPERT")):
+            if line.startswith(("INVARIANT", "PROPERTY", "PROPERTIES")):
                 promises.update(line.split()[1:])
     broken = {error.violates for error in QUEUE.planted} - {LIVENESS}
     for error in QUEUE.planted:
