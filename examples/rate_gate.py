@@ -23,7 +23,7 @@ from aiolead._recipes._core.ephemeral_names import FixedNode
 from aiolead._recipes._core.error_policy import with_parent
 from aiolead.abc import CoordinationClient
 from aiolead.errors import BadVersionError, Fenced, NodeExistsError, NoNodeError
-from aiolead.model import ACL, Created
+from aiolead.model import ACL
 
 
 @final
@@ -85,7 +85,7 @@ class _Run(NodeAcquirable):
         super().__init__(client, path, data, acl)
         self._period = period
         self._running = f"{path}/running"
-        self._own = self._fixed_node(self._running)
+        self._own = self._fixed_node(self._running, is_contended=True)
 
     def _znodes(self) -> Sequence[FixedNode]:
         return (self._own,)
@@ -146,14 +146,10 @@ class _Run(NodeAcquirable):
         """Watches the znode of the process that is inside, unless a lost create of ours made it."""
         self._leave_watches()
         try:
-            data, stat = await self._client.get(self._running, watch=self._watch())
+            return await self._own.look_for_ours(self._watch()) is None
         except NoNodeError:
             self._rouse()
             return False
-        if not self._own.is_unclaimed(data, stat):
-            return False
-        self._own.take(Created(self._running, stat))
-        return True
 
 
 async def main() -> None:
