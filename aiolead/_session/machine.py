@@ -171,8 +171,8 @@ class SessionMachine(SessionLife):
     def has_enough_lease(self, now: float) -> bool:
         """Whether a hold may begin: see `LeaseBook.is_enough`.
 
-        If not, its holder is going to write. Whether that proves anything depends on the server,
-        which is asked in the same segment.
+        If not, its holder is going to write. The server decides how much that proves, so it is asked
+        in the same segment.
         """
         is_enough = self.leases.is_enough(now)
         if not is_enough and self._established:

@@ -108,7 +108,7 @@ class LeaseProof:
     def __init__(self, timing: Timing) -> None:
         self._at_server = Hop()  # the answered requests
         self._entry_due = -inf  # an answer before is too close to the last entry
-        self._at_follower = Hop()  # touches that a round has proven to be at a follower
+        self._at_follower = Hop()  # the touches that a follower is proven to have
         self._forwarded = -inf  # when the newest of these was sent
         self.is_direct: bool = False
         """Whether the leader is known to collect from the client's server itself: see `direct`."""

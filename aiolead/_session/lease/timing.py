@@ -32,7 +32,7 @@ LONGEST_UNASKED = 60.0
 least their `minSessionTimeout`, by default two ticks."""
 
 GRAIN = 1 / 32
-"""Answers closer together than this part of the session timeout count as one, in a proof."""
+"""Answers closer together than this part of the session timeout share an entry of the proof."""
 
 LOSING = 0.0001
 """Seconds allowed for losing one hold: cancelling its body, until the body begins to stop."""
