@@ -171,13 +171,12 @@ class SessionMachine(SessionLife):
     def has_enough_lease(self, now: float) -> bool:
         """Whether a hold may begin: see `LeaseBook.is_enough`.
 
-        If not, its holder is going to write. The server decides how much that proves, so it is asked
-        in the same segment.
+        How much the next writes prove depends on the server. So it is asked, in the segment of the
+        next request, before the lease becomes short.
         """
-        is_enough = self.leases.is_enough(now)
-        if not is_enough and self._established:
+        if self._established and self.leases.deadline - now < self.timing.half_lease:
             self._feeding.ask(now)
-        return is_enough
+        return self.leases.is_enough(now)
 
     def check_size(self, call: Call[T]) -> None:
         """Raise `LocalWireError` if a request is longer than the servers accept."""

@@ -107,6 +107,8 @@ async def test_no_lease_at_an_observer_of_a_follower_outlives_its_session(
 ) -> None:
     for trial in range(TRIALS):
         await anyio.to_thread.run_sync(fed.settle)
+        if trial:
+            await anyio.to_thread.run_sync(fed.feed_anew, random.uniform(0.0, TICK))
         margins = await measured(fed, f"{chroot}-{trial}")
         for margin in margins:
             record_property(f"{MARGIN}observer of a follower, stopped: end of the proof", margin)

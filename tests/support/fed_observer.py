@@ -76,6 +76,17 @@ class FedObserver:
         if not wait_until(lambda: self._feeder() is not None, end - time.monotonic()):
             raise LaunchError(f"no follower feeds the observer within {START_TIMEOUT:g} s")
 
+    def feed_anew(self, pause: float) -> None:
+        """Restart the follower that feeds the observer, after a pause in seconds.
+
+        The pings of the next one have another phase than before.
+        """
+        feeder, _ = self.roles()
+        feeder.kill()
+        time.sleep(pause)
+        feeder.start()
+        self.settle()
+
     def roles(self) -> tuple[BlockingServer, BlockingServer]:
         """The follower that feeds the observer, and the leader."""
         feeder = self._feeder()

@@ -166,6 +166,11 @@ class Timing:
         return min(0.1, self.session_timeout / 16)
 
     @cached_property
+    def half_lease(self) -> float:
+        """The rest of a lease below which a client finds out what its writes prove."""
+        return self.session_timeout / 2
+
+    @cached_property
     def short_lease(self) -> float:
         """The rest of a lease at which a client with an unanswered renewal changes servers."""
         return self.session_timeout / 4
