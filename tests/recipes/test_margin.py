@@ -98,7 +98,8 @@ async def measure(
             ensemble.start if fault == "killed" else ensemble.wait_serving
         )
 
-    assert requests[1] - requests[0] == 2, "the waiter began with a check and a sync"
+    # On a connection that has not held anything, the server is asked whether it has observers, too.
+    assert requests[1] - requests[0] == 3, "the waiter began with a question, a check and a sync"
     for contender in (holder, waiter):
         assert contender.losses == [LossReason.UNCONFIRMED]
         name, at = contender.name, deleted[contender.name]

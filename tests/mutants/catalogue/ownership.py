@@ -34,10 +34,10 @@ MUTANTS = (
                 "_recipes/_core/ephemeral_names.py",
                 """
                 look.add_done_callback(partial(self._ours_answered, look))
-                await look
+                _, stat = await look
                 """,
                 """
-                await look
+                _, stat = await look
                 self._ours_answered(look)
                 """,
             ),
