@@ -138,7 +138,7 @@ class Acquirable:
         A session that is young, or has written lately, has enough: then there is no round trip and
         no checkpoint. Otherwise two writes are needed, one after the other; our create counts as
         the first if no wait followed it. A waiter needs both: the server's report that its turn has
-        come proves nothing about the session (docs/explanation/safety.md). Where the proof takes two
+        come proves nothing about the session (docs/explanation/safety.md). If the proof takes two
         rounds, more writes follow until half a tick has passed.
 
         A renewal may end with a `sync`, since its first request shows that the session lives. Here
