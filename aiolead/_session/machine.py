@@ -136,7 +136,8 @@ class SessionMachine(SessionLife):
         self._is_connected = False
         self._established = False
         self._handshake_sent = inf
-        self._established_at = self.sole_at = inf
+        self._established_at = inf
+        self.sole_at = inf
         self._last_sent = -inf
         self._holds_back = False
         self.is_read_only = False
@@ -330,7 +331,7 @@ class SessionMachine(SessionLife):
         self.timing = self._derive(granted)
         self._longest_timeout = max(self._longest_timeout, self.timing.session_timeout)
         wait = self._longest_timeout * (1 + 2 * DRIFT)  # both clocks may drift
-        self.sole_at = -inf if created else now + wait
+        self.sole_at: float = -inf if created else now + wait
         if self.is_read_only:
             self._handshake_sent = -inf  # proves nothing at such a server
         self._lease_proof.opened(self.timing, self._handshake_sent, created=created)

@@ -53,7 +53,7 @@ class Child:
             # Of threads at the time of a fork, such as those of a test runner: they hold no lock
             # that the child needs.
             warnings.simplefilter("ignore", DeprecationWarning)
-            self.pid = os.fork()
+            self.pid: int = os.fork()
         if self.pid == 0:
             _live(timeline, read, os.fdopen(question), os.fdopen(answers, "w"))
         os.close(question)
