@@ -52,9 +52,11 @@ BOTH_LOOPS = (
     "tests/recipes/test_every_recipe_cancelled.py",
     "tests/recipes/test_leaving.py",
     "tests/recipes/test_left_elsewhere.py",
+    "tests/recipes/test_threads.py",
     "tests/recipes/queues/test_queue_cancellation.py",
     "tests/recipes/values/test_values_cancelled.py",
     "tests/client/test_cancelled_from_outside.py",
+    "tests/client/test_client_home.py",
     "tests/client/test_pending_reply.py",
 )
 """How the node ids begin of tests that always meet asyncio and trio: what is lost when these are
