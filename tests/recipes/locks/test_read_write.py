@@ -178,6 +178,7 @@ async def test_try_acquire_and_limits(server: ServerUnderTest) -> None:
             with pytest.raises(AcquireTimeout):
                 async with other.write.acquire(timeout=0.05):
                     pytest.fail("a writer beside a reader")
+        await joined(a, PATH, 0)  # a waiter that gives up does not wait for the servers
         async with one.write.try_acquire() as held:
             assert type(held) is WriteHeld
             async with other.write.try_acquire() as writes, other.read.try_acquire() as reads:
