@@ -301,7 +301,7 @@ async def hold(settings: dict[str, Any]) -> None:
     if "resume" in more:
         session, password = more["resume"]
         more["resume"] = aiolead.model.SessionCredentials(
-            session, bytes.fromhex(password), settings["timeout"]
+            session, bytes.fromhex(password), settings["timeout"], is_detached=True
         )
     more.setdefault("close_on_crash", True)
     async with aiolead.connect(

@@ -126,6 +126,7 @@ MUTANTS = (
                 proof = self._lease_proof
                 if entries := proof._at_server._entries:
                     proof._collected = max(proof._collected, entries[-1][0])
+                    proof.is_direct = True
                     proof._settle(self.last_contact)
                 self.watches.fire(type_, event.path, zxid)
                 """,
