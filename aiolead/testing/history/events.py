@@ -371,12 +371,15 @@ class NodeDeleted(Event):
         owner: the session that owned it; 0 for none.
         by: the session that asked for it, by a delete or by closing itself; 0 if the servers did
             it, since the owner had expired.
+        was_changed: whether the owner had changed its data, which is how a client begins to delete
+            a znode at a path that others use.
     """
 
     path: str
     zxid: int
     owner: int = 0
     by: int = 0
+    was_changed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -243,8 +243,14 @@ class History:
     def node_created(self, path: str, czxid: int, owner: int = 0) -> None:
         self.record(e.NodeCreated(at=self.clock(), path=path, czxid=czxid, owner=owner))
 
-    def node_deleted(self, path: str, zxid: int, owner: int = 0, by: int = 0) -> None:
-        self.record(e.NodeDeleted(at=self.clock(), path=path, zxid=zxid, owner=owner, by=by))
+    def node_deleted(
+        self, path: str, zxid: int, owner: int = 0, by: int = 0, *, was_changed: bool = False
+    ) -> None:
+        self.record(
+            e.NodeDeleted(
+                at=self.clock(), path=path, zxid=zxid, owner=owner, by=by, was_changed=was_changed
+            )
+        )
 
     def session_opened(self, session_id: int, timeout: float) -> None:
         self.record(e.SessionOpened(at=self.clock(), session_id=session_id, timeout=timeout))

@@ -131,7 +131,8 @@ def _known_to_be_lost(turn: Turn) -> tuple[float, str] | None:
 def own_znodes(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
     """I26: a held znode is ephemeral, of the holder's session, and only that session deletes it.
 
-    No client deletes an ephemeral znode of another client in a queue, except a hostile one. A hold
+    No client deletes an ephemeral znode of another client in a queue, except a hostile one, or one
+    that its owner is about to delete: the proof of each may meet the other's delete. A hold
     is lost as *deleted* only if a hostile session or an operator has deleted its znode. Only if the
     history has the servers' events.
     """
@@ -150,7 +151,7 @@ def own_znodes(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violat
         revoked = [turn for turn in reading.by_line[line] if turn.revoked < inf]
         for node in reading.nodes.get(parent, ()):
             by = node.by
-            if by in (0, node.owner) or by in reading.hostile:
+            if by in (0, node.owner) or by in reading.hostile or node.was_changed:
                 continue
             if not any(turn.node in (None, node) for turn in revoked):
                 text = (

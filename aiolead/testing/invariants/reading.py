@@ -61,6 +61,7 @@ class Node:
     deleted: float = inf
     deleted_pos: float = inf
     by: int = 0
+    was_changed: bool = False
 
     @property
     def parent(self) -> str:
@@ -387,6 +388,7 @@ class Reading:
         if nodes and nodes[-1].deleted_pos == inf:
             node = nodes[-1]
             node.deleted, node.deleted_pos, node.by = event.at, pos, event.by
+            node.was_changed = event.was_changed
 
 
 _HANDLERS: dict[type[Event], Callable[[Reading, int, Any], None]] = {

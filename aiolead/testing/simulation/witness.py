@@ -50,7 +50,13 @@ class Witness:
                 # A leader that decided to end a session, and lost its quorum, has ended nothing.
                 if details["with_session"] and self._why.get(by) == "expired":
                     by = 0  # nobody has asked for it
-                history.node_deleted(path, details["zxid"], details["owner"], by)
+                history.node_deleted(
+                    path,
+                    details["zxid"],
+                    details["owner"],
+                    by,
+                    was_changed=details["was_changed"],
+                )
             case "session-created":
                 history.session_opened(details["session"], details["timeout"])
             case "session-ending":

@@ -234,6 +234,18 @@ def test_znode_deleted_by_the_session_of_another_client(
     assert tale.broken() == ([] if is_announced else ["I26"])
 
 
+@pytest.mark.parametrize("was_changed", [True, False])
+def test_znode_that_its_owner_had_left_deleted_by_another_client(
+    tale: HistoryBuilder, was_changed: bool
+) -> None:
+    tale.at(0).waits("a", 1)
+    tale.at(1).holds("a", 1)
+    tale.at(2).left(L, "a", 1)
+    gone = path_of(1), 1001, session_of("a"), session_of("b")
+    tale.at(3).node_deleted(*gone, was_changed=was_changed)
+    assert tale.broken() == ([] if was_changed else ["I26"])
+
+
 def test_hold_lost_to_a_delete_by_its_own_session(tale: HistoryBuilder) -> None:
     tale.at(0).waits("a", 1)
     tale.at(1).holds("a", 1)

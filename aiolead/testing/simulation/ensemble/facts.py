@@ -24,7 +24,8 @@ class OnFact(Protocol):
     * `session-ended`: `session`: the ensemble has agreed on it; its ephemerals are gone.
     * `znode-created`, `znode-deleted`: `path`, `czxid`, `owner` (a session, or 0), `zxid`: of the
       transaction that did it; the latter also `by`: whose request it was (of a session that ended,
-      its own), or 0; and `with_session`: whether it went as its session ended.
+      its own), or 0; `with_session`: whether it went as its session ended; and `was_changed`:
+      whether its owner had changed its data.
     * `leader-elected`, `leader-lost`: `server`, `epoch`. The first when a quorum follows it, the
       second when it gives up or dies.
     * `omitted`: `server`, `session`, `op`, `is_applied`, `is_swallowed`: a request of a client was
@@ -47,13 +48,14 @@ class Truth:
     Attributes:
         zxid: of the last change that was reported.
         on_fact: the receiver; None if nobody cares.
-        znodes: czxid and owner of every znode that there is, by path.
+        znodes: czxid and owner of every znode that there is, by path, and whether its owner has
+            changed its data.
     """
 
     def __init__(self, timeline: Timeline) -> None:
         self.zxid: int = 0
         self.on_fact: OnFact | None = None
-        self.znodes: dict[str, tuple[int, int]] = {}
+        self.znodes: dict[str, tuple[int, int, bool]] = {}
         self._timeline = timeline
         self._events: Sequence[Change] = ()
 
@@ -78,10 +80,13 @@ class Truth:
                 node = processor.tree.get(path)
                 if node is None:
                     continue  # Created and deleted in one transaction: it has never been.
-                znodes[path] = zxid, node.owner
+                znodes[path] = zxid, node.owner, False
                 self.tell("znode-created", path=path, czxid=zxid, owner=node.owner, zxid=zxid)
+            elif type_ is EventType.DATA_CHANGED and path in znodes:
+                czxid, owner, was_changed = znodes[path]
+                znodes[path] = czxid, owner, was_changed or owner == entry.session_id
             elif type_ is EventType.DELETED and path in znodes:
-                czxid, owner = znodes.pop(path)
+                czxid, owner, was_changed = znodes.pop(path)
                 self.tell(
                     "znode-deleted",
                     path=path,
@@ -90,6 +95,7 @@ class Truth:
                     zxid=zxid,
                     by=entry.session_id,
                     with_session=entry.op is OpCode.CLOSE_SESSION,
+                    was_changed=was_changed,
                 )
         if entry.op is OpCode.CREATE_SESSION:
             timeout = entry.timeout_ms / 1000
