@@ -252,12 +252,17 @@ class FixedNode(EphemeralNode):
         # A delete goes by name and version, and all new znodes have the same version. So ours gets
         # another one, and the answer shows whether it was ours.
         client = self._client
-        proof = client.set(node.path, self._data, version=0)
+        data, version = self._last_seen()
+        proof = client.set(node.path, data, version=version)
         if watch is not None:
             proof.add_done_callback(watch.close)
         later = partial(self._delete_until_gone, client, node)
         over, delete = partial(self._unclaim, node), partial(self._delete_proven, node)
         return PendingDelete(client, node.path, proof, later, over, delete)
+
+    def _last_seen(self) -> tuple[bytes, int]:
+        """The data and the version of the znode."""
+        return self._data, 0
 
     def _delete_proven(self, node: RegisteredNode, stat: Stat) -> Reply[None] | None:
         if not node.is_shown_by(stat):

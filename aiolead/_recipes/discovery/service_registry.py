@@ -31,6 +31,8 @@ logger = get_logger("aiolead.discovery")
 class Registration(PersistentNode):
     """A registered instance, for the body of an `async with`. See `ServiceRegistry.register`."""
 
+    _is_contended = False  # only an instance of that id wants it, which is created again
+
     def __init__(
         self,
         client: CoordinationClient,

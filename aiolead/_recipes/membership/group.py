@@ -88,6 +88,8 @@ class Membership(PersistentNode):
     `set` sets the data that the other members see.
     """
 
+    _is_contended = False  # only members of that name want it, and they create it again
+
     @property
     def identity(self) -> str:
         """The member's name in the group."""

@@ -37,9 +37,12 @@ class KeptZnode(FixedNode):
         *,
         mode: CreateMode,
         acl: Sequence[ACL] | None,
+        is_contended: bool,
         on_deleting: Callable[[Departure], object],
     ) -> None:
-        super().__init__(client, path, data, acl=acl, on_gone=lambda: None, is_contended=False)
+        super().__init__(
+            client, path, data, acl=acl, on_gone=lambda: None, is_contended=is_contended
+        )
         self._mode = mode
         self._on_deleting = on_deleting
         self.wanted = data
@@ -130,6 +133,9 @@ class KeptZnode(FixedNode):
     def _send_delete(self, node: RegisteredNode) -> Reply[None]:
         # By version: if others have set the data meanwhile, the delete fails, and it looks again.
         return self._client.delete(node.path, version=self.version)
+
+    def _last_seen(self) -> tuple[bytes, int]:
+        return self.wanted, self.version
 
     def _lost_create_looked(self) -> None:
         self._one_use_less()  # leaving does not wait for the second look

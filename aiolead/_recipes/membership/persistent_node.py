@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 import anyio
 import anyio.lowlevel
@@ -87,6 +87,9 @@ class PersistentNode(AsyncIterable[NodeState]):
     outside of the client's event loop. In a forked child `is_present` is False.
     """
 
+    _is_contended: ClassVar[bool] = True
+    """Whether others may want the path, for a lock for instance: see `FixedNode`."""
+
     def __init__(
         self,
         client: CoordinationClient,
@@ -114,6 +117,7 @@ class PersistentNode(AsyncIterable[NodeState]):
             mode=mode,
             acl=checked_acl(acl),
             restore=restore,
+            is_contended=self._is_contended,
             on_end=self._scope.cancel,
         )
         self._entered = self._is_inside = False

@@ -43,7 +43,8 @@ PAUSE = 1.0
 class ZnodeKeeper:
     """Keeps one znode in existence while it is wanted. For arguments see `PersistentNode`.
 
-    `on_end` is called, synchronously, when the znode cannot be kept any longer: see `error`.
+    `is_contended`: see `FixedNode`. `on_end` is called, synchronously, when the znode cannot be
+    kept any longer: see `error`.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class ZnodeKeeper:
         mode: CreateMode,
         acl: Sequence[ACL] | None,
         restore: bool,
+        is_contended: bool,
         on_end: Callable[[], object],
     ) -> None:
         self._client = client
@@ -63,7 +65,15 @@ class ZnodeKeeper:
         self._restore = restore
         self._on_end = on_end
         self._keepers = client.backend.shared(path, Keepers)
-        self._own = KeptZnode(client, path, data, mode=mode, acl=acl, on_deleting=self._deleting)
+        self._own = KeptZnode(
+            client,
+            path,
+            data,
+            mode=mode,
+            acl=acl,
+            is_contended=is_contended,
+            on_deleting=self._deleting,
+        )
         self._generation = 0
         """Counts changes of the wanted data."""
         self.written = -1
