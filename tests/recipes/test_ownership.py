@@ -206,6 +206,32 @@ def test_release_does_not_delete_the_znode_of_the_next_holder(backend: Backend) 
 
 
 @backends
+def test_persistent_node_does_not_delete_the_znode_of_the_next_owner(backend: Backend) -> None:
+    """Somebody deletes ours, another client holds a lock there, and we leave unaware of both."""
+
+    async def play(server: EmbeddedServer) -> None:
+        watched, link = Watched(), Link(server)
+        async with (
+            link.connect() as a,
+            connect_virtually(server) as b,
+            anyio.create_task_group() as tasks,
+        ):
+            async with PersistentNode(a, PATH, b"kept"):
+                await passes(1.0)
+                tasks.start_soon(watched.hold, "b", ExclusiveLock(b, PATH), lambda: passes(5.0))
+                await settled()
+                link.hold()
+                await b.delete(PATH)
+                await settled()
+                assert watched.inside == {"b"}
+            link.release()
+            await passes(10.0)
+        assert (watched.entered, watched.deleted) == (["b"], [])
+
+    on_virtual_time(backend, play)
+
+
+@backends
 def test_lost_create_does_not_take_the_znode_of_its_sibling(backend: Backend) -> None:
     """The sibling creates its znode as the search for the lost one begins."""
 

@@ -128,4 +128,19 @@ MUTANTS = (
         tests=(TESTS, "-k", "closing_a_resumed and trio"),
         simulated=False,
     ),
+    Mutant(
+        number="407",
+        name="persistent-node-deletes-by-version",
+        wrong="A persistent node deletes what is at its path if that has the version last seen.",
+        seen_in="aiolead, until its simulation met it",
+        changes=(
+            Change(
+                "_recipes/membership/persistent_node.py",
+                "is_contended=self._is_contended,",
+                "is_contended=False,",
+            ),
+        ),
+        tests=(TESTS, "-k", "next_owner"),
+        simulated=False,
+    ),
 )
