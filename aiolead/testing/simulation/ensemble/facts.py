@@ -48,14 +48,14 @@ class Truth:
     Attributes:
         zxid: of the last change that was reported.
         on_fact: the receiver; None if nobody cares.
-        znodes: czxid and owner of every znode that there is, by path, and whether its owner has
-            changed its data.
+        znodes: czxid and owner of every znode that there is, by path.
     """
 
     def __init__(self, timeline: Timeline) -> None:
         self.zxid: int = 0
         self.on_fact: OnFact | None = None
-        self.znodes: dict[str, tuple[int, int, bool]] = {}
+        self.znodes: dict[str, tuple[int, int]] = {}
+        self._changed_by_owner: set[str] = set()
         self._timeline = timeline
         self._events: Sequence[Change] = ()
 
@@ -80,13 +80,15 @@ class Truth:
                 node = processor.tree.get(path)
                 if node is None:
                     continue  # Created and deleted in one transaction: it has never been.
-                znodes[path] = zxid, node.owner, False
+                znodes[path] = zxid, node.owner
                 self.tell("znode-created", path=path, czxid=zxid, owner=node.owner, zxid=zxid)
             elif type_ is EventType.DATA_CHANGED and path in znodes:
-                czxid, owner, was_changed = znodes[path]
-                znodes[path] = czxid, owner, was_changed or owner == entry.session_id
+                if znodes[path][1] == entry.session_id:
+                    self._changed_by_owner.add(path)
             elif type_ is EventType.DELETED and path in znodes:
-                czxid, owner, was_changed = znodes.pop(path)
+                czxid, owner = znodes.pop(path)
+                was_changed = path in self._changed_by_owner
+                self._changed_by_owner.discard(path)
                 self.tell(
                     "znode-deleted",
                     path=path,
