@@ -80,7 +80,9 @@ class Intruder:
         self._seen: dict[str, None] = {}
         """Names of contenders, the latest ones last."""
         self._forged: dict[str, None] = {}
-        """All paths of which it has tried to create one, or one that begins so."""
+        """Paths of which it has tried to create one, or one that begins so, since it last cleared."""
+        self._ever_forged: dict[str, None] = {}
+        """All of them: a create whose answer was lost may be seen after the clearing."""
 
     async def run(self, process: Process) -> None:
         """The program of the writer: until the world has healed, and all that it made is gone."""
@@ -91,6 +93,7 @@ class Intruder:
                         # Another session of this client is as hostile.
                         self._world.history.hostile(client.session_id)
                         await self._once(client)
+                    self._forged = self._ever_forged
                     await self._clear(client)
                     return
             await anyio.sleep(0.01)
@@ -123,7 +126,7 @@ class Intruder:
         mode = self._rng.choice(self._modes)
         if mode.is_sequential and (parts := CONTENDER.fullmatch(path)):
             path = parts["prefix"]
-        self._forged[path] = None
+        self._forged[path] = self._ever_forged[path] = None
         with suppress(AioleadError):
             await client.create(path, self._rng.choice(DATA), mode=mode)
 
@@ -160,8 +163,10 @@ class Intruder:
         """Deletes what it has made, and nothing else, as an operator would."""
         found: list[str] = []
         for parent in self._parents:
+            # A leader may answer a sync before it has applied what was committed; a write, not.
             with suppress(NoNodeError):
-                await client.sync(parent)
+                await client.delete(f"{parent}/nothing-of-this-name")
+            with suppress(NoNodeError):
                 names = await client.get_children(parent)
                 found += [path for name in names if self._is_forged(path := f"{parent}/{name}")]
         stats = await _answers([client.exists(path) for path in found])
@@ -173,11 +178,14 @@ class Intruder:
             if stat is not None and stat.ephemeral_owner in mine
         ]
         await _answers(deletes)
-        self._forged.clear()
+        self._forged = {}
 
 
 async def _answers(replies: Sequence[Reply[T]]) -> list[T | None]:
     """The answers to requests that were sent together; None where there is no such znode."""
+    for reply in replies:
+        # Whoever waits may be cancelled: the failures of the others are nobody's news then.
+        reply.add_done_callback(reply.error)
     answers: list[T | None] = []
     failed: AioleadError | None = None
     for reply in replies:
