@@ -213,9 +213,9 @@ async def registering(client: Client, helper: Client, plant: Callable[[], None])
 
 
 OWNERS: list[tuple[Use, type, str, Any]] = [
-    (watching_data, znode_views.DataView, "_is_news", defect),
+    (watching_data, View, "_publish", defect),
     (watching_data, znode_views.DataView, "_read", defective),
-    (watching_children, znode_views.ChildrenView, "_is_news", defect),
+    (watching_children, View, "_publish", defect),
     (following_a_value, SharedValueView, "_read", defective),
     (following_a_value, View, "_publish", defect),
     (following_a_config, ConfigView, "_read", defective),

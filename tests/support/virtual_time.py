@@ -48,6 +48,7 @@ class Link:
 
     Attributes:
         room: how many more connections are let through; None for any number.
+        left: how many more segments `hold` lets arrive.
     """
 
     def __init__(self, server: EmbeddedServer) -> None:
@@ -55,7 +56,7 @@ class Link:
         self._server = server
         self._open = anyio.Event()
         self._open.set()
-        self._left = 0
+        self.left = 0
         self._streams: list[_LinkStream] = []
 
     def connect(self, **options: Any) -> aiolead.types.Connection:
@@ -90,7 +91,7 @@ class Link:
 
     def hold(self, *, after: int = 0) -> None:
         """Nothing that the server sends arrives any more, but for the next `after` segments."""
-        self._left = after
+        self.left = after
         self._open = anyio.Event()
 
     def release(self) -> None:
@@ -99,8 +100,8 @@ class Link:
 
     async def wait(self) -> bool:
         """Wait until a segment may arrive; return whether it was held back."""
-        if self._left and not self._open.is_set():
-            self._left -= 1
+        if self.left and not self._open.is_set():
+            self.left -= 1
             return False
         was_held = not self._open.is_set()
         await self._open.wait()

@@ -11,6 +11,7 @@ znode_registry               the znodes of this client's recipes
 pending_delete               a delete that ends with the znode, or with a reported refusal
 
 observe, children            a client's job for a block, latest-value views; children for a view
+observation                  the result of one reading of a view
 sharing                      one reading of the servers for all views of the same thing
 error_policy                 what is done about each error of a server: a table; missing parents
 reading                      reads that show all applied writes; reads of many znodes

@@ -19,6 +19,7 @@ from ...abc import CoordinationClient, Watch
 from ...errors import AioleadError, UsageError
 from ...model import SessionState, WatchEvent
 from .error_policy import Action, Step, action_for, before_next_try
+from .observation import Observation
 
 T = TypeVar("T")
 
@@ -104,7 +105,8 @@ class LatestValue(ClientJob, AsyncIterable[T], Generic[T]):
     def __init__(self, client: CoordinationClient) -> None:
         super().__init__(client)
         self._closed = False
-        self._value: T
+        self._latest: Observation[T]
+        """The last published observation; only valid if there was one."""
         self._count = 0
         self._error: AioleadError | None = None
         self._news = anyio.Event()
@@ -116,7 +118,7 @@ class LatestValue(ClientJob, AsyncIterable[T], Generic[T]):
     def value(self) -> T:
         """The latest value; `UsageError` if the view is not open yet."""
         self._check_open()
-        return self._value
+        return self._latest.value
 
     @property
     def is_live(self) -> bool:
@@ -145,13 +147,9 @@ class LatestValue(ClientJob, AsyncIterable[T], Generic[T]):
         super()._end(error)
         self._wake()
 
-    def _is_news(self, before: T, after: T) -> bool:
-        """Whether readers get the new value."""
-        return before != after
-
-    def _publish(self, value: T) -> None:
-        is_news = not self._count or self._is_news(self._value, value)
-        self._value = value
+    def _publish(self, observation: Observation[T]) -> None:
+        is_news = not self._count or self._latest.mark != observation.mark
+        self._latest = observation
         if is_news:
             self._count += 1
             self._wake()
@@ -166,7 +164,7 @@ class LatestValue(ClientJob, AsyncIterable[T], Generic[T]):
         await anyio.lowlevel.checkpoint()
         while not self._closed:
             if self._count > seen:
-                return self._count, self._value
+                return self._count, self._latest.value
             if self._error is not None:
                 raise self._error
             if self._ended.is_set():
@@ -215,11 +213,12 @@ class View(LatestValue[T]):
     # --- for subclasses ------------------------------------------------------------------------
 
     @abstractmethod
-    async def _read(self) -> T:
+    async def _read(self) -> Observation[T]:
         """Read the value, with watches (`_watch`) on whatever can change it.
 
         Called again after a lost connection or session, and after a pause for an overloaded server.
-        Any other error ends the view.
+        Any other error ends the view. Its result may be thrown away: compare with what was
+        published (`_latest`), never with what was read.
         """
 
     def _watch(self, name: str) -> Watch:
@@ -253,11 +252,11 @@ class View(LatestValue[T]):
         while True:
             self._changed = anyio.Event()
             try:
-                value = await self._look()
+                observation = await self._look()
             except AioleadError as error:
                 await self._before_next_try(error)
                 continue
-            self._publish(value)
+            self._publish(observation)
             await self._changed.wait()
 
     async def _before_next_try(self, error: AioleadError) -> None:
@@ -271,7 +270,7 @@ class View(LatestValue[T]):
             self._changed = anyio.Event()
             await self._changed.wait()
 
-    async def _look(self) -> T:
+    async def _look(self) -> Observation[T]:
         """Read the value within one session, and no older value than before."""
         client = self._client
         while True:
@@ -281,12 +280,12 @@ class View(LatestValue[T]):
             if is_other and client.state is not SessionState.READ_ONLY:
                 # A local session may begin on a server that lags behind the last one.
                 await client.sync()
-            value = await self._read()
+            observation = await self._read()
             if client.session_id == session_id:
                 break
         self._session_id = session_id
         self._drop_watches([name for name in self._watches if name not in self._asked])
-        return value
+        return observation
 
     def _drop_watches(self, names: Iterable[str]) -> None:
         for name in list(names):

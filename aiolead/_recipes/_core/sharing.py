@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import anyio
 
 from ...abc import CoordinationClient
+from .observation import Observation
 from .observe import View
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ class SharedReading(View[T]):
         """Pass on what is known, if nothing can have changed since; else the next reading."""
         self.views[view] = None
         if self.is_live and not self._is_outdated:
-            view._publish(self._value)
+            view._publish(self._latest)
 
     async def remove(self, view: SharedView[T]) -> None:
         """End the reading if that was the last view."""
@@ -55,26 +56,26 @@ class SharedReading(View[T]):
         if self._error is not None:
             raise self._error
 
-    async def _look(self) -> T:
+    async def _look(self) -> Observation[T]:
         self._began_with = set(self.views)
         return await super()._look()
 
-    def _publish(self, value: T) -> None:
+    def _publish(self, observation: Observation[T]) -> None:
         self._is_outdated = False
-        super()._publish(value)
+        super()._publish(observation)
         is_live = self.is_live
         for view in list(self.views):
             # A view that has joined during the reading must see what its client wrote before.
             if is_live or view in self._began_with:
-                view._publish(value)
+                view._publish(observation)
 
-    def _outdate(self, value: T) -> None:
-        """Pass on a value that was not read now; views that have none yet wait for a reading."""
+    def _outdate(self, observation: Observation[T]) -> None:
+        """Pass on what was not read now; views that have nothing yet wait for a reading."""
         self._is_outdated = True
-        super()._publish(value)
+        super()._publish(observation)
         for view in list(self.views):
             if view._count:
-                view._publish(value)
+                view._publish(observation)
 
 
 class SharedReadings:
@@ -121,5 +122,5 @@ class SharedView(View[T]):
             if reading.has_ended and by_key.get(self._key) is reading:
                 del by_key[self._key]
 
-    async def _read(self) -> T:
+    async def _read(self) -> Observation[T]:
         raise AssertionError("the shared reading reads")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType, TracebackType
 from typing import cast, final
 
@@ -17,6 +17,7 @@ from ...model import ACL, Stat
 from ...paths import join
 from .._core.arguments import checked_name, checked_number
 from .._core.children import ChildReader
+from .._core.observation import Observation
 from .._core.observe import leaves_here
 from .._core.reading import listed, read_children
 from .._core.recipe import Recipe
@@ -130,25 +131,25 @@ class Registration(PersistentNode):
         await super().__aexit__(exc_type, exc, traceback)
 
 
+@dataclass(frozen=True, slots=True)
+class _Instances(Observation[Mapping[str, ServiceInstance]]):
+    invalid: Mapping[str, str]
+    """Why others are invalid, by id."""
+
+
 @final
 class ServiceView(SharedView[Mapping[str, ServiceInstance]]):
     """A view of the instances of a service, by id. Made by `ServiceRegistry.observe`."""
 
-    def __init__(self, client: CoordinationClient, path: str) -> None:
-        super().__init__(client, path)
-        self._invalid: Mapping[str, str] = {}
-
     @property
     def invalid(self) -> Mapping[str, str]:
         """Why registered instances are invalid, by id. They are not in `value`."""
-        return MappingProxyType(self._invalid)
+        if not self._count:
+            return MappingProxyType({})
+        return cast(_Instances, self._latest).invalid
 
     def _make_reading(self) -> _ServiceReading:
         return _ServiceReading(self._client, self._path)
-
-    def _publish(self, value: Mapping[str, ServiceInstance]) -> None:
-        self._invalid = cast(_ServiceReading, self._reading).invalid.copy()
-        super()._publish(value)
 
 
 @final
@@ -159,19 +160,19 @@ class _ServiceReading(SharedReading[Mapping[str, ServiceInstance]]):
         super().__init__(client)
         self._path = path
         self._children = ChildReader(self, path, self._parsed)
-        self.invalid: dict[str, str] = {}
+        self._invalid: dict[str, str] = {}
 
-    async def _read(self) -> Mapping[str, ServiceInstance]:
+    async def _read(self) -> Observation[Mapping[str, ServiceInstance]]:
         self._children.ask()
-        instances = await self._children.read()
-        self.invalid = {i: why for i, why in self.invalid.items() if i in self._children.known}
-        return MappingProxyType(instances)
+        instances = MappingProxyType(await self._children.read())
+        self._invalid = {i: why for i, why in self._invalid.items() if i in self._children.known}
+        return _Instances(instances, instances, MappingProxyType(self._invalid.copy()))
 
     def _parsed(self, name: str, data: bytes, _stat: Stat) -> ServiceInstance | None:
-        self.invalid.pop(name, None)
+        self._invalid.pop(name, None)
         instance = _parsed(join(self._path, name), data)
         if isinstance(instance, str):
-            self.invalid[name] = instance
+            self._invalid[name] = instance
             return None
         return instance
 

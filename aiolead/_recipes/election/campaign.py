@@ -15,6 +15,7 @@ from ...errors import AioleadError, LossReason, ReleaseError
 from ...model import SessionState
 from .._core.acquire import Acquirable
 from .._core.error_policy import log_refusal
+from .._core.observation import plain
 from .._core.observe import LatestValue
 from .._core.tenure import Term
 from ..contention.contender import Contender
@@ -185,9 +186,9 @@ class Campaign(LatestValue[CampaignState]):
         self._changed.set()
 
     def _move(self, state: CampaignState) -> None:
-        before = self._value.phase if self._count else None
+        before = self._latest.value.phase if self._count else None
         if before is state.phase is not Phase.FOLLOWING:
             return
         if before is not None and state.phase not in TRANSITIONS[before]:
             raise RuntimeError(f"a campaign cannot go from {before.name} to {state.phase.name}")
-        self._publish(state)
+        self._publish(plain(state))

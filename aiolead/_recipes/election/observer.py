@@ -12,6 +12,7 @@ from ...errors import NoNodeError
 from ...events import EventName
 from ...model import Participant, SessionState
 from ...paths import join
+from .._core.observation import Observation, plain
 from .._core.participants import participant
 from .._core.reporting import hook_of
 from .._core.sharing import SharedReading, SharedView
@@ -61,9 +62,9 @@ class ElectionObserver(SharedView[ElectionState]):
     def _make_reading(self) -> _LeaderReading:
         return _LeaderReading(self._client, self._path, self._layout, self._role, self._leaders)
 
-    def _publish(self, value: ElectionState) -> None:
-        super()._publish(value)
-        self._report(value)
+    def _publish(self, observation: Observation[ElectionState]) -> None:
+        super()._publish(observation)
+        self._report(observation.value)
 
     def _report(self, state: ElectionState) -> None:
         """Report other leaders than before; not those of the first reading."""
@@ -98,20 +99,21 @@ class _LeaderReading(SharedReading[ElectionState]):
         self._role = role
         self._leaders = leaders
 
-    def _publish(self, value: ElectionState) -> None:
+    def _publish(self, observation: Observation[ElectionState]) -> None:
         # A read-only server's answer may be old, and may be undone.
-        super()._publish(replace(value, is_current=self._client.state is SessionState.CONNECTED))
+        is_current = self._client.state is SessionState.CONNECTED
+        super()._publish(plain(replace(observation.value, is_current=is_current)))
 
     def _on_state(self, state: SessionState, session_id: int) -> None:
         super()._on_state(state, session_id)
         if self._count and state is not SessionState.CONNECTED:
-            self._outdate(replace(self._value, is_current=False))
+            self._outdate(plain(replace(self._latest.value, is_current=False)))
 
-    async def _read(self) -> ElectionState:
+    async def _read(self) -> Observation[ElectionState]:
         leaders = None
         while leaders is None:
             leaders = await self._read_leaders()
-        return ElectionState(tuple(leaders), self._client.session_id)
+        return plain(ElectionState(tuple(leaders), self._client.session_id))
 
     async def _read_leaders(self) -> list[Participant] | None:
         """The leaders, with watches on what can change them; None if they changed meanwhile."""

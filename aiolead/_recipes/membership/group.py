@@ -14,6 +14,7 @@ from ...model import Stat
 from ...paths import join
 from .._core.arguments import checked_name, default_identity
 from .._core.children import ChildReader
+from .._core.observation import Observation, plain
 from .._core.reading import read_children
 from .._core.recipe import Recipe
 from .._core.sharing import SharedReading, SharedView
@@ -121,9 +122,9 @@ class _MembersReading(SharedReading[Mapping[str, Member]]):
         super().__init__(client)
         self._children = ChildReader(self, path, _member)
 
-    async def _read(self) -> Mapping[str, Member]:
+    async def _read(self) -> Observation[Mapping[str, Member]]:
         self._children.ask()
-        return MappingProxyType(await self._children.read())
+        return plain(MappingProxyType(await self._children.read()))
 
 
 class _Changes(AsyncIterator[MemberChange]):

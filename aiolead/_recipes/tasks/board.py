@@ -13,6 +13,7 @@ from ...paths import join, validate
 from .._core.arguments import OnDisconnect, checked_count, checked_number, checked_path
 from .._core.children import ChildReader
 from .._core.contexts import TenureContext
+from .._core.observation import Observation, plain
 from .._core.observe import View
 from ..queues.item_format import ItemNames
 from ..queues.work_queue import MOST_ITEMS, WorkQueue, checked_bytes
@@ -40,7 +41,7 @@ class BoardView(View[Mapping[str, TaskState]]):
         self._claims = ChildReader(self, claims, _working, is_wanted=_is_task)
         self._results = ChildReader(self, results, _ended, is_wanted=_is_task, is_watched=False)
 
-    async def _read(self) -> Mapping[str, TaskState]:
+    async def _read(self) -> Observation[Mapping[str, TaskState]]:
         # In this order: a result is created as its task is deleted, so none is missed.
         for each in (self._tasks, self._claims, self._results):
             each.ask()
@@ -50,7 +51,7 @@ class BoardView(View[Mapping[str, TaskState]]):
         states = {name: working.get(name, TaskState(name, TaskPhase.WAITING)) for name in tasks}
         states |= ended
         names = sorted(states, key=lambda name: _NAMES.key(name) or (0, 0))
-        return MappingProxyType({name: states[name] for name in names})
+        return plain(MappingProxyType({name: states[name] for name in names}))
 
 
 def _is_task(name: str) -> bool:

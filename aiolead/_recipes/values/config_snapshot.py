@@ -7,17 +7,18 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar, final
+from typing import Generic, TypeVar, cast, final
 
-from ..._internal_errors import call_back
 from ..._parsing import MalformedError, base64_data, json_object, shown, whole
 from ...abc import CoordinationClient, Watch
 from ...errors import InvalidDataError, NoNodeError
 from ...model import Stat
 from ...paths import join
 from .._core.arguments import OnInvalid
+from .._core.observation import Observation
 from .._core.observe import View
 from .._core.reading import listed
+from .valid_observation import ValidObservation, report_skipped
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -61,9 +62,32 @@ class Snapshot:
     stat: Stat | None
 
 
-async def read_snapshot(
-    client: CoordinationClient, path: str, watch: Watch | None = None
-) -> Snapshot:
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """All keys, and the znode with the version's digits, at one moment."""
+
+    keys: dict[str, bytes]
+    number: bytes
+    stat: Stat | None
+
+    @property
+    def published(self) -> int:
+        """The transaction that published it; 0 before anything was published."""
+        return self.stat.mzxid if self.stat is not None and self.number not in (b"", b"0") else 0
+
+    def snapshot(self, path: str) -> Snapshot:
+        """The snapshot; `InvalidDataError` if the version is no number."""
+        if self.stat is None:
+            return Snapshot({}, 0, None)
+        return Snapshot(self.keys, version_of(path, self.number, self.stat), self.stat)
+
+
+async def read_snapshot(client: CoordinationClient, path: str) -> Snapshot:
+    """Read all keys of one version. See `_read_parts`."""
+    return (await _read_parts(client, path)).snapshot(path)
+
+
+async def _read_parts(client: CoordinationClient, path: str, watch: Watch | None = None) -> _Parts:
     """Read the keys between two reads of the version; repeat if it has changed meanwhile.
 
     Two round trips for any number of keys. It is consistent because a client never reads an older
@@ -79,7 +103,7 @@ async def read_snapshot(
             number, before = await first
         except NoNodeError:
             if await client.exists(path, watch=watch) is None:
-                return Snapshot({}, 0, None)
+                return _Parts({}, b"", None)
             continue
         names = await listed(listing)
         with client.pipelined():
@@ -95,7 +119,7 @@ async def read_snapshot(
         if after is None or len(keys) < len(names):
             continue
         if (after.czxid, after.mzxid) == (before.czxid, before.mzxid):
-            return Snapshot(keys, version_of(path, number, before), before)
+            return _Parts(keys, number, before)
 
 
 def version_of(path: str, data: bytes, stat: Stat) -> int:
@@ -191,47 +215,43 @@ class ConfigView(View[T]):
         self._path = path
         self._parse = parse
         self._on_invalid = on_invalid
-        self._version = 0
-        self._seen: int | None = None
-        self._is_other = False
-        self._invalid: InvalidDataError | None = None
 
     @property
     def version(self) -> int:
         """The version number of `value`; 0 before anything was published."""
-        self._check_open()
-        return self._version
+        return self._observed.version
 
     @property
     def published(self) -> Published[T]:
         """The configuration with its version."""
-        return Published(self.value, self._version)
+        observed = self._observed
+        return Published(observed.value, observed.version)
 
     @property
     def invalid(self) -> InvalidDataError | None:
         """The error of the latest version; None if that is valid, and therefore `value`."""
-        return self._invalid
+        return self._observed.invalid if self._count else None
 
-    async def _read(self) -> T:
+    @property
+    def _observed(self) -> ValidObservation[T]:
+        self._check_open()
+        return cast(ValidObservation[T], self._latest)
+
+    async def _read(self) -> ValidObservation[T]:
+        path = self._path
+        parts = await _read_parts(self._client, path, self._watch(path))
+        published = parts.published
         try:
-            snapshot = await read_snapshot(self._client, self._path, self._watch(self._path))
+            snapshot = parts.snapshot(path)
             value = self._parse(snapshot)
         except InvalidDataError as error:
-            if self._seen is None:
+            if not self._count:
                 raise
-            self._skip(error)
-            return self._value
-        seen = snapshot.stat.mzxid if snapshot.stat is not None and snapshot.version else 0
-        self._is_other = seen != self._seen
-        self._seen, self._version, self._invalid = seen, snapshot.version, None
-        return value
+            return self._observed.skipping(error, published)
+        return ValidObservation(value, published, snapshot.version, snapshot.stat, published)
 
-    def _skip(self, error: InvalidDataError) -> None:
-        is_reported = self._invalid is not None and self._invalid.version == error.version
-        self._is_other = False
-        self._invalid = error
-        if self._on_invalid is not None and not is_reported:
-            call_back(self._on_invalid, error)
-
-    def _is_news(self, before: T, after: T) -> bool:
-        return self._is_other
+    def _publish(self, observation: Observation[T]) -> None:
+        now = cast(ValidObservation[T], observation)
+        before = self._observed if self._count else None
+        super()._publish(now)
+        report_skipped(self._on_invalid, before, now)

@@ -7,16 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast, final, overload
 
-from ..._internal_errors import call_back
 from ...abc import CoordinationClient
 from ...errors import InvalidDataError
 from ...model import ACL, Stat
 from .._core.arguments import OnInvalid, checked_on_invalid
+from .._core.observation import Observation
 from .._core.observe import View
 from .._core.reading import read_data
 from .._core.recipe import Recipe
 from .codec import Codec, checked_codec, decoded, encoded
 from .optimistic import checked_rng, compare_and_set, read, update, write
+from .valid_observation import ValidObservation, report_skipped
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -55,9 +56,9 @@ class SharedValue(Recipe, Generic[T]):
         path: the znode.
         default: the value while the znode does not exist.
         codec: the value's format; defaults to unchanged bytes.
-        on_invalid: called with the error when `observe` skips data that the codec refuses. Without
-            it the error ends the view. It runs in the client's task: keep it quick. Its exceptions
-            are logged.
+        on_invalid: called with the error when `observe` skips data that the codec refuses, once for
+            each write. Without it the error ends the view. It runs in the client's task: keep it
+            quick. Its exceptions are logged.
         rng: for the random pauses between attempts.
         acl: of created znodes; defaults to open to everybody.
 
@@ -169,34 +170,37 @@ class SharedValueView(View[T]):
     def __init__(self, client: CoordinationClient, shared: SharedValue[T]) -> None:
         super().__init__(client)
         self._shared = shared
-        self._latest: Versioned[T] | None = None
-        self._is_other = False
 
     @property
     def versioned(self) -> Versioned[T]:
         """The latest value, with its version."""
         self._check_open()
-        return cast(Versioned[T], self._latest)
+        latest = cast(ValidObservation[T], self._latest)
+        return Versioned(latest.value, latest.stat)
 
-    async def _read(self) -> T:
-        path = self._shared.path
-        data, stat = await read_data(self._client, path, self._watch(path))
-        before, shared = self._latest, self._shared
+    async def _read(self) -> ValidObservation[T]:
+        shared = self._shared
+        data, stat = await read_data(self._client, shared.path, self._watch(shared.path))
+        written = _NEVER if stat is None else stat.mzxid
         try:
-            latest = shared._understood(data, stat)
+            found = shared._understood(data, stat)
         except InvalidDataError as error:
             if shared._on_invalid is None:
                 raise
-            call_back(shared._on_invalid, error)
-            latest = before or Versioned(shared._default, None)
-        # Versions repeat when a znode is deleted and created again; transaction ids do not.
-        self._is_other = _written(before) != _written(latest)
-        self._latest = latest
-        return latest.value
+            return self._before().skipping(error, written)
+        return ValidObservation(found.value, written, found.version, stat, written)
 
-    def _is_news(self, before: T, after: T) -> bool:
-        return self._is_other
+    def _before(self) -> ValidObservation[T]:
+        """The last published observation; before any, that of a znode that does not exist."""
+        if self._count:
+            return cast(ValidObservation[T], self._latest)
+        return ValidObservation(self._shared._default, _NEVER, -1, None, _NEVER)
+
+    def _publish(self, observation: Observation[T]) -> None:
+        now, before = cast(ValidObservation[T], observation), self._before()
+        super()._publish(now)
+        report_skipped(self._shared._on_invalid, before, now)
 
 
-def _written(value: Versioned[Any] | None) -> int:
-    return -1 if value is None or value.stat is None else value.stat.mzxid
+_NEVER = -1
+"""The transaction id of a write that nobody has made."""

@@ -7,6 +7,7 @@ from typing import TypeVar, final
 from ...abc import CoordinationClient
 from ...errors import NoNodeError
 from ...model import SessionState, Stat
+from .._core.observation import Observation, plain
 from .._core.observe import View
 from .._core.reading import read_data
 
@@ -33,14 +34,12 @@ class DataView(_ZnodeView[tuple[bytes, Stat] | None]):
     It also works over a read-only server, if the client accepts one.
     """
 
-    async def _read(self) -> tuple[bytes, Stat] | None:
+    async def _read(self) -> Observation[tuple[bytes, Stat] | None]:
         data, stat = await read_data(self._client, self._path, self._watch("data"))
-        return None if stat is None else (data, stat)
-
-    def _is_news(self, before: tuple[bytes, Stat] | None, after: tuple[bytes, Stat] | None) -> bool:
-        if before is None or after is None:
-            return before is not after
-        return before[1].mzxid != after[1].mzxid
+        if stat is None:
+            return plain(None)
+        # Other parts of the `Stat` change with the children, which is no news.
+        return Observation((data, stat), stat.mzxid)
 
 
 @final
@@ -50,13 +49,14 @@ class ChildrenView(_ZnodeView[list[str] | None]):
     It also works over a read-only server, if the client accepts one. See `View`.
     """
 
-    async def _read(self) -> list[str] | None:
+    async def _read(self) -> Observation[list[str] | None]:
         client = self._client
         while True:
             try:
-                return sorted(await client.get_children(self._path, watch=self._watch("children")))
+                names = await client.get_children(self._path, watch=self._watch("children"))
+                return plain(sorted(names))
             except NoNodeError:
                 self._unwatch("children")  # it was not armed
                 if await client.exists(self._path, watch=self._watch("existence")) is None:
-                    return None
+                    return plain(None)
                 self._unwatch("existence")

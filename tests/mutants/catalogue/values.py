@@ -39,11 +39,48 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/values/shared_value.py",
-                "return -1 if value is None or value.stat is None else value.stat.mzxid",
-                "return -1 if value is None or value.stat is None else value.stat.version",
+                "written = _NEVER if stat is None else stat.mzxid",
+                "written = _NEVER if stat is None else stat.version",
             ),
         ),
         tests=VALUES,
+        simulated=False,
+    ),
+    Mutant(
+        number="110e",
+        name="views-compare-with-what-was-read",
+        wrong="A view takes what it has read for what its readers have, also if it reads again "
+        "because the session is another one by then: `async for` never gets the value.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/_core/observe.py",
+                """
+                observation = await self._read()
+                """,
+                """
+                observation = await self._read()
+                if self._count:
+                    self._latest = observation
+                """,
+            ),
+        ),
+        tests=("tests/recipes/test_views_over_sessions.py", "-k", "config"),
+        simulated=False,
+    ),
+    Mutant(
+        number="110f",
+        name="invalid-writes-reported-at-each-read",
+        wrong="Invalid data are reported each time that they are read.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/values/valid_observation.py",
+                "if before is None or before.invalid is None or before.written != now.written:",
+                "if True:",
+            ),
+        ),
+        tests=("tests/recipes/test_views_over_sessions.py", "-k", "invalid"),
         simulated=False,
     ),
     Mutant(

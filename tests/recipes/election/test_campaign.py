@@ -20,6 +20,7 @@ from support.recipes import (
 )
 
 from aiolead import Election, LeadershipLost, Phase
+from aiolead._recipes._core.observation import Observation
 from aiolead._recipes.election.campaign import TRANSITIONS
 from aiolead.errors import ClientClosedError, LossReason, MixedLayoutError, UsageError
 from aiolead.testing import EmbeddedServer
@@ -55,11 +56,12 @@ class Recorder:
         self.states: list[CampaignState] = []
         publish = campaign._publish
 
-        def record(state: CampaignState) -> None:
+        def record(observation: Observation[CampaignState]) -> None:
+            state = observation.value
             if self.states:
                 assert state.phase in TRANSITIONS[self.states[-1].phase]
             self.states.append(state)
-            publish(state)
+            publish(observation)
 
         campaign._publish = record  # type: ignore[method-assign]
 
