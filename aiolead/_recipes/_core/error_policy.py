@@ -180,6 +180,24 @@ TRIES = 10
 """How often the path is created in a row: servers delete empty containers (CURATOR-724)."""
 
 
+async def ensure_path(
+    client: CoordinationClient,
+    path: str,
+    *,
+    mode: CreateMode = CreateMode.PERSISTENT,
+    acl: Sequence[ACL] | None,
+) -> None:
+    """Create a path and its missing ancestors, over as many connections and sessions as it takes.
+
+    It is safe to repeat. So its errors are never raised as those of the write that needs the path.
+    """
+    while True:
+        try:
+            return await client.ensure_path(path, mode=mode, acl=acl)
+        except AioleadError as error:
+            await before_next_try(client, error, Step.FOLLOW)
+
+
 async def with_parent(
     client: CoordinationClient,
     path: str,
@@ -190,11 +208,12 @@ async def with_parent(
 ) -> R:
     """Send a request, and again with `path` created while it raises `NoNodeError`.
 
-    `mode` is that of the path and its missing ancestors; `acl` is that of all that is created.
+    `mode` is that of the path and its missing ancestors; `acl` is that of all that is created. The
+    request may be sent in another session than before.
     """
     for _ in range(TRIES):
         try:
             return await request()
         except NoNodeError:
-            await client.ensure_path(path, mode=mode, acl=acl)
+            await ensure_path(client, path, mode=mode, acl=acl)
     return await request()

@@ -40,6 +40,7 @@ from .._core.error_policy import (
     Step,
     action_for,
     before_next_try,
+    ensure_path,
     in_background,
     until_done,
 )
@@ -98,7 +99,7 @@ def report_stuck(client: CoordinationClient, path: str, signal: str, error: Aiol
 
 async def ensure(client: CoordinationClient, path: str, acl: Sequence[ACL] | None) -> None:
     """Create the parent of waiters or signals, which servers delete when it is empty."""
-    await client.ensure_path(path, mode=CreateMode.CONTAINER, acl=acl)
+    await ensure_path(client, path, mode=CreateMode.CONTAINER, acl=acl)
 
 
 class Waiter(QueueNode):
@@ -128,10 +129,7 @@ class Waiter(QueueNode):
                 if not tries:
                     raise
                 tries -= 1
-                try:
-                    await ensure(self._client, self._path, self._acl)
-                except AioleadError as error:
-                    await before_next_try(self._client, error, Step.ACQUIRE)
+                await ensure(self._client, self._path, self._acl)
             except AioleadError as error:
                 await before_next_try(self._client, error, Step.ACQUIRE)
 

@@ -25,7 +25,7 @@ from ...errors import (
 from ...model import ACL, Stat
 from ...paths import join, validate
 from .._core.arguments import OnInvalid, checked_count, checked_identity, checked_on_invalid
-from .._core.error_policy import TRIES
+from .._core.error_policy import TRIES, ensure_path
 from .._core.reading import catch_up, caught_up, listed, read_children, read_data
 from .._core.recipe import Recipe
 from .config_snapshot import (
@@ -321,7 +321,7 @@ class Config(Recipe, Generic[T]):
 
     async def _make_room(self) -> None:
         for name in (KEYS, HISTORY):
-            await self._client.ensure_path(join(self._path, name), acl=self._acl)
+            await ensure_path(self._client, join(self._path, name), acl=self._acl)
 
     async def _transaction(
         self,

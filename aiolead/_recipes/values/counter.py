@@ -15,7 +15,7 @@ from ...errors import AioleadError, ConfigurationError, CounterOverflowError, Se
 from ...model import ACL, Stat
 from ...paths import join
 from .._core.arguments import checked_count, checked_path
-from .._core.error_policy import Step, before_next_try
+from .._core.error_policy import Step, before_next_try, ensure_path
 from .._core.recipe import Recipe
 from ..contention.contender import Contender
 from ..contention.layouts import Layout, Role
@@ -133,7 +133,7 @@ class Counter(Recipe):
             return await update_in(self._promote_after)
         # Creating the lock's path creates containers, which servers delete once empty. The
         # counter must not be one.
-        await self._client.ensure_path(self._path, acl=self._acl)
+        await ensure_path(self._client, self._path, acl=self._acl)
         contender = Contender(
             self._client, self._lock, Layout.CURATOR, Role.LOCK, b"counter", self._acl
         )

@@ -84,6 +84,22 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
+        number="110g",
+        name="lost-parents-are-a-lost-write",
+        wrong="A connection that is lost while missing parents are created is raised as if the "
+        "write itself were in doubt.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/_core/error_policy.py",
+                "await ensure_path(client, path, mode=mode, acl=acl)",
+                "await client.ensure_path(path, mode=mode, acl=acl)",
+            ),
+        ),
+        tests=("tests/recipes/test_missing_parents.py",),
+        simulated=False,
+    ),
+    Mutant(
         number="110b",
         name="versions-say-what-is-new-in-trees",
         wrong="After a gap a znode of a tree counts as the same if its version is.",
