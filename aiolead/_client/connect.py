@@ -102,9 +102,9 @@ def connect(
             until the servers may give its role away: a hard stop for blocked event loops and for
             bodies that ignore their cancellation. Defaults to no thread.
         close_on_crash: a small process that closes the session as soon as this process has ended
-            without closing it, so that the next leader need not wait for the session timeout; see
-            `docs/explanation/guardian.md`. Not with `sasl`, an `ssl.SSLContext` or `hooks.dial`.
-            Defaults to no process.
+            without closing it, or has executed another program (`os.execv`), so that the next
+            leader need not wait for the session timeout; see `docs/explanation/guardian.md`. Not
+            with `sasl`, an `ssl.SSLContext` or `hooks.dial`. Defaults to no process.
         observe_config: whether the list of servers follows the ensemble's own configuration; see
             `Client.get_config`.
         read_only: whether a server partitioned from the quorum will do while there is no other. The

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import anyio
 
@@ -27,6 +27,9 @@ from .loop_affinity import kept_from_children
 from .net.opener import Opener
 from .net.supervisor import Supervisor
 from .net.tls import TLS
+
+if TYPE_CHECKING:
+    import mmap
 
 
 @final
@@ -93,8 +96,9 @@ def describe(
         or not machine.is_own
         or credentials.session_id == core.detached
     ):
-        return {"session": 0}
+        return dict(NOTHING)
     return {
+        "hidden": is_hidden(),
         "session": credentials.session_id,
         "password": credentials.password.hex(),
         "timeout": credentials.timeout,
@@ -105,6 +109,10 @@ def describe(
         "auth": [packet.hex() for packet in machine.login.packets],
         "tls": _describe_tls(tls) if isinstance(tls, TLS) else None,
     }
+
+
+NOTHING = {"session": 0}
+"""The description of a client that has nothing to close."""
 
 
 def _describe_tls(tls: TLS) -> dict[str, Any]:
@@ -148,6 +156,7 @@ class GuardianControl:
         self._told = b""
         self._open = ExitStack()
         self._socket: socket.socket
+        self._memory: mmap.mmap | None = None
 
     def start(self) -> None:
         """Start it, without waiting for it to run; failures are logged."""
@@ -161,9 +170,11 @@ class GuardianControl:
             with ExitStack() as stack:
                 ours, theirs = map(stack.enter_context, socket.socketpair())
                 pidfd = _own_pidfd()
-                if pidfd >= 0:
-                    stack.callback(os.close, pidfd)
-                self._process = spawn(theirs.fileno(), pidfd, self._settings.children)
+                memory, self._memory = _own_memory()
+                for descriptor in (pidfd, memory):
+                    if descriptor >= 0:
+                        stack.callback(os.close, descriptor)
+                self._process = spawn(theirs.fileno(), pidfd, self._settings.children, memory)
                 self._socket = ours.dup()
         except (OSError, subprocess.SubprocessError) as error:
             logger.warning("the session guardian could not be started: %s", error)
@@ -203,14 +214,29 @@ class GuardianControl:
         process, self._process = self._process, None
         if process is None or self._owner != os.getpid():
             return
-        process.kill()
+        try:
+            process.kill()
+        except PermissionError:  # this process has dropped its privileges
+            self._dismiss()
         with suppress(subprocess.TimeoutExpired):
             process.wait(ENDS_WITHIN)
+
+    def _dismiss(self) -> None:
+        """Have it end by itself: there is nothing to close, and nothing more will be sent."""
+        import json
+
+        with suppress(OSError):  # it is gone, or does not read
+            self._socket.send(json.dumps(NOTHING).encode() + b"\n")
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Give up the socket, after the client's tasks have ended."""
         self.end()
         self._open.close()
+        memory, self._memory = self._memory, None
+        if memory is not None and self._owner == os.getpid():
+            memory.close()
 
     def _give_up(self, why: str) -> None:
         if self._process is not None:
@@ -229,13 +255,57 @@ def _own_pidfd() -> int:
     return -1
 
 
-def spawn(control: int, pidfd: int, children: int | None) -> subprocess.Popen[bytes]:
-    """Start the program, with these descriptors; `pidfd` is -1 where there are none."""
-    passed = [each for each in (control, pidfd, children) if each is not None and each >= 0]
+def _own_memory() -> tuple[int, mmap.mmap | None]:
+    """A file, and this process's mapping of it; -1 and None where that is not to be had.
+
+    No other process has it mapped, not even a forked one. So once the kernel counts no mapping any
+    more, this process has ended, or has executed another program. Closing descriptors does not
+    unmap it.
+    """
+    with suppress(ImportError, AttributeError, OSError):
+        import ctypes
+        import mmap
+
+        with ExitStack() as stack:
+            file = os.memfd_create("aiolead-guardian", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            stack.callback(os.close, file)
+            os.ftruncate(file, mmap.PAGESIZE)
+            memory = mmap.mmap(file, mmap.PAGESIZE)
+            # Only `close` unmaps it. Deleting the object would: while the interpreter shuts down,
+            # with threads still at work; or in a forked process, which has something else there.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+            memory.madvise(mmap.MADV_DONTFORK)
+            stack.pop_all()
+            return file, memory
+    return -1, None
+
+
+PR_GET_DUMPABLE = 3
+
+
+def is_hidden() -> bool:
+    """Whether other processes of this user may not read this one's memory (`PR_SET_DUMPABLE`)."""
+    with suppress(ImportError, AttributeError, OSError):
+        import ctypes
+
+        dumpable: int = ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)
+        return dumpable in (0, 2)  # -1 where there is no such call
+    return False
+
+
+def spawn(
+    control: int, pidfd: int, children: int | None, memory: int = -1
+) -> subprocess.Popen[bytes]:
+    """Start the program, with these descriptors; -1 for what is not to be had."""
+    descriptors = (control, pidfd, memory, children)
+    passed = [each for each in descriptors if each is not None and each >= 0]
     from pathlib import Path
 
     program = Path(__file__).resolve().with_name("guardian_process.py")
-    numbers = (control, os.getpid(), pidfd, -1 if children is None else children)
+    numbers = (
+        *(control, os.getpid(), pidfd, memory),
+        *(-1 if children is None else children, int(is_hidden())),
+    )
     # Inherited over the start of a program, as handlers are not: no signal ends it, or stops it.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:

@@ -4,8 +4,10 @@ The client starts this file as a script (so it uses the standard library alone),
 own, with all signals blocked, and writes to the control socket what to close; see
 `docs/explanation/guardian.md`. The end of the owner is what the kernel says, never a guess:
 
-* a pidfd of the owner, readable once its last thread has ended; or, without one,
-* the end of the control socket, and after it another parent process.
+* a pidfd of the owner, readable once its last thread has ended;
+* the end of the control socket, and then a file that no process has mapped any more: the owner has
+  ended, or has executed another program; or, where neither is to be had,
+* the end of the control socket, and then another parent process.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ HEAD_START = 0.2
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 """Seconds between two attempts at one server: doubling, from the first to the longest."""
 
-LOOK_EVERY = 0.02
-"""Seconds between two looks for another parent, once the control socket has ended."""
+FIRST_LOOK, LONGEST_LOOK = 0.02, 0.5
+"""Seconds between two looks for the owner's end, once the control socket has ended: doubling."""
 
 STARTED, GONE = b"+", b"-"
 """In the pipe of child processes: one is about to start; it and all of its own are gone."""
@@ -39,14 +41,19 @@ SESSION_MOVED = -118
 
 LONGEST_FRAME = 1 << 20
 
+PR_SET_DUMPABLE = 4
+
 
 class Guardian:
-    """One owner, and its session; `pidfd` and `children` are -1 if there are none."""
+    """One owner, and its session; `pidfd`, `memory` and `children` are -1 if there are none."""
 
-    def __init__(self, control: socket.socket, owner: int, pidfd: int, children: int) -> None:
+    def __init__(
+        self, control: socket.socket, owner: int, pidfd: int, memory: int, children: int
+    ) -> None:
         self._control = control
         self._owner = owner
         self._pidfd = pidfd
+        self._memory = memory
         self._children = children
         self._balance = 0
         self._unread = b""
@@ -59,26 +66,40 @@ class Guardian:
                 self._poller.register(descriptor, select.POLLIN)
 
     def wait_for_end(self) -> None:
-        """Return once the owner has ended, with all that it had written."""
-        has_ended = False
+        """Return once the owner's program has ended, with all that it had written.
+
+        Returns at once if the client has said that there is nothing to close, and has left.
+        """
+        is_open, has_ended = True, False
+        look = FIRST_LOOK
         while not has_ended:
-            for descriptor, _ in self._poller.poll():
+            wait = None if is_open else look * 1000
+            for descriptor, _ in self._poller.poll(wait):
                 if descriptor == self._control.fileno():
-                    if not self._read_control():
-                        self._poller.unregister(descriptor)
-                        if self._pidfd < 0:
-                            self._wait_for_another_parent()
-                            has_ended = True
+                    is_open = self._read_control()
                 elif descriptor == self._pidfd:
                     has_ended = True
                 else:
                     self._read_children()
+            if not is_open:
+                # The stream also ends if the owner closes its descriptors, and goes on.
+                with contextlib.suppress(KeyError):
+                    self._poller.unregister(self._control)
+                has_ended = has_ended or not self.description["session"] or self._is_gone()
+                look = min(2 * look, LONGEST_LOOK)
         self._read_control()
 
-    def _wait_for_another_parent(self) -> None:
-        # The stream also ends if the owner closes it, or executes another program.
-        while os.getppid() == self._owner:
-            time.sleep(LOOK_EVERY)
+    def _is_gone(self) -> bool:
+        """Whether the owner has ended, or has executed another program."""
+        if self._memory >= 0:
+            import fcntl
+
+            # Refused as long as a process has it mapped. A mapping outlives all descriptors, and
+            # ends with the program.
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(self._memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+                return True
+        return self._pidfd < 0 and os.getppid() != self._owner
 
     def _read_control(self) -> bool:
         """Take what was written; False at the end of the stream."""
@@ -87,6 +108,7 @@ class Guardian:
                 *lines, self._unread = (self._unread + data).split(b"\n")
                 if lines:
                     self.description = json.loads(lines[-1])
+                    hide_memory(is_hidden=self.description.get("hidden", False))
                     self._load_tls()
         except BlockingIOError:
             return True
@@ -239,10 +261,20 @@ def never_dump_core() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
 
 
-def main(control: int, owner: int, pidfd: int, children: int) -> None:
+def hide_memory(*, is_hidden: bool) -> None:
+    """Make this process as unreadable to others of its user as its owner is."""
+    if is_hidden:
+        with contextlib.suppress(ImportError, AttributeError, OSError):
+            import ctypes  # takes memory, and most do without
+
+            ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def main(control: int, owner: int, pidfd: int, memory: int, children: int, hidden: int) -> None:
     never_dump_core()
+    hide_memory(is_hidden=bool(hidden))
     with socket.socket(fileno=control) as sock:
-        guardian = Guardian(sock, owner, pidfd, children)
+        guardian = Guardian(sock, owner, pidfd, memory, children)
         guardian.wait_for_end()
         told = guardian.description
         if told["session"]:

@@ -26,7 +26,7 @@ import anyio
 import pytest
 from support.certificates import Authority
 from support.control_groups import limited_memory
-from support.guarded import TIMEOUT, Owner, exists, guardian_of, is_running
+from support.guarded import MAY_NOT_TRACE, TIMEOUT, Owner, exists, guardian_of, is_running
 from support.raw_client import RawClient
 from support.waiting import PATIENCE, until
 
@@ -180,6 +180,91 @@ def test_the_process_goes_on(server: ThreadedServer, tmp_path: Path, *, pidfd: b
         still_open(server, session, tmp_path)
         owner.kill()
         closed(server, session)
+
+
+@pytest.mark.parametrize("pidfd", [True, False], ids=["pidfd", "pipe"])
+@pytest.mark.parametrize("end", ["exec", "close-and-exec"])
+@pytest.mark.parametrize("backend", LOOPS)
+def test_another_program_is_executed(
+    server: ThreadedServer, tmp_path: Path, backend: str, end: str, *, pidfd: bool
+) -> None:
+    """The process lives on without any thread that held: the guardian closes and ends."""
+    with Owner(server.connect_string, tmp_path, backend=backend, pidfd=pidfd) as owner:
+        session = owner.holds()["session"]
+        owner.order(end)
+        closed(server, session)
+        until(lambda: not is_running(owner.guardian), "the guardian has ended")
+        assert is_running(owner.pid)
+
+
+def test_a_program_that_starts_itself_again(server: ThreadedServer, tmp_path: Path) -> None:
+    """Each next generation holds while its process goes on, with one guardian."""
+    with Owner(server.connect_string, tmp_path) as owner:
+        sessions = [owner.holds()["session"]]
+        for _ in range(2):
+            owner.order("again")
+            before, sessions = owner.guardian, [*sessions, owner.holds()["session"]]
+            assert owner.guardian != before
+            assert not is_running(before)
+        assert set(sessions) & set(server.sessions()) == {sessions[-1]}
+
+
+@pytest.mark.parametrize("pidfd", [True, False], ids=["pidfd", "pipe"])
+def test_a_child_outlives_the_program(
+    server: ThreadedServer, tmp_path: Path, *, pidfd: bool
+) -> None:
+    """A forked process has neither the control socket nor the mapping of its parent."""
+    with Owner(server.connect_string, tmp_path, pidfd=pidfd) as owner:
+        session = owner.holds()["session"]
+        child = owner.do("fork-that-lives")["pid"]
+        owner.order("exec")
+        closed(server, session)
+        assert is_running(child)
+
+
+@pytest.mark.parametrize("backend", LOOPS)
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has privileges to drop")
+def test_dropped_privileges(server: ThreadedServer, tmp_path: Path, backend: str) -> None:
+    """The guardian keeps them, so this process cannot kill it: it ends by itself."""
+    with Owner(server.connect_string, tmp_path, backend=backend) as owner:
+        session = owner.holds()["session"]
+        owner.do("drop-privileges")
+        owner.order("leave")
+        owner.expect("left")
+        assert session not in server.sessions()
+        assert not exists(owner.guardian)
+        assert owner.process.wait() == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has privileges to drop")
+def test_detached_after_dropped_privileges(server: ThreadedServer, tmp_path: Path) -> None:
+    with Owner(server.connect_string, tmp_path, lock=False) as owner:
+        session = owner.expect("connected")["session"]
+        owner.do("drop-privileges")
+        owner.do("detach")
+        owner.order("leave")
+        owner.expect("left")
+        until(lambda: not is_running(owner.guardian), "the guardian has ended")
+        still_open(server, session, tmp_path)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_hidden_memory(server: ThreadedServer, tmp_path: Path, when: str) -> None:
+    """Other processes of the user may read the guardian's memory only if they may its owner's."""
+    settings = {"lock": False, "may_trace": False, "hidden": when == "before"}
+    with Owner(server.connect_string, tmp_path, **settings) as owner:
+        owner.expect("connected")
+        if when == "after":
+            assert _is_readable(owner.guardian)
+            owner.do("hide")
+            owner.do("hosts 127.0.0.1:1")  # anything that has the guardian told
+        until(lambda: not _is_readable(owner.guardian), "its memory is hidden")
+
+
+def _is_readable(pid: int) -> bool:
+    """Whether another process of the user, who may not trace everybody, may read a memory."""
+    read = [sys.executable, "-c", "import sys; open(sys.argv[1], 'rb')", f"/proc/{pid}/mem"]
+    return not subprocess.run([*MAY_NOT_TRACE, *read], check=False, capture_output=True).returncode
 
 
 @pytest.mark.parametrize("pidfd", [True, False], ids=["pidfd", "pipe"])
@@ -349,7 +434,7 @@ def test_no_secret_is_seen(server: ThreadedServer, tmp_path: Path) -> None:
         assert b"AIOLEAD" not in shown
         until(lambda: bool(NO_DUMPS.search((proc / "limits").read_text())), "no dumps")
         kinds = sorted(str(each.readlink()).partition(":")[0] for each in (proc / "fd").iterdir())
-        assert kinds == ["/dev/null"] * 3 + ["anon_inode", "socket"]
+        assert kinds == ["/dev/null"] * 3 + ["/memfd", "anon_inode", "socket"]
         assert (proc / "cwd").readlink() == Path("/")
 
 

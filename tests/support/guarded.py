@@ -33,6 +33,16 @@ what ends within a test was closed.
 SLOTS = 16
 
 
+EXECUTE = "import os, sys; os.execv(sys.argv[1], sys.argv[1:])"
+
+MAY_NOT_TRACE = [
+    *(sys.executable, "-c"),
+    # PR_CAPBSET_DROP, CAP_SYS_PTRACE
+    "import ctypes, os; ctypes.CDLL(None).prctl(24, 19, 0, 0, 0)\n" + EXECUTE,
+]
+"""Starts a command that cannot read the memory of processes just because it is root's."""
+
+
 def guardian_of(pid: int) -> int:
     """The guardian that a process has started; 0 if there is none."""
     with suppress(OSError):
@@ -75,8 +85,9 @@ class Owner:
         given = {"hosts": hosts, "life": str(self.life), "timeout": TIMEOUT, **settings}
         source = Path(__file__).parent.parent.parent
         before = [str(settings[name]) for name in ("cgroup",) if name in settings]
+        tracing = [] if settings.get("may_trace", True) else MAY_NOT_TRACE
         self.process = subprocess.Popen(
-            [*_within(before), sys.executable, __file__, json.dumps(given)],
+            [*tracing, *_within(before), sys.executable, __file__, json.dumps(given)],
             env={
                 **os.environ,
                 "AIOLEAD_AUTH": "digest:app:hunter2",
@@ -228,6 +239,21 @@ def close_descriptors() -> NoReturn:
     raise SystemExit
 
 
+def close_and_exec() -> NoReturn:
+    os.closerange(3, 4096)
+    os.execv("/bin/sleep", ["sleep", "1000"])
+
+
+def drop_privileges() -> None:
+    os.setgid(65534)
+    os.setuid(65534)
+
+
+def hide() -> None:
+    """As programs that have secrets do: nobody else of the user may read the memory."""
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+
+
 def end_main_thread() -> NoReturn:
     say("end-main-thread")
     ctypes.CDLL(None).syscall(60, 0)  # exit, of this thread alone
@@ -250,6 +276,8 @@ ENDS: dict[str, Callable[[], object]] = {
     "segfault": lambda: ctypes.string_at(0),
     "out-of-memory": use_up_memory,
     "exec": lambda: os.execv("/bin/sleep", ["sleep", "1000"]),
+    "close-and-exec": close_and_exec,
+    "again": lambda: os.execv(sys.executable, [sys.executable, *sys.argv]),
     "close-descriptors": close_descriptors,
     "end-main-thread": end_main_thread,
 }
@@ -261,6 +289,8 @@ ACTS: dict[str, Callable[[], int | None]] = {
     "fork-and-exec": fork_and_exec,
     "multiprocess": multiprocess,
     "daemon": daemon,
+    "drop-privileges": drop_privileges,
+    "hide": hide,
 }
 """Orders that may return a process."""
 
@@ -360,6 +390,8 @@ def main(settings: dict[str, Any]) -> None:
 
     if not settings.get("pidfd", True) and hasattr(os, "pidfd_open"):
         del os.pidfd_open
+    if settings.get("hidden"):
+        hide()
     if settings.get("daemonise"):
         # As one should: before anything is opened.
         if os.fork():

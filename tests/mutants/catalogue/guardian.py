@@ -19,7 +19,7 @@ MUTANTS = (
         changes=(
             Change(
                 PROCESS,
-                "for descriptor, _ in self._poller.poll():",
+                "for descriptor, _ in self._poller.poll(wait):",
                 """
                 state = open(f"/proc/{self._owner}/stat").read().rpartition(")")[2].split()[0]
                 has_ended = state in "Tt"
@@ -33,9 +33,8 @@ MUTANTS = (
     Mutant(
         number="381",
         name="the-end-of-the-stream-is-the-end",
-        wrong="Without a pidfd, an owner that has closed its descriptors, or has executed another "
-        "program, counts as dead.",
-        changes=(Change(PROCESS, "while os.getppid() == self._owner:", "while False:"),),
+        wrong="An owner that has closed its descriptors counts as dead.",
+        changes=(Change(PROCESS, "or self._is_gone()", "or True"),),
         tests=(GUARDIAN, "-k", "goes_on and pipe"),
         simulated=False,
     ),
@@ -71,7 +70,7 @@ MUTANTS = (
         changes=(
             Change(
                 PROCESS,
-                "for descriptor, _ in self._poller.poll():",
+                "for descriptor, _ in self._poller.poll(wait):",
                 """
                 state = open(f"/proc/{self._owner}/stat").read().rpartition(")")[2].split()[0]
                 has_ended = state == "Z"
@@ -184,6 +183,22 @@ MUTANTS = (
         "handed on.",
         changes=(Change(CONTROL, "self._give_up(why)", "pass"),),
         tests=(GUARDIAN, "-k", "cannot_be_told"),
+        simulated=False,
+    ),
+    Mutant(
+        number="392b",
+        name="children-keep-their-parents-memory",
+        wrong="A forked process that lives on hides that its parent has executed another program.",
+        changes=(Change(CONTROL, "memory.madvise(mmap.MADV_DONTFORK)", "pass"),),
+        tests=(GUARDIAN, "-k", "child_outlives_the_program"),
+        simulated=False,
+    ),
+    Mutant(
+        number="392c",
+        name="dismissed-guardians-stay",
+        wrong="A guardian that its owner may not kill any more waits for the owner's end.",
+        changes=(Change(PROCESS, 'not self.description["session"]', "False"),),
+        tests=(GUARDIAN, "-k", "dropped_privileges"),
         simulated=False,
     ),
 )
