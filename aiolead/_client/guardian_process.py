@@ -150,6 +150,7 @@ class Guardian:
         with contextlib.suppress(OSError, ValueError):
             context = ssl.create_default_context(cafile=tls["ca"])
             context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
+            context.hostname_checks_common_name = False
             context.check_hostname = tls["check_hostname"]
             if tls["cert"] is not None:
                 # Without a callback, OpenSSL would ask on the terminal.

@@ -31,7 +31,7 @@ from support.raw_client import RawClient
 from support.waiting import PATIENCE, until
 
 import aiolead
-from aiolead import SASL, SessionGuardian, blocking
+from aiolead import SASL, TLS, SessionGuardian, blocking
 from aiolead._client import guardian_control, guardian_process
 from aiolead._client.guardian_control import GuardianControl
 from aiolead._client.net.opener import dial_tcp
@@ -416,6 +416,20 @@ def test_tls(tmp_path: Path) -> None:
             second.expect("connected")
             first.kill()
             second.expect("holds")
+
+
+def test_tls_is_checked_as_the_client_checks_it(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    here, there = socket.socketpair()
+    with here, there:
+        guardian = guardian_process.Guardian(here, 0, -1, -1, -1)
+        files = {"ca": str(authority.pem), "cert": None, "key": None, "password": None}
+        guardian.description = {"tls": {**files, "check_hostname": True}}
+        guardian._load_tls()
+    own = TLS(ca=authority.pem).load()
+    for name in ("check_hostname", "hostname_checks_common_name", "minimum_version", "verify_mode"):
+        assert getattr(guardian._context, name) == getattr(own, name), name
+    assert guardian._context.hostname_checks_common_name is False
 
 
 NO_DUMPS = re.compile(r"^Max core file size +1 +1 ", re.MULTILINE)

@@ -27,7 +27,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @asynccontextmanager
-async def opener(serve: Serve, tls: TLS | None) -> AsyncIterator[Opener]:
+async def opener(serve: Serve, tls: TLS | ssl.SSLContext | None) -> AsyncIterator[Opener]:
     """An opener whose connections `serve` is at the other end of."""
     async with anyio.create_task_group() as tasks:
 
@@ -86,6 +86,17 @@ async def test_another_name_is_refused(authority: Authority, host: str) -> None:
     named = TLS(ca=authority.pem, server_hostname=NAME)
     async with opener(echo(context), named) as it:
         await (await it.open(host, "127.0.0.1", 2181)).aclose()
+
+
+async def test_a_common_name_is_no_name_to_check(authority: Authority) -> None:
+    pem = authority.issue(common_name=NAME, alternative_names=False)
+    context = authority.server_context(pem)
+    async with opener(echo(context), TLS(ca=authority.pem)) as it:
+        with pytest.raises(ConnectionEnded, match=r"TLS: the server's certificate was refused: "):
+            await it.open(NAME, "127.0.0.1", 2181)
+    own = ssl.create_default_context(cafile=authority.pem)
+    async with opener(echo(context), own) as it:  # a program may decide otherwise
+        await (await it.open(NAME, "127.0.0.1", 2181)).aclose()
 
 
 async def test_another_authority_is_refused(authority: Authority, tmp_path: Path) -> None:

@@ -39,10 +39,12 @@ class Authority:
         common_name: str | None = None,
         organization: str = "aiolead tests",
         expires: datetime.datetime | None = None,
+        alternative_names: bool = True,
     ) -> Pem:
         """A certificate; by default one for a server on this machine."""
+        names = identities or (NAME, "localhost", "127.0.0.1")
         leaf = self._ca.issue_cert(
-            *(identities or (NAME, "localhost", "127.0.0.1")),
+            *(names if alternative_names else ()),
             common_name=common_name,
             organization_name=organization,
             not_before=datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),

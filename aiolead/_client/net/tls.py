@@ -38,8 +38,9 @@ class TLS:
         password: of the private key, if it is encrypted.
         server_hostname: the name in the servers' certificates, if not the one in the connect
             string.
-        check_hostname: whether the certificate must have that name. Without this check, anybody
-            with a certificate of the authority can pose as a server.
+        check_hostname: whether the certificate must have that name, in its `subjectAltName`: a
+            common name does not count. Without this check, anybody with a certificate of the
+            authority can pose as a server.
 
     Raises:
         ConfigurationError: the arguments do not go together.
@@ -91,6 +92,8 @@ class TLS:
         context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
         # Renegotiation, which only old servers ask for, would make the writer read.
         context.options |= ssl.OP_NO_RENEGOTIATION
+        # A name that no certificate authority has to check (RFC 9525).
+        context.hostname_checks_common_name = False
         context.check_hostname = self.check_hostname
         if self.cert is not None:
             self._load_own(context, self.cert)
