@@ -15,7 +15,8 @@
     ├─ InternalError                      a defect: a job or a callback raised something unexpected
     ├─ TransportError
     │   ├─ ConnectFailed(OSError)         no server could be reached in time: see `attempts`
-    │   └─ ConnectionLossError            the connection was lost before the answer
+    │   ├─ ConnectionLossError            the connection was lost before the answer
+    │   └─ RequestRefusedError            ... each time that this request was sent
     ├─ SessionError                       the session is over, and its ephemerals with it
     │   ├─ SessionExpiredError
     │   ├─ SessionMovedError
@@ -136,6 +137,7 @@ __all__ = [
     "ReconfigInProgressError",
     "ReleaseError",
     "RemoteWireError",
+    "RequestRefusedError",
     "RequestTimeoutError",
     "RolledBackError",
     "RuntimeInconsistencyError",
@@ -271,6 +273,48 @@ class ConnectionLossError(TransportError):
 
     def __init__(self, message: str, *, outcome: Outcome = Outcome.UNKNOWN) -> None:
         super().__init__(message)
+        self.outcome = outcome
+
+
+class RequestRefusedError(TransportError, blame=Blame.SERVER):
+    """Each connection over which this request was sent was lost: the request is the cause.
+
+    It is longer than the servers or a proxy accept, or its reply is longer than this client
+    accepts, or cannot be decoded. Compare `size` with `jute.maxbuffer` of the servers and with the
+    limits of proxies, and the reply with `Limits.max_reply`. The same request is sent again at most
+    once per pause, and the pauses grow; until then it fails at once. See
+    docs/explanation/refused-requests.md.
+
+    Attributes:
+        outcome: `UNKNOWN` for a write that was sent, else `NOT_APPLIED`.
+        request: the operation, such as `SET_DATA`.
+        path: the znode, or the first one of a transaction, as the caller named it.
+        size: the length of the request in bytes, as the limits count it.
+        losses: how many connections were lost over it.
+        retry_in: seconds until it is sent again if it is asked for again.
+    """
+
+    def __init__(
+        self,
+        request: str,
+        path: str,
+        size: int,
+        *,
+        losses: int,
+        retry_in: float,
+        why: str,
+        outcome: Outcome = Outcome.UNKNOWN,
+    ) -> None:
+        super().__init__(
+            f"{request} {path} of {size} bytes is refused: {losses} connections were lost right "
+            f"after it was sent ({why}). Check jute.maxbuffer of the servers, the limits of "
+            "proxies, and max_reply of this client"
+        )
+        self.request = request
+        self.path = path
+        self.size = size
+        self.losses = losses
+        self.retry_in = retry_in
         self.outcome = outcome
 
 

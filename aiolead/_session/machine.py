@@ -5,7 +5,7 @@ Its owner moves bytes and provides the time, in seconds on one monotonic clock:
     connection_made(now)  a connection was opened; send what `data_to_send` returns
     receive(data, now)    bytes arrived
     data_to_send(now)     bytes to send now; call again after every other method
-    connection_lost(now)  the connection is gone
+    connection_lost(now)  the connection is gone; say how, if the other end closed it
     tick(now)             `next_deadline` has passed; returns why to close the connection, if so
 
 Answers, events and state changes are delivered within these methods; from there, only new calls and
@@ -160,6 +160,9 @@ class SessionMachine(SessionLife):
         elif self.state is SessionState.READ_ONLY and call.op in REFUSED_READ_ONLY:
             call._fail(NotReadOnlyError(call.path))
         else:
+            if requests.suspects.records and (refusal := requests.suspects.refusal(call, now)):
+                call._fail(refusal)
+                return call
             if limited and requests.queue:
                 requests.refuse_if_full(call)
             requests.enqueue(call, now)
@@ -228,7 +231,8 @@ class SessionMachine(SessionLife):
         if is_first and not (self._read_only or self.login.is_wanted):
             self._out.append(self.requests.take(now, careful=False, early=True))
 
-    def connection_lost(self, now: float) -> None:
+    def connection_lost(self, now: float, closed: str = "") -> None:
+        """Prepare for the next connection; `closed` says how the other end closed this one."""
         if not self._is_connected:
             return
         established, was_read_only = self._established, self.is_read_only
@@ -238,7 +242,7 @@ class SessionMachine(SessionLife):
         self._feeding.connection_lost()
         self.watches.connection_lost()
         if established:
-            self.requests.connection_lost(now, self.timing.patience)
+            self.requests.connection_lost(now, self.timing.patience, closed)
         else:
             self.requests.requeue_inflight()
             self._fail_overdue(now)
@@ -279,7 +283,8 @@ class SessionMachine(SessionLife):
         except Exception as error:
             why = as_aiolead_error(error, "reading what a server has sent")
             if self._established and isinstance(why, (RemoteWireError, InternalError)):
-                self.requests.fail_oldest(why)
+                patience, too_long = self.timing.patience, self._frames.is_too_long
+                self.requests.fail_oldest(why, now, patience, is_too_long=too_long)
             elif isinstance(why, AuthFailedError):
                 self.refuse_login(why)
             raise why from why.__cause__

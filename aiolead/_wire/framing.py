@@ -23,6 +23,10 @@ DEFAULT_MAX_FRAME = 0xFFFFF
 """The largest request that a server takes by default, in bytes (`jute.maxbuffer`)."""
 
 
+NO_LENGTH = 1 << 30
+"""From here on it is not the length of an answer, but nonsense."""
+
+
 def frame(payload: bytes | bytearray) -> bytes:
     """Put the length before the payload."""
     return _LENGTH.pack(len(payload)) + payload
@@ -36,12 +40,14 @@ class FrameReader:
 
     Attributes:
         kept: the first bytes of an unfinished frame, with its length.
+        is_too_long: whether a frame was refused that may be what somebody has asked for.
     """
 
-    __slots__ = ("_has_begun", "_max_frame", "_needed", "kept")
+    __slots__ = ("_has_begun", "_max_frame", "_needed", "is_too_long", "kept")
 
     def __init__(self, max_frame: int) -> None:
         self.kept: bytearray = _NOTHING
+        self.is_too_long: bool = False
         self._max_frame = max_frame
         self._needed = 4
         self._has_begun = False  # after a first frame it is the right protocol
@@ -85,6 +91,7 @@ class FrameReader:
                 if not 0 <= length <= self._max_frame:
                     if not self._has_begun and (other := other_protocol(data[pos:])):
                         raise RemoteWireError(f"this is not ZooKeeper's protocol: {other}")
+                    self.is_too_long = self._max_frame < length < NO_LENGTH
                     raise RemoteWireError(
                         f"a frame of {length} bytes, where 0 to {self._max_frame} are allowed"
                     )

@@ -381,6 +381,22 @@ class EmbeddedServer:
             raise ConfigurationError(f"pace: must be 0 to 1 seconds, not {pace}")
         self._running.core.pace = pace
 
+    def limit_requests(self, size: int) -> None:
+        """Closes the connection on every longer request, as after a change of `jute.maxbuffer`.
+
+        Connections stay open until then. `heal` restores `max_frame`.
+
+        Args:
+            size: the largest request, in bytes.
+
+        Raises:
+            ConfigurationError: it is not between 1 and `max_frame`.
+        """
+        most = self._settings.max_frame
+        if not 1 <= size <= most:
+            raise ConfigurationError(f"size: must be 1 to {most} bytes, not {size}")
+        self._running.core.max_frame = size
+
     def set_sequence(self, path: str, value: int) -> None:
         """Makes `value` the number of the next sequential child of a znode.
 
@@ -405,8 +421,8 @@ class EmbeddedServer:
     async def heal(self) -> None:
         """Undoes what the methods above have done to the server itself: it serves everybody.
 
-        It runs, and is not paused, read-only or slow; pending drops and throttles are forgotten.
-        The tree and the sessions stay as they are.
+        It runs, and is not paused, read-only or slow; a limit of requests, pending drops and
+        throttles are forgotten. The tree and the sessions stay as they are.
         """
         running = self._running
         running.resume()

@@ -38,6 +38,7 @@ from aiolead.errors import (
     QueueFullError,
     ReleaseError,
     RemoteWireError,
+    RequestRefusedError,
     RolledBackError,
     RuntimeInconsistencyError,
     SequenceExhaustedError,
@@ -137,6 +138,7 @@ ANSWERS = {
     "TransportError": (NETWORK, NO, False),
     "ConnectFailed": (NETWORK, NO, False),
     "ConnectionLossError": (NETWORK, NO, False),
+    "RequestRefusedError": (SERVER, NO, False),
     "SessionError": (SERVER, UNKNOWN, True),
     "SessionExpiredError": (NETWORK, UNKNOWN, True),
     "SessionMovedError": (CALLER, UNKNOWN, True),
@@ -319,6 +321,9 @@ def samples() -> list[AioleadError]:
         ConnectFailed("no server"),
         ConnectFailed("no server", [("zk1:2181", OSError(111, "refused")), ("b:1", ValueError())]),
         ConnectionLossError("gone", outcome=NO),
+        RequestRefusedError(
+            "SET_DATA", "/a", 100_000, losses=2, retry_in=10.0, why="closed", outcome=UNKNOWN
+        ),
         NodeExistsError("/a", message="said otherwise"),
         NoNodeError("/a"),
         NoNodeError(),

@@ -150,7 +150,8 @@ class Supervisor:
         if self._connection is not None and self._connection.ended is None:
             self._connection.end(why)
             self._core.peer = None
-            self._machine.connection_lost(self._core.clock())
+            closed = str(why) if isinstance(why, ServerHungUp) else ""
+            self._machine.connection_lost(self._core.clock(), closed)
 
     # --- moving --------------------------------------------------------------------------------
 

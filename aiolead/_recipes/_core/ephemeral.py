@@ -370,14 +370,14 @@ class EphemeralNode:
                 self._saw(data)
         else:
             gone = isinstance(error, NoNodeError)
-            if action_for(error, Step.ACQUIRE) is Action.PAUSE:
+            if action_for(error, Step.FOLLOW) is Action.PAUSE:
                 self.unwatch()  # it was not armed
-                self._client.backend.spawn(partial(self._watch_later, node), self._unwatched)
+                self._client.backend.spawn(partial(self._watch_later, node, error), self._unwatched)
         if gone:
             self._lost()
 
-    async def _watch_later(self, node: RegisteredNode) -> None:
-        await anyio.sleep(pause(self._client))
+    async def _watch_later(self, node: RegisteredNode, error: AioleadError) -> None:
+        await anyio.sleep(pause(self._client, error))
         if node is self._node and not self._gone:
             self.watch()
 

@@ -24,6 +24,7 @@ from ...errors import (
     Outcome,
     ReleaseError,
     RemoteWireError,
+    RequestRefusedError,
     RequestTimeoutError,
     SessionError,
     SessionExpiredError,
@@ -52,7 +53,7 @@ class Action(enum.Enum):
     """The action that a recipe takes next."""
 
     RECONNECT = "wait for a connection, look what is there, and go on"
-    PAUSE = "wait a moment, and go on"
+    PAUSE = "wait a moment, or until a refused request may be sent again, and go on"
     START_AGAIN = "our znode is gone: begin with another one"
     GONE = "there is nothing left to delete"
     REFUSED = "report that our znode stays"
@@ -76,6 +77,7 @@ TABLE: tuple[tuple[tuple[type[AioleadError], ...], dict[Step, Action]], ...] = (
     ),
     ((SessionExpiredError,), _row(Action.START_AGAIN, Action.GONE, Action.RECONNECT)),
     ((SessionError,), _row(Action.RAISE, Action.GONE, Action.RAISE)),
+    ((RequestRefusedError,), _row(Action.RAISE, Action.PAUSE, Action.PAUSE)),
     (OVERLOADED, _row(Action.PAUSE, Action.PAUSE, Action.PAUSE)),
     ((TooManyRequestsError,), _row(Action.RAISE, Action.PAUSE, Action.PAUSE)),
     ((NoNodeError,), _row(Action.RAISE, Action.GONE, Action.RAISE)),
@@ -97,8 +99,14 @@ def may_be_applied(error: AioleadError | None) -> bool:
     return error is not None and error.outcome is Outcome.UNKNOWN and not error.session_over
 
 
-def pause(client: CoordinationClient) -> float:
-    """How long an overloaded server is left alone, in seconds."""
+def pause(client: CoordinationClient, error: AioleadError) -> float:
+    """How long to wait before the next try, in seconds.
+
+    An overloaded server is left alone for a moment. A request that costs connections is sent less
+    and less often, so that what the session holds is renewed in between.
+    """
+    if isinstance(error, RequestRefusedError):
+        return error.retry_in
     return client.session_timeout * PAUSE
 
 
@@ -112,7 +120,7 @@ async def before_next_try(client: CoordinationClient, error: AioleadError, step:
     if action in (Action.RAISE, Action.REFUSED):
         raise error
     if action is Action.PAUSE:
-        await anyio.sleep(pause(client))
+        await anyio.sleep(pause(client, error))
     elif action is Action.RECONNECT:
         await client.ready()
     return action

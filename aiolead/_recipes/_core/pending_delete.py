@@ -121,7 +121,7 @@ class PendingDelete:
     async def _pay_later(self) -> None:
         error = self._request.error()
         if error is not None and action_for(error, Step.RELEASE) is Action.PAUSE:
-            await anyio.sleep(pause(self._client))
+            await anyio.sleep(pause(self._client, error))
         await self._pay()
 
     def _paid(self, error: AioleadError | None) -> None:

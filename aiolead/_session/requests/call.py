@@ -117,6 +117,7 @@ class Call(Generic[T]):
         on_error: turns some errors into a result, and returns the others.
         lost_at: when the first connection over which it was sent was lost.
         ahead: how many counted calls were in flight before it.
+        size: its length with its header in bytes, once it was sent.
         _waiter: the task that awaits it, if nothing else is to be called before.
     """
 
@@ -132,6 +133,7 @@ class Call(Generic[T]):
     sent_at: float = field(default=0.0, init=False)
     lost_at: float = field(default=inf, init=False)
     ahead: int = field(default=0, init=False)
+    size: int = field(default=0, init=False)
     _done: bool = field(default=False, init=False)
     _value: Any = field(default=None, init=False)
     _error: AioleadError | None = field(default=None, init=False)
@@ -139,7 +141,7 @@ class Call(Generic[T]):
     _callbacks: list[Callable[[], object]] | None = field(default=None, init=False)
 
     def __str__(self) -> str:
-        name = _name(self.op)
+        name = op_name(self.op)
         return name if self.path is None else f"{name} {self.path}"
 
     @property
@@ -241,7 +243,7 @@ def close_call() -> Call[None]:
     return Call(OpCode.CLOSE_SESSION, encode_body(CloseSession()), no_result, kind=CLOSE)
 
 
-def _name(op: int) -> str:
+def op_name(op: int) -> str:
     try:
         return OpCode(op).name
     except ValueError:

@@ -27,8 +27,15 @@ from math import inf
 from typing import Any, TypeVar
 
 from ..._wire.framing import REQUEST_HEADER, request_header
-from ...errors import AioleadError, ConnectionLossError, Outcome, TooManyRequestsError
+from ...errors import (
+    AioleadError,
+    ConnectionLossError,
+    Outcome,
+    RemoteWireError,
+    TooManyRequestsError,
+)
 from .call import Call, retried_in_vain
+from .suspects import LOSSES, LOSSES_OF_UNREADABLE, Suspects, likely_causes, may_be_cause
 
 FEWEST = 16
 """The limit at first, and at a slow server."""
@@ -86,6 +93,7 @@ class RequestQueue:
     Attributes:
         unanswered: the requests in flight, sent and not answered yet, the oldest first.
         express, queue: those that wait to be sent; see `enqueue_first` and `enqueue`.
+        suspects: those that have cost connections.
     """
 
     def __init__(self, window: Window, max_queued: int, first_xid: int = 1) -> None:
@@ -97,6 +105,9 @@ class RequestQueue:
         self.unanswered: deque[Call[Any]] = deque()
         self._counted = 0  # of those in flight
         self._is_taking = False
+        self.suspects: Suspects = Suspects()
+        self._alone: Call[Any] | None = None
+        """A suspected request in flight, behind which no other leaves."""
         self._lost_at = -inf  # when the last connection was lost
         # xids continue on a new connection: a server finds the owner of a committed request by
         # session and xid (CommitProcessor). After a move to another server, a request that the
@@ -185,6 +196,8 @@ class RequestQueue:
                 elif self.queue and (self._counted < most or not self.queue[0].kind.is_counted):
                     if early and not self.queue[0].is_mere_read:
                         break
+                    if self.suspects.records and self._must_wait(self.queue[0]):
+                        break
                     call = self.queue.popleft()
                     self._queued_bytes -= len(call.body)
                 else:
@@ -198,7 +211,7 @@ class RequestQueue:
                 self._xid = 1 if self._xid >= MAX_XID else self._xid + 1
                 call.xid = self._xid
                 call.sent_at = now
-                length = len(body) + REQUEST_HEADER
+                length = call.size = len(body) + REQUEST_HEADER
                 out += (request_header(length, call.xid, call.op), body)
                 size += 4 + length
                 # Never sent again: the body need not stay until the answer.
@@ -208,6 +221,17 @@ class RequestQueue:
             return b"".join(out)
         finally:
             self._is_taking = False
+
+    def _must_wait(self, call: Call[Any]) -> bool:
+        """Whether a call may not leave yet, since a suspected request is sent alone."""
+        if self._alone is not None and not self._alone.is_done:
+            return call.kind.is_counted
+        if not self.suspects.has(call):
+            return False
+        if self._counted:
+            return True
+        self._alone = call
+        return False
 
     def awaiting(self, xid: int) -> Call[Any]:
         """Return the call that an answer belongs to: always the oldest in flight. See `answered`.
@@ -227,18 +251,31 @@ class RequestQueue:
     def answered(self, now: float) -> None:
         """Remove the oldest call in flight, which was answered."""
         call = self.unanswered.popleft()
+        if self.suspects.records:
+            self.suspects.answered(call)
         if call.kind.is_counted:
             self._counted -= 1
             # A lone request that was answered in time says nothing about the window.
             if call.ahead or now - call.sent_at > self._window.patience:
                 self._window.answered(call.ahead, call.sent_at, now)
 
-    def fail_oldest(self, error: AioleadError) -> None:
-        """Fail the call that undecodable bytes may have answered.
+    def fail_oldest(
+        self,
+        error: AioleadError,
+        now: float = -inf,
+        patience: float = inf,
+        *,
+        is_too_long: bool = False,
+    ) -> None:
+        """Fail the call that undecodable bytes, or a reply that is too long, have answered.
 
         Sent again, it would probably get the same answer, and cost the next connection, too.
         """
         if self.unanswered:
+            call = self.unanswered[0]
+            if isinstance(error, RemoteWireError) and may_be_cause(call, now, inf):
+                budget = LOSSES if is_too_long else LOSSES_OF_UNREADABLE
+                error = self.suspects.lost(call, now, patience, str(error), budget) or error
             call = self.unanswered.popleft()
             self._counted -= call.kind.is_counted
             call._fail(error)
@@ -250,17 +287,22 @@ class RequestQueue:
             self._queued_bytes -= sum(len(call.body) for call in calls)
         return calls
 
-    def connection_lost(self, now: float, patience: float = inf) -> None:
+    def connection_lost(self, now: float, patience: float = inf, closed: str = "") -> None:
         """Settle what was in flight: reads go back to the front of the queue, writes fail.
 
         Bound calls fail, sent or not, and so do reads that have cost connections for too long. The
-        rest of the queue waits for the next connection from now on.
+        rest of the queue waits for the next connection from now on. `closed` says how the other end
+        closed the connection, if it did: a request that was just sent may be why.
         """
         self._lost_at = now
         self._window.reset()
         inflight, self.unanswered = self.unanswered, deque()
         express, self.express = self.express, deque()
         self._counted = 0
+        refused = self._refused(inflight, now, patience, closed) if closed else {}
+        if refused:
+            inflight = deque(call for call in inflight if call not in refused)
+        self._alone = None
         useless = [*express, *(call for call in self.queue if call.kind.is_bound)]
         reads = [call for call in inflight if not (call.kind.is_write or call.kind.is_bound)]
         vain = [call for call in reads if call._is_retried_too_long(now, patience)]
@@ -270,6 +312,8 @@ class RequestQueue:
         self.queue = deque(call for call in self.queue if not call.kind.is_bound)
         self.queue.extendleft(reversed(reads))
         self._queued_bytes = sum(len(call.body) for call in self.queue)
+        for call, refusal in refused.items():
+            call._fail(refusal)
         for call in inflight:
             if call.kind.is_write or call.kind.is_bound:
                 call._fail(
@@ -287,6 +331,31 @@ class RequestQueue:
                     outcome=Outcome.NOT_APPLIED,
                 )
             )
+
+    def _refused(
+        self, inflight: Collection[Call[Any]], now: float, patience: float, why: str
+    ) -> dict[Call[Any], AioleadError]:
+        """The calls that fail since they have cost too many connections, with their errors.
+
+        First those in flight, then those in the queue that would cost the next ones.
+        """
+        refused: dict[Call[Any], AioleadError] = {}
+        if self._alone is not None and self._alone in inflight:
+            causes = [self._alone]
+        else:
+            causes = likely_causes(call for call in inflight if call.kind.is_counted)
+        for call in causes:
+            if may_be_cause(call, now, patience):
+                refusal = self.suspects.lost(call, now, patience, why)
+                if refusal is not None:
+                    refused[call] = refusal
+        if refused:
+            for call in self.queue:
+                refusal = self.suspects.refusal(call, now)
+                if refusal is not None:
+                    refused[call] = refusal
+            self.queue = deque(call for call in self.queue if call not in refused)
+        return refused
 
     def requeue_inflight(self) -> None:
         """Return early reads to the front of the queue: the handshake has failed."""

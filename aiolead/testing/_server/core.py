@@ -81,6 +81,8 @@ class Core:
         self.throttled: Counter[OpCode] = Counter()
         self.pace = 0.0
         """Seconds of rest after each request of a connection: see `resume`."""
+        self.max_frame: int = settings.max_frame
+        """The largest request that is taken now, in bytes."""
         self._woken: dict[Connection, None] = {}
         self._attached: dict[int, Connection] = {}
         self._next_reaping_ms: int | None = None
@@ -147,6 +149,9 @@ class Core:
             try:
                 packet = next(connection.frames, None)
                 if packet is None:
+                    return True
+                if len(packet) > self.max_frame:
+                    self._close(connection)
                     return True
                 connection.packets_in += 1
                 self.traffic.packets_in += 1
@@ -266,6 +271,7 @@ class Core:
         for faults in (self.dropped_requests, self.dropped_replies, self.throttled):
             faults.clear()
         self.pace = 0.0
+        self.max_frame = self.settings.max_frame
 
     # --- the protocol --------------------------------------------------------------------------
 

@@ -659,4 +659,41 @@ MUTANTS = (
         ),
         tests=("tests/client/test_client_hosts.py",),
     ),
+    Mutant(
+        number="24j",
+        name="refused-requests-are-sent-at-once",
+        wrong="A request that costs each connection is sent again without a pause.",
+        seen_in="aiolead, before its first release",
+        simulated=False,
+        changes=(
+            Change(
+                "_session/requests/suspects.py",
+                "or now >= record.until - EARLY:",
+                "or now >= record.lost_at:",
+            ),
+        ),
+        tests=("tests/client/test_refused_requests.py",),
+    ),
+    Mutant(
+        number="24k",
+        name="suspected-requests-are-not-sent-alone",
+        wrong="A suspected request leaves together with others.",
+        seen_in="aiolead, before its first release",
+        simulated=False,
+        changes=(
+            Change(
+                "_session/requests/request_queue.py",
+                """
+                if self._counted:
+                    return True
+                self._alone = call
+                """,
+                """
+                if self._counted:
+                    return False
+                """,
+            ),
+        ),
+        tests=("tests/client/test_refused_requests.py",),
+    ),
 )

@@ -28,6 +28,7 @@ from aiolead.errors import (
     QuotaExceededError,
     ReleaseError,
     RemoteWireError,
+    RequestRefusedError,
     RequestTimeoutError,
     RuntimeInconsistencyError,
     SessionExpiredError,
@@ -38,11 +39,13 @@ from aiolead.errors import (
 
 LOST = ConnectionLossError("the link is lost")
 NOT_SENT = ConnectionLossError("there is no link", outcome=Outcome.NOT_APPLIED)
+REFUSED = RequestRefusedError("SET_DATA", "/a", 100_000, losses=2, retry_in=10.0, why="closed")
 
 ROWS: dict[AioleadError, tuple[Action, Action, Action]] = {
     LOST: (Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
     RemoteWireError("nonsense"): (Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
     NotReadOnlyError("/a"): (Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
+    REFUSED: (Action.RAISE, Action.PAUSE, Action.PAUSE),
     SessionExpiredError("over"): (Action.START_AGAIN, Action.GONE, Action.RECONNECT),
     ClientClosedError("closed"): (Action.RAISE, Action.GONE, Action.RAISE),
     ThrottledOpError("/a"): (Action.PAUSE, Action.PAUSE, Action.PAUSE),
@@ -82,6 +85,7 @@ def test_of_a_transaction_the_error_of_its_operation_counts() -> None:
         (None, False),
         (LOST, True),
         (NOT_SENT, False),
+        (REFUSED, True),
         (RemoteWireError("nonsense"), True),
         (RequestTimeoutError("/a"), True),
         (SystemFaultError("/a"), True),
