@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 from ...abc import CoordinationClient, Reply, Watch
-from ...errors import AioleadError, NoAuthError, NoNodeError
+from ...errors import AioleadError, NoAuthError, NoNodeError, SessionExpiredError
 from ...model import Stat
 from ...paths import join
 from .error_policy import Step, before_next_try
@@ -45,6 +45,18 @@ async def caught_up(client: CoordinationClient, path: str, read: Callable[[], Aw
             return await read()
         except AioleadError as error:
             await before_next_try(client, error, Step.FOLLOW)
+
+
+async def over_sessions(client: CoordinationClient, read: Callable[[], Awaitable[R]]) -> R:
+    """Return the result of a single read for users; repeat it if the session expires meanwhile.
+
+    The server may lag. `read` may send several requests, which are then those of one session.
+    """
+    while True:
+        try:
+            return await read()
+        except SessionExpiredError:
+            await client.ready()
 
 
 AT_ONCE = 250

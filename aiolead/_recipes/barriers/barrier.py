@@ -17,7 +17,7 @@ from .._core.enterable import Enterable
 from .._core.error_policy import Step, before_next_try, with_parent
 from .._core.holding_recipe import HoldingRecipe
 from .._core.participants import read_participants
-from .._core.reading import listed
+from .._core.reading import listed, over_sessions
 from .._core.recipe import Recipe
 from .._core.tenure import Tenure
 from .barrier_membership import READY, BarrierMembership, members_among
@@ -75,7 +75,8 @@ class Barrier(Recipe):
         Reads from the connected server, which may lag; call `client.sync()` first where that
         matters.
         """
-        return await self._client.exists(self._path) is not None
+        client, path = self._client, self._path
+        return await over_sessions(client, lambda: client.exists(path)) is not None
 
     async def wait(self) -> None:
         """Wait until the barrier is removed; return at once if it is not set.
@@ -235,6 +236,9 @@ class DoubleBarrier(HoldingRecipe[BarrierMember], Enterable[BarrierMember]):
         Reads from the connected server, which may lag; call `client.sync()` first where that
         matters.
         """
+        return await over_sessions(self._client, self._read_members)
+
+    async def _read_members(self) -> list[Participant]:
         client, path = self._client, self._path
         exists = client.exists(join(path, READY))
         listing = client.get_children(path)

@@ -13,7 +13,7 @@ from ...paths import basename, join
 from .._core.arguments import OnDisconnect
 from .._core.holding_recipe import HoldingRecipe
 from .._core.participants import asking, is_request, participant
-from .._core.reading import listed, read_children
+from .._core.reading import listed, over_sessions, read_children
 from .._core.tenure import Tenure
 from .contender import Contender
 from .kernel import holding
@@ -67,6 +67,9 @@ class QueuedRecipe(HoldingRecipe[T]):
         return [who for who, _, _ in await self._contenders_with_data()]
 
     async def _contenders_with_data(self) -> list[tuple[Participant, bytes, Stat]]:
+        return await over_sessions(self._client, self._read_contenders)
+
+    async def _read_contenders(self) -> list[tuple[Participant, bytes, Stat]]:
         client, path, layout, role = self._client, self._path, self._layout, self._role
         names = await listed(client.get_children(path))
         queue = await queue_order(client, path, names, layout, role)

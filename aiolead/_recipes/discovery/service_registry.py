@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import cast, final
 
@@ -19,7 +20,7 @@ from .._core.arguments import checked_name, checked_number
 from .._core.children import ChildReader
 from .._core.observation import Observation
 from .._core.observe import leaves_here
-from .._core.reading import listed, read_children
+from .._core.reading import listed, over_sessions, read_children
 from .._core.recipe import Recipe
 from .._core.sharing import SharedReading, SharedView
 from ..membership.persistent_node import PersistentNode
@@ -241,7 +242,8 @@ class ServiceRegistry(Recipe):
 
     async def services(self) -> list[str]:
         """The names of all services, sorted. A read, as `instances`."""
-        return sorted(await listed(self._client.get_children(self._path)))
+        client, path = self._client, self._path
+        return sorted(await over_sessions(client, lambda: listed(client.get_children(path))))
 
     async def instances(self, service: str) -> list[ServiceInstance]:
         """The present instances of a service, sorted by id, in two round trips.
@@ -250,7 +252,8 @@ class ServiceRegistry(Recipe):
         may lag; call `client.sync()` first if that matters.
         """
         path = join(self._path, checked_name("service", service))
-        found = await read_children(self._client, path)
+        read = partial(read_children, self._client, path)
+        found = await over_sessions(self._client, read)
         parsed = [_parsed(join(path, name), data) for name, (data, _) in found.items()]
         return [each for each in parsed if isinstance(each, ServiceInstance)]
 

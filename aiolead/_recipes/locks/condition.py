@@ -27,7 +27,7 @@ from .._core.acquire import Acquirable
 from .._core.arguments import OnDisconnect, checked_count, checked_path, checked_wait
 from .._core.participants import read_participants
 from .._core.pending_delete import Departure
-from .._core.reading import catch_up
+from .._core.reading import catch_up, over_sessions
 from .._core.tenure import Held
 from ..contention.layouts import Layout, Role
 from .condition_waiter import Waiter, Waiters, ensure, look, report_stuck
@@ -320,6 +320,9 @@ class Condition(QueuedLock[ConditionHeld]):
 
     async def waiters(self) -> list[Participant]:
         """Return the waiters, first come first, including notified ones. May lag, as `holders`."""
+        return await over_sessions(self._client, self._read_waiters)
+
+    async def _read_waiters(self) -> list[Participant]:
         seen = await look(self._client, self._base)
         path = join(self._base, "waiters")
         return await read_participants(self._client, path, seen.waiting, is_holder=False)

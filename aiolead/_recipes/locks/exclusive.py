@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import final
 
 import anyio
@@ -16,6 +17,7 @@ from .._core.enterable import HeldRecipe
 from .._core.ephemeral_names import FixedNode
 from .._core.error_policy import with_parent
 from .._core.participants import read_participants
+from .._core.reading import over_sessions
 from .._core.reporting import OWNERLESS, PathWarnings
 from .._core.tenure import Held
 
@@ -48,8 +50,9 @@ class ExclusiveLock(HeldRecipe[Held]):
 
     async def holders(self) -> list[Participant]:
         """Return the holder, or an empty list. May lag, as `Lock.holders`."""
-        path = self._path
-        return await read_participants(self._client, parent(path), [basename(path)], is_holder=True)
+        client, above, name = self._client, parent(self._path), basename(self._path)
+        read = partial(read_participants, client, above, [name], is_holder=True)
+        return await over_sessions(client, read)
 
 
 class _OneZnode(NodeAcquirable):

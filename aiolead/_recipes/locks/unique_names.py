@@ -19,7 +19,7 @@ from .._core.ephemeral_names import FixedNode
 from .._core.error_policy import TRIES
 from .._core.holding_recipe import HoldingRecipe, TaskGuard
 from .._core.participants import read_participants
-from .._core.reading import listed
+from .._core.reading import listed, over_sessions
 from .._core.tenure import Held
 
 MOST_NAMES = 100_000
@@ -84,6 +84,9 @@ class UniqueNames(HoldingRecipe[HeldName]):
 
     async def holders(self) -> dict[str, Participant]:
         """Return the holders of all kinds, by name. May lag, as `Lock.holders`."""
+        return await over_sessions(self._client, self._read_holders)
+
+    async def _read_holders(self) -> dict[str, Participant]:
         names = await listed(self._client.get_children(self._path))
         found = await read_participants(self._client, self._path, sorted(names), is_holder=True)
         return {basename(who.path): who for who in found if who.session_id}

@@ -6,6 +6,7 @@ import enum
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import final
 
@@ -15,7 +16,7 @@ from ...paths import join
 from .._core.arguments import checked_name, default_identity
 from .._core.children import ChildReader
 from .._core.observation import Observation, plain
-from .._core.reading import read_children
+from .._core.reading import over_sessions, read_children
 from .._core.recipe import Recipe
 from .._core.sharing import SharedReading, SharedView
 from .persistent_node import PersistentNode
@@ -190,7 +191,8 @@ class Group(Recipe):
 
     async def members(self) -> dict[str, Member]:
         """Return the members by identity, in two round trips. May lag, as `Lock.holders`."""
-        found = await read_children(self._client, self._path)
+        read = partial(read_children, self._client, self._path)
+        found = await over_sessions(self._client, read)
         return {name: _member(name, data, stat) for name, (data, stat) in found.items()}
 
 

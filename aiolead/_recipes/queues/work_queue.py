@@ -30,6 +30,7 @@ from .._core.arguments import OnDisconnect, OnInvalid, checked_on_invalid
 from .._core.contexts import TenureScope, left_by_another
 from .._core.error_policy import with_parent
 from .._core.holding_recipe import HoldingRecipe, TaskGuard
+from .._core.reading import over_sessions
 from .available_items import AvailableItems
 from .claim import ItemClaim
 from .claimed import Claimed
@@ -85,12 +86,12 @@ class ItemProducer:
 
     async def size(self) -> int:
         """The number of items, claimed ones included."""
-        await self._look()
+        await over_sessions(self._client, self._look)
         return self._seen or 0
 
     async def _make_room(self, count: int) -> None:
         if count > self._room():
-            await self._look()
+            await over_sessions(self._client, self._look)
             room = self._room()
             if count > room:
                 raise QueueFullError(self._path, self._most - room, self._most)

@@ -26,7 +26,14 @@ from ...model import ACL, Stat
 from ...paths import join, validate
 from .._core.arguments import OnInvalid, checked_count, checked_identity, checked_on_invalid
 from .._core.error_policy import TRIES, ensure_path
-from .._core.reading import catch_up, caught_up, listed, read_children, read_data
+from .._core.reading import (
+    catch_up,
+    caught_up,
+    listed,
+    over_sessions,
+    read_children,
+    read_data,
+)
 from .._core.recipe import Recipe
 from .config_snapshot import (
     HISTORY,
@@ -43,7 +50,7 @@ from .config_snapshot import (
     read_snapshot,
     version_of,
 )
-from .optimistic import Verdict, checked_rng, over_sessions, settled, until_first
+from .optimistic import Verdict, checked_rng, settled, until_first
 
 T = TypeVar("T")
 
@@ -144,7 +151,8 @@ class Config(Recipe, Generic[T]):
 
         Raises `InvalidDataError` if the present version is invalid.
         """
-        snapshot = await read_snapshot(self._client, self._path)
+        read = partial(read_snapshot, self._client, self._path)
+        snapshot = await over_sessions(self._client, read)
         return Published(self._parsed(snapshot), snapshot.version)
 
     def observe(self) -> ConfigView[T]:
@@ -194,13 +202,16 @@ class Config(Recipe, Generic[T]):
         """
         checked_count("version", version, least=1, most=LAST)
         path = self._entry(version)
-        try:
-            found = await self._client.get(path)
-        except NoNodeError:
-            # The version may have been published over a server that is ahead of this one.
-            await catch_up(self._client, self._path)
-            found = await self._client.get(path)
-        old, _ = decode_entry(path, version, *found)
+
+        async def read() -> tuple[bytes, Stat]:
+            try:
+                return await self._client.get(path)
+            except NoNodeError:
+                # The version may have been published over a server that is ahead of this one.
+                await catch_up(self._client, self._path)
+                return await self._client.get(path)
+
+        old, _ = decode_entry(path, version, *await over_sessions(self._client, read))
         return await self._publish(lambda _keys: dict(old.keys), None)
 
     async def history(self) -> list[ConfigVersion]:
@@ -210,6 +221,9 @@ class Config(Recipe, Generic[T]):
         skipped, with a warning in the log. Raises `InvalidDataError` if the entry of a version is
         invalid: delete the error's `path`.
         """
+        return await over_sessions(self._client, self._read_history)
+
+    async def _read_history(self) -> list[ConfigVersion]:
         path = join(self._path, HISTORY)
         numbers = await self._numbers(self._client.get_children(path))
         names = {entry_name(number): number for number in numbers}

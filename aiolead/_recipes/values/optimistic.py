@@ -24,7 +24,7 @@ from ...errors import (
 from ...model import ACL, CreateMode, Stat
 from ...paths import parent
 from .._core.error_policy import TRIES, with_parent
-from .._core.reading import caught_up, read_data
+from .._core.reading import caught_up, over_sessions, read_data
 
 R = TypeVar("R")
 
@@ -111,15 +111,6 @@ async def settled(
         if verdict is Verdict.NOT_APPLIED:
             return None
         # Send it again under the same condition: if the first was only late, one of them fails.
-
-
-async def over_sessions(client: CoordinationClient, read: Callable[[], Awaitable[R]]) -> R:
-    """Repeat a read if the session expires meanwhile."""
-    while True:
-        try:
-            return await read()
-        except SessionExpiredError:
-            await client.ready()
 
 
 # --- the data of a znode -------------------------------------------------------------------------

@@ -100,6 +100,27 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
+        number="110h",
+        name="reads-end-with-the-session",
+        wrong="A single read of a recipe raises the end of the session that it was sent in.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/_core/reading.py",
+                """
+                except SessionExpiredError:
+                    await client.ready()
+                """,
+                """
+                except SessionExpiredError:
+                    raise
+                """,
+            ),
+        ),
+        tests=("tests/recipes/test_reads_over_sessions.py",),
+        simulated=False,
+    ),
+    Mutant(
         number="110b",
         name="versions-say-what-is-new-in-trees",
         wrong="After a gap a znode of a tree counts as the same if its version is.",

@@ -14,7 +14,7 @@ from ..._core.arguments import OnDisconnect, checked_count, checked_flag
 from ..._core.contexts import TenureContext
 from ..._core.enterable import HeldRecipe
 from ..._core.participants import read_participants
-from ..._core.reading import listed
+from ..._core.reading import listed, over_sessions
 from ..._core.reporting import PathWarnings
 from ..._core.tenure import Held
 from ...contention.layouts import Layout, Role
@@ -162,13 +162,17 @@ class Semaphore(HeldRecipe[Held]):
         It is the published one if there is one and `follow_limit` is set; else the argument, or the
         published one if that is smaller. `InvalidDataError` if the published one is invalid.
         """
-        return await self._counting(LimitReply(self._client, self._where))
+        client, where = self._client, self._where
+        return await over_sessions(client, lambda: self._counting(LimitReply(client, where)))
 
     async def _counting(self, reply: LimitReply) -> int:
         return self._rule.counting(await reply.published())
 
     async def available(self) -> int:
         """Return how many permits are free; 0 while others wait for them. May lag, as `holders`."""
+        return await over_sessions(self._client, self._read_available)
+
+    async def _read_available(self) -> int:
         limit = LimitReply(self._client, self._where)
         taken = self._client.get_children(self._where.permits)
         free = await self._counting(limit)
@@ -178,11 +182,11 @@ class Semaphore(HeldRecipe[Held]):
 
     async def holders(self) -> list[Participant]:
         """Return one participant for each held permit, in order of creation. May lag, as `Lock`."""
-        return (await self._look())[0]
+        return (await over_sessions(self._client, self._look))[0]
 
     async def contenders(self) -> list[Participant]:
         """Return `holders`, then one participant for each waiter, in queue order."""
-        holders, waiting = await self._look()
+        holders, waiting = await over_sessions(self._client, self._look)
         return holders + waiting
 
     async def _look(self) -> tuple[list[Participant], list[Participant]]:
