@@ -161,10 +161,10 @@ class SequenceAllocator(Recipe):
         numbers = await orders.take(500)    # a range: all of them at once
         stamp = await orders.stamp()        # one request; never repeated, whatever happens
 
-    Numbers rise from 1 in each process; those of several processes interleave. There are gaps:
-    numbers that a process has taken but not returned are lost with it, and so is a block whose
-    answer was lost. No number is repeated unless the path is deleted. Then the count restarts at 1,
-    except in processes that have counted before, which never go back.
+    The numbers of one object rise from 1, by `next` and `take` alike; those of several objects
+    interleave. There are gaps: numbers that a process has taken but not returned are lost with it,
+    and so is a block whose answer was lost. No number is repeated unless the path is deleted. Then
+    the count restarts at 1, except for objects that have counted before, which never go back.
 
     The path holds the last number taken: 8 bytes, as Curator's `CachedAtomicLong`. Processes with
     different block sizes may share a path. Any number of tasks may use one object.
@@ -215,32 +215,51 @@ class SequenceAllocator(Recipe):
         Cancellation: loses one block of numbers at most. On connection loss: continues over the
         next connection, with other numbers if necessary.
         """
-        await anyio.lowlevel.checkpoint()
-        while not self._cached:
-            async with self._refill:
-                if not self._cached:
-                    self._cached = await self._take(1, self._block)
-        number, self._cached = self._cached[0], self._cached[1:]
-        return number
+        return (await self._next(1, self._block))[0]
 
     async def take(self, count: int) -> range:
-        """Return `count` consecutive numbers; those at hand stay there. Otherwise as `next`."""
-        checked_count("count", count, most=1 << 32)
-        return await self._take(count, count)
+        """Return `count` consecutive numbers. Otherwise as `next`.
 
-    async def _take(self, least: int, most: int) -> range:
-        """Take as many numbers as are left, from `least` to `most`."""
+        It begins with those at hand. If they are too few, and another object has taken the numbers
+        behind them, they are given up: later numbers never are less than earlier ones.
+        """
+        checked_count("count", count, most=1 << 32)
+        return await self._next(count, count)
+
+    async def _next(self, count: int, most: int) -> range:
+        """Return the next `count` numbers; if they are not at hand, take up to `most`."""
+        await anyio.lowlevel.checkpoint()
+        while len(self._cached) < count:
+            async with self._refill:
+                if len(self._cached) < count:
+                    # Meanwhile no other task gets them, which could be more than those of ours.
+                    before, self._cached = self._cached, range(0)
+                    try:
+                        self._cached = await self._take(count, most, before)
+                    except BaseException:
+                        self._cached = before
+                        raise
+        numbers, self._cached = self._cached[:count], self._cached[count:]
+        return numbers
+
+    async def _take(self, least: int, most: int, before: range) -> range:
+        """Take as many numbers as are left, from `least` to `most`, with those of `before`.
+
+        Without those of `before` if the numbers behind them are not the next ones.
+        """
         start = end = 0
 
         def advance(data: bytes, stat: Stat | None) -> bytes:
-            nonlocal start, end
+            nonlocal start, end, before
             taken = 0
             if stat is not None and data:
                 taken = decoded(self._codec, self._path, data, stat)
             # The count of a deleted path restarts; ours never goes back.
             start = max(taken, self._highest, 0)
-            end = min(start + most, self._last)
-            if end - start < least:
+            if start != before.stop - 1:
+                before = range(0)
+            end = min(start + most - len(before), self._last)
+            if end - start < least - len(before):
                 raise SequenceExhaustedError(self._path, last=self._last)
             return self._codec.encode(end)
 
@@ -252,7 +271,7 @@ class SequenceAllocator(Recipe):
                 await before_next_try(self._client, error, Step.FOLLOW)
             else:
                 self._highest = max(self._highest, end)
-                return range(start + 1, end + 1)
+                return range(start + 1 - len(before), end + 1)
 
     async def stamp(self) -> int:
         """Return a number that no path of the ensemble ever returns again, by one request.

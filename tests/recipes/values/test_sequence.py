@@ -6,7 +6,7 @@ import random
 
 import anyio
 import pytest
-from support.recipes import Served, connect, eventually, in_memory
+from support.recipes import Served, catch_up, connect, eventually, in_memory
 from support.virtual_time import connect as connect_virtually
 from support.virtual_time import embedded, virtually
 
@@ -88,6 +88,66 @@ async def test_tasks_of_one_process_share_a_block() -> None:
                 tasks.start_soon(ask)
         assert sorted(given) == list(range(1, 26))
         assert server.requests["SET_DATA"] == 2
+
+
+async def test_numbers_rise_by_next_and_take_alike(server: Served) -> None:
+    async with connect(server) as a, connect(server) as b:
+        mine, theirs = SequenceAllocator(a, PATH, block=10), SequenceAllocator(b, PATH, block=10)
+        given = [await mine.next(), *await mine.take(3), await mine.next()]
+        assert given == [1, 2, 3, 4, 5]
+        assert await mine.take(7) == range(6, 13)  # five at hand, and two behind them
+        assert mine.at_hand == 0
+        assert await mine.next() == 13
+        assert await theirs.next() == 23
+        await catch_up(a)
+        # The nine at hand are too few, and the numbers behind them are taken: they are given up.
+        assert await mine.take(12) == range(33, 45)
+        assert await mine.next() == 45
+
+
+async def test_failed_take_leaves_the_numbers_at_hand() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        numbers = SequenceAllocator(client, PATH, block=5, last=7)
+        assert await numbers.next() == 1
+        with pytest.raises(SequenceExhaustedError):
+            await numbers.take(8)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await numbers.take(6)
+        assert numbers.at_hand == 4
+        assert await numbers.take(6) == range(2, 8)
+
+
+@virtually
+async def test_numbers_of_one_object_rise_whatever_is_called_at_once() -> None:
+    """Tasks of two clients, with lost answers and cancelled calls."""
+    rng = random.Random(3)
+    async with embedded() as server, connect_virtually(server) as a, connect_virtually(server) as b:
+        all_given: list[int] = []
+
+        async def ask(allocator: SequenceAllocator, given: list[int]) -> None:
+            for _ in range(40):
+                with anyio.move_on_after(rng.choice((0.001, 1.0, 10.0))):
+                    if rng.random() < 0.5:
+                        given.append(await allocator.next())
+                    else:
+                        given.extend(await allocator.take(rng.randrange(1, 9)))
+                if rng.random() < 0.1:
+                    rng.choice((server.drop_reply, server.drop_request))(OpCode.SET_DATA)
+
+        async with anyio.create_task_group() as tasks:
+            objects: list[list[int]] = []
+            for client, block in ((a, 1), (a, 7), (b, 5)):
+                given: list[int] = []
+                allocator = SequenceAllocator(client, PATH, block=block)
+                objects.append(given)
+                for _ in range(3):
+                    tasks.start_soon(ask, allocator, given)
+        for given in objects:
+            assert given == sorted(given)
+            assert len(given) > 200
+            all_given += given
+        assert len(all_given) == len(set(all_given))
 
 
 @pytest.mark.parametrize("is_applied", [True, False], ids=["applied", "not applied"])
