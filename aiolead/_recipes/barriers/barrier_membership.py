@@ -14,7 +14,8 @@ begin too early, or last forever, by creating persistent znodes. A listing shows
 before a member relies on others' being there, it reads who owns them.
 
 The member that sees that enough are there creates `ready`, which lets all of them in. The last one
-to leave removes it. If all have died, the next member that finds nobody else removes it.
+to leave removes it, also one that gives up before it has seen `ready`: others may have counted it.
+If all have died, the next member that finds nobody else removes it.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from .._core.ephemeral import NodeGone, ZnodeState
 from .._core.ephemeral_names import FixedNode
 from .._core.error_policy import TRIES, Step, before_next_try, in_background, until_done
 from .._core.pending_delete import Departure
+from .._core.reading import catch_up
 
 READY = "ready"
 
@@ -145,10 +147,15 @@ async def keep_ready(client: CoordinationClient, path: str, round_: int) -> bool
     return stat is not None and stat.czxid == round_
 
 
-async def tidy(client: CoordinationClient, path: str) -> None:
-    """Remove `ready` if no member is left: for a member that does not wait for the others."""
+async def tidy(client: CoordinationClient, path: str, *, is_current: bool) -> None:
+    """Remove `ready` if no member is left: for a member that does not wait for the others.
+
+    `is_current`: the member's own delete was answered, so that the server shows what was before.
+    """
 
     async def remove() -> None:
+        if not is_current:
+            await catch_up(client, path)
         stat = await client.exists(join(path, READY))
         if stat is not None:
             await remove_ready(client, path, stat.czxid)
@@ -178,6 +185,7 @@ class BarrierMembership(NodeAcquirable):
         self._round: int | None = None
         self._departure: Departure | None = None
         self._may_leave_ready = False
+        """Whether our znode may have been counted by a member that created `ready`."""
         self._kept = 0
         self._older: list[str] = []
         self._ownerless: set[str] = set()
@@ -247,6 +255,7 @@ class BarrierMembership(NodeAcquirable):
         client = self._client
         self._own = self._new_znode()
         self._older = []
+        self._may_leave_ready = True
         for _ in range(TRIES):
             with client.pipelined():
                 create = self._own.create()
@@ -282,7 +291,6 @@ class BarrierMembership(NodeAcquirable):
 
     async def _decide(self) -> bool:
         """Let all members in, as enough are there; False if another one was quicker."""
-        self._may_leave_ready = True
         try:
             created = await self._client.create(self._ready, acl=self._acl)
         except NodeExistsError:
@@ -359,15 +367,15 @@ class BarrierMembership(NodeAcquirable):
         delete = super().discard()
         if delete is not None:
             self._departure = delete
-        inside = self._round is not None or self._may_leave_ready
-        if inside and not self.stays_to_the_end:
+        if self._may_leave_ready and not self.stays_to_the_end:
             self.left_early()
         return delete
 
     def left_early(self) -> None:
         """Remove `ready` after our znode is gone, if no other member is left to do it."""
         self._may_leave_ready = False
-        tidy_up = partial(tidy, self._client, self._path)
+        is_current = self._departure is not None
+        tidy_up = partial(tidy, self._client, self._path, is_current=is_current)
         job = partial(in_background, self._ready, tidy_up)
         if self._departure is None:
             self._client.backend.spawn(job)

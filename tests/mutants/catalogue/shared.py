@@ -237,6 +237,21 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
+        number="146d",
+        name="unaware-members-leave-ready",
+        wrong="A member of a double barrier that gives up before it has seen `ready` leaves it.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/barriers/barrier_membership.py",
+                "if self._may_leave_ready and not self.stays_to_the_end:",
+                "if self._round is not None and not self.stays_to_the_end:",
+            ),
+        ),
+        tests=(BARRIERS, "-k", "unaware"),
+        simulated=False,
+    ),
+    Mutant(
         number="146c",
         name="late-removal-ends-the-next-round",
         wrong="A slow removal of `ready` also removes that of the next round.",

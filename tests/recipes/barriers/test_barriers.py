@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -664,6 +664,48 @@ async def test_ready_stays_until_the_znode_is_gone_in_memory() -> None:
         async with link.connect(dial=proxy.dial) as a, link.connect() as b:
             await play_a_link_lost_while_leaving(a, b, proxy)
         links.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("heard", range(3))
+@pytest.mark.parametrize("is_late", [True, False], ids=["given up first", "given up last"])
+@pytest.mark.parametrize("b_ends", ["timeout", "cancelled", "expired"])
+@pytest.mark.parametrize("a_ends", ["cancelled while it waits to leave", "raises"])
+@virtually
+async def test_member_that_gives_up_unaware_of_its_round_leaves_no_ready(
+    a_ends: str, b_ends: str, is_late: bool, heard: int
+) -> None:
+    """It was counted, and so the round has begun, but it has not heard of that yet."""
+    async with embedded() as server, connect_virtually(server) as a:
+        link = Link(server)
+        async with link.connect() as b:
+            gives_up = anyio.CancelScope()
+
+            async def enter_behind_a_slow_link() -> None:
+                with gives_up, suppress(AcquireTimeout, BarrierLost):
+                    async with DoubleBarrier(b, PATH, 2).enter(
+                        timeout=1.0 if b_ends == "timeout" else None
+                    ):
+                        pass
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(enter_behind_a_slow_link)
+                await settled()
+                assert len(await names(a, PATH)) == 1
+                link.hold(after=heard)
+                with anyio.move_on_after(3.0 if is_late else 0.5), suppress(KeyError):
+                    async with DoubleBarrier(a, PATH, 2):
+                        assert await a.exists(READY) is not None
+                        if a_ends == "raises":
+                            await anyio.sleep(3.0 if is_late else 0.5)
+                            raise KeyError
+                await passes(1.0)
+                if b_ends == "expired":
+                    server.expire_session(b.session_id)
+                if b_ends != "timeout":
+                    gives_up.cancel()
+                link.release()
+                await passes(20.0)
+            assert contenders_left(server, PATH) == []
 
 
 @backends
