@@ -19,6 +19,7 @@ from ...errors import (
     BadVersionError,
     ConnectionLossError,
     NoNodeError,
+    NotEmptyError,
     NotReadOnlyError,
     OperationTimeoutError,
     Outcome,
@@ -57,6 +58,7 @@ class Action(enum.Enum):
     START_AGAIN = "our znode is gone: begin with another one"
     GONE = "there is nothing left to delete"
     REFUSED = "report that our znode stays"
+    SET_ASIDE = "others have put znodes below it: report it once, pass it over, and go on"
     RAISE = "raise it to the caller"
 
 
@@ -82,6 +84,7 @@ TABLE: tuple[tuple[tuple[type[AioleadError], ...], dict[Step, Action]], ...] = (
     ((TooManyRequestsError,), _row(Action.RAISE, Action.PAUSE, Action.PAUSE)),
     ((NoNodeError,), _row(Action.RAISE, Action.GONE, Action.RAISE)),
     ((BadVersionError,), _row(Action.RAISE, Action.RECONNECT, Action.RAISE)),
+    ((NotEmptyError,), _row(Action.SET_ASIDE, Action.REFUSED, Action.SET_ASIDE)),
     ((AioleadError,), _row(Action.RAISE, Action.REFUSED, Action.RAISE)),
 )
 """The first row that an error belongs to applies; its columns are those of `Step`."""
@@ -113,11 +116,11 @@ def pause(client: CoordinationClient, error: AioleadError) -> float:
 async def before_next_try(client: CoordinationClient, error: AioleadError, step: Step) -> Action:
     """Wait as the table says; return the action.
 
-    Raises `error` itself if the table says so, and `SessionError` if the client is closed meanwhile
-    or its credentials are refused.
+    Raises `error` itself if the table says so, or if only the caller knows what to set aside; and
+    `SessionError` if the client is closed meanwhile or its credentials are refused.
     """
     action = action_for(error, step)
-    if action in (Action.RAISE, Action.REFUSED):
+    if action in (Action.RAISE, Action.REFUSED, Action.SET_ASIDE):
         raise error
     if action is Action.PAUSE:
         await anyio.sleep(pause(client, error))

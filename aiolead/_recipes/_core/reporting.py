@@ -63,6 +63,17 @@ class PathWarnings:
             "needs it",
         )
 
+    def warn_of_children(self, path: str, consequence: str) -> None:
+        """Log a warning of a znode that others have put znodes below, once per consequence.
+
+        No server deletes such a znode, so its recipe sets it aside and goes on. `consequence` is a
+        sentence that says what that means.
+        """
+        self.warn(
+            f"{path}: {consequence}",
+            f"{path} has znodes below it, which belong to no recipe: delete them. {consequence}",
+        )
+
 
 class LossReports:
     """The reports of one client's losses, which come after the lost bodies had their turn.

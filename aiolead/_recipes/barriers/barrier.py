@@ -19,6 +19,7 @@ from .._core.holding_recipe import HoldingRecipe
 from .._core.participants import read_participants
 from .._core.reading import listed, over_sessions
 from .._core.recipe import Recipe
+from .._core.reporting import PathWarnings
 from .._core.tenure import Tenure
 from .barrier_membership import READY, BarrierMembership, members_among
 
@@ -63,6 +64,9 @@ class Barrier(Recipe):
 
     async def remove(self) -> None:
         """Remove the barrier: every waiter goes on. No effect if it is not set.
+
+        Raises `NotEmptyError` if others have put znodes below it: it stays set until those are
+        deleted.
 
         On connection loss, cancellation: as for `set`.
         """
@@ -168,6 +172,9 @@ class DoubleBarrier(HoldingRecipe[BarrierMember], Enterable[BarrierMember]):
     Leaving waits until all have left; a member that dies counts until its session ends. Then the
     same path serves for another round.
 
+    If others put znodes below `ready`, no server deletes it. A round that has begun ends as usual.
+    The next one begins once those znodes are gone: a line at WARNING names `ready`.
+
     A membership is under the lease, as a lock is: a partitioned member's body is cancelled, and
     `BarrierLost` raised, before its session ends and the others go on. So once `async with` is
     left, no body of the round runs any more.
@@ -201,6 +208,7 @@ class DoubleBarrier(HoldingRecipe[BarrierMember], Enterable[BarrierMember]):
     ) -> None:
         super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
         self._count = checked_count("count", count, most=MOST_MEMBERS)
+        self._warnings = self._client.backend.shared(path, PathWarnings)
 
     def _acquirable(self) -> BarrierMembership:
         return BarrierMembership(self._client, self._path, self._count, self._data, self._acl)

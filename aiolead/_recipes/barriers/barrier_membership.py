@@ -34,6 +34,7 @@ from ...errors import (
     NoAuthError,
     NodeExistsError,
     NoNodeError,
+    NotEmptyError,
     ReleaseError,
     TransactionError,
 )
@@ -45,6 +46,7 @@ from .._core.ephemeral_names import FixedNode
 from .._core.error_policy import TRIES, Step, before_next_try, in_background, until_done
 from .._core.pending_delete import Departure
 from .._core.reading import catch_up
+from .._core.reporting import PathWarnings
 
 READY = "ready"
 
@@ -95,7 +97,8 @@ async def remove_ready(
     that is refused if another one came first. The members are listed after that version was read:
     `keep_ready` of one that came later has the removal refused.
 
-    Raises `ConnectionLossError`: it may have been removed.
+    If others have put znodes below `ready`, it stays, with a warning. Raises `ConnectionLossError`:
+    it may have been removed.
     """
     ready = join(path, READY)
     get, exists, names = client.get(path), client.exists(ready), client.get_children(path)
@@ -108,6 +111,8 @@ async def remove_ready(
     except TransactionError as error:
         if isinstance(error.cause, NoAuthError):
             await _remove_uncounted(client, path, round_, own)
+        elif isinstance(error.cause, NotEmptyError):
+            _warn_of_children(client, path)
         elif not isinstance(error.cause, (NoNodeError, BadVersionError)):
             raise
     except NoNodeError:
@@ -124,6 +129,14 @@ async def _remove_uncounted(client: CoordinationClient, path: str, round_: int, 
             await client.delete(ready, version=stat.version)
     except (NoNodeError, BadVersionError):
         pass  # another member has done it, or is about to
+    except NotEmptyError:
+        _warn_of_children(client, path)
+
+
+def _warn_of_children(client: CoordinationClient, path: str) -> None:
+    client.backend.shared(path, PathWarnings).warn_of_children(
+        join(path, READY), "Until then no round of the barrier begins"
+    )
 
 
 async def keep_ready(client: CoordinationClient, path: str, round_: int) -> bool:
@@ -190,6 +203,8 @@ class BarrierMembership(NodeAcquirable):
         self._older: list[str] = []
         self._ownerless: set[str] = set()
         """Children with names of members that no session owns."""
+        self._is_stuck = False
+        """Whether others have put znodes below the `ready` of a round that is over."""
         self.stays_to_the_end = False
         """Whether `others_left` is going to be called, which takes care of `ready`."""
 
@@ -206,6 +221,9 @@ class BarrierMembership(NodeAcquirable):
             raise AssertionError("not inside")
         return self._round
 
+    def obstacle(self) -> str:
+        return f"since {self._ready} has znodes below it" if self._is_stuck else ""
+
     def _znodes(self) -> Sequence[FixedNode]:
         return (self._own,)
 
@@ -217,6 +235,7 @@ class BarrierMembership(NodeAcquirable):
         while True:
             self._wake = anyio.Event()
             self._leave_watches()
+            self._is_stuck = False
             watch = self._watch()
             members: set[str] | None = None
             if self._own.state is ZnodeState.ABSENT:
@@ -316,7 +335,7 @@ class BarrierMembership(NodeAcquirable):
         others = sorted(members - {own.name})
         if not others:
             await remove_ready(client, self._path, round_, own=own.name)
-            self._wake.set()
+            await self._look_below_ready()
             return False
         looks = [client.get(join(self._path, name), watch=self._watch()) for name in others]
         tokens: dict[str, int] = {}
@@ -342,6 +361,19 @@ class BarrierMembership(NodeAcquirable):
             else:
                 self._wake.set()  # the next round may count on us
         return False
+
+    async def _look_below_ready(self) -> None:
+        """Wake us to look again, unless others have put znodes below `ready`: watch those.
+
+        A lagging server may still show a `ready` that is removed. Then the watch on it fires soon.
+        """
+        try:
+            below = await self._client.get_children(self._ready, watch=self._watch())
+        except NoNodeError:
+            below = []
+        self._is_stuck = bool(below)
+        if not below:
+            self._wake.set()
 
     async def _has_to_stay_away(self, watch: Watch) -> bool:
         """Whether what we withdrew for is there: that `ready`, and one of the older members."""

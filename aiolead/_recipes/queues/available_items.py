@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import anyio
 
@@ -24,6 +25,8 @@ from ...model import ACL, CreateMode, WatchEvent
 from ...paths import ListedPath, join
 from .._core.arguments import OnInvalid
 from .._core.error_policy import TRIES
+from .._core.reading import look_at_all
+from .._core.reporting import PathWarnings
 from .item_format import ItemNames, Key
 
 logger = get_logger(__name__)
@@ -119,9 +122,12 @@ class AvailableItems:
         """In the heap, but `check_next` has not found them."""
         self._of_others: set[str] = set()
         """Claimed by other clients, as of the last check."""
-        self._set_aside: set[str] = set()
+        self._claimed_since: set[str] = set()
         """Of those, the ones that were taken out of the heap."""
         self._invalid: set[str] = set()
+        self._set_aside: dict[str, Watch | None] = {}
+        """Items that others have put znodes below, with the watch on those."""
+        self._warnings = client.backend.shared(items_path, PathWarnings)
         self._changes = 0
         """How many events have come."""
         self._listed = -1
@@ -163,7 +169,7 @@ class AvailableItems:
             if self._until_due(key) > 0:
                 return None
             heapq.heappop(self._heap)
-            if self._is_out(name) or name in self._invalid:
+            if self._is_out(name) or name in self._invalid or name in self._set_aside:
                 continue
             self._passed_over.add(name)
             if name not in self._reserved:
@@ -174,7 +180,7 @@ class AvailableItems:
     def _is_out(self, name: str) -> bool:
         """Whether an item that leaves the heap is not to be had, by the last check."""
         if name in self._of_others:
-            self._set_aside.add(name)
+            self._claimed_since.add(name)
             return True
         is_gone = name in self._gone
         self._gone.discard(name)
@@ -224,6 +230,46 @@ class AvailableItems:
             logger.warning("%s; the item is passed over", error)
         else:
             call_back(self._on_invalid, error)
+
+    def set_aside(self, name: str) -> None:
+        """Skip an item that others have put znodes below, until those are gone; warn of it."""
+        self._set_aside.setdefault(name, None)
+        self._warnings.warn_of_children(
+            join(self.items_path, name), "Until then no consumer gets the item"
+        )
+        self._changes += 1  # so that the next look also looks below it
+
+    async def _look_below(self) -> None:
+        """Read which of the items that were set aside still have znodes below, and watch those."""
+        client, replies = self._client, dict[str, Reply[list[str]]]()
+
+        def ask(name: str) -> Reply[list[str]]:
+            watch = self._set_aside[name] = client.backend.make_watch(
+                partial(self._changed_below, name)
+            )
+            replies[name] = client.get_children(join(self.items_path, name), watch=watch)
+            return replies[name]
+
+        try:
+            await look_at_all([name for name, watch in self._set_aside.items() if not watch], ask)
+        except BaseException:
+            for name in replies:
+                self._forget_watch(name)
+            raise
+        for name, reply in replies.items():
+            if reply.error() is not None or not reply.result():
+                self._forget_watch(name)
+                self._set_aside.pop(name, None)
+
+    def _changed_below(self, name: str, event: WatchEvent) -> None:
+        self._set_aside.pop(name, None)
+        self._on_event(event)
+
+    def _forget_watch(self, name: str) -> None:
+        watch = self._set_aside.get(name)
+        if watch is not None:
+            self._set_aside[name] = None
+            watch.close()
 
     # --- waiting ---------------------------------------------------------------------------------
 
@@ -300,8 +346,8 @@ class AvailableItems:
         self._gone |= missing
         self._of_others = set(self._claimed.names or []) - self._reserved
         self.is_contended = bool(self._of_others)
-        for name in self._set_aside - self._of_others:
-            self._set_aside.discard(name)
+        for name in self._claimed_since - self._of_others:
+            self._claimed_since.discard(name)
             self._offer(name)
         while self._heap and self._is_out(self._heap[0][1]):
             heapq.heappop(self._heap)
@@ -328,6 +374,7 @@ class AvailableItems:
                 # Events come before the answers that show their changes: a list that was not
                 # requested is still valid unless its watch has fired by now.
                 if all(reply or listing.is_known for listing, reply in asked):
+                    await self._look_below()
                     self._listed = changes
                     self._take(self._present.names or [], set(self._claimed.names or []))
                     return
@@ -335,10 +382,13 @@ class AvailableItems:
     def _take(self, items: list[str], claimed: set[str]) -> None:
         self.looks += 1
         self._invalid.intersection_update(items)
+        for name in self._set_aside.keys() - set(items):
+            self._forget_watch(name)
+            del self._set_aside[name]
         self.is_contended = not claimed <= self._reserved
         self._of_others = claimed - self._reserved
         self._gone.clear()
-        self._set_aside.clear()
+        self._claimed_since.clear()
         free = set(items) - claimed
         self._passed_over = free & self._reserved
         self._heap = [
@@ -353,4 +403,6 @@ class AvailableItems:
     def _close_watches(self) -> None:
         self._claimed.close()
         self._present.close()
+        for name in self._set_aside:
+            self._forget_watch(name)
         self._listed = -1

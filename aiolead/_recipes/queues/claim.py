@@ -205,6 +205,10 @@ class ItemClaim(NodeAcquirable):
         except NoNodeError:
             self._end(available.free)  # somebody has deleted the item by hand
             return False
+        if of_item.num_children:
+            available.set_aside(own.name)
+            self._end(available.free)
+            return False
         try:
             self.parts = self._decode(body)
         except ValueError as error:

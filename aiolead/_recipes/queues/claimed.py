@@ -2,6 +2,10 @@
 
 Finishing is one transaction: it checks the claim, writes the results, and deletes item and claim.
 So an item is finished at most once, and only by its holder.
+
+No server deletes an item that others have put znodes below. Then the transaction replaces the claim
+by a persistent znode of the same name, with data that only this claim has. So no consumer gets the
+item again, of this library or of Curator, also after this session has ended.
 """
 
 from __future__ import annotations
@@ -19,17 +23,19 @@ from ...errors import (
     Fenced,
     LossReason,
     NoNodeError,
+    NotEmptyError,
     SessionError,
     TransactionError,
     UsageError,
 )
 from .._core.error_policy import Action, Step, action_for, before_next_try, may_be_applied
-from .._core.reading import caught_up
+from .._core.reading import caught_up, read_data
+from .._core.reporting import PathWarnings
 from .._core.tenure import Tenure
 from .claim import ItemClaim
 
-_DELETES = 2
-"""How many deletes end the transaction."""
+_LAST = 2
+"""How many operations end the transaction, behind the results."""
 
 
 class Claimed(Tenure):
@@ -41,6 +47,8 @@ class Claimed(Tenure):
     _is_finishing = False
     _was_unanswered = False
     _was_deleted = False
+    _has_children = False
+    """Whether others have put znodes below the item."""
     _in_flight: Reply[object] | None = None
 
     @property
@@ -83,7 +91,10 @@ class Claimed(Tenure):
     async def _try_to_finish(self, add: Callable[[Transaction], object]) -> None:
         transaction = self.fenced().transaction()
         add(transaction)
-        transaction.delete(self._claim.item).delete(self.path)
+        if self._has_children:
+            transaction.delete(self.path).create(self.path, self._mark, acl=self._recipe._acl)
+        else:
+            transaction.delete(self._claim.item).delete(self.path)
         reply: Reply[object] = transaction.commit()
         self._in_flight = reply
         reply.add_done_callback(lambda: self._answered(reply))
@@ -96,7 +107,10 @@ class Claimed(Tenure):
             else:
                 self._hold.lose(LossReason.DELETED)
         except TransactionError as error:
-            is_result = error.index < len(error.results) - _DELETES
+            is_result = error.index < len(error.results) - _LAST
+            if not is_result and isinstance(error.cause, NotEmptyError):
+                self._has_children = True
+                return
             if is_result or not isinstance(error.cause, NoNodeError):
                 raise error.cause from None
             # The item was deleted by hand; the claim still exists.
@@ -125,13 +139,23 @@ class Claimed(Tenure):
                 return False
             item, claim = client.exists(self._claim.item), client.exists(self.path)
             there, claimed = await item, await claim
-            ours = claimed is not None and claimed.ephemeral_owner == self.session_id
-            return there is None and not ours
+            if claimed is not None and claimed.ephemeral_owner == self.session_id:
+                return False
+            if there is not None and self._has_children:
+                mark, _ = await read_data(client, self.path)
+                return mark == self._mark
+            return there is None
 
         try:
             return await caught_up(client, self._claim.available.items_path, read)
         except SessionError:
             return False
+
+    @property
+    def _mark(self) -> bytes:
+        """The data of the znode that replaces this claim."""
+        session_id = self.session_id & (1 << 64) - 1
+        return b"finished by %016x with token %d" % (session_id, self.token)
 
     def _answered(self, reply: Reply[object]) -> None:
         """Process an answer in the client's task, even if nobody awaits it any more."""
@@ -145,9 +169,18 @@ class Claimed(Tenure):
     def _done(self) -> None:
         if not self._is_done:
             self._is_done = self._released = True
+            if self._has_children:
+                self._warn_of_children()
             self._claim.done()
             self._hold.release()
             self._claim.discard()
+
+    def _warn_of_children(self) -> None:
+        available = self._claim.available
+        self._client.backend.shared(available.items_path, PathWarnings).warn_of_children(
+            self._claim.item,
+            f"The item is finished, and no consumer gets it: delete it, and then {self.path}",
+        )
 
     @property
     def _given_up_as(self) -> str:
@@ -200,6 +233,10 @@ class QueueItem(Claimed):
 
         Returns once the servers have confirmed: no consumer gets the item any more. The body goes
         on, but holds nothing. Further calls have no effect.
+
+        If others have put znodes below the item, the servers cannot delete it. Then it stays,
+        behind a persistent claim by which no consumer gets it again. A line at WARNING names both
+        znodes.
 
         Raises:
             ClaimLost: the claim was lost, or others deleted the item.

@@ -114,7 +114,8 @@ class Queue(_Queue):
     consumer.
 
     Items are first handed out in the order in which they were put. A released item is the first one
-    again. The format is that of Curator's `DistributedQueue` with a `lockPath`.
+    again. An item that others have put znodes below is passed over while those exist, with a
+    warning in the log. The format is that of Curator's `DistributedQueue` with a `lockPath`.
 
     Args:
         client: the session.

@@ -18,6 +18,7 @@ from ...errors import (
     ConfigurationError,
     NodeExistsError,
     NoNodeError,
+    NotEmptyError,
     QueueFullError,
     SequenceExhaustedError,
     TransactionError,
@@ -79,7 +80,7 @@ class ItemProducer:
             raise SequenceExhaustedError(self._path) from None
         if not all(0 <= (sequence_of(name) or 0) < LAST_SEQUENCE for name in names):
             for delete in [self._client.delete(join(self._path, name)) for name in names]:
-                with suppress(NoNodeError):
+                with suppress(NoNodeError, NotEmptyError):
                     await delete
             raise SequenceExhaustedError(self._path)
         return names

@@ -7,7 +7,7 @@ The znode's data is the version number in decimal digits, `keys/<key>` has the v
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar, cast, final, overload
 
@@ -20,6 +20,7 @@ from ...errors import (
     InvalidPathError,
     NodeExistsError,
     NoNodeError,
+    NotEmptyError,
     TransactionError,
 )
 from ...model import ACL, Stat
@@ -30,11 +31,13 @@ from .._core.reading import (
     catch_up,
     caught_up,
     listed,
+    look_at_all,
     over_sessions,
     read_children,
     read_data,
 )
 from .._core.recipe import Recipe
+from .._core.reporting import PathWarnings
 from .config_snapshot import (
     HISTORY,
     KEYS,
@@ -145,6 +148,9 @@ class Config(Recipe, Generic[T]):
         self._max_size = checked_count("max_size", max_size, most=1 << 30)
         self._rng = checked_rng(rng)
         self._reported: list[str] = []
+        self._set_aside: set[int] = set()
+        """Old versions that others have put znodes below."""
+        self._warnings = self._client.backend.shared(path, PathWarnings)
 
     async def get(self) -> Published[T]:
         """Return the configuration. The connected server may lag; see `SharedValue.get`.
@@ -175,6 +181,8 @@ class Config(Recipe, Generic[T]):
                 large; nothing was published.
             InvalidDataError: the present version number is invalid, or the last; nothing was
                 published.
+            NotEmptyError: others have put znodes below a key that would be deleted (`path`);
+                nothing was published.
 
         Cancellation: it may be published. On connection loss: finds out from the history whether it
         was published, and retries if not. Raises `ConnectionLossError` with the outcome `UNKNOWN`
@@ -196,6 +204,7 @@ class Config(Recipe, Generic[T]):
         Raises:
             NoNodeError: the history does not have `version`, or not any more.
             InvalidDataError: the history's entry, or the present version number, is invalid.
+            NotEmptyError: as for `publish`.
             ConfigurationError: it is not valid any more, or too large; nothing was published.
 
         Cancellation, on connection loss: as `publish`.
@@ -218,13 +227,14 @@ class Config(Recipe, Generic[T]):
         """Return the versions in the history, the latest first.
 
         A version that is published or dropped meanwhile may be missing. Foreign children are
-        skipped, with a warning in the log. Raises `InvalidDataError` if the entry of a version is
-        invalid: delete the error's `path`.
+        skipped, with a warning in the log. So is the deletion of an old version that others have
+        put znodes below, until those are gone. Raises `InvalidDataError` if the entry of a version
+        is invalid: delete the error's `path`.
         """
         return await over_sessions(self._client, self._read_history)
 
     async def _read_history(self) -> list[ConfigVersion]:
-        path = join(self._path, HISTORY)
+        path = self._history_path
         numbers = await self._numbers(self._client.get_children(path))
         names = {entry_name(number): number for number in numbers}
         found = await read_children(self._client, path, list(names))
@@ -234,7 +244,11 @@ class Config(Recipe, Generic[T]):
         ]
 
     def _entry(self, version: int) -> str:
-        return join(join(self._path, HISTORY), entry_name(version))
+        return join(self._history_path, entry_name(version))
+
+    @property
+    def _history_path(self) -> str:
+        return join(self._path, HISTORY)
 
     def _parsed(self, snapshot: Snapshot) -> T:
         try:
@@ -259,13 +273,19 @@ class Config(Recipe, Generic[T]):
             keys = self._checked(change(snapshot.keys))
             number = snapshot.version + 1
             too_old = [each for each in numbers if each <= number - self._keep]
+            if not self._set_aside.isdisjoint(too_old):
+                too_old = await over_sessions(client, partial(self._deletable, too_old))
 
             async def write() -> int | None:
                 nonlocal conflicts
                 try:
                     await self._transaction(snapshot, stat, keys, author, too_old)
                 except TransactionError as error:
-                    if not isinstance(error.cause, BadVersionError):
+                    if isinstance(error.cause, NotEmptyError) and (
+                        stuck := self._versions_at(error.path, too_old)
+                    ):
+                        self._set_aside |= stuck  # the next attempt looks at them
+                    elif not isinstance(error.cause, BadVersionError):
                         # Keys or history were changed by hand, or the write is not allowed.
                         conflicts += 1
                         if not isinstance(error.cause, _BY_HAND) or conflicts >= TRIES:
@@ -277,6 +297,26 @@ class Config(Recipe, Generic[T]):
             return await settled(write, partial(self._look, number, author))
 
         return await until_first(attempt, self._rng)
+
+    def _versions_at(self, path: str | None, numbers: Iterable[int]) -> set[int]:
+        return {number for number in numbers if self._entry(number) == path}
+
+    async def _deletable(self, numbers: Sequence[int]) -> list[int]:
+        """Return the versions of the history that have no znodes below; set aside the others."""
+        looks: dict[int, Reply[Stat | None]] = {}
+
+        def look(name: str) -> Reply[Stat | None]:
+            number = number_of(name) or 0
+            looks[number] = self._client.exists(join(self._history_path, name))
+            return looks[number]
+
+        await look_at_all([entry_name(number) for number in numbers], look)
+        found = {number: reply.result() for number, reply in looks.items()}
+        self._set_aside = {number for number, stat in found.items() if stat and stat.num_children}
+        for number in sorted(self._set_aside):
+            path = self._entry(number)
+            self._warnings.warn_of_children(path, "Until then this version is kept")
+        return [number for number in numbers if number not in self._set_aside]
 
     async def _present(self, version: int | None) -> tuple[Snapshot, Stat, list[int]]:
         """Read the configuration and the history's numbers; `BadVersionError` if not `version`."""
@@ -295,7 +335,7 @@ class Config(Recipe, Generic[T]):
                 return snapshot, snapshot.stat, numbers
 
     async def _read(self) -> tuple[Snapshot, list[int]]:
-        listing = self._client.get_children(join(self._path, HISTORY))
+        listing = self._client.get_children(self._history_path)
         return await read_snapshot(self._client, self._path), await self._numbers(listing)
 
     async def _look(self, number: int, author: str) -> int | Verdict:
@@ -374,7 +414,7 @@ class Config(Recipe, Generic[T]):
         if foreign and foreign != self._reported:
             logger.warning(
                 "%s has %d children that are no versions, and are skipped: %s",
-                join(self._path, HISTORY),
+                self._history_path,
                 len(foreign),
                 ", ".join(escaped(name[:_SHOWN]) for name in foreign[:_SHOWN_NAMES]),
             )

@@ -6,6 +6,7 @@ from ..model import Change, Mutant
 
 QUEUE = "tests/recipes/queues/test_queue.py"
 FAULTS = "tests/recipes/queues/test_queue_faults.py"
+BELOW = "tests/recipes/test_znodes_below.py"
 BOARD = "tests/recipes/tasks/test_task_board.py"
 FORMATS = "tests/unit/recipes/test_queue_formats.py"
 REACHED = "tests/simulation/test_recipes_reached.py"
@@ -40,11 +41,26 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/queues/claimed.py",
-                "return there is None and not ours",
-                "return not ours",
+                "return there is None",
+                "return True",
             ),
         ),
         tests=(FAULTS, "-k", "taken_away and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="160d",
+        name="finished-items-with-znodes-below-are-handed-out-again",
+        wrong="A finished item that cannot be deleted loses its claim, and is not marked.",
+        changes=(
+            Change(
+                "_recipes/queues/claimed.py",
+                "transaction.delete(self.path).create(self.path, self._mark, "
+                "acl=self._recipe._acl)",
+                "transaction.check(self.path).delete(self.path)",
+            ),
+        ),
+        tests=(BELOW, "-k", "finished_once and trio"),
         simulated=False,
     ),
     Mutant(

@@ -54,7 +54,7 @@ ROWS: dict[AioleadError, tuple[Action, Action, Action]] = {
     NoNodeError("/a"): (Action.RAISE, Action.GONE, Action.RAISE),
     BadVersionError("/a"): (Action.RAISE, Action.RECONNECT, Action.RAISE),
     NoAuthError("/a"): (Action.RAISE, Action.REFUSED, Action.RAISE),
-    NotEmptyError("/a"): (Action.RAISE, Action.REFUSED, Action.RAISE),
+    NotEmptyError("/a"): (Action.SET_ASIDE, Action.REFUSED, Action.SET_ASIDE),
     QuotaExceededError("/a"): (Action.RAISE, Action.REFUSED, Action.RAISE),
     SystemFaultError("/a"): (Action.RAISE, Action.REFUSED, Action.RAISE),
 }
