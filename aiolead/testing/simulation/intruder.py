@@ -80,7 +80,7 @@ class Intruder:
         self._seen: dict[str, None] = {}
         """Names of contenders, the latest ones last."""
         self._forged: dict[str, None] = {}
-        """Paths of which it has tried to create one, or one that begins so, since it last cleared."""
+        """Paths, or their beginnings, that it has tried to create since it last cleared."""
         self._ever_forged: dict[str, None] = {}
         """All of them: a create whose answer was lost may be seen after the clearing."""
 
