@@ -417,6 +417,53 @@ async def test_closing_aiozks_client_ends_what_is_held(scene: Scene) -> None:
     assert not scene.session.started
 
 
+async def test_interrupted_close_of_aiozks_client_is_finished_by_the_next(scene: Scene) -> None:
+    zk, session_id = scene.zk, scene.session.session_id
+    async with adapt(zk):
+        answer = scene.proxy.hold_reply(OpCode.CLOSE_SESSION)
+        closing = asyncio.create_task(zk.close())
+        await answer.wait()
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        closing = asyncio.create_task(zk.close())
+        done, _ = await asyncio.wait([closing], timeout=0.1)
+        assert not done
+        answer.release()
+        with anyio.fail_after(PATIENCE):
+            await closing
+        assert session_id not in scene.server.sessions()
+        assert scene.session.state == States.LOST
+        assert not scene.session.started
+        with pytest.raises(exc.SessionLost), anyio.fail_after(PATIENCE):
+            await zk.exists("/")
+
+
+async def test_close_of_aiozks_client_goes_on_if_interrupted_at_once(scene: Scene) -> None:
+    zk, session_id = scene.zk, scene.session.session_id
+    async with adapt(zk):
+        closing = asyncio.create_task(zk.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with anyio.fail_after(PATIENCE):
+            await zk.close()
+        assert session_id not in scene.server.sessions()
+
+
+async def test_closing_aiozks_client_in_the_body_of_a_hold_ends_the_session(scene: Scene) -> None:
+    """The loss of the hold interrupts both calls."""
+    zk, session_id = scene.zk, scene.session.session_id
+    async with adapt(zk) as client:
+        with pytest.raises(LockLost) as caught:
+            async with aiolead.Lock(client, PATH):
+                await asyncio.gather(zk.close(), zk.close())
+                await anyio.sleep_forever()
+        assert caught.value.reason is LossReason.CLOSED
+    assert session_id not in scene.server.sessions()
+    assert scene.server.sessions() == {}
+    assert scene.session.state == States.LOST
+
+
 # --- servers that cannot be reached ------------------------------------------------------------
 
 

@@ -265,12 +265,12 @@ class AdaptedSession(Session):  # type: ignore[misc]  # aiozk has no types
             self.retry_policy.clear(request)
 
     async def close(self) -> None:
-        """Close the session; everything held on it is lost first."""
-        if self.is_over:
-            return
+        """Close the session; everything held on it is lost first.
+
+        Closing goes on if the caller is cancelled; further calls wait for its end.
+        """
         self.is_over = True
         await self.end()
-        self.started = False
 
     def set_heartbeat(self) -> None:
         """Does nothing: aiolead sends the pings."""

@@ -47,6 +47,8 @@ class Adaptation:
         self._options = options
         self._entered = False
         self._is_leaving = False
+        self._ended: anyio.Event | None = None
+        """Set once the session is ended, after the application has begun to close its client."""
 
     async def __aenter__(self) -> Client:
         if self._entered:
@@ -81,7 +83,9 @@ class Adaptation:
         if not self._core.leaves_here(exc_info):
             return
         try:
-            if not await self._let_go():
+            if self._session.is_over:
+                await self._end()
+            elif not await self._let_go():
                 self._forget_session()
             await self._connection.__aexit__(*exc_info)
         finally:
@@ -143,9 +147,23 @@ class Adaptation:
         move(self._session, States.LOST)
 
     async def _end(self) -> None:
-        """Ends the session, as the application closes its client; see `AdaptedSession.close`."""
+        """Ends the session, as the application closes its client; see `AdaptedSession.close`.
+
+        A task of the client does it, once. So it goes on if asyncio cancels a caller, or if the
+        loss of a hold does, in whose body the call is.
+        """
+        if self._core.machine.state.is_final:
+            return
+        if self._ended is None:
+            self._ended = ended = anyio.Event()
+            self._core.start(self._close_session, lambda _error: ended.set())
+        with anyio.CancelScope(shield=True):  # closing is bounded
+            await self._ended.wait()
+
+    async def _close_session(self) -> None:
         await self._connection._close_session()
         self._core.machine.closed()
+        self._session.started = False
 
     # --- leaving -------------------------------------------------------------------------------
 
@@ -162,7 +180,7 @@ class Adaptation:
             await self._core.holders_gone()
             self._is_leaving = True
             self._session.is_bridged.clear()  # later requests are aiozk's own
-            while not machine.state.is_final:
+            while not (machine.state.is_final or self._session.is_over):
                 with suppress(ConnectionLossError, SessionError):
                     await self._client.backend.unlimited().exists("/")
                     is_used = self._core.spawned or len(machine.watches) > self._bridge.watching
