@@ -311,17 +311,22 @@ class EmbeddedServer:
         """
         self._running.resume()
 
-    def set_read_only(self, read_only: bool) -> None:
+    def set_read_only(self, read_only: bool, *, grants_sessions: bool = True) -> None:
         """Plays a server with `readonlymode.enabled` that has lost its quorum, or found it again.
 
         Every connection is closed. While it is read-only, it takes clients that asked for that, in
         sessions that it makes up, refuses writes and `sync` with `NotReadOnlyError`, and answers
         `isro` with `ro`. Sessions that were there before are kept, and have their full timeout
         afterwards. They are not served meanwhile: ZooKeeper 3.8 does that, later versions do not.
+
+        Args:
+            read_only: whether it has lost its quorum.
+            grants_sessions: whether it makes up sessions, as with `localSessionsEnabled`. Without
+                it, every handshake is refused.
         """
         running = self._running
         if read_only:
-            running.core.become_read_only()
+            running.core.become_read_only(grants_sessions=grants_sessions)
         else:
             running.core.become_full(running.now())
         running.deliver()

@@ -73,8 +73,8 @@ class ThreadedServer:
     def heal(self) -> None:
         self._loop.call(self._server.heal)
 
-    def set_read_only(self, read_only: bool) -> None:
-        self._get(lambda server: server.set_read_only(read_only))
+    def set_read_only(self, read_only: bool, *, grants_sessions: bool = True) -> None:
+        self._get(lambda server: server.set_read_only(read_only, grants_sessions=grants_sessions))
 
     def expire_session(self, session_id: int) -> None:
         self._get(lambda server: server.expire_session(session_id))

@@ -149,6 +149,47 @@ async def test_a_long_election_costs_no_session() -> None:
             assert client.session_id == session
 
 
+@virtually
+async def test_session_outlives_read_only_server_that_grants_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A server without `localSessionsEnabled`, the default."""
+    async with a_fleet() as fleet:
+        async with fleet.connect("10.0.0.1", read_only=True, session_timeout=1) as client:
+            session = client.session_id
+            await client.create("/mine", mode=CreateMode.EPHEMERAL)
+            fleet.server.set_read_only(True, grants_sessions=False)
+            dials = len(fleet.dialled)
+            await anyio.sleep(5)
+            first = len(fleet.dialled) - dials
+            await anyio.sleep(15)
+            # About 20 attempts in a session timeout, and three questions.
+            assert len(fleet.dialled) - dials - first < 15 * 28
+            assert client.session_id == session
+            fleet.server.set_read_only(False)
+            with anyio.fail_after(5):
+                await client.ready()
+            assert client.session_id == session
+            assert await client.exists("/mine") is not None
+            lines = [each.getMessage() for each in caplog.records if "grants no" in each.message]
+            (line,) = lines
+            assert line.endswith(f"Session 0x{session:x} is kept until there is a quorum")
+
+
+@virtually
+async def test_session_is_exchanged_once_a_read_only_server_grants_one() -> None:
+    async with a_fleet() as fleet:
+        async with fleet.connect("10.0.0.1", read_only=True, session_timeout=1) as client:
+            fleet.server.set_read_only(True, grants_sessions=False)
+            await anyio.sleep(5)
+            assert client.state is S.SUSPENDED
+            fleet.server.set_read_only(True)
+            async with client.observe() as states:
+                with anyio.fail_after(20):
+                    while (await anext(states)).state is not S.READ_ONLY:
+                        pass
+
+
 async def test_an_observer_says_that_what_it_sees_may_be_old() -> None:
     async with a_fleet() as fleet:
         async with fleet.connect("10.0.0.1") as client:

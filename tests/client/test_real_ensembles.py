@@ -88,6 +88,34 @@ async def test_read_only(members: Ensemble) -> None:
     assert await survivor.four_letter("isro") == "rw"
 
 
+async def test_session_outlives_lost_quorum_without_local_sessions(
+    zookeeper_installed: None,
+) -> None:
+    """A read-only server grants no session then: one of the ensemble is not given up for it."""
+    options = ("-Dreadonlymode.enabled=true",)
+    with BlockingEnsemble(3, java_options=options) as ensemble:
+        members = Ensemble.over(ensemble)
+        survivor, *others = members.servers
+        async with aiolead.connect(
+            members.connect_string, session_timeout=2, read_only=True, connect_timeout=30
+        ) as client:
+            session = client.session_id
+            await client.create("/mine", mode=CreateMode.EPHEMERAL)
+            async with client.observe() as states:
+                for server in others:
+                    await server.kill()
+                await eventually(partial(is_read_only, survivor), "it has no quorum", within=30)
+                await anyio.sleep(3 * client.session_timeout)
+                for server in others:
+                    await server.start()
+                with anyio.fail_after(60):
+                    while (await anext(states)).state is not S.CONNECTED:
+                        pass
+                    await client.ready()
+                assert client.session_id == session
+                assert await client.exists("/mine") is not None
+
+
 class Homely(random.Random):
     """Stays where it is, if it has the choice."""
 

@@ -14,8 +14,11 @@ import anyio.lowlevel
 from anyio.abc import ByteStream
 
 from ..._escaping import get_logger
+from ..._wire.framing import encode_record
+from ..._wire.handshake import ConnectRequest, ConnectResponse
+from ..._wire.jute import Reader
 from ..._wire.versions import NOT_SERVING, SRVR, Version, version_in
-from ...errors import TransportError
+from ...errors import RemoteWireError, TransportError
 from .host_list import HostList, Server
 from .opener import ConnectionEnded
 
@@ -113,6 +116,74 @@ def pauses() -> Iterator[float]:
 
 async def says(server: Server, wanted: bytes, hosts: HostList, open_stream: Open) -> bool:
     """Whether a server answers `isro` with `wanted` (`rw` or `ro`) at one of its addresses."""
+    return await answers(
+        server,
+        hosts,
+        open_stream,
+        lambda stream: ask(stream, b"isro", LONGEST_ANSWER),
+        lambda answer: answer.strip() == wanted,
+    )
+
+
+async def grants_read_only(server: Server, hosts: HostList, open_stream: Open, asked: int) -> bool:
+    """Whether a read-only server grants a session: only with `localSessionsEnabled`.
+
+    Asks for one, of `asked` milliseconds, and leaves it to its end.
+    """
+    request = ConnectRequest(0, asked, 0, bytes(16), read_only=True)
+    return await answers(
+        server,
+        hosts,
+        open_stream,
+        lambda stream: ask(stream, encode_record(request), GRANT),
+        _is_read_only_grant,
+    )
+
+
+GRANT = 41
+"""The length of a grant, in bytes. A server that sends less is not read-only."""
+
+
+def _is_read_only_grant(answer: bytes) -> bool:
+    try:
+        response = ConnectResponse.read(Reader(answer[4:]))
+    except RemoteWireError as error:
+        logger.debug("no read-only session: %s", error)
+        return False
+    return response.read_only and response.session_id != 0 and response.timeout_ms > 0
+
+
+async def has_lost_quorum(hosts: HostList, open_stream: Open) -> bool:
+    """Whether a server says that it has no quorum, and none says that it has one.
+
+    Servers answer that only where they may become read-only. They say `null` in an election.
+    """
+    said = set[bytes]()
+
+    def is_enough(answer: bytes) -> bool:
+        said.add(answer.strip())
+        return answer.strip() == b"rw"
+
+    for server in hosts.shuffled():
+        if await answers(
+            server,
+            hosts,
+            open_stream,
+            lambda stream: ask(stream, b"isro", LONGEST_ANSWER),
+            is_enough,
+        ):
+            return False
+    return not said.isdisjoint((b"ro", b"null"))
+
+
+async def answers(
+    server: Server,
+    hosts: HostList,
+    open_stream: Open,
+    talk: Callable[[ByteStream], Awaitable[bytes]],
+    is_wanted: Callable[[bytes], bool],
+) -> bool:
+    """Whether a server gives a wanted answer at one of its addresses."""
     try:
         with anyio.fail_after(PATIENCE):
             addresses = await hosts.resolve(*server)
@@ -123,10 +194,10 @@ async def says(server: Server, wanted: bytes, hosts: HostList, open_stream: Open
         try:
             with anyio.fail_after(PATIENCE):
                 stream = await open_stream(server, address)
-                answer = await ask(stream, b"isro", LONGEST_ANSWER)
+                answer = await talk(stream)
         except (OSError, anyio.BrokenResourceError, TransportError) as error:
             logger.debug("%s (%s) does not answer: %s", server[0], address, error)
         else:
-            if answer.strip() == wanted:
+            if is_wanted(answer):
                 return True
     return False

@@ -18,7 +18,13 @@ from ..core import Core
 from ..loop_affinity import kept_from_children
 from ..sasl import Login, Logins
 from .carrier import Carrier
-from .four_letter_words import Peer, find_full_server, says
+from .four_letter_words import (
+    Peer,
+    find_full_server,
+    grants_read_only,
+    has_lost_quorum,
+    says,
+)
 from .host_list import Backoff, HostList, Server
 from .opener import ConnectionEnded, Opener
 
@@ -97,6 +103,10 @@ class Supervisor:
         self._failures: dict[str, Exception] = {}
         """The last error of each address since the last success."""
         self._doing = ("", "")
+        self._kept_until = -inf
+        """When to ask again whether there is a quorum, if every server refuses the session."""
+        self._ask_again: dict[Server, float] = {}
+        """When to ask a read-only server again that has granted no session."""
         core.on_output = core.machine.on_output = self._on_output
         core.on_due = self._on_due
         core.wake = self._wake
@@ -238,6 +248,8 @@ class Supervisor:
                     logger.warning("only %s serves us: it is read-only", server[0])
                     self._machine.give_up_session()
                 refused = refused and outcome == "refused" and not self._hosts.has_changed
+                if outcome == "served":
+                    self._ask_again.clear()
                 if outcome == "served" or self._hosts.has_changed:
                     break
                 if self._machine.state.is_final:
@@ -245,7 +257,7 @@ class Supervisor:
             if outcome != "served":
                 self.on_vain_round()
             refusals = refusals + 1 if refused else 0
-            if refusals >= REFUSALS and self._session_is_hopeless():
+            if refusals >= REFUSALS and await self._session_is_lost():
                 session_id, zxid = self._session_id, self._machine.last_zxid
                 logger.warning("every server refuses session 0x%x at zxid 0x%x", session_id, zxid)
                 self._machine.give_up_session()
@@ -261,13 +273,39 @@ class Supervisor:
         age = self._core.clock() - self._machine.last_contact
         return age > self._machine.timing.session_timeout
 
+    async def _session_is_lost(self) -> bool:
+        """Whether the ensemble has forgotten an overdue session, or is older than it.
+
+        An ensemble without a quorum has not: its next leader gives each session its full timeout.
+        """
+        now = self._core.clock()
+        if not self._session_is_hopeless() or now < self._kept_until:
+            return False
+        if self._read_only and await has_lost_quorum(self._hosts, self._open_aside):
+            self._kept_until = now + self._machine.timing.session_timeout
+            return False
+        return True
+
     async def _should_read_only(self, server: Server) -> bool:
+        """Whether to exchange an overdue session for one that this server has offered."""
         may = self._read_only and not self._machine.is_resuming
-        return (
-            may
-            and self._session_is_hopeless()
-            and await says(server, b"ro", self._hosts, self._open_aside)
-        )
+        now, timing = self._core.clock(), self._machine.timing
+        if not may or not self._session_is_hopeless() or now < self._ask_again.get(server, -inf):
+            return False
+        if not await says(server, b"ro", self._hosts, self._open_aside):
+            return False
+        asked = round(timing.session_timeout * 1000)
+        if await grants_read_only(server, self._hosts, self._open_aside, asked):
+            return True
+        if server not in self._ask_again:
+            logger.warning(
+                "%s is read-only, and grants no session: it needs localSessionsEnabled. Session "
+                "0x%x is kept until there is a quorum",
+                server[0],
+                self._session_id & (1 << 64) - 1,
+            )
+        self._ask_again[server] = now + timing.session_timeout
+        return False
 
     async def _search(self, _link: ServerConnection) -> None:
         """Leaves a read-only server as soon as a full one is found."""

@@ -70,6 +70,7 @@ class Core:
         first_id = rng.getrandbits(39) << 16 | 1
         secret = rng.getrandbits(128).to_bytes(16, "big")
         self.sessions = Sessions(settings.tick_ms, first_id, secret)
+        self._grants_read_only = True
         self._kept_sessions: Sessions | None = None  # those of the ensemble, while read-only
         self._secret = secret
         self._rng = rng
@@ -208,12 +209,13 @@ class Core:
         """Whether it plays a server that is isolated from the quorum."""
         return self._kept_sessions is not None
 
-    def become_read_only(self) -> None:
+    def become_read_only(self, *, grants_sessions: bool = True) -> None:
         """Play a server without a quorum: every connection is closed, and only reads are answered.
 
         Sessions neither end nor begin meanwhile, but for those that are made up for clients that
         say that they would rather have old answers than none.
         """
+        self._grants_read_only = grants_sessions
         if self._kept_sessions is None:
             self._kept_sessions = self.sessions
             first_id = self._rng.getrandbits(39) << 16 | 1
@@ -288,6 +290,9 @@ class Core:
         if self.is_read_only and (not request.read_only or request.session_id != 0):
             # Such a server can do nothing for the ensemble's sessions (as from 3.10 on).
             self._close(connection)
+            return
+        if self.is_read_only and not self._grants_read_only:
+            greeting.refuse_read_only(connection)
             return
         timeout = self.settings.negotiated_ms(request.timeout_ms)
         session = self._attach(request, timeout, now_ms)

@@ -16,6 +16,8 @@ from .sessions import PASSWORD_SIZE
 
 AUTH_FAILED = -115
 
+NOT_READ_ONLY = -119
+
 NEEDS_LOGIN = -124
 """The answer to a request before the login, where a login is required."""
 
@@ -64,6 +66,11 @@ class Greeting:
     def refuse(self, connection: Connection) -> None:
         """There is no such session (any more), or the password is not its own."""
         self._answer(connection, ConnectResponse(0, 0, bytes(PASSWORD_SIZE)))
+        connection.close_after_flush()
+
+    def refuse_read_only(self, connection: Connection) -> None:
+        """Answer as a read-only server that may not create a session (ZooKeeper 3.8 and 3.9)."""
+        connection.queue(encode_reply(ReplyHeader(0, 0, NOT_READ_ONLY), None))
         connection.close_after_flush()
 
     def _answer(self, connection: Connection, response: ConnectResponse) -> None:
