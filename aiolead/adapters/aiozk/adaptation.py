@@ -157,8 +157,10 @@ class Adaptation:
         if self._ended is None:
             self._ended = ended = anyio.Event()
             self._core.start(self._close_session, lambda _error: ended.set())
-        with anyio.CancelScope(shield=True):  # closing is bounded
+        timing = self._core.machine.timing
+        with anyio.move_on_after(timing.holders_wait + timing.close_wait, shield=True):
             await self._ended.wait()
+        await self._ended.wait()
 
     async def _close_session(self) -> None:
         await self._connection._close_session()
