@@ -66,14 +66,21 @@ ALONE = QueuePosition(0, (), is_next=False)
 """That of a contender that nobody else is with."""
 
 
-def in_order(path: str, names: Iterable[str], layout: Layout, role: Role) -> list[str]:
-    """The numbered children of a path, first come first; `MixedLayoutError` for a misfit."""
+def in_order(
+    path: str, names: Iterable[str], layout: Layout, role: Role, others: list[str] | None = None
+) -> list[str]:
+    """The numbered children of a path, first come first; `MixedLayoutError` for a misfit.
+
+    `others` gets the names that clients of ours do not give in this layout, numbered or not.
+    """
     line: list[tuple[int, str]] = []
     ours = layout._ours(role)
     for name in names:
         if match := ours(name):
             line.append((int(match[2]), name))  # as nearly all do, in a queue of thousands
             continue
+        if others is not None:
+            others.append(name)
         sequence = sequence_of(name)
         if sequence is not None:
             if why := layout._misfit(role, name):

@@ -5,7 +5,6 @@ The limit is 4 bytes, big-endian, as in Curator's `SharedCount`, or digits, as k
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -20,13 +19,11 @@ from ....errors import (
 from ....model import ACL, CreateMode, Stat
 from ....paths import join
 from ...contention.layouts import Layout
+from ...contention.neighbours import KAZOOS_PERMIT, LEASES, contenders_among, refuse_owned
 from ...values.optimistic import write
 
-_PARTS = ("locks", "leases", "limit")
+_PARTS = ("locks", LEASES, "limit")
 """Curator's children of the path."""
-
-_KAZOOS_PERMIT = re.compile("([0-9]{10}-)?[0-9a-f]{32}", re.ASCII)
-"""A child of the path in kazoo's layout: kazoo's own, or ours."""
 
 _OTHERS = {
     Layout.CURATOR: ("kazoo", Layout.KAZOO),
@@ -63,7 +60,7 @@ class SemaphoreParts:
         """The children of the path that belong to a semaphore of the other layout."""
         if self.is_kazoos:
             return [name for name in names if name in _PARTS]
-        return [name for name in names if _KAZOOS_PERMIT.fullmatch(name)]
+        return [name for name in names if KAZOOS_PERMIT.fullmatch(name)]
 
 
 def parts_of(path: str, layout: Layout) -> SemaphoreParts:
@@ -81,11 +78,13 @@ def parts_of(path: str, layout: Layout) -> SemaphoreParts:
 async def refuse_misfits(
     client: CoordinationClient, where: SemaphoreParts, names: Iterable[str]
 ) -> None:
-    """Raise `MixedLayoutError` if a child of the path belongs to a semaphore of the other layout.
+    """Raise `MixedLayoutError` if the path has a semaphore of the other layout, or another recipe.
 
     kazoo's permits are where Curator's parts are. Neither layout counts the permits of the other,
-    and kazoo would count Curator's parts as permits.
+    and kazoo would count Curator's parts as permits. Contenders for a lock or an election there
+    exclude no holder of a permit, and kazoo would count them as well.
     """
+    names = list(names)
     for name in where.misfits(names):
         path = join(where.path, name)
         stat = await client.exists(path)
@@ -97,6 +96,8 @@ async def refuse_misfits(
                 f"{where.layout!r}: use layout={layout!r} on this path, in every program",
                 session_id=stat.ephemeral_owner,
             )
+    others = [name for name in names if not KAZOOS_PERMIT.fullmatch(name)]
+    await refuse_owned(client, contenders_among(where.path, others))
 
 
 # --- the limit -----------------------------------------------------------------------------------

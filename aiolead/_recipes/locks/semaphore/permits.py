@@ -26,6 +26,7 @@ from ..._core.ephemeral import EphemeralNode, NodeGone, ZnodeState
 from ..._core.ephemeral_names import SerialNode
 from ..._core.error_policy import TRIES
 from ..._core.pending_delete import Departure
+from ..._core.reading import listed
 from ..._core.reporting import PathWarnings
 from ..._core.znode_registry import OwnNames
 from ...contention.contender import Contender
@@ -80,6 +81,20 @@ class SemaphoreContender(Contender):
         super()._rouse()
         if self._on_lost_place is not None:
             self._on_lost_place()
+
+    async def look_before(self) -> None:
+        """Look beside the queue, too, in the same round trip: see `refuse_misfits`."""
+        local, kind = self._local, (self._layout, self._role)
+        if kind in local.fits:
+            return
+        beside = self._client.get_children(self._where.path)
+        await super().look_before()
+        try:
+            await refuse_misfits(self._client, self._where, await listed(beside))
+        except BaseException:
+            if kind in local.fits:
+                local.fits.remove(kind)
+            raise
 
     async def _make_path(self) -> None:
         with suppress(NoNodeError):

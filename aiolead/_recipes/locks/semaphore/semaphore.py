@@ -122,7 +122,8 @@ class Semaphore(HeldRecipe[Held]):
             UsageError: `permits` exceeds the limit. Checked at the front of the queue, since the
                 limit may be raised before.
             InvalidDataError: the published limit is invalid.
-            MixedLayoutError: the path has semaphores of another layout.
+            MixedLayoutError: the path has semaphores of another layout, or another recipe's
+                contenders.
 
         For `AcquireTimeout`, other errors, cancellation and connection loss see `TenureContext`.
         """

@@ -1,0 +1,109 @@
+"""Locks, elections and semaphores on one path do not exclude each other: they refuse each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import pytest
+from conftest import ServerUnderTest
+from support.recipes import PATIENCE, catch_up, connect, eventually, names
+
+from aiolead import Client, CreateMode, Election, Lock, ReadWriteLock, ReentrantLock, Semaphore
+from aiolead.errors import MixedLayoutError
+from aiolead.types import Layout
+
+pytestmark = pytest.mark.timeout(60)
+
+PATH = "/shared"
+
+Enter = Callable[[Client], Any]
+
+CONTENDERS: dict[str, Enter] = {
+    "lock": lambda client: Lock(client, PATH).acquire(timeout=PATIENCE),
+    "kazoo's lock": lambda client: Lock(client, PATH, layout=Layout.KAZOO).acquire(
+        timeout=PATIENCE
+    ),
+    "reentrant lock": lambda client: ReentrantLock(client, PATH).acquire(timeout=PATIENCE),
+    "election": lambda client: Election(client, PATH).leadership(timeout=PATIENCE),
+    "reader": lambda client: ReadWriteLock(client, PATH).read.acquire(timeout=PATIENCE),
+    "writer": lambda client: ReadWriteLock(client, PATH).write.acquire(timeout=PATIENCE),
+}
+
+contenders = pytest.mark.parametrize("contend", CONTENDERS.values(), ids=CONTENDERS)
+layouts = pytest.mark.parametrize("layout", [Layout.CURATOR, Layout.KAZOO], ids=repr)
+
+
+async def is_refused(context: Any, held: Any) -> None:
+    with pytest.raises(MixedLayoutError, match="a path of its own") as caught, anyio.fail_after(30):
+        async with context:
+            pytest.fail("they do not exclude each other")
+    assert caught.value.session_id == held.session_id
+    assert caught.value.neighbour == held.path
+
+
+@contenders
+@layouts
+async def test_contender_is_refused_on_the_path_of_a_semaphore_in_use(
+    server: ServerUnderTest, layout: Layout, contend: Enter
+) -> None:
+    async with connect(server) as a, connect(server) as b:
+        semaphore = Semaphore(a, PATH, 2, layout=layout)
+        async with semaphore as held:
+            await catch_up(b)
+            before = await names(b, PATH)
+            for _ in range(2):
+                await is_refused(contend(b), held)
+            await eventually(lambda: _children_are(b, before), "nothing was left")
+        await catch_up(b)
+        async with contend(b):
+            pass
+
+
+@contenders
+@layouts
+async def test_semaphore_is_refused_on_the_path_of_a_contender(
+    server: ServerUnderTest, layout: Layout, contend: Enter
+) -> None:
+    """Whether a semaphore was used there before, or not."""
+    async with connect(server) as a, connect(server) as b:
+        for _ in range(2):
+            async with contend(a) as held:
+                await catch_up(b)
+                for _ in range(2):
+                    context = Semaphore(b, PATH, 2, layout=layout).acquire(timeout=PATIENCE)
+                    await is_refused(context, held)
+            await catch_up(b)
+            async with connect(server) as another, Semaphore(another, PATH, 2, layout=layout):
+                pass
+            await catch_up(a)
+
+
+async def test_kazoos_own_permit_refuses_a_lock(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        await a.ensure_path(PATH)
+        await a.create(f"{PATH}/{uuid4().hex}", b"kazoo", mode=CreateMode.EPHEMERAL)
+        await catch_up(b)
+        with pytest.raises(MixedLayoutError, match="a permit of a semaphore"):
+            async with Lock(b, PATH).acquire(timeout=PATIENCE):
+                pytest.fail("kazoo's semaphore is in use")
+
+
+async def test_children_that_only_look_like_permits_refuse_nothing(
+    server: ServerUnderTest,
+) -> None:
+    """No session holds them, or they are below a path that happens to have the name."""
+    async with connect(server) as a, connect(server) as b:
+        await a.ensure_path(f"{PATH}/leases/note")
+        await a.create(f"{PATH}/leases/x-lease-0000000001", b"")
+        await a.create(f"{PATH}/leases/contract", b"", mode=CreateMode.EPHEMERAL)
+        await a.create(f"{PATH}/{'a' * 32}", b"")
+        await catch_up(b)
+        async with Lock(b, PATH).acquire(timeout=PATIENCE):
+            pass
+
+
+async def _children_are(client: Client, expected: list[str]) -> bool:
+    return sorted(await names(client, PATH)) == sorted(expected)
