@@ -5,7 +5,7 @@
     │   └─ AlreadyHeldError               this task already holds, or waits for, this object
     │       └─ UpgradeError               ... for reading, and asks to write
     ├─ TooManyRequestsError               too many requests wait to be sent already
-    ├─ TooManyHoldsError                  one session holds as much as it could lose in time
+    ├─ TooManyHoldsError                  one session has as much as it may hold
     ├─ ConfigurationError(ValueError)     an argument was refused before any I/O
     │   ├─ InvalidPathError
     │   └─ InvalidConnectStringError
@@ -190,9 +190,12 @@ class TooManyRequestsError(AioleadError, blame=Blame.CALLER):
 
 
 class TooManyHoldsError(AioleadError, blame=Blame.CALLER):
-    """The session has as many holds as it could lose in time; this one was not acquired.
+    """The session has as many holds or ephemeral znodes as it may have; nothing was sent.
 
-    Use more clients, or a longer session timeout: a session has 1,250 holds for each second of it.
+    Use more clients. A session has 1,250 holds for each second of its timeout, so that it can lose
+    them in time. The paths of its ephemeral znodes have 768 KiB together
+    (`Limits.max_ephemeral_paths`), so that the servers survive the end of the session
+    (ZOOKEEPER-4306).
     """
 
 

@@ -25,6 +25,7 @@ from ..paths import parse_connect_string
 from .api.client import Client
 from .api.operations import EXISTS, Scope, checked_duration
 from .api.reconfig import observe_config as follow_ensemble
+from .api.server_features import recount_ephemerals
 from .connect_options import (
     Hooks,
     Limits,
@@ -191,6 +192,7 @@ def connect(
             max_reply=limits.max_reply,
             max_in_flight=limits.max_in_flight,
             max_queued=limits.max_queued,
+            max_ephemeral_paths=limits.max_ephemeral_paths,
             tick_time=tick_time,
             grace_period=grace_period,
             read_only=read_only,
@@ -204,6 +206,7 @@ def connect(
 
     core = Core(make_machine, hooks.clock or lease_clock, sinks, first_serial)
     core.server_version = version
+    core.machine.ephemerals.on_near = partial(recount_ephemerals, core, limits.max_reply)
     guard = None if guarding is None else Guard(core.machine, core.clock, guarding)
     servers = HostList(known, rng)
     supervisor = Supervisor(core, servers, Backoff(rng), opener, logins, read_only=read_only)

@@ -54,6 +54,11 @@ class Limits:
             are in flight than the server answers in time for them.
         max_queued: how many requests may wait before a call raises `TooManyRequestsError`, with
             nothing sent. Waiting requests may not exceed 256 MiB together, either.
+        max_ephemeral_paths: the most bytes that the paths of the session's ephemeral znodes may
+            have together, each with four more; defaults to 768 KiB. A create that exceeds it raises
+            `TooManyHoldsError`, with nothing sent. If a process with much more is killed, the
+            servers write a transaction that they cannot read, and never start again
+            (ZOOKEEPER-4306): with the default `jute.maxbuffer`, from 2 MiB on.
 
     Raises:
         ConfigurationError: a value is no whole number, or out of bounds.
@@ -63,9 +68,10 @@ class Limits:
     max_reply: int = 64 * 1024 * 1024
     max_in_flight: int = 1000
     max_queued: int = 100_000
+    max_ephemeral_paths: int = 768 * 1024
 
     def __post_init__(self) -> None:
-        for name in ("max_request", "max_reply"):
+        for name in ("max_request", "max_reply", "max_ephemeral_paths"):
             size = getattr(self, name)
             if not isinstance(size, int) or not 1024 <= size <= 0x7FFF_FFFF:
                 raise ConfigurationError(

@@ -52,6 +52,7 @@ from ..errors import (
 )
 from ..model import Auth, EventType, SessionCredentials, SessionState
 from .authentication import Authentication
+from .ephemeral_paths import EphemeralPaths
 from .lease.feeding import Feeding
 from .lease.lease_book import LeaseBook
 from .lease.proof import LeaseProof
@@ -85,6 +86,7 @@ class SessionMachine(SessionLife):
         max_reply: int,
         max_in_flight: int,
         max_queued: int,
+        max_ephemeral_paths: int,
         tick_time: float | None,
         grace_period: float | None,
         read_only: bool = False,
@@ -120,6 +122,7 @@ class SessionMachine(SessionLife):
         self._lease_proof = LeaseProof(self.timing)
         self.leases: LeaseBook = LeaseBook(self._lease_proof, self.timing, on_due)
         self.watches: WatchRegistry = WatchRegistry(self._ask, lambda: self.last_zxid)
+        self.ephemerals: EphemeralPaths = EphemeralPaths(max_ephemeral_paths)
         self._window = Window(max_in_flight, self.timing.prompt)
         self.requests: RequestQueue = RequestQueue(self._window, max_queued, first_xid)
         self._liveness = Liveness(self.requests, self.watches, self.login)
@@ -147,8 +150,9 @@ class SessionMachine(SessionLife):
     def submit(self, call: Call[T], now: float, *, limited: bool = True) -> Call[T]:
         """Queue a call; calls leave in order, as soon as they may.
 
-        Raises `LocalWireError` if it is longer than servers accept, and `TooManyRequestsError` if
-        it is `limited` and too many wait already.
+        Raises `LocalWireError` if it is longer than servers accept, `TooManyRequestsError` if it is
+        `limited` and too many wait already, and `TooManyHoldsError` if it creates more ephemeral
+        znodes than the session may have.
         """
         if self.watches.dropped_slots:
             self.watches.sweep()
@@ -165,6 +169,8 @@ class SessionMachine(SessionLife):
                 return call
             if limited and requests.queue:
                 requests.refuse_if_full(call)
+            if call.ephemerals:
+                self.ephemerals.expect(call)
             requests.enqueue(call, now)
             if self._established:
                 self.on_output()
@@ -423,6 +429,9 @@ class SessionMachine(SessionLife):
             type_ = EventType(event.type)
         except ValueError:
             return  # of a watch type that is never set
+        ephemerals = self.ephemerals
+        if type_ is EventType.DELETED and (event.path in ephemerals.paths or ephemerals.lost):
+            ephemerals.gone(event.path)
         self.watches.fire(type_, event.path, zxid)
 
     # --- time ----------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from ..errors import (
 )
 from ..model import SessionCredentials, SessionState
 from .authentication import Authentication
+from .ephemeral_paths import EphemeralPaths
 from .lease.lease_book import LeaseBook
 from .lease.timing import Timing
 from .requests.request_queue import RequestQueue
@@ -107,6 +108,7 @@ class SessionLife:
     leases: LeaseBook
     watches: WatchRegistry
     requests: RequestQueue
+    ephemerals: EphemeralPaths
     sole_at: float
     """From when on no other process that has the session can hold anything; `inf` for unknown.
 
@@ -224,3 +226,4 @@ class SessionLife:
         if self.state.is_final:
             self.login.fail_all()
         self.watches.session_over()
+        self.ephemerals.session_over()

@@ -36,6 +36,9 @@ LONGEST_REASON = 200
 MOST_FIELDS = 32
 """Most fields of a line of `cons` that are read; servers write about twenty."""
 
+PATH_LENGTH = 4
+"""Bytes of a path in the transaction that ends a session, beside its text."""
+
 _REFUSED = "is not executed because it is not in the whitelist"
 _NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
 
@@ -241,6 +244,22 @@ def sessions_in_dump(answer: str) -> set[int]:
             if (number := _session(word)) is not None:
                 sessions.add(number)
     return sessions
+
+
+def ephemerals_in_dump(answer: str) -> dict[int, int]:
+    """The bytes of the paths of each session's ephemeral znodes together, by `dump`."""
+    sizes: dict[int, int] = {}
+    session: int | None = None
+    is_said = False
+    for line in _lines(answer):
+        is_said = is_said or line.startswith("ephemeral nodes")
+        if not is_said:
+            continue
+        if not line.startswith("\t"):
+            session = _session(line.removesuffix(":"))
+        elif session is not None:
+            sizes[session] = sizes.get(session, 0) + PATH_LENGTH + len(line[1:].encode())
+    return sizes
 
 
 def sessions_in_cons(answer: str) -> dict[int, ClientConnection]:

@@ -22,11 +22,16 @@ from aiolead.cli.doctor.queue_checks import (
     look_at,
     look_for_ghosts,
 )
-from aiolead.cli.doctor.server_checks import judge_ensemble, judge_server, judge_settings
+from aiolead.cli.doctor.server_checks import (
+    judge_ensemble,
+    judge_server,
+    judge_sessions,
+    judge_settings,
+)
 from aiolead.cli.server_inquiry import ServerAddress
 from aiolead.cli.server_survey import Quorum, ServerAnswers
 from aiolead.model import Stat
-from aiolead.testing import EmbeddedServer
+from aiolead.testing import EmbeddedServer, ZooKeeperServer
 
 GUID = "01234567-89ab-cdef-0123-456789abcdef"
 
@@ -244,6 +249,26 @@ def test_other_settings() -> None:
     assert levels(settings(monitor=files))[1:] == [Level.WARN]
     assert levels(settings(clock_ahead=-60.0))[1:] == [Level.WARN]
     assert levels(settings(clock_ahead=0.4))[1:] == [Level.OK]
+
+
+def test_sessions_with_many_ephemeral_znodes() -> None:
+    found = list(judge_sessions({1: 100, 0x2A: 600_000, 3: 512 * 1024}))
+    assert [each.level for each in found] == [Level.WARN, Level.WARN]
+    assert found[0].details == {"session": "0x2a", "ephemeral_bytes": 600_000}
+    assert "ZOOKEEPER-4306" in found[0].advice
+
+
+def test_a_server_tells_of_a_session_with_many_ephemeral_znodes(
+    run: Run, zookeeper: ZooKeeperServer, chroot: str
+) -> None:
+    hosts = zookeeper.connect_string + chroot
+    with somebody(hosts) as client:
+        for number in range(600):
+            client.create(f"/{number:03d}" + "n" * 996, ephemeral=True)
+        code, out, _ = run("doctor", "--json", hosts=hosts)
+        assert code == 0
+    sizes = [each["ephemeral_bytes"] for each in by_check(out)["session"][1:]]
+    assert sizes == [600 * (4 + len(chroot) + 1000)]
 
 
 def test_ensembles() -> None:

@@ -14,9 +14,15 @@ from support.versions import text_of_version
 from support.words_server import WordsServer
 
 from aiolead.cli.ensemble import _summary, behind
-from aiolead.cli.server_inquiry import Inquirer, ServerAddress, sessions_in_cons, sessions_in_dump
+from aiolead.cli.server_inquiry import (
+    Inquirer,
+    ServerAddress,
+    ephemerals_in_dump,
+    sessions_in_cons,
+    sessions_in_dump,
+)
 from aiolead.cli.server_survey import Quorum, ServerAnswers, ServerState, ask_all, quorum_of
-from aiolead.model import EnsembleConfig, ServerSpec
+from aiolead.model import CreateMode, EnsembleConfig, ServerSpec
 from aiolead.testing import Ensemble, ZooKeeperServer
 
 SRVR = """Zookeeper version: 3.9.2-e454e8c7283100c7caec6dcae2bc82aaecb63023, built on 2024-02-12
@@ -244,6 +250,15 @@ def test_the_sessions_that_servers_tell_of(zookeeper: ZooKeeperServer) -> None:
     assert session not in sessions_in_dump(zookeeper.blocking.four_letter("dump"))
 
 
+def test_the_ephemeral_znodes_that_servers_tell_of(zookeeper: ZooKeeperServer) -> None:
+    with RawClient(zookeeper.connect_string) as client:
+        session = client.session.session_id
+        for path in ("/told", "/told-2"):
+            client.create(path, flags=CreateMode.EPHEMERAL)
+        sizes = ephemerals_in_dump(zookeeper.blocking.four_letter("dump"))
+        assert sizes[session] == 4 + len("/told") + 4 + len("/told-2")
+
+
 def test_what_a_follower_and_an_ensemble_with_local_sessions_say() -> None:
     dump = (
         "SessionTracker dump:\nLocal Session Sets (1)/(1):\n1 expire at Sat Nov 21 18:00:00 UTC:\n"
@@ -252,3 +267,4 @@ def test_what_a_follower_and_an_ensemble_with_local_sessions_say() -> None:
         "Connections dump:\n"
     )
     assert sessions_in_dump(dump) == {0x10000000001, 0x100000000A1, 0xF00000000000000B - 2**64}
+    assert ephemerals_in_dump(dump) == {0x100000000FF: 9}

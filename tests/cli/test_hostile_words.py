@@ -35,7 +35,14 @@ from aiolead.model import EnsembleConfig, ServerSpec
 CPU_SECONDS = 10
 """What parsing a megabyte may take of a processor. It takes 0.1; in quadratic time, hours."""
 
-PARSERS = ("by_colon", "by_equals", "by_tab", "sessions_in_cons", "sessions_in_dump")
+PARSERS = (
+    "by_colon",
+    "by_equals",
+    "by_tab",
+    "sessions_in_cons",
+    "sessions_in_dump",
+    "ephemerals_in_dump",
+)
 PATTERNS = {
     "a client without an end": " /" + "a[1](" * 200_000,
     "clients without a session": " /a[1](" + "sid=0" * 200_000,

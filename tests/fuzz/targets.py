@@ -177,6 +177,7 @@ class Talker:
             max_reply=LIMIT,
             max_in_flight=1000,
             max_queued=1000,
+            max_ephemeral_paths=768 * 1024,
             tick_time=None,
             grace_period=None,
             on_state=core.report,

@@ -215,6 +215,7 @@ def test_server_that_serves_a_session_which_is_over(operation: str) -> None:
         max_reply=1 << 20,
         max_in_flight=1000,
         max_queued=1000,
+        max_ephemeral_paths=768 * 1024,
         tick_time=None,
         grace_period=None,
         on_state=lambda state, _: states.append(state),

@@ -109,6 +109,7 @@ class Script:
             "max_reply": 1 << 20,
             "max_in_flight": 1000,
             "max_queued": 100_000,
+            "max_ephemeral_paths": 768 * 1024,
             "tick_time": None,
             "grace_period": None,
         }

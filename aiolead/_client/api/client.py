@@ -116,12 +116,16 @@ class Client(SessionSide):
             NoNodeError: the parent is missing.
             NoChildrenForEphemeralsError: the parent is ephemeral.
             InvalidACLError, UnimplementedError (a server without TTL znodes).
+            TooManyHoldsError: nothing was sent, since the paths of the session's ephemeral znodes
+                would be longer than `Limits.max_ephemeral_paths`.
         """
-        return self._submit(self._scope.create(path, data, mode, acl, ttl))
+        return self._submit(
+            self._scope.create(path, data, mode, acl, ttl, self._core.machine.ephemerals)
+        )
 
     def delete(self, path: str, *, version: int = -1) -> PendingReply[None]:
         """Delete a znode, if it has the version; with children it raises `NotEmptyError`."""
-        return self._submit(self._scope.delete(path, version))
+        return self._submit(self._scope.delete(path, version, self._core.machine.ephemerals))
 
     def set(self, path: str, data: bytes, *, version: int = -1) -> PendingReply[Stat]:
         """Replace a znode's data, if it has the version; return its new `Stat`."""
@@ -162,14 +166,14 @@ class Client(SessionSide):
         The mode, persistent or a container, and the ACL are those of everything that is created.
         Raises `NoChildrenForEphemeralsError` below an ephemeral znode.
         """
-        tree = Scope("")
+        tree, ephemerals = Scope(""), self._core.machine.ephemerals
         missing = [self._scope.full(path)]
         if missing == ["/"]:
             await checkpoint()
             return
         while missing:
             try:
-                await self._submit(tree.create(missing[-1], b"", mode, acl, None))
+                await self._submit(tree.create(missing[-1], b"", mode, acl, None, ephemerals))
             except NodeExistsError:
                 pass
             except NoNodeError:

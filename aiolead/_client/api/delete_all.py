@@ -164,7 +164,10 @@ class TreeDeletion:
         Later transactions in flight may fail because of what this one has left. Their znodes are
         then deleted one by one after these, so that the order stays.
         """
-        deletions = [self._core.submit(self._scope.delete(path, ANY_VERSION)) for path in batch]
+        ephemerals = self._core.machine.ephemerals
+        deletions = [
+            self._core.submit(self._scope.delete(path, ANY_VERSION, ephemerals)) for path in batch
+        ]
         is_clean = True
         for path, reply in zip(batch, deletions, strict=True):
             try:

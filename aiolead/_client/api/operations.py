@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Generic, NamedTuple
 
 from ..._escaping import described
+from ..._session.ephemeral_paths import DIGITS, LENGTH, EphemeralPaths
 from ..._session.requests.call import READ, SYNC, WRITE, multi_parser, no_result
 from ..._session.watches.arming import BulkArming
 from ..._session.watches.one_shot import WatchKind, WatchSlot
@@ -128,14 +129,26 @@ class Scope:
         mode: CreateMode,
         acl: Sequence[ACL] | None,
         ttl: float | None,
+        ephemerals: EphemeralPaths,
     ) -> PendingReply[Created]:
         request = self.create_request(path, data, mode, acl, ttl)
-        parse = partial(_created, self.prefix, request)
         on_error = partial(_not_created, self.prefix, path)
-        return _write(request.op, request, parse, path, on_error)
+        if not mode.is_ephemeral:
+            parse = partial(_created, self.prefix, request)
+            return _write(request.op, request, parse, path, on_error)
+        parse = partial(_created_ephemeral, ephemerals, self.prefix, request)
+        reply = _write(request.op, request, parse, path, on_error)
+        full = request.path
+        reply.ephemerals = (full + DIGITS if mode.is_sequential else full,)
+        return reply
 
-    def delete(self, path: str, version: int) -> PendingReply[None]:
-        return _write(OpCode.DELETE, self.delete_request(path, version), no_result, path)
+    def delete(self, path: str, version: int, ephemerals: EphemeralPaths) -> PendingReply[None]:
+        request = self.delete_request(path, version)
+        if not (request.path in ephemerals.paths or ephemerals.lost):
+            return _write(OpCode.DELETE, request, no_result, path)
+        parse = partial(ephemerals.deleted, request.path)
+        on_error = partial(_not_deleted, ephemerals, request.path)
+        return _write(OpCode.DELETE, request, parse, path, on_error)
 
     def set(self, path: str, data: bytes, version: int) -> PendingReply[Stat]:
         return _write(OpCode.SET_DATA, self.set_request(path, data, version), _stat, path)
@@ -248,6 +261,24 @@ def _created(prefix: str, request: Create, r: Reader) -> Created:
     full, stat = r.text(), r.stat()
     # The server's path begins with the one that we sent, so it is valid, too.
     return Created(request.checked(full)[len(prefix) :] or "/", stat)
+
+
+def _created_ephemeral(
+    ephemerals: EphemeralPaths, prefix: str, request: Create, r: Reader
+) -> Created:
+    full, stat = r.text(), r.stat()
+    request.checked(full)
+    if full in ephemerals.paths or ephemerals.lost or not full.isascii():
+        ephemerals.created(full)
+    else:  # without a call: every lock does this
+        ephemerals.paths[full] = LENGTH + len(full)
+    return Created(full[len(prefix) :] or "/", stat)
+
+
+def _not_deleted(ephemerals: EphemeralPaths, path: str, error: AioleadError) -> AioleadError:
+    if isinstance(error, NoNodeError):
+        ephemerals.gone(path)
+    return error
 
 
 def _not_created(prefix: str, path: str, error: AioleadError) -> AioleadError:

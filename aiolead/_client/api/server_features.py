@@ -8,6 +8,7 @@ next one may lead to an older server, as during an upgrade of the ensemble.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from math import inf
 from typing import TypeVar
 
@@ -18,8 +19,17 @@ from ..._session.requests.call import BOUND_READ, RETRIED_FOR, retried_in_vain
 from ..._wire.codes import OpCode
 from ..._wire.framing import encode_body
 from ..._wire.jute import Reader, Record
+from ..._wire.replies import NamesReply
+from ..._wire.requests import GetEphemerals
 from ..._wire.versions import Feature, Version
-from ...errors import ConnectionLossError, Outcome, SessionExpiredError, UnsupportedError
+from ...errors import (
+    ConnectionLossError,
+    Outcome,
+    ServerError,
+    SessionError,
+    SessionExpiredError,
+    UnsupportedError,
+)
 from ..core import Core
 from ..net.four_letter_words import Peer
 from .pending_reply import PendingReply
@@ -73,6 +83,32 @@ def bound_read(
     """Returns a function that makes a read for `read_with`, one for each connection."""
     body = encode_body(request)
     return lambda: PendingReply(op, body, parse, path=path, kind=BOUND_READ)
+
+
+def recount_ephemerals(core: Core, max_reply: int) -> None:
+    """Ask the servers, in the background, which ephemeral znodes the session has (3.6).
+
+    Without effect if they cannot be asked, or if the answer could be longer than `max_reply`.
+    """
+    ephemerals = core.machine.ephemerals
+    if 2 * ephemerals.size > max_reply:
+        return
+
+    def parse(r: Reader) -> None:
+        ephemerals.recount(NamesReply.read(r).names)
+
+    async def ask() -> None:
+        make = bound_read(OpCode.GET_EPHEMERALS, GetEphemerals("/"), parse, None)
+        try:
+            with suppress(UnsupportedError, ConnectionLossError, ServerError, SessionError):
+                await read_with(core, Feature.GET_EPHEMERALS, make)
+            # Somebody may try again and again.
+            await anyio.sleep(core.machine.timing.patience / 16)
+        finally:
+            ephemerals.is_asking = False
+
+    ephemerals.is_asking = True
+    core.start(ask)
 
 
 async def _connected(core: Core, session_id: int) -> Peer:

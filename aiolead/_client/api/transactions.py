@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Self, TypeVar
 
+from ..._session.ephemeral_paths import DIGITS
 from ..._session.requests.call import WRITE, multi_parser
 from ..._wire.codes import OpCode, server_error
 from ..._wire.framing import encode_body
@@ -20,7 +21,16 @@ from ..._wire.replies import (
     StatReply,
 )
 from ..._wire.replies import ReadResult as Answer
-from ..._wire.requests import GetChildren, GetData, Multi, MultiOp, MultiRead, ReadOp
+from ..._wire.requests import (
+    Create,
+    Delete,
+    GetChildren,
+    GetData,
+    Multi,
+    MultiOp,
+    MultiRead,
+    ReadOp,
+)
 from ..._wire.versions import Feature
 from ...errors import (
     ConfigurationError,
@@ -109,6 +119,11 @@ class Transaction:
             path=self._paths[0],
             kind=WRITE,
         )
+        reply.ephemerals = tuple(
+            op.path + DIGITS if CreateMode(op.flags).is_sequential else op.path
+            for op in self._ops
+            if isinstance(op, Create) and CreateMode(op.flags).is_ephemeral
+        )
         if self._is_reported:
             reply.is_reported = True
         return self._core.submit(reply)
@@ -117,7 +132,16 @@ class Transaction:
         return self.commit().__await__()
 
     def _parse(self, r: Reader) -> list[TransactionResult]:
-        return [self._result(result) for result in multi_parser(self._ops, self._paths)(r)]
+        results = multi_parser(self._ops, self._paths)(r)
+        ephemerals = self._core.machine.ephemerals
+        for op, result in zip(self._ops, results, strict=True):
+            match op, result:
+                case Delete(path), _:
+                    ephemerals.gone(path)
+                case Create(flags=flags), CreateReply(path) | PathReply(path):
+                    if CreateMode(flags).is_ephemeral:
+                        ephemerals.created(path)
+        return [self._result(result) for result in results]
 
     def _result(self, result: MultiResult) -> TransactionResult:
         match result:

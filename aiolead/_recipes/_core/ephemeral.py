@@ -203,7 +203,12 @@ class EphemeralNode:
         session_id = self._create_session = session_id if mode.is_ephemeral else 0
         self._create_path = path
         since = self._client.backend.last_zxid
-        create = self._creating = self._send_create(path, mode)
+        try:
+            create = self._creating = self._send_create(path, mode)
+        except BaseException:
+            self._creating = None
+            self._settle_name(path)  # nothing was sent
+            raise
         create.add_done_callback(partial(self._created, create, path, session_id, since))
         return create
 

@@ -148,7 +148,11 @@ class FixedNode(EphemeralNode):
 
     def create(self) -> Reply[Created]:
         self._uses += 1
-        return super().create()
+        try:
+            return super().create()
+        except BaseException:
+            self._one_use_less()
+            raise
 
     def _created(self, create: Reply[Created], path: str, session_id: int, since: int) -> None:
         super()._created(create, path, session_id, since)

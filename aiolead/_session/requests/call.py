@@ -105,6 +105,14 @@ class WatchEffect(Protocol):
         ...
 
 
+class EphemeralCount(Protocol):
+    """The part of `EphemeralPaths` that a call knows."""
+
+    def failed(self, paths: Sequence[str], error: AioleadError, /) -> None:
+        """The request that was to create them has failed."""
+        ...
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Call(Generic[T]):
     """One request and, later, its answer.
@@ -115,6 +123,8 @@ class Call(Generic[T]):
         path: how errors name its subject.
         arming: its effect on watches, if any.
         on_error: turns some errors into a result, and returns the others.
+        ephemerals: the paths of ephemeral znodes that it creates; see `EphemeralPaths`.
+        counted_in: the count that includes them, once it is queued.
         lost_at: when the first connection over which it was sent was lost.
         ahead: how many counted calls were in flight before it.
         size: its length with its header in bytes, once it was sent.
@@ -128,6 +138,8 @@ class Call(Generic[T]):
     path: str | None = None
     arming: WatchEffect | None = None
     on_error: Callable[[AioleadError], T | AioleadError] | None = None
+    ephemerals: Sequence[str] = field(default=(), init=False)
+    counted_in: EphemeralCount | None = field(default=None, init=False)
     xid: int = field(default=0, init=False)
     queued_at: float = field(default=0.0, init=False)
     sent_at: float = field(default=0.0, init=False)
@@ -196,6 +208,8 @@ class Call(Generic[T]):
     def _fail(self, error: AioleadError) -> None:
         self._abandon()
         self._error = error
+        if self.counted_in is not None:
+            self.counted_in.failed(self.ephemerals, error)
         self._finish()
 
     def _drop(self) -> None:

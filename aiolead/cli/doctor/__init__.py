@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from ... import Client
@@ -24,7 +25,13 @@ from ...paths import validate
 from .. import exits, render
 from ..options import COMMON, Common
 from ..process_keeper import clock
-from ..server_inquiry import Inquirer, NotToldError, ServerAddress, sessions_in_dump
+from ..server_inquiry import (
+    Inquirer,
+    NotToldError,
+    ServerAddress,
+    ephemerals_in_dump,
+    sessions_in_dump,
+)
 from ..server_survey import (
     INQUIRY,
     InquiryOptions,
@@ -39,7 +46,7 @@ from ..signals import each_at_once
 from .findings import DoctorReport, Level
 from .queue_checks import KnownSessions, look_at, look_for_ghosts
 from .reachability import examine_network, is_address
-from .server_checks import judge_ensemble, judge_server, judge_settings
+from .server_checks import judge_ensemble, judge_server, judge_sessions, judge_settings
 
 
 def doctor(*path: str, inquiry: InquiryOptions = INQUIRY, common: Common = COMMON) -> int:
@@ -190,6 +197,7 @@ class Examination:
         for answers in self._answers[len(self._silent) :]:
             self._report.add(judge_server(answers))
             self._report.add(judge_settings(answers, timeout))
+        self._report.add(judge_sessions(await self._ephemeral_bytes()))
         quorum = quorum_of(self._answers, config)
         names = any(not is_address(server.host) for server in self._servers)
         self._report.add(judge_ensemble(self._answers, quorum, len(self._servers), names))
@@ -201,6 +209,14 @@ class Examination:
         for look in looks:
             self._report.add(look.findings)
             self._report.add(await look_for_ghosts(client, look, sessions))
+
+    async def _ephemeral_bytes(self) -> dict[int, int]:
+        """By session; of any server that says it, since a follower lags behind for moments only."""
+        for answers in self._answers:
+            if answers.is_serving:
+                with suppress(NotToldError, OSError):
+                    return ephemerals_in_dump(await self._inquirer.word(answers.server, "dump"))
+        return {}
 
     async def _known_sessions(self) -> KnownSessions:
         alive: set[int] | None = None

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ... import _parsing
 from ...types import Feature
+from .. import render
 from ..server_inquiry import count_in
 from ..server_survey import Quorum, ServerAnswers
 from .findings import Finding, Level
@@ -19,6 +20,8 @@ LEASE_FOR_ELECTIONS = 0.40
 """The share of a session timeout that a holder has for an election, at least."""
 CLOCKS_APART = 5.0
 """How far apart clocks may be without a warning, in seconds. Only ages depend on them."""
+MANY_EPHEMERALS = 512 * 1024
+"""From how many bytes of paths of ephemeral znodes on a session is warned of."""
 FILES_USED = 0.8
 """The share of its file descriptors that a server may use without a warning."""
 
@@ -113,6 +116,20 @@ def _judge_times(answers: ServerAnswers, timeout: float | None) -> Iterator[Find
         )
         advice = f"{silence / LEASE_FOR_ELECTIONS:g} s would outlast it; both are choices"
         yield Level.NOTE.finding("settings", text, advice, **details)
+
+
+def judge_sessions(sizes: Mapping[int, int]) -> Iterator[Finding]:
+    """Judge how long the paths of each session's ephemeral znodes are together, in bytes."""
+    for session, size in sorted(sizes.items(), key=lambda item: -item[1]):
+        if size < MANY_EPHEMERALS:
+            return
+        name = render.hexadecimal(session)
+        text = (
+            f"{name}: the paths of its ephemeral znodes have {size} bytes. When a session with "
+            "a million or more ends at once, servers may never start again"
+        )
+        advice = "use more sessions, or shorter paths (ZOOKEEPER-4306, Limits.max_ephemeral_paths)"
+        yield Level.WARN.finding("session", text, advice, session=name, ephemeral_bytes=size)
 
 
 def judge_ensemble(

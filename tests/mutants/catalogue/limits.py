@@ -12,6 +12,32 @@ HOME = ("tests/client/test_client_home.py",)
 
 MUTANTS = (
     Mutant(
+        number="95d",
+        name="ephemeral-paths-without-a-limit",
+        wrong="A session has any number of ephemeral znodes, and its end kills the servers.",
+        changes=(
+            Change(
+                "_session/ephemeral_paths.py",
+                "if self.size + more > self._most:",
+                "if False:",
+            ),
+        ),
+        tests=("tests/client/test_ephemeral_paths.py",),
+    ),
+    Mutant(
+        number="95e",
+        name="ephemeral-paths-of-refused-creates-stay-counted",
+        wrong="Creates that were refused count until the session ends, and good ones are refused.",
+        changes=(
+            Change(
+                "_session/ephemeral_paths.py",
+                "if error.outcome is not Outcome.UNKNOWN or error.session_over:",
+                "if error.session_over:",
+            ),
+        ),
+        tests=("tests/client/test_ephemeral_paths.py",),
+    ),
+    Mutant(
         number="95",
         name="renewals-wait-in-the-queue",
         wrong="Renewals of the lease wait behind all that users have asked for.",
