@@ -12,6 +12,7 @@
     ├─ WireError                          bytes that are not ZooKeeper's protocol
     │   ├─ LocalWireError(ValueError)     ... that the caller asked to send
     │   └─ RemoteWireError                ... that the peer sent
+    │       └─ UnreadableTextError        a text in an answer that is not UTF-8
     ├─ InternalError                      a defect: a job or a callback raised something unexpected
     ├─ TransportError
     │   ├─ ConnectFailed(OSError)         no server could be reached in time: see `attempts`
@@ -156,6 +157,7 @@ __all__ = [
     "TreeTooLargeError",
     "UnimplementedError",
     "UnknownServerError",
+    "UnreadableTextError",
     "UnsupportedError",
     "UpgradeError",
     "UsageError",
@@ -232,6 +234,15 @@ class RemoteWireError(WireError, outcome=Outcome.UNKNOWN):
     def __init__(self, message: str, *, offset: int | None = None) -> None:
         super().__init__(message if offset is None else f"{message} (at byte {offset})")
         self.offset = offset
+
+
+class UnreadableTextError(RemoteWireError):
+    """A name, an identity or another text in an answer cannot be decoded.
+
+    Servers of ZooKeeper write UTF-8, with characters beyond U+FFFF as Java has them (CESU-8); both
+    are read. Other servers may keep the bytes of any client. Only this request fails, and the
+    connection is kept.
+    """
 
 
 # --- defects -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ..errors import LocalWireError, RemoteWireError
 from .codes import XID_PING, OpCode
-from .jute import Record, Writer
+from .jute import Record, Writer, java_text_bytes
 from .replies import ReplyHeader
 
 __all__ = ["DEFAULT_MAX_FRAME", "FrameReader", "frame", "other_protocol"]
@@ -149,8 +149,8 @@ def encode_request(xid: int, op: int, body: bytes = b"") -> bytes:
 
 
 def encode_reply(header: ReplyHeader, body: Record | None = None) -> bytes:
-    """A framed reply; one with an error code has no body."""
-    w = Writer()
+    """A framed reply, as servers write it; one with an error code has no body."""
+    w = Writer(java_text_bytes)
     header.write(w)
     if body is not None:
         body.write(w)

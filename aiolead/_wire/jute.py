@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields
 from functools import partial
 from typing import (
@@ -20,7 +21,7 @@ from typing import (
     dataclass_transform,
 )
 
-from ..errors import LocalWireError, RemoteWireError
+from ..errors import LocalWireError, RemoteWireError, UnreadableTextError
 from ..model import ACL, Permission, Stat
 
 T = TypeVar("T")
@@ -45,6 +46,26 @@ def text_bytes(value: str) -> bytes:
     return _INT.pack(len(data)) + data
 
 
+def java_text_bytes(value: str) -> bytes:
+    """A string behind its length as servers write it: CESU-8.
+
+    Java's strings are UTF-16, and jute encodes each half of a surrogate pair in three bytes. It
+    reads UTF-8, which is what clients write.
+    """
+    halves = value.encode("utf-16-le", "surrogatepass")
+    units = "".join(map(chr, struct.unpack(f"<{len(halves) // 2}H", halves)))
+    data = units.encode("utf-8", "surrogatepass")
+    return _INT.pack(len(data)) + data
+
+
+def _decoded(data: bytes, pos: int, why: str) -> str:
+    """A text that is no UTF-8, but may be CESU-8; raise `UnreadableTextError` if it is neither."""
+    with suppress(UnicodeDecodeError):
+        halves = data.decode("utf-8", "surrogatepass")
+        return halves.encode("utf-16", "surrogatepass").decode("utf-16")
+    raise UnreadableTextError(f"a string that is not UTF-8: {why}", offset=pos)
+
+
 def blob_bytes(value: bytes | None) -> bytes:
     """A byte string behind its length; None becomes Java's null."""
     return _NULL if value is None else _INT.pack(len(value)) + value
@@ -67,11 +88,12 @@ def long_bytes(value: int) -> bytes:
 
 
 class Writer:
-    """Appends values to `buffer`."""
+    """Appends values to `buffer`; texts are encoded as by clients, or as by servers."""
 
-    __slots__ = ("buffer",)
+    __slots__ = ("_text_bytes", "buffer")
 
-    def __init__(self) -> None:
+    def __init__(self, text_bytes: Callable[[str], bytes] = text_bytes) -> None:
+        self._text_bytes = text_bytes
         self.buffer: bytearray = bytearray()
 
     def i32(self, value: int) -> None:
@@ -87,7 +109,7 @@ class Writer:
         self.buffer += blob_bytes(value)
 
     def text(self, value: str) -> None:
-        self.buffer += text_bytes(value)
+        self.buffer += self._text_bytes(value)
 
     def texts(self, values: Iterable[str]) -> None:
         items = list(values)
@@ -199,12 +221,12 @@ class Reader:
     def text(self) -> str:
         """A string; null comes as empty."""
         pos = self._pos
+        data = self.blob()
         try:
-            return self.blob().decode()
+            return data.decode()
         except UnicodeDecodeError as error:
-            raise RemoteWireError(
-                f"a string that is not UTF-8: {error.reason}", offset=pos
-            ) from None
+            why = error.reason
+        return _decoded(data, pos, why)
 
     def nullable_text(self) -> str | None:
         pos = self._pos

@@ -1,7 +1,7 @@
 """The table: for each case its steps, in order, on an empty tree of its own.
 
 Who asks is client "one", unless the step says otherwise: "other" is another session, and "ann" one
-that has logged in as ann; "later" logs in in its own time.
+that has logged in as ann, "smiling" one with another name; "later" logs in in its own time.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ from .steps import (
 M = CreateMode
 ANN = Auth.digest("ann", "secret")
 HERS = (ANN.acl(),)
+SMILING = Auth.digest("u\U0001f600", "secret")
+"""A character that Java has as two, and that servers write as none of UTF-8."""
 ALL_OF_AUTH = (ACL(Permission.ALL, "auth", ""),)
 READABLE = (ACL(Permission.READ, "world", "anyone"), ANN.acl())
 
@@ -218,6 +220,26 @@ CASES: dict[str, list[Step]] = {
         do("create", "/a", acl=[ACL(Permission.ALL, "no", "x")], gives=error(InvalidACLError)),
         do("create", "/a", acl=[ACL(Permission.ALL, "ip", "1.2")], gives=error(InvalidACLError)),
         do("exists", "/a", gives=None),
+    ],
+    "characters beyond U+FFFF": [
+        do("create", "/a", acl=[*OPEN_ACL_UNSAFE, SMILING.acl()], gives=ANY),
+        # Followers read the transaction that has it as UTF-8, and keep replacement characters.
+        do(
+            "get_acl",
+            "/a",
+            gives=differing(
+                embedded=(unordered(*OPEN_ACL_UNSAFE, SMILING.acl()), ANY),
+                standalone=(unordered(*OPEN_ACL_UNSAFE, SMILING.acl()), ANY),
+                ensemble=ANY,
+            ),
+        ),
+        do(
+            "whoami",
+            gives=unordered(
+                having(scheme="ip", id="127.0.0.1"), having(scheme="digest", id="u\U0001f600")
+            ),
+        ).by("smiling"),
+        do("get", "/a", gives=(b"", ANY)),
     ],
     "logged in": [
         do("create", "/hers", b"s", acl=ALL_OF_AUTH, gives=created("/hers")).by("ann"),

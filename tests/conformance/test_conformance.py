@@ -21,9 +21,9 @@ from aiolead.testing import EmbeddedServer
 from aiolead.types import Feature
 
 from .steps import run
-from .table import ANN, CASES
+from .table import ANN, CASES, SMILING
 
-CREDENTIALS = {"one": (), "other": (), "later": (), "ann": (ANN,)}
+CREDENTIALS = {"one": (), "other": (), "later": (), "ann": (ANN,), "smiling": (SMILING,)}
 
 # What is no operation on the servers' tree, and has tests of its own.
 ELSEWHERE = {

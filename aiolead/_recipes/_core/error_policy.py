@@ -32,6 +32,7 @@ from ...errors import (
     ThrottledOpError,
     TooManyRequestsError,
     TransactionError,
+    UnreadableTextError,
 )
 from ...model import ACL, CreateMode
 
@@ -73,6 +74,7 @@ def _row(*actions: Action) -> dict[Step, Action]:
 
 
 TABLE: tuple[tuple[tuple[type[AioleadError], ...], dict[Step, Action]], ...] = (
+    ((UnreadableTextError,), _row(Action.RAISE, Action.REFUSED, Action.RAISE)),
     (
         (ConnectionLossError, RemoteWireError, NotReadOnlyError),
         _row(Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),

@@ -33,6 +33,7 @@ from ...errors import (
     SessionError,
     TransactionError,
     UnknownServerError,
+    UnreadableTextError,
 )
 
 T = TypeVar("T")
@@ -234,13 +235,16 @@ class Call(Generic[T]):
     def _read(self, err: int, reader: Reader) -> T | AioleadError:
         """Decode the answer: an error code, or the body at `reader`.
 
-        Raises `RemoteWireError` if the body is no answer to this operation.
+        Raises `RemoteWireError` if the body is no answer to this operation. A text that cannot be
+        decoded is its own error: the frame is right, and so are those that follow.
         """
         if err:
             error = server_error(err, self.path)
             return error if self.on_error is None else self.on_error(error)
         try:
             return self.parse(reader)
+        except UnreadableTextError as error:
+            return error
         except RemoteWireError:
             raise
         except AioleadError as error:

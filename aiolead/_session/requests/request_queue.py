@@ -11,6 +11,7 @@ Anything else ends the connection:
     header, a body, an event), an unknown xid                             error; the others as below
     the answer to another request than the oldest    ConnectionLossError  reads are sent again,
     one in flight, or to none                                             writes fail: UNKNOWN
+    a text in an answer that cannot be decoded       UnreadableTextError  none: the connection stays
     an answer to a ping, to credentials or to        ConnectionLossError  the same
     SetWatches that are not outstanding
 

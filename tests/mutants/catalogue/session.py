@@ -19,6 +19,38 @@ SILENT_EXPIRY = Change(
 
 MUTANTS = (
     Mutant(
+        number="440",
+        name="surrogate-pairs-are-unreadable",
+        wrong="Real servers write characters beyond U+FFFF in a way that cannot be read.",
+        changes=(
+            Change(
+                "_wire/jute.py",
+                'return halves.encode("utf-16", "surrogatepass").decode("utf-16")',
+                'return halves.encode("utf-16").decode("utf-16")',
+            ),
+        ),
+        tests=("tests/unit/wire/test_wire_jute.py",),
+    ),
+    Mutant(
+        number="441",
+        name="an-unreadable-text-ends-the-connection",
+        wrong="A name that cannot be decoded costs everything else that is in flight.",
+        changes=(
+            Change(
+                "_session/requests/call.py",
+                """
+                except UnreadableTextError as error:
+                    return error
+                except RemoteWireError:
+                """,
+                """
+                except RemoteWireError:
+                """,
+            ),
+        ),
+        tests=("tests/unit/session/test_session_machine.py",),
+    ),
+    Mutant(
         number="11",
         name="new-session-without-a-word",
         wrong="After an expired session the next one is opened without anybody being told.",

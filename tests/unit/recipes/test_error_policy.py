@@ -35,6 +35,7 @@ from aiolead.errors import (
     SystemFaultError,
     ThrottledOpError,
     TransactionError,
+    UnreadableTextError,
 )
 
 LOST = ConnectionLossError("the link is lost")
@@ -44,6 +45,7 @@ REFUSED = RequestRefusedError("SET_DATA", "/a", 100_000, losses=2, retry_in=10.0
 ROWS: dict[AioleadError, tuple[Action, Action, Action]] = {
     LOST: (Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
     RemoteWireError("nonsense"): (Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
+    UnreadableTextError("not UTF-8"): (Action.RAISE, Action.REFUSED, Action.RAISE),
     NotReadOnlyError("/a"): (Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
     REFUSED: (Action.RAISE, Action.PAUSE, Action.PAUSE),
     SessionExpiredError("over"): (Action.START_AGAIN, Action.GONE, Action.RECONNECT),

@@ -26,6 +26,7 @@ from aiolead._session.requests.request_queue import MAX_XID
 from aiolead._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode
 from aiolead._wire.framing import encode_record, encode_reply, frame
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
+from aiolead._wire.jute import Reader
 from aiolead._wire.replies import DataReply, ReplyHeader
 from aiolead.errors import (
     ConnectionLossError,
@@ -34,6 +35,7 @@ from aiolead.errors import (
     Outcome,
     RemoteWireError,
     SessionExpiredError,
+    UnreadableTextError,
 )
 from aiolead.model import Auth, EventType, SessionCredentials, SessionState
 
@@ -454,6 +456,20 @@ def test_nonsense_ends_the_link_and_fails_the_one_that_it_may_have_been_for(
     script.connect()
     assert [packet.xid for packet in script.serve()] == [3]
     assert second.result() == b"data"
+
+
+def test_an_unreadable_text_fails_only_its_request(script: Script) -> None:
+    listing: Call[list[str]] = Call(OpCode.GET_CHILDREN, b"", Reader.texts, path="/a")
+    script.submit(listing)
+    read = get(script, "/b")
+    one, other = script.sent()
+    header = ReplyHeader(one.xid, 9, 0).encode()
+    script.feed(frame(header + bytes.fromhex("00000002000000016100000001ff")))
+    assert isinstance(listing.error(), UnreadableTextError)
+    assert not read.is_done
+    assert script.machine.state is SessionState.CONNECTED
+    script.answer(other)
+    assert read.result() == b"data"
 
 
 @pytest.mark.parametrize("nonsense", [frame(b""), b"\xff\xff\xff\xff", frame(b"short")])

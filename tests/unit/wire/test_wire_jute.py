@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiolead._wire.jute import Reader, Writer
-from aiolead.errors import LocalWireError, RemoteWireError
+from aiolead._wire.jute import Reader, Writer, int_bytes, java_text_bytes, text_bytes
+from aiolead.errors import LocalWireError, RemoteWireError, UnreadableTextError
 from aiolead.model import ACL, Permission, Stat
 
 I32 = st.integers(-(2**31), 2**31 - 1)
@@ -180,6 +180,34 @@ def test_what_makes_no_sense_is_refused_with_its_place(method: str, data: str, s
         READS[method](Reader(bytes.fromhex(data)))
     assert said in str(caught.value)
     assert caught.value.offset is not None
+
+
+@pytest.mark.parametrize("text", ["plain", "é€", "u\U0001f600", "\U00010000a\U0010ffff", "\0"])
+def test_texts_are_read_as_clients_and_as_servers_write_them(text: str) -> None:
+    for write in (text_bytes, java_text_bytes):
+        for method, data in (
+            ("text", write(text)),
+            ("nullable_text", write(text)),
+            ("texts", int_bytes(2) + write("a") + write(text)),
+        ):
+            r = Reader(data)
+            read = getattr(r, method)()
+            assert (read[1] if method == "texts" else read) == text
+            assert not r.remaining
+
+
+def test_servers_write_each_half_of_a_surrogate_pair() -> None:
+    # As org.apache.jute.BinaryOutputArchive does.
+    assert java_text_bytes("a\U0001f600\0é") == bytes.fromhex("0000000a61eda0bdedb88000c3a9")
+    w = Writer(java_text_bytes)
+    w.acls([ACL(Permission.ALL, "digest", "\U0001f600")])
+    assert w.buffer.endswith(java_text_bytes("\U0001f600"))
+
+
+def test_an_unreadable_text_is_an_error_of_its_own() -> None:
+    for data in ("00000001ff", "00000003eda080", "00000006edb880eda0bd"):
+        with pytest.raises(UnreadableTextError, match="not UTF-8"):
+            Reader(bytes.fromhex(data)).text()
 
 
 @pytest.mark.parametrize("method", ["blob", "text", "texts", "acls"])
