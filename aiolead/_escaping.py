@@ -8,10 +8,13 @@ logger escapes them: each message is one printable line. All loggers come from `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import logging
+    from collections.abc import Callable
+
+T = TypeVar("T")
 
 
 def escaped(text: str, *, keep: str = "") -> str:
@@ -35,6 +38,18 @@ def described(value: object) -> str:
         return repr(value)
     except Exception:
         return f"a value that cannot be shown, of type {type(value).__name__}"
+
+
+def unless_invalid(convert: Callable[[], T]) -> T | None:
+    """Encode or decode a secret; None if that fails.
+
+    Python's error carries the whole secret. An error that is raised while it is handled has it as
+    `__context__`, where tools that report errors find it, also after `raise ... from None`.
+    """
+    try:
+        return convert()
+    except UnicodeError:
+        return None
 
 
 def in_seconds(value: float | None) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from ._escaping import described
+from ._escaping import described, unless_invalid
 from .errors import ConfigurationError
 from .paths import format_host
 
@@ -228,12 +228,10 @@ class Auth:
         """
         if not user or ":" in user:
             raise ConfigurationError(f"user: must be neither empty nor contain ':', not {user!r}")
-        try:
-            return cls("digest", f"{user}:{password}".encode())
-        except UnicodeEncodeError:
-            # `from None`: the cause would carry the password.
-            wrong = "must be text that can be encoded as UTF-8"
-            raise ConfigurationError(f"user, password: {wrong}") from None
+        credential = unless_invalid(f"{user}:{password}".encode)
+        if credential is None:
+            raise ConfigurationError("user, password: must be text that can be encoded as UTF-8")
+        return cls("digest", credential)
 
     def acl(self, permissions: Permission = Permission.ALL) -> ACL:
         """The ACL entry for these digest credentials.
@@ -243,10 +241,10 @@ class Auth:
         """
         if self.scheme != "digest":
             raise ConfigurationError(f"scheme: only digest has an ACL id, not {self.scheme!r}")
-        try:
-            user = self.credential.decode().partition(":")[0]
-        except UnicodeDecodeError:
-            raise ConfigurationError("credential: must be UTF-8 for the scheme digest") from None
+        text = unless_invalid(self.credential.decode)
+        if text is None:
+            raise ConfigurationError("credential: must be UTF-8 for the scheme digest")
+        user = text.partition(":")[0]
         # SHA-1 is what ZooKeeper's DigestAuthenticationProvider stores.
         import hashlib
 

@@ -304,7 +304,7 @@ def spawn(
     program = Path(__file__).resolve().with_name("guardian_process.py")
     numbers = (
         *(control, os.getpid(), pidfd, memory),
-        *(-1 if children is None else children, int(is_hidden())),
+        *(-1 if children is None else children, 1 if is_hidden() else 0),
     )
     # Inherited over the start of a program, as handlers are not: no signal ends it, or stops it.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())

@@ -11,6 +11,7 @@ from typing import Any, Protocol, final
 import anyio
 import anyio.to_thread
 
+from .._escaping import unless_invalid
 from ..errors import AuthFailedError, ConfigurationError
 from .net.opener import ConnectionEnded
 
@@ -133,13 +134,8 @@ class SASL:
         for name, value in (("user", user), ("password", password)):
             if not isinstance(value, str) or not value:
                 raise ConfigurationError(f"{name}: must be text, and not empty")
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                # Without its cause, which carries the value.
-                raise ConfigurationError(
-                    f"{name}: must be text that can be encoded as UTF-8"
-                ) from None
+            if unless_invalid(value.encode) is None:
+                raise ConfigurationError(f"{name}: must be text that can be encoded as UTF-8")
         return cls("DIGEST-MD5", user, password)
 
     @classmethod

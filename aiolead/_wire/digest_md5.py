@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from .._escaping import unless_invalid
 from .._parsing import MalformedError
 from ..errors import AuthFailedError
 
@@ -161,13 +162,9 @@ class DigestMD5:
         utf8 = said.get("charset", "").lower() == "utf-8"
         cnonce = self._make_nonce()
         proof = Proof(self._user, self._password, realm, nonce, cnonce, self._uri, utf8)
-        try:
-            response = proof.response()
-        except UnicodeEncodeError:
-            # Without its cause, which carries the password.
-            raise AuthFailedError(
-                "user, password: the server takes characters of ISO 8859-1 only"
-            ) from None
+        response = unless_invalid(proof.response)
+        if response is None:
+            raise AuthFailedError("user, password: the server takes characters of ISO 8859-1 only")
         self._proof = proof
         directives = [
             *(["charset=utf-8"] if utf8 else []),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from functools import partial
 
 import anyio
@@ -68,7 +67,3 @@ def main(
 
     with Signals() as signals:
         return anyio.run(run, backend=backend)
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

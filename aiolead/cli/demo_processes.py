@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import IO, Any
 
 import anyio
@@ -22,6 +23,14 @@ _ENDS_WITHIN = 5.0
 """Longest time for a process to be gone after SIGKILL, in seconds."""
 PATIENCE = 20.0
 """Longest time for a step on a busy machine, in seconds."""
+
+_CONTENDER = f"""
+import sys
+sys.path.append({str(Path(__file__).parents[2])!r})
+from aiolead.cli.demo_contender import main
+sys.exit(main(*sys.argv[1:]))
+"""
+"""The program of a process. With `-P`, it imports nothing from the current directory."""
 
 
 class DemoFailed(Exception):
@@ -113,7 +122,7 @@ class DemoProcesses:
             for name in self._names:
                 # In a session of its own: Ctrl-C is for the demo, which then ends it.
                 process = subprocess.Popen(  # noqa: ASYNC220, S603 - no shell; it starts at once
-                    [sys.executable, "-m", "aiolead.cli.demo_contender", *self._arguments(name)],
+                    [sys.executable, "-P", "-c", _CONTENDER, *self._arguments(name)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,

@@ -11,6 +11,7 @@ from typing import Annotated
 import anyio
 from cyclopts import Parameter
 
+from .._escaping import unless_invalid
 from ..errors import ConfigurationError
 from ..paths import format_host
 from . import exits
@@ -123,12 +124,11 @@ def _tls(cert: Path | None, key: Path | None, ca: Path | None) -> ssl.SSLContext
 def _users(path: Path, reporter: Reporter) -> dict[str, str]:
     """Read users and their passwords, which no message shows."""
     users: dict[str, str] = {}
-    try:
-        with reading("--sasl-users", path):
-            lines = path.read_bytes().decode().splitlines()
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"--sasl-users: {path}: must be UTF-8") from None
-    for number, line in enumerate(lines, start=1):
+    with reading("--sasl-users", path):
+        text = unless_invalid(path.read_bytes().decode)
+    if text is None:
+        raise ConfigurationError(f"--sasl-users: {path}: must be UTF-8")
+    for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
         user, colon, password = line.partition(":")

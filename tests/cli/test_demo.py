@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from support.cli import Command, OnTerminal, processes_with
+from support.cli import Command, Lines, OnTerminal, environment, processes_with
 from support.guarded import guardian_of, is_running
 from support.waiting import until
 
@@ -54,6 +57,27 @@ def test_piped_and_on_a_terminal(terminal: OnTerminal) -> None:
             assert re.search(promised, shown), promised
     assert list(processes_with(f"MARK={mark}")) == []
     assert list(processes_with(f"MARK={terminal.mark}")) == []
+
+
+def test_modules_of_the_current_directory_are_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text(
+        "from pathlib import Path; Path(__file__).with_name('imported').touch()"
+    )
+    # As the console script: it does not look there itself.
+    demo = subprocess.Popen(
+        [sys.executable, "-P", "-m", "aiolead", "demo", *FAST],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        Lines(demo.stdout).expect("leads")
+        assert not (tmp_path / "imported").exists()
+    finally:
+        demo.terminate()
+        demo.wait()
 
 
 @pytest.mark.keeps_time(SESSION)

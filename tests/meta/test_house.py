@@ -91,3 +91,24 @@ def test_a_package_says_what_is_where(file: Path) -> None:
     modules = {path.stem for path in file.parent.glob("*.py")} - {"__init__"}
     modules |= {path.parent.name for path in file.parent.glob("*/__init__.py")}
     assert {name for name in modules if not re.search(rf"\b{name}\b", docstring)} == set()
+
+
+def _unsafe_starts(code: str) -> list[int]:
+    """Lines that start a Python that would import modules from the current directory."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.List | ast.Tuple)
+        and "sys.executable" in map(ast.unparse, node.elts)
+        if not {"'-I'", "'-P'"} & set(map(ast.unparse, node.elts))
+    ]
+
+
+@check_each("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_a_python_that_is_started_ignores_the_current_directory(file: Path) -> None:
+    assert _unsafe_starts(file.read_text("utf-8")) == [], "pass -P, or -I"
+
+
+def test_the_rule_about_the_current_directory_bites() -> None:
+    assert _unsafe_starts('run([sys.executable, "-m", "x"])') == [1]
+    assert _unsafe_starts('run([sys.executable, "-P", "-m", "x"])') == []

@@ -158,7 +158,13 @@ def test_what_cannot_be_encoded_is_refused_without_telling_the_password(
         Auth.digest(user, password)
     assert "secret" not in repr(caught.value)
     assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
+    with pytest.raises(ConfigurationError, match="UTF-8") as caught:
+        SASL.digest_md5(user, password)
+    assert caught.value.__context__ is None
+    with pytest.raises(ConfigurationError, match="UTF-8") as caught:
+        TLS(cert="cert.pem", password=user + password)
+    assert caught.value.__context__ is None
 
 
 def test_only_digests_have_an_acl_entry() -> None:
@@ -167,6 +173,7 @@ def test_only_digests_have_an_acl_entry() -> None:
     with pytest.raises(ConfigurationError, match=r"^credential: ") as caught:
         Auth("digest", b"u:secret\xff").acl()
     assert "secret" not in repr(caught.value)
+    assert caught.value.__context__ is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import final
 import anyio
 import anyio.to_thread
 
-from ..._escaping import get_logger
+from ..._escaping import get_logger, unless_invalid
 from ...errors import ConfigurationError
 
 __all__ = ["TLS"]
@@ -60,6 +60,8 @@ class TLS:
                 raise ConfigurationError(f"{name}: must be the path of a PEM file, not {path!r}")
         if self.password is not None and not isinstance(self.password, str):
             raise ConfigurationError("password: must be text")  # its value is never shown
+        if self.password is not None and unless_invalid(self.password.encode) is None:
+            raise ConfigurationError("password: must be text that can be encoded as UTF-8")
         if self.cert is None and (self.key is not None or self.password is not None):
             raise ConfigurationError("cert: missing, although there is a key or its password")
         wanted = self.server_hostname

@@ -95,7 +95,7 @@ def test_a_password_that_an_old_server_cannot_read_is_not_shown() -> None:
     with pytest.raises(AuthFailedError) as caught:
         begun(b'nonce="x",algorithm=md5-sess', password="пароль")
     assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
     assert "пароль" not in str(caught.value)
     assert begun(b'nonce="x",algorithm=md5-sess,charset=utf-8', password="пароль")
 
