@@ -71,7 +71,7 @@ _IN_FOLDERS = frozenset(
 
 @dataclass(slots=True, eq=False, repr=False)
 class Suspicion:
-    """What is counted of one request, or of all writes that are as long.
+    """The record of one request, or of all writes that are as long.
 
     Attributes:
         size: its length in bytes.

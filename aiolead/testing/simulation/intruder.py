@@ -184,7 +184,7 @@ class Intruder:
 async def _answers(replies: Sequence[Reply[T]]) -> list[T | None]:
     """The answers to requests that were sent together; None where there is no such znode."""
     for reply in replies:
-        # Whoever waits may be cancelled: the failures of the others are nobody's news then.
+        # A cancelled wait leaves failures unread: without this they would be logged.
         reply.add_done_callback(reply.error)
     answers: list[T | None] = []
     failed: AioleadError | None = None
