@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from ...abc import CoordinationClient, Reply, Watch
-from ...errors import NoAuthError, NoNodeError
+from ...errors import NoAuthError, NoNodeError, RequestRefusedError
 from ...model import ACL, Created, CreateMode, Stat
 from ...paths import basename, join, sequence_of
 from .ephemeral import EphemeralNode, Found
@@ -284,7 +284,10 @@ class FixedNode(EphemeralNode):
                 # A held-back delete and a new create of ours may be applied in between. A delete
                 # goes by name and version, and all new znodes have the same version: so it is
                 # changed first.
-                stat = await client.set(node.path, data, version=stat.version)
+                try:
+                    stat = await client.set(node.path, data, version=stat.version)
+                except RequestRefusedError:  # the limit was lowered: other data do as well
+                    stat = await client.set(node.path, b"", version=stat.version)
         except NoAuthError:  # our own ACL forbids reading it
             seen = await client.exists(node.path)
             if seen is None:

@@ -43,12 +43,14 @@ class Step(enum.Enum):
     """The step of a recipe in which an error occurs.
 
     ACQUIRE creates our znode, reads the queue, waits, and proves the lease. RELEASE
-    deletes our znode, in the foreground or in the background. FOLLOW reads a value repeatedly.
+    deletes our znode, in the foreground or in the background. FOLLOW reads a value repeatedly, or
+    keeps a znode in existence. ASK reads or writes for a caller that waits for the answer.
     """
 
     ACQUIRE = "acquire"
     RELEASE = "release"
     FOLLOW = "follow"
+    ASK = "ask"
 
 
 class Action(enum.Enum):
@@ -74,20 +76,26 @@ def _row(*actions: Action) -> dict[Step, Action]:
 
 
 TABLE: tuple[tuple[tuple[type[AioleadError], ...], dict[Step, Action]], ...] = (
-    ((UnreadableTextError,), _row(Action.RAISE, Action.REFUSED, Action.RAISE)),
+    ((UnreadableTextError,), _row(Action.RAISE, Action.REFUSED, Action.RAISE, Action.RAISE)),
     (
         (ConnectionLossError, RemoteWireError, NotReadOnlyError),
-        _row(Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
+        _row(Action.RECONNECT, Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
     ),
-    ((SessionExpiredError,), _row(Action.START_AGAIN, Action.GONE, Action.RECONNECT)),
-    ((SessionError,), _row(Action.RAISE, Action.GONE, Action.RAISE)),
-    ((RequestRefusedError,), _row(Action.RAISE, Action.PAUSE, Action.PAUSE)),
-    (OVERLOADED, _row(Action.PAUSE, Action.PAUSE, Action.PAUSE)),
-    ((TooManyRequestsError,), _row(Action.RAISE, Action.PAUSE, Action.PAUSE)),
-    ((NoNodeError,), _row(Action.RAISE, Action.GONE, Action.RAISE)),
-    ((BadVersionError,), _row(Action.RAISE, Action.RECONNECT, Action.RAISE)),
-    ((NotEmptyError,), _row(Action.SET_ASIDE, Action.REFUSED, Action.SET_ASIDE)),
-    ((AioleadError,), _row(Action.RAISE, Action.REFUSED, Action.RAISE)),
+    (
+        (SessionExpiredError,),
+        _row(Action.START_AGAIN, Action.GONE, Action.RECONNECT, Action.RECONNECT),
+    ),
+    ((SessionError,), _row(Action.RAISE, Action.GONE, Action.RAISE, Action.RAISE)),
+    ((RequestRefusedError,), _row(Action.RAISE, Action.PAUSE, Action.PAUSE, Action.RAISE)),
+    (OVERLOADED, _row(Action.PAUSE, Action.PAUSE, Action.PAUSE, Action.PAUSE)),
+    ((TooManyRequestsError,), _row(Action.RAISE, Action.PAUSE, Action.PAUSE, Action.PAUSE)),
+    ((NoNodeError,), _row(Action.RAISE, Action.GONE, Action.RAISE, Action.RAISE)),
+    ((BadVersionError,), _row(Action.RAISE, Action.RECONNECT, Action.RAISE, Action.RAISE)),
+    (
+        (NotEmptyError,),
+        _row(Action.SET_ASIDE, Action.REFUSED, Action.SET_ASIDE, Action.SET_ASIDE),
+    ),
+    ((AioleadError,), _row(Action.RAISE, Action.REFUSED, Action.RAISE, Action.RAISE)),
 )
 """The first row that an error belongs to applies; its columns are those of `Step`."""
 
@@ -113,6 +121,14 @@ def pause(client: CoordinationClient, error: AioleadError) -> float:
     if isinstance(error, RequestRefusedError):
         return error.retry_in
     return client.session_timeout * PAUSE
+
+
+async def pause_until(
+    client: CoordinationClient, error: RequestRefusedError, news: anyio.Event
+) -> None:
+    """Wait until a refused request may be sent again, or there is something else to do."""
+    with anyio.move_on_after(pause(client, error)):
+        await news.wait()
 
 
 async def before_next_try(client: CoordinationClient, error: AioleadError, step: Step) -> Action:

@@ -16,9 +16,9 @@ import anyio
 import anyio.lowlevel
 
 from ...abc import CoordinationClient, Watch
-from ...errors import AioleadError, UsageError
+from ...errors import AioleadError, RequestRefusedError, UsageError
 from ...model import SessionState, WatchEvent
-from .error_policy import Action, Step, action_for, before_next_try
+from .error_policy import Action, Step, action_for, before_next_try, pause_until
 from .observation import Observation
 
 T = TypeVar("T")
@@ -185,7 +185,9 @@ class View(LatestValue[T]):
     connections as it takes, and raises what a read would; leaving closes the watches.
 
     Cancellation: a cancelled wait loses no value. On connection loss, and in the next session after
-    an expiry: reads again, and reports what has changed.
+    an expiry: reads again, and reports what has changed. If the reply is longer than
+    `Limits.max_reply`, entering raises `RequestRefusedError`; an open view keeps its value, is not
+    live, and reads again after growing pauses.
     """
 
     _served_in: tuple[SessionState, ...] = (SessionState.CONNECTED,)
@@ -261,6 +263,11 @@ class View(LatestValue[T]):
 
     async def _before_next_try(self, error: AioleadError) -> None:
         """Wait as the error policy says, or raise the error, which ends the view."""
+        if isinstance(error, RequestRefusedError):
+            if not self._count:
+                raise error  # to the task that opens the view
+            await pause_until(self._client, error, self._changed)
+            return
         if action_for(error, Step.FOLLOW) is not Action.RECONNECT:
             await before_next_try(self._client, error, Step.FOLLOW)
             return

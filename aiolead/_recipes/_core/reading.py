@@ -37,14 +37,17 @@ async def catch_up(client: CoordinationClient, path: str) -> None:
 
 
 async def caught_up(client: CoordinationClient, path: str, read: Callable[[], Awaitable[R]]) -> R:
-    """Return a `read` that shows every applied write; retry after errors that pass."""
+    """Return a `read` that shows every applied write; retry after errors that pass.
+
+    Raises the others, and `RequestRefusedError`.
+    """
     while True:
         try:
             await client.ready()
             await catch_up(client, path)
             return await read()
         except AioleadError as error:
-            await before_next_try(client, error, Step.FOLLOW)
+            await before_next_try(client, error, Step.ASK)
 
 
 async def over_sessions(client: CoordinationClient, read: Callable[[], Awaitable[R]]) -> R:

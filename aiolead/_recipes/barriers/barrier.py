@@ -111,7 +111,7 @@ class Barrier(Recipe):
             except NoNodeError:
                 return
             except AioleadError as error:
-                await before_next_try(client, error, Step.FOLLOW)
+                await before_next_try(client, error, Step.ASK)
             finally:
                 watch.close()
 

@@ -434,7 +434,7 @@ class BarrierMembership(NodeAcquirable):
                     return
                 await self._wake.wait()
             except AioleadError as error:
-                await before_next_try(self._client, error, Step.FOLLOW)
+                await before_next_try(self._client, error, Step.ASK)
             finally:
                 self._leave_watches()
 

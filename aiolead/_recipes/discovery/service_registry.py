@@ -13,7 +13,7 @@ import anyio.lowlevel
 
 from ..._escaping import get_logger
 from ...abc import CoordinationClient
-from ...errors import ConfigurationError
+from ...errors import ConfigurationError, RequestRefusedError
 from ...model import ACL, Stat
 from ...paths import join
 from .._core.arguments import checked_name, checked_number
@@ -64,6 +64,7 @@ class Registration(PersistentNode):
 
         Raises:
             ConfigurationError: it has another name or id.
+            RequestRefusedError: it is too long for the servers; the instance stays as it was.
             ServerError, SessionError: it is no longer registered; the body is cancelled, too.
 
         Cancellation: the instance is changed all the same.
@@ -72,7 +73,13 @@ class Registration(PersistentNode):
         """
         if (instance.name, instance.id) != (self._instance.name, self._instance.id):
             raise ConfigurationError("instance: its name and id stay; register another one instead")
-        await self._until_written(self._put(instance))
+        before = self._instance
+        try:
+            await self._until_written(self._put(instance))
+        except RequestRefusedError:
+            if self._instance is instance:
+                self._instance = before
+            raise
 
     async def set(self, data: bytes) -> None:
         """Change the instance to one given as JSON; see `update`."""

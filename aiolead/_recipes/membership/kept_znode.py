@@ -56,6 +56,11 @@ class KeptZnode(FixedNode):
     def is_sequential(self) -> bool:
         return self._mode is CreateMode.EPHEMERAL_SEQUENTIAL
 
+    @property
+    def created_data(self) -> bytes:
+        """The data of the last create."""
+        return self._data
+
     def saw(self, stat: Stat) -> None:
         self.version, self.mzxid = stat.version, stat.mzxid
 

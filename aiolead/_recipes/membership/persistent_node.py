@@ -69,6 +69,7 @@ class PersistentNode(AsyncIterable[NodeState]):
 
     Raises (on entering):
         AcquireTimeout: it did not exist within `timeout` seconds.
+        RequestRefusedError: the data are too long for the servers or a proxy.
         ServerError: the servers refuse it, by `NoAuthError` for instance.
         UsageError: this client keeps that znode already.
 
@@ -156,8 +157,9 @@ class PersistentNode(AsyncIterable[NodeState]):
         """Set the data; return once the servers have confirmed them, or later ones.
 
         It raises `ServerError` or `SessionError` if the znode cannot be kept any longer; the body
-        is cancelled, too. Cancellation: the data are still set. On connection loss: continues;
-        after an expired session the new znode holds them.
+        is cancelled, too. `RequestRefusedError`: the data are too long for the servers; the znode
+        keeps those that it has. Cancellation: the data are still set. On connection loss:
+        continues; after an expired session the new znode holds them.
         """
         await self._until_written(self._want(data))
 
@@ -177,11 +179,14 @@ class PersistentNode(AsyncIterable[NodeState]):
         """
         await anyio.lowlevel.checkpoint()
         keeper = self._keeper
-        while keeper.written < generation:
+        while keeper.written < generation or keeper.refusal(generation) is not None:
             if keeper.error is not None:
                 raise keeper.error
             if keeper.is_discarded:
                 raise UsageError(f"{self!r} was left meanwhile")
+            refusal = keeper.refusal(generation)
+            if refusal is not None:
+                raise refusal
             if keeper.is_blocked and not is_patient:
                 return False
             await keeper.change()

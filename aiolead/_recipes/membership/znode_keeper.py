@@ -22,13 +22,14 @@ from ...errors import (
     BadVersionError,
     NodeExistsError,
     NoNodeError,
+    RequestRefusedError,
     SequenceExhaustedError,
     UsageError,
 )
 from ...model import ACL, Created, CreateMode, EventType, SessionState, Stat, WatchEvent
 from ...paths import parent
 from .._core.ephemeral import ZnodeState
-from .._core.error_policy import Step, before_next_try, may_be_applied, with_parent
+from .._core.error_policy import Step, before_next_try, may_be_applied, pause_until, with_parent
 from .._core.pending_delete import Departure
 from .._core.znode_registry import RegisteredNode, until_sole
 from .kept_znode import Keepers, KeptZnode
@@ -80,6 +81,12 @@ class ZnodeKeeper:
         """The latest generation that the servers have confirmed."""
         self.error: AioleadError | None = None
         """Why the znode cannot be kept any longer."""
+        self._confirmed_data = data
+        """The data of the znode, as far as we know."""
+        self._tried = -1
+        """The latest generation that was sent."""
+        self._refused = range(0)
+        self._refusal: RequestRefusedError | None = None
         self.is_blocked = False
         """Whether another client's znode is there."""
         self.is_discarded = False
@@ -138,12 +145,35 @@ class ZnodeKeeper:
                     self._todo = anyio.Event()
                     try:
                         await self._bring_about()
+                    except RequestRefusedError as error:
+                        if not self._give_up_data(error):
+                            await pause_until(self._client, error, self._todo)
                     except AioleadError as error:
                         await before_next_try(self._client, error, Step.FOLLOW)
                     else:
                         await self._todo.wait()
         finally:
             unsubscribe()
+
+    def refusal(self, generation: int) -> RequestRefusedError | None:
+        """Why the data of a generation were given up; None if they were not."""
+        return self._refusal if generation in self._refused else None
+
+    def _give_up_data(self, error: RequestRefusedError) -> bool:
+        """Give up data that were requested and cost connections; return whether there are any.
+
+        The znode keeps the data that it has. Without any, the first ones stay wanted.
+        """
+        refused = range(self.written + 1, self._tried + 1)
+        if not refused:
+            return False
+        self._refused, self._refusal = refused, error
+        if self.written >= 0:
+            self.written = self._tried
+            if self._tried == self._generation:
+                self._own.wanted = self._confirmed_data
+        self._notify()
+        return self.written >= 0
 
     def _ended(self, error: AioleadError | None) -> None:
         if error is not None and not self.is_discarded:
@@ -218,6 +248,7 @@ class ZnodeKeeper:
         client, own = self._client, self._own
         await anyio.lowlevel.checkpoint_if_cancelled()
         with client.pipelined():
+            self._tried = self._generation
             create = own.create()
             look = None if own.name is None else client.exists(own.name, watch=self._watch)
         create.add_done_callback(partial(self._created, create, self._generation))
@@ -241,7 +272,7 @@ class ZnodeKeeper:
         """Process the answer to the create, in the client's task, before any later answer."""
         if create.error() is None and not self.is_discarded:
             self._taken()
-            self._confirmed(generation)
+            self._confirmed(generation, self._own.created_data)
 
     # Whether an existing znode is ours is decided as the answer arrives that shows it: see
     # `znode_registry`.
@@ -328,9 +359,10 @@ class ZnodeKeeper:
             await anyio.lowlevel.checkpoint_if_cancelled()
             if self.node is not node:
                 return
-        own, generation = self._own, self._generation
+        own, generation, data = self._own, self._generation, self._own.wanted
+        self._tried = generation
         try:
-            stat = await self._client.set(node.path, own.wanted, version=own.version)
+            stat = await self._client.set(node.path, data, version=own.version)
         except BadVersionError:
             await self._exists(self._compared)
         except NoNodeError:
@@ -342,12 +374,13 @@ class ZnodeKeeper:
         else:
             if stat.czxid == node.token:
                 own.saw(stat)
-                self._confirmed(generation)
+                self._confirmed(generation, data)
             else:
                 self._look_due = True
 
-    def _confirmed(self, generation: int) -> None:
-        self.written = generation
+    def _confirmed(self, generation: int, data: bytes) -> None:
+        self.written = max(self.written, generation)
+        self._confirmed_data = data
         self._is_overwritten = False
         self._notify()
 

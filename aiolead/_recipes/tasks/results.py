@@ -55,7 +55,7 @@ class Results:
             except NoNodeError:
                 pass  # not yet
             except AioleadError as error:
-                await before_next_try(client, error, Step.FOLLOW)
+                await before_next_try(client, error, Step.ASK)
                 continue
             changed = anyio.Event()
             watch = client.backend.make_watch(partial(_set, changed))
@@ -77,7 +77,7 @@ class Results:
                         await catch_up(client, task_path)
                         has_caught_up = True
             except AioleadError as error:
-                await before_next_try(client, error, Step.FOLLOW)
+                await before_next_try(client, error, Step.ASK)
             finally:
                 watch.close()
                 other.close()

@@ -14,13 +14,14 @@ from ...errors import (
     AioleadError,
     ConfigurationError,
     InternalError,
+    RequestRefusedError,
     UnsupportedError,
     UsageError,
 )
 from ...model import Missed, SessionState
 from ...paths import validate
 from .._core.arguments import checked_client, checked_count
-from .._core.error_policy import Step, before_next_try
+from .._core.error_policy import Step, before_next_try, pause_until
 from .._core.observe import ClientJob
 from .tree_copy import TreeCopy, TreeEvents, TreeNode
 from .tree_reader import TreeReader
@@ -66,6 +67,8 @@ class TreeCache(ClientJob):
             perhaps not. Servers do not report changed ACLs: a znode that becomes unreadable stays
             as it was until it is deleted or the connection is lost; one that becomes readable,
             until it is changed.
+        RequestRefusedError (on entering): a reply is longer than `Limits.max_reply`. Later, the
+            znode stays as it was, the cache is not live, and it is read again after growing pauses.
         ClientClosedError, AuthFailedError: the client has ended.
 
     On connection loss, and after an expired session: finds what changed by comparing transaction
@@ -204,6 +207,10 @@ class TreeCache(ClientJob):
             except UnsupportedError:
                 self._reader.watched = True
                 await self._keep_up()
+            except RequestRefusedError as error:
+                if not self._is_full.is_set():
+                    raise
+                await before_next_try(self._client, error, Step.FOLLOW)
             except AioleadError as error:
                 await before_next_try(self._client, error, Step.FOLLOW)
 
@@ -231,6 +238,12 @@ class TreeCache(ClientJob):
             self._todo = anyio.Event()
             try:
                 await self._reader.catch_up()
+            except RequestRefusedError as error:
+                if not self._is_full.is_set():
+                    raise  # to the task that opens the cache
+                self._todo = anyio.Event()
+                await pause_until(self._client, error, self._todo)
+                continue
             except AioleadError as error:
                 await before_next_try(self._client, error, Step.FOLLOW)
                 continue

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ...abc import CoordinationClient, Reply, Watch
-from ...errors import NoAuthError, NoNodeError, TreeTooLargeError
+from ...errors import NoAuthError, NoNodeError, RequestRefusedError, TreeTooLargeError
 from ...model import EventType, Stat, WatchEvent
 from ...paths import basename, join, parent
 from .tree_copy import TreeCopy, TreeNode, aversion_of, is_another
@@ -72,6 +72,8 @@ class TreeReader:
         self._todo: dict[str, Todo] = {}
         self._batch: dict[str, Todo] = {}
         """The znodes that are being read."""
+        self._aside: dict[str, Todo] = {}
+        """The znodes whose replies cost connections, while the others are read."""
         self._missing: set[str] = set()
         """Marked by `note_all`, or found by reading those: without them it is not complete."""
         self._is_completing = False
@@ -89,7 +91,7 @@ class TreeReader:
 
     @property
     def unread(self) -> int:
-        return len(self._todo.keys() | self._batch.keys())
+        return len(self._todo.keys() | self._batch.keys() | self._aside.keys())
 
     @property
     def is_complete(self) -> bool:
@@ -151,27 +153,47 @@ class TreeReader:
         """Read what is marked.
 
         Raises `ConnectionLossError`, `SessionExpiredError` (the rest stays marked), `NoAuthError`
-        (for the top), `TreeTooLargeError`.
+        (for the top), `TreeTooLargeError`. Raises `RequestRefusedError` once all other znodes are
+        read; those that were refused stay marked.
         """
-        while self._todo:
-            session_id = self._client.session_id
-            if self._session_id not in (0, session_id):
-                # A new local session may begin on a server that lags behind the last one.
-                await self._client.sync()
-            self._session_id = session_id
-            batch = {path: self._todo.pop(path) for path in list(self._todo)[:AT_ONCE]}
-            self._batch, gaps = batch, self._gaps
-            looks = [(path, todo, *self._ask(path, todo)) for path, todo in batch.items()]
-            try:
-                for path, todo, look, listing in looks:
+        refusal: RequestRefusedError | None = None
+        try:
+            while self._todo:
+                refusal = await self._read_batch() or refusal
+        finally:
+            aside, self._aside = self._aside, {}
+            for path, todo in aside.items():
+                self._mark(path, todo)
+        if refusal is not None:
+            raise refusal
+
+    async def _read_batch(self) -> RequestRefusedError | None:
+        """Read some znodes; return why one of them could not be read, if so."""
+        refusal: RequestRefusedError | None = None
+        session_id = self._client.session_id
+        if self._session_id not in (0, session_id):
+            # A new local session may begin on a server that lags behind the last one.
+            await self._client.sync()
+        self._session_id = session_id
+        batch = {path: self._todo.pop(path) for path in list(self._todo)[:AT_ONCE]}
+        self._batch, gaps = batch, self._gaps
+        looks = [(path, todo, *self._ask(path, todo)) for path, todo in batch.items()]
+        try:
+            for path, todo, look, listing in looks:
+                try:
                     await self._take(path, self._apply(path, todo, look, listing), gaps)
-                    del batch[path]
-                    if not self._missing:
-                        self._on_complete()
-            finally:
-                self._batch = {}
-                for path, todo in batch.items():
-                    self._mark(path, todo)
+                except RequestRefusedError as error:
+                    refusal = error
+                    self._missing.add(path)
+                    self._aside[path] = todo
+                del batch[path]
+                if not self._missing:
+                    self._on_complete()
+        finally:
+            self._batch = {}
+            for path, todo in batch.items():
+                self._mark(path, todo)
+        return refusal
 
     async def _take(self, path: str, apply: Awaitable[None], gaps: int) -> None:
         """Apply what was read; `gaps` is how many there were when it was requested."""

@@ -268,7 +268,7 @@ class SequenceAllocator(Recipe):
                 await update(self._client, self._path, advance, rng=self._rng, acl=self._acl)
             except AioleadError as error:
                 # If the block was taken, its numbers are lost.
-                await before_next_try(self._client, error, Step.FOLLOW)
+                await before_next_try(self._client, error, Step.ASK)
             else:
                 self._highest = max(self._highest, end)
                 return range(start + 1 - len(before), end + 1)
@@ -285,6 +285,6 @@ class SequenceAllocator(Recipe):
             try:
                 stat = await write(self._client, join(self._path, STAMP), b"", self._acl)
             except AioleadError as error:
-                await before_next_try(self._client, error, Step.FOLLOW)
+                await before_next_try(self._client, error, Step.ASK)
             else:
                 return stat.mzxid

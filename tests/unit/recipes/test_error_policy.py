@@ -42,23 +42,48 @@ LOST = ConnectionLossError("the link is lost")
 NOT_SENT = ConnectionLossError("there is no link", outcome=Outcome.NOT_APPLIED)
 REFUSED = RequestRefusedError("SET_DATA", "/a", 100_000, losses=2, retry_in=10.0, why="closed")
 
-ROWS: dict[AioleadError, tuple[Action, Action, Action]] = {
-    LOST: (Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
-    RemoteWireError("nonsense"): (Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
-    UnreadableTextError("not UTF-8"): (Action.RAISE, Action.REFUSED, Action.RAISE),
-    NotReadOnlyError("/a"): (Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
-    REFUSED: (Action.RAISE, Action.PAUSE, Action.PAUSE),
-    SessionExpiredError("over"): (Action.START_AGAIN, Action.GONE, Action.RECONNECT),
-    ClientClosedError("closed"): (Action.RAISE, Action.GONE, Action.RAISE),
-    ThrottledOpError("/a"): (Action.PAUSE, Action.PAUSE, Action.PAUSE),
-    RequestTimeoutError("/a"): (Action.PAUSE, Action.PAUSE, Action.PAUSE),
-    OperationTimeoutError("/a"): (Action.PAUSE, Action.PAUSE, Action.PAUSE),
-    NoNodeError("/a"): (Action.RAISE, Action.GONE, Action.RAISE),
-    BadVersionError("/a"): (Action.RAISE, Action.RECONNECT, Action.RAISE),
-    NoAuthError("/a"): (Action.RAISE, Action.REFUSED, Action.RAISE),
-    NotEmptyError("/a"): (Action.SET_ASIDE, Action.REFUSED, Action.SET_ASIDE),
-    QuotaExceededError("/a"): (Action.RAISE, Action.REFUSED, Action.RAISE),
-    SystemFaultError("/a"): (Action.RAISE, Action.REFUSED, Action.RAISE),
+ROWS: dict[AioleadError, tuple[Action, Action, Action, Action]] = {
+    LOST: (Action.RECONNECT, Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
+    RemoteWireError("nonsense"): (
+        Action.RECONNECT,
+        Action.RECONNECT,
+        Action.RECONNECT,
+        Action.RECONNECT,
+    ),
+    UnreadableTextError("not UTF-8"): (
+        Action.RAISE,
+        Action.REFUSED,
+        Action.RAISE,
+        Action.RAISE,
+    ),
+    NotReadOnlyError("/a"): (
+        Action.RECONNECT,
+        Action.RECONNECT,
+        Action.RECONNECT,
+        Action.RECONNECT,
+    ),
+    REFUSED: (Action.RAISE, Action.PAUSE, Action.PAUSE, Action.RAISE),
+    SessionExpiredError("over"): (
+        Action.START_AGAIN,
+        Action.GONE,
+        Action.RECONNECT,
+        Action.RECONNECT,
+    ),
+    ClientClosedError("closed"): (Action.RAISE, Action.GONE, Action.RAISE, Action.RAISE),
+    ThrottledOpError("/a"): (Action.PAUSE, Action.PAUSE, Action.PAUSE, Action.PAUSE),
+    RequestTimeoutError("/a"): (Action.PAUSE, Action.PAUSE, Action.PAUSE, Action.PAUSE),
+    OperationTimeoutError("/a"): (Action.PAUSE, Action.PAUSE, Action.PAUSE, Action.PAUSE),
+    NoNodeError("/a"): (Action.RAISE, Action.GONE, Action.RAISE, Action.RAISE),
+    BadVersionError("/a"): (Action.RAISE, Action.RECONNECT, Action.RAISE, Action.RAISE),
+    NoAuthError("/a"): (Action.RAISE, Action.REFUSED, Action.RAISE, Action.RAISE),
+    NotEmptyError("/a"): (
+        Action.SET_ASIDE,
+        Action.REFUSED,
+        Action.SET_ASIDE,
+        Action.SET_ASIDE,
+    ),
+    QuotaExceededError("/a"): (Action.RAISE, Action.REFUSED, Action.RAISE, Action.RAISE),
+    SystemFaultError("/a"): (Action.RAISE, Action.REFUSED, Action.RAISE, Action.RAISE),
 }
 
 

@@ -1,0 +1,367 @@
+"""Recipes whose request the servers answer by closing the connection, or whose reply is too long.
+
+The caller gets `RequestRefusedError`, and the client's other lock is kept. What must go on is tried
+again after growing pauses. The client's part is in `tests/client/test_refused_requests.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+
+import anyio
+import pytest
+from support.virtual_time import SESSION, connect, embedded, passes, virtually
+
+import aiolead
+from aiolead import Client, Lock
+from aiolead.errors import ConnectionLossError, RequestRefusedError
+from aiolead.testing import EmbeddedServer
+from aiolead.types import Codec
+
+BIG = b"x" * 100_000
+LIMIT = 65_536
+
+LONG_REPLY = aiolead.Limits(max_reply=50_000)
+
+
+def connections(client: Client) -> int:
+    return client.statistics().connections
+
+
+@asynccontextmanager
+async def holding(server: EmbeddedServer, **options: object) -> AsyncIterator[Client]:
+    """A client that holds another lock all the time."""
+    async with connect(server, **options) as client, Lock(client, "/other") as held:
+        yield client
+        held.check()
+        await passes(2 * SESSION)
+        held.check()
+
+
+async def enter(context: object) -> None:
+    async with context:  # type: ignore[attr-defined]
+        raise AssertionError("it was entered")
+
+
+def instance(size: int) -> aiolead.ServiceInstance:
+    return aiolead.ServiceInstance(
+        name="web",
+        id="w1",
+        address="10.0.0.1",
+        port=80,
+        payload={"x": "y" * size},
+        registered_at=1.0,
+    )
+
+
+async def set_value(client: Client) -> None:
+    value = aiolead.SharedValue(client, "/value", b"", codec=Codec.raw())
+    with suppress(ConnectionLossError):  # unconditional, so it does not try again by itself
+        await value.set(BIG)
+    await value.set(BIG)
+
+
+async def update_value(client: Client) -> None:
+    value = aiolead.SharedValue(client, "/updated", b"", codec=Codec.raw())
+    await value.update(lambda _: BIG)
+
+
+async def publish(client: Client) -> None:
+    await aiolead.Config(client, "/config").publish({"k": BIG})
+
+
+async def put(client: Client) -> None:
+    with suppress(ConnectionLossError):
+        await aiolead.Queue(client, "/queue").put(BIG)
+    await aiolead.Queue(client, "/queue").put(BIG)
+
+
+async def submit(client: Client) -> None:
+    with suppress(ConnectionLossError):
+        await aiolead.TaskBoard(client, "/tasks").submit(BIG)
+    await aiolead.TaskBoard(client, "/tasks").submit(BIG)
+
+
+async def finish(client: Client) -> None:
+    board = aiolead.TaskBoard(client, "/board", identity="w")
+    await board.submit(b"1")
+    async with board.claim() as task:
+        await task.finish(BIG)
+
+
+async def persistent_node(client: Client) -> None:
+    await enter(aiolead.PersistentNode(client, "/node", BIG))
+
+
+async def persistent_node_at_once(client: Client) -> None:
+    await enter(aiolead.PersistentNode(client, "/impatient", BIG, timeout=0))
+
+
+async def sequential_node(client: Client) -> None:
+    mode = aiolead.CreateMode.EPHEMERAL_SEQUENTIAL
+    await enter(aiolead.PersistentNode(client, "/sequential-", BIG, mode=mode))
+
+
+async def set_persistent_node(client: Client) -> None:
+    async with aiolead.PersistentNode(client, "/kept", b"small") as node:
+        with pytest.raises(RequestRefusedError):
+            await node.set(BIG)
+        await client.ready()
+        assert node.is_present
+        assert (await client.get("/kept"))[0] == b"small"
+        await passes(40 * SESSION)  # nothing is tried again
+        await node.set(b"other")
+        assert (await client.get("/kept"))[0] == b"other"
+        await node.set(BIG)
+
+
+async def join(client: Client) -> None:
+    await enter(aiolead.Group(client, "/group").join(BIG, identity="m"))
+
+
+async def set_membership(client: Client) -> None:
+    async with aiolead.Group(client, "/members").join(b"", identity="m") as membership:
+        await membership.set(BIG)
+
+
+async def register(client: Client) -> None:
+    await enter(aiolead.ServiceRegistry(client, "/services").register(instance(100_000)))
+
+
+async def update_registration(client: Client) -> None:
+    registry = aiolead.ServiceRegistry(client, "/services")
+    async with registry.register(instance(10)) as registration:
+        with pytest.raises(RequestRefusedError):
+            await registration.update(instance(100_000))
+        assert registration.instance == instance(10)
+        await registration.drain()
+        assert registration.instance == replace(instance(10), enabled=False)
+        await registration.update(instance(100_000))
+
+
+WRITES: dict[str, Callable[[Client], Awaitable[None]]] = {
+    each.__name__: each
+    for each in (
+        set_value,
+        update_value,
+        publish,
+        put,
+        submit,
+        finish,
+        persistent_node,
+        persistent_node_at_once,
+        sequential_node,
+        set_persistent_node,
+        join,
+        set_membership,
+        register,
+        update_registration,
+    )
+}
+
+
+@virtually
+@pytest.mark.parametrize("name", WRITES)
+async def test_too_long_write_is_refused_and_costs_no_other_lock(name: str) -> None:
+    async with embedded(max_frame=LIMIT) as server:
+        async with holding(server) as client:
+            with anyio.fail_after(60 * SESSION), pytest.raises(RequestRefusedError) as caught:
+                await WRITES[name](client)
+            assert caught.value.size > len(BIG)
+            await client.create("/reached")
+            # Once more where data are tried again after some sessions.
+            assert connections(client) <= 4
+        await passes(3 * SESSION)
+        assert not [path for path in server.znodes() if "lock-" in path or path in LEFT]
+
+
+LEFT = ("/node", "/impatient", "/kept", "/group/m", "/members/m")
+
+
+# --- what must go on -----------------------------------------------------------------------------
+
+
+@virtually
+async def test_persistent_node_comes_back_once_the_limit_is_raised() -> None:
+    """The limit was lowered after the node was entered, and others delete the znode."""
+    async with embedded() as server, holding(server) as client, connect(server) as other:
+        async with aiolead.PersistentNode(client, "/node", BIG) as node:
+            server.limit_requests(LIMIT)
+            await other.delete("/node")
+            await passes(50 * SESSION)
+            assert not node.is_present
+            await client.create("/reached")
+            # Two, and one after each pause of 1, 2, 4, 8, 16 and 16 session timeouts.
+            assert connections(client) <= 1 + 2 + 6
+            await server.heal()
+            await passes(17 * SESSION)
+            assert node.is_present
+            assert (await other.get("/node"))[0] == BIG
+
+
+@virtually
+async def test_persistent_node_leaves_although_its_data_became_too_long() -> None:
+    async with embedded() as server, holding(server) as client:
+        async with aiolead.PersistentNode(client, "/node", BIG):
+            server.limit_requests(LIMIT)
+        await passes(4 * SESSION)
+        assert "/node" not in server.znodes()
+
+
+@virtually
+async def test_shorter_data_are_set_at_once_while_longer_ones_are_refused() -> None:
+    async with embedded() as server, holding(server) as client, connect(server) as other:
+        async with aiolead.PersistentNode(client, "/node", BIG) as node:
+            server.limit_requests(LIMIT)
+            await other.delete("/node")
+            await passes(20 * SESSION)
+            before = anyio.current_time()
+            await node.set(b"short")
+            assert anyio.current_time() - before < 1
+            assert node.is_present
+
+
+# --- too long replies ----------------------------------------------------------------------------
+
+
+async def prepare_listing(client: Client, path: str) -> None:
+    """A listing of 60 kB."""
+    await client.ensure_path(path)
+    transaction = client.transaction()
+    for number in range(300):
+        transaction.create(f"{path}/{number:03}{'x' * 200}")
+    await transaction
+
+
+def views(client: Client) -> dict[str, object]:
+    return {
+        "data": client.observe_data("/seen"),
+        "value": aiolead.SharedValue(client, "/seen", b"", codec=Codec.raw()).observe(),
+        "group": aiolead.Group(client, "/folder").observe(),
+        "children": client.observe_children("/folder"),
+    }
+
+
+VIEWS = ("data", "value", "group", "children")
+
+
+async def lengthen(client: Client) -> None:
+    await client.set("/seen", BIG)
+    await prepare_listing(client, "/folder")
+
+
+async def shorten(client: Client) -> None:
+    await client.set("/seen", b"new")
+    await client.set("/folder/a", b"new")
+    for name in await client.get_children("/folder"):
+        if name not in ("a", "b"):
+            await client.delete(f"/folder/{name}")
+
+
+@virtually
+@pytest.mark.parametrize("name", VIEWS)
+async def test_view_goes_on_after_a_too_long_reply(name: str) -> None:
+    async with embedded() as server, connect(server) as other:
+        await other.create("/seen", b"old")
+        await other.ensure_path("/folder")
+        await other.create("/folder/a", b"old")
+        async with holding(server, limits=LONG_REPLY) as client:
+            async with views(client)[name] as view:  # type: ignore[attr-defined]
+                before = view.value
+                await lengthen(other)
+                await passes(40 * SESSION)
+                assert view.value == before
+                assert not view.is_live
+                await client.create("/reached")
+                # Two, and one after each pause of 1, 2, 4, 8 and 16 session timeouts.
+                assert connections(client) <= 1 + 2 + 5
+                await shorten(other)
+                await other.create("/folder/b")
+                await passes(17 * SESSION)
+                assert view.is_live
+                assert view.value != before
+
+
+@virtually
+@pytest.mark.parametrize("name", VIEWS)
+async def test_opening_a_view_with_a_too_long_reply_is_refused(name: str) -> None:
+    async with embedded() as server, connect(server) as other:
+        await other.create("/seen")
+        await other.ensure_path("/folder")
+        await other.create("/folder/a")
+        await lengthen(other)
+        async with holding(server, limits=LONG_REPLY) as client:
+            with anyio.fail_after(2 * SESSION), pytest.raises(RequestRefusedError):
+                await enter(views(client)[name])
+            await client.create("/reached")
+            assert connections(client) == 3
+
+
+@virtually
+async def test_tree_cache_goes_on_beside_a_too_long_reply() -> None:
+    async with embedded() as server, connect(server) as other:
+        await other.ensure_path("/tree")
+        await other.create("/tree/a", b"old")
+        await other.create("/tree/b", b"old")
+        async with holding(server, limits=LONG_REPLY) as client:
+            async with aiolead.TreeCache(client, "/tree") as cache:
+                await other.set("/tree/a", BIG)
+                await passes(SESSION)
+                for number in range(30):
+                    await other.set("/tree/b", b"%d" % number)
+                    await passes(SESSION)
+                    node = cache.get("/tree/b")
+                    assert node is not None
+                    assert node.data == b"%d" % number
+                assert not cache.is_live
+                assert cache.unread == 1
+                assert connections(client) <= 1 + 2 + 5
+                await other.set("/tree/a", b"new")
+                await passes(17 * SESSION)
+                node = cache.get("/tree/a")
+                assert node is not None
+                assert node.data == b"new"
+                assert cache.unread == 0
+                assert cache.is_live
+
+
+@virtually
+async def test_opening_a_tree_cache_with_a_too_long_reply_is_refused() -> None:
+    async with embedded() as server, connect(server) as other:
+        await other.ensure_path("/tree")
+        await other.create("/tree/a", BIG)
+        async with holding(server, limits=LONG_REPLY) as client:
+            with anyio.fail_after(2 * SESSION), pytest.raises(RequestRefusedError):
+                await enter(aiolead.TreeCache(client, "/tree"))
+            await client.create("/reached")
+            assert connections(client) == 3
+
+
+@virtually
+@pytest.mark.parametrize("timeout", [None, 50.0])
+async def test_lock_on_a_path_with_a_long_listing_is_refused(timeout: float | None) -> None:
+    async with embedded() as server, connect(server) as other:
+        await prepare_listing(other, "/full")
+        async with holding(server, limits=LONG_REPLY) as client:
+            with anyio.fail_after(2 * SESSION), pytest.raises(RequestRefusedError):
+                await enter(Lock(client, "/full").acquire(timeout=timeout))
+            await client.create("/reached")
+            assert connections(client) == 3
+            await passes(3 * SESSION)
+            assert len(await other.get_children("/full")) == 300
+
+
+@virtually
+async def test_result_with_a_too_long_reply_is_refused() -> None:
+    async with embedded() as server, connect(server) as other:
+        board = aiolead.TaskBoard(other, "/board", identity="w")
+        task_id = await board.submit(b"1")
+        async with board.claim() as task:
+            await task.finish(BIG)
+        async with holding(server, limits=LONG_REPLY) as client:
+            with anyio.fail_after(2 * SESSION), pytest.raises(RequestRefusedError):
+                await aiolead.TaskBoard(client, "/board").result(task_id)
+            await client.create("/reached")
+            assert connections(client) == 3
