@@ -14,7 +14,7 @@ Answers, events and state changes are delivered within these methods; from there
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import inf
 from typing import TypeVar
@@ -39,6 +39,7 @@ from .._wire.framing import (
 from .._wire.handshake import ConnectRequest, ConnectResponse
 from .._wire.jute import Reader
 from .._wire.replies import ReplyReader, WatcherEvent
+from .._wire.requests import SetWatches
 from ..errors import (
     AioleadError,
     AuthFailedError,
@@ -65,6 +66,12 @@ from .states import SERVED, SessionLife, Trigger
 from .watches.registry import WatchRegistry
 
 T = TypeVar("T")
+
+FIRST_PAUSE = 1 / 16
+"""The first pause after an overloaded server has not set the watches again, in session timeouts."""
+
+LONGEST_PAUSE = 1.0
+"""The longest one: the pauses double."""
 
 
 class SessionMachine(SessionLife):
@@ -121,7 +128,9 @@ class SessionMachine(SessionLife):
         self.timing: Timing = self._derive(session_timeout)
         self._lease_proof = LeaseProof(self.timing)
         self.leases: LeaseBook = LeaseBook(self._lease_proof, self.timing, on_due)
-        self.watches: WatchRegistry = WatchRegistry(self._ask, lambda: self.last_zxid)
+        self.watches: WatchRegistry = WatchRegistry(
+            self._ask, lambda: self.last_zxid, self._put_off_rearming
+        )
         self.ephemerals: EphemeralPaths = EphemeralPaths(max_ephemeral_paths)
         self._window = Window(max_in_flight, self.timing.prompt)
         self.requests: RequestQueue = RequestQueue(self._window, max_queued, first_xid)
@@ -357,12 +366,22 @@ class SessionMachine(SessionLife):
         self._liveness.connected(now)
         # Credentials go before watches, since they decide which events these get.
         self.login.present_all(now)
-        for request in self.watches.rearm(self.last_zxid, self.max_body):
-            body = encode_body(request)
-            self._out.append(encode_request(XID_SET_WATCHES, request.op, body))
+        self._set_watches(self.watches.rearm(self.last_zxid, self.max_body))
         self._serve_if_accepted()
         self.on_output()
         self._on_due(-inf)
+
+    def _set_watches(self, requests: Iterable[SetWatches]) -> None:
+        for request in requests:
+            body = encode_body(request)
+            self._out.append(encode_request(XID_SET_WATCHES, request.op, body))
+
+    def _put_off_rearming(self, dropped: int) -> float:
+        """When to ask an overloaded server again that has dropped so many requests in a row."""
+        doubled = FIRST_PAUSE * 2.0 ** min(dropped, 10)
+        at = self.last_contact + self.timing.patience * min(doubled, LONGEST_PAUSE)
+        self._on_due(at)
+        return float(at)
 
     def _serve_if_accepted(self) -> None:
         """Let requests leave, once the server has accepted the credentials."""
@@ -448,7 +467,12 @@ class SessionMachine(SessionLife):
         due = min(leases.loss_due if leases.is_held else inf, leases.settle_due())
         if self._established:
             return min(
-                due, self._ping_due(), self._silent_due(), self._cut_due(), leases.renewal_due()
+                due,
+                self._ping_due(),
+                self._silent_due(),
+                self._cut_due(),
+                leases.renewal_due(),
+                self.watches.again_at,
             )
         requests = self.requests
         for since in (requests.waiting_since, requests.early_since, self.login.waiting_since):
@@ -485,6 +509,10 @@ class SessionMachine(SessionLife):
             return "the server does not confirm the lease"
         if now >= self.leases.renewal_due():
             self._renewals.renew(now, self.max_body)
+            self.on_output()
+        if now >= self.watches.again_at:
+            self._liveness.rearming(now)
+            self._set_watches(self.watches.rearm_again())
             self.on_output()
         if now >= self._ping_due():
             self._out.append(PING)

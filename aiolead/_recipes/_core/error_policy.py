@@ -224,7 +224,7 @@ async def ensure_path(
         try:
             return await client.ensure_path(path, mode=mode, acl=acl)
         except AioleadError as error:
-            await before_next_try(client, error, Step.FOLLOW)
+            await before_next_try(client, error, Step.ASK)
 
 
 async def with_parent(

@@ -60,6 +60,10 @@ class Liveness:
         elif xid != XID_EVENT:
             self.last_answer = self._last[xid] = now
 
+    def rearming(self, now: float) -> None:
+        """Record that watches are set again, on the same connection."""
+        self._last[XID_SET_WATCHES] = now
+
     def pinged(self, now: float) -> float:
         """Record the answer to the oldest ping, before requests behind it; return its time."""
         sent = self.pings.popleft()

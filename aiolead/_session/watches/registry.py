@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from math import inf
 from typing import NoReturn
 
 from ..._wire.codes import AddWatchMode, OpCode, WatcherType, server_error
 from ..._wire.framing import encode_body
 from ..._wire.requests import AddWatch, RemoveWatches, SetWatches
-from ...errors import AioleadError, ConnectionLossError, UsageError
+from ...errors import (
+    AioleadError,
+    ConnectionLossError,
+    OperationTimeoutError,
+    RequestTimeoutError,
+    ThrottledOpError,
+    UsageError,
+)
 from ...model import EventType, WatchEvent
 from ..requests.call import WATCH_CHANGE, Call, WatchEffect, no_result
 from .arming import Arming, Joining, Leaving
@@ -30,12 +39,19 @@ class WatchRegistry:
     """All watches of a session.
 
     `ask` sends a request on this connection or never: on a new one, only what is needed is set.
-    `seen` returns the last zxid of any answer.
+    `seen` returns the last zxid of any answer. `put_off` returns when to ask an overloaded server
+    again that has dropped so many requests in a row.
     """
 
-    def __init__(self, ask: Callable[[Call[None]], None], seen: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        ask: Callable[[Call[None]], None],
+        seen: Callable[[], int],
+        put_off: Callable[[int], float],
+    ) -> None:
         self._ask = ask
         self._seen = seen
+        self._put_off = put_off
         # By kind and path. Nearly always there is one watch: then without a dict for it.
         self._armed: dict[WatchKind, dict[str, WatchSlot | dict[WatchSlot, None]]] = {
             kind: {} for kind in WatchKind
@@ -52,6 +68,15 @@ class WatchRegistry:
         """Whether the server knows all watches: false from a lost connection to the re-arming."""
         self.unanswered: int = 0
         """How many re-arming requests are unanswered."""
+        self._rearming: list[SetWatches] = []
+        """The re-arming requests of this connection, until the server has accepted all of them."""
+        self._dropped = 0
+        """How often in a row an overloaded server has dropped any of them."""
+        self._is_dropped = False
+        self._unwatched_since = inf
+        """The zxid since which changes are not reported, while an overloaded server drops them."""
+        self.again_at: float = inf
+        """When to send them again; see `rearm_again`."""
 
     def __len__(self) -> int:
         # Any thread may count them: it counts a copy, which is made in one step.
@@ -183,10 +208,21 @@ class WatchRegistry:
         """Set a path's one-shot watches again: a persistent one was set or removed there."""
         kinds = [k for k in WatchKind if path in self._armed[k] and self.is_one_shot(path, k)]
         if kinds:
-            self._send(_set_watches(self._seen(), ((path, kind) for kind in kinds)))
+            request = _set_watches(self._seen(), ((path, kind) for kind in kinds))
+            self._send(request, on_error=lambda error: self._not_set_again(request, error))
 
-    def _send(self, request: SetWatches | RemoveWatches, effect: WatchEffect | None = None) -> None:
-        on_error = _rearming_refused if isinstance(request, SetWatches) else None
+    def _not_set_again(self, request: SetWatches, error: AioleadError) -> None:
+        self._check_passing(error)
+        self._rearming.append(request)
+        self._drop([request])
+
+    def _send(
+        self,
+        request: SetWatches | RemoveWatches,
+        effect: WatchEffect | None = None,
+        *,
+        on_error: Callable[[AioleadError], None] | None = None,
+    ) -> None:
         body = encode_body(request)
         self._ask(
             Call(request.op, body, no_result, kind=WATCH_CHANGE, arming=effect, on_error=on_error)
@@ -276,6 +312,7 @@ class WatchRegistry:
     def connection_lost(self) -> None:
         self.is_live = False
         self.unanswered = 0
+        self._begin_rearming()
         self.persistent.connection_lost()
 
     def session_over(self) -> None:
@@ -285,6 +322,7 @@ class WatchRegistry:
         that were to arm a watch have failed by now; those in `_arming` are for the next session.
         """
         self.is_live = False
+        self._unwatched_since = inf
         slots = [
             slot for armed in self._armed.values() for each in armed.values() for slot in _all(each)
         ]
@@ -303,24 +341,87 @@ class WatchRegistry:
     def rearm(self, relative_zxid: int, room: int) -> Iterator[SetWatches]:
         """The requests, of `room` bytes at most, that re-arm everything on a new connection.
 
-        The server reports at once what has changed since `relative_zxid`.
+        The server reports at once what has changed since `relative_zxid`, or since an overloaded
+        server did not set them.
         """
-        for request in self._requests(relative_zxid, min(CHUNK, room - SET_WATCHES)):
+        since = int(min(relative_zxid, self._unwatched_since))
+        for request in self._requests(since, min(CHUNK, room - SET_WATCHES)):
+            self._rearming.append(request)
             self.unanswered += 1
             yield request
         self._set_live()
 
     def rearmed(self, err: int) -> None:
-        """A re-arming request was answered. `ConnectionLossError`: the server refuses it."""
+        """A re-arming request was answered. `ConnectionLossError`: the server refuses it.
+
+        An overloaded server drops it. It is asked again on the same connection, later and later: a
+        new connection would be more work for it, and would cost a renewal of the lease.
+        """
         if err:
-            _rearming_refused(server_error(err))
+            self._check_passing(server_error(err))
+            self._is_dropped = True
         self.unanswered -= 1
         self._set_live()
 
+    def rearm_again(self) -> Iterator[SetWatches]:
+        """The requests that re-arm what an overloaded server has not, and that is still needed.
+
+        All of them are sent again, since their order matters.
+        """
+        requests = [self._still_needed(request) for request in self._rearming]
+        self._begin_rearming()
+        self._rearming = [request for request in requests if request is not None]
+        for request in self._rearming:
+            self.unanswered += 1
+            yield request
+        self._set_live()
+
+    def _begin_rearming(self) -> None:
+        self._rearming = []
+        self._is_dropped = False
+        self.again_at = inf
+
+    def _still_needed(self, request: SetWatches) -> SetWatches | None:
+        armed, persistent = self._armed, self.persistent.by_path
+        left = replace(
+            request,
+            data=tuple(path for path in request.data if path in armed[WatchKind.DATA]),
+            exist=tuple(path for path in request.exist if path in armed[WatchKind.EXIST]),
+            child=tuple(path for path in request.child if path in armed[WatchKind.CHILD]),
+            persistent=tuple(path for path in request.persistent if path in persistent),
+            recursive=tuple(path for path in request.recursive if path in persistent),
+        )
+        has_any = left.data or left.exist or left.child or left.persistent or left.recursive
+        return left if has_any else None
+
     def _set_live(self) -> None:
-        if not self.unanswered:
+        if self.unanswered:
+            return
+        if self._is_dropped:
+            self._drop(self._rearming)
+        elif self.again_at == inf:
+            self._begin_rearming()
+            self._dropped = 0
+            self._unwatched_since = inf
             self.is_live = True
             self.persistent.rearmed()
+
+    def _drop(self, requests: Iterable[SetWatches]) -> None:
+        """An overloaded server has dropped requests: send them again later."""
+        self.is_live = self._is_dropped = False
+        since = (request.relative_zxid for request in requests)
+        self._unwatched_since = min(self._unwatched_since, *since)
+        if self.again_at == inf:
+            self.again_at = self._put_off(self._dropped)
+            self._dropped += 1
+
+    def _check_passing(self, error: AioleadError) -> None:
+        """Raise `ConnectionLossError` unless the server is only overloaded.
+
+        A server that refuses to watch must not be taken for one that has nothing to report.
+        """
+        if not isinstance(error, (OperationTimeoutError, RequestTimeoutError, ThrottledOpError)):
+            _rearming_refused(error)
 
     def _requests(self, relative_zxid: int, limit: int) -> Iterator[SetWatches]:
         self.persistent_changes += 1
@@ -352,7 +453,6 @@ def _all(there: WatchSlot | dict[WatchSlot, None]) -> Iterable[WatchSlot]:
 
 
 def _rearming_refused(error: AioleadError) -> NoReturn:
-    """A server that refuses to watch must not be taken for one that has nothing to report."""
     raise ConnectionLossError(f"the server does not set watches again: {error}")
 
 

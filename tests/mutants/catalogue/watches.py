@@ -70,11 +70,26 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "for request in self.watches.rearm(self.last_zxid, self.max_body):",
-                "for request in self.watches.rearm(2**63 - 1, self.max_body):",
+                "self._set_watches(self.watches.rearm(self.last_zxid, self.max_body))",
+                "self._set_watches(self.watches.rearm(2**63 - 1, self.max_body))",
             ),
         ),
         tests=("tests/unit/session/test_session_watches.py",),
+    ),
+    Mutant(
+        number="31b",
+        name="dropped-rearming-forgets-its-zxid",
+        wrong="Watches that an overloaded server did not set are set relative to the last answer, "
+        "so that earlier changes are not reported.",
+        simulated=False,
+        changes=(
+            Change(
+                "_session/watches/registry.py",
+                "since = int(min(relative_zxid, self._unwatched_since))",
+                "since = relative_zxid",
+            ),
+        ),
+        tests=("tests/client/test_throttled_watches.py",),
     ),
     Mutant(
         number="32",
