@@ -71,33 +71,30 @@ PAUSE = 1 / 16
 """How long an overloaded server is left alone, in session timeouts."""
 
 
-def _row(*actions: Action) -> dict[Step, Action]:
-    return dict(zip(Step, actions, strict=True))
+def _row(
+    acquire: Action, release: Action, follow: Action, ask: Action | None = None
+) -> dict[Step, Action]:
+    return dict(zip(Step, (acquire, release, follow, ask or follow), strict=True))
 
 
 TABLE: tuple[tuple[tuple[type[AioleadError], ...], dict[Step, Action]], ...] = (
-    ((UnreadableTextError,), _row(Action.RAISE, Action.REFUSED, Action.RAISE, Action.RAISE)),
+    ((UnreadableTextError,), _row(Action.RAISE, Action.REFUSED, Action.RAISE)),
     (
         (ConnectionLossError, RemoteWireError, NotReadOnlyError),
-        _row(Action.RECONNECT, Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
+        _row(Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
     ),
-    (
-        (SessionExpiredError,),
-        _row(Action.START_AGAIN, Action.GONE, Action.RECONNECT, Action.RECONNECT),
-    ),
-    ((SessionError,), _row(Action.RAISE, Action.GONE, Action.RAISE, Action.RAISE)),
-    ((RequestRefusedError,), _row(Action.RAISE, Action.PAUSE, Action.PAUSE, Action.RAISE)),
-    (OVERLOADED, _row(Action.PAUSE, Action.PAUSE, Action.PAUSE, Action.PAUSE)),
-    ((TooManyRequestsError,), _row(Action.RAISE, Action.PAUSE, Action.PAUSE, Action.PAUSE)),
-    ((NoNodeError,), _row(Action.RAISE, Action.GONE, Action.RAISE, Action.RAISE)),
-    ((BadVersionError,), _row(Action.RAISE, Action.RECONNECT, Action.RAISE, Action.RAISE)),
-    (
-        (NotEmptyError,),
-        _row(Action.SET_ASIDE, Action.REFUSED, Action.SET_ASIDE, Action.SET_ASIDE),
-    ),
-    ((AioleadError,), _row(Action.RAISE, Action.REFUSED, Action.RAISE, Action.RAISE)),
+    ((RequestRefusedError,), _row(Action.RAISE, Action.PAUSE, Action.PAUSE, ask=Action.RAISE)),
+    ((SessionExpiredError,), _row(Action.START_AGAIN, Action.GONE, Action.RECONNECT)),
+    ((SessionError,), _row(Action.RAISE, Action.GONE, Action.RAISE)),
+    (OVERLOADED, _row(Action.PAUSE, Action.PAUSE, Action.PAUSE)),
+    ((TooManyRequestsError,), _row(Action.RAISE, Action.PAUSE, Action.PAUSE)),
+    ((NoNodeError,), _row(Action.RAISE, Action.GONE, Action.RAISE)),
+    ((BadVersionError,), _row(Action.RAISE, Action.RECONNECT, Action.RAISE)),
+    ((NotEmptyError,), _row(Action.SET_ASIDE, Action.REFUSED, Action.SET_ASIDE)),
+    ((AioleadError,), _row(Action.RAISE, Action.REFUSED, Action.RAISE)),
 )
-"""The first row that an error belongs to applies; its columns are those of `Step`."""
+"""The first row that an error belongs to applies; its columns are those of `Step`, of which ASK is
+as FOLLOW where it is not given."""
 
 
 def action_for(error: AioleadError, step: Step) -> Action:

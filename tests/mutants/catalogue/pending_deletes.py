@@ -376,8 +376,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/_core/error_policy.py",
-                "(OVERLOADED, _row(Action.PAUSE, Action.PAUSE, Action.PAUSE, Action.PAUSE)),",
-                "(OVERLOADED, _row(Action.RAISE, Action.PAUSE, Action.PAUSE, Action.PAUSE)),",
+                "(OVERLOADED, _row(Action.PAUSE, Action.PAUSE, Action.PAUSE)),",
+                "(OVERLOADED, _row(Action.RAISE, Action.PAUSE, Action.PAUSE)),",
             ),
         ),
         tests=(REFUSALS, "-k", "throttled"),
