@@ -6,19 +6,22 @@ again after growing pauses. The client's part is in `tests/client/test_refused_r
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import anyio
 import pytest
+from support.recipes import OVER_AIOZK, PATIENCE
 from support.virtual_time import SESSION, connect, embedded, passes, virtually
 
 import aiolead
 from aiolead import Client, Lock
 from aiolead.errors import ConnectionLossError, RequestRefusedError
-from aiolead.testing import EmbeddedServer
+from aiolead.testing import BlockingServer, EmbeddedServer
 from aiolead.types import Codec
+
+pytestmark = pytest.mark.skipif(OVER_AIOZK, reason="counts connections, which are aiozk's there")
 
 BIG = b"x" * 100_000
 LIMIT = 65_536
@@ -365,3 +368,34 @@ async def test_result_with_a_too_long_reply_is_refused() -> None:
                 await aiolead.TaskBoard(client, "/board").result(task_id)
             await client.create("/reached")
             assert connections(client) == 3
+
+
+# --- real servers --------------------------------------------------------------------------------
+
+SEEN = ("set_value", "publish", "finish", "set_persistent_node_once", "join", "register")
+
+
+async def set_persistent_node_once(client: Client) -> None:
+    async with aiolead.PersistentNode(client, "/kept", b"small") as node:
+        await node.set(BIG)
+
+
+@pytest.fixture(scope="module")
+def strict_server(zookeeper_installed: None) -> Iterator[str]:
+    with BlockingServer(java_options=[f"-Djute.maxbuffer={LIMIT}"]) as server:
+        yield server.connect_string
+
+
+@pytest.mark.real
+async def test_real_server_with_a_low_limit(strict_server: str) -> None:
+    writes = WRITES | {"set_persistent_node_once": set_persistent_node_once}
+    for name in SEEN:
+        async with (
+            aiolead.connect(strict_server, session_timeout=4.0) as client,
+            Lock(client, "/other") as held,
+        ):
+            with anyio.fail_after(PATIENCE), pytest.raises(RequestRefusedError):
+                await writes[name](client)
+            await client.ensure_path("/reached")
+            assert connections(client) == 3, name
+            held.check()
