@@ -44,6 +44,11 @@ on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
 backends = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
 
+def waiter(number: int) -> str:
+    """The name of a waiter, or of its signal."""
+    return f"0123456789abcdef-1-wait-{number:010d}"
+
+
 async def waiting(condition: Condition, count: int) -> None:
     async def are_there() -> bool:
         return len(await condition.waiters()) == count
@@ -293,10 +298,10 @@ async def test_signals_that_nobody_is_left_to_take(server: ServerUnderTest) -> N
         async with condition as held:
             for part in ("waiters", "signals"):
                 await a.ensure_path(f"{PATH}/{part}")
-            await a.create(f"{PATH}/signals/wait-0000000007")
+            await a.create(f"{PATH}/signals/{waiter(7)}")
             assert await held.notify() == 0
             assert await names(a, f"{PATH}/signals") == []
-            await a.create(f"{PATH}/signals/wait-0000000008")
+            await a.create(f"{PATH}/signals/{waiter(8)}")
             assert await held.wait()
             await eventually(lambda: nobody(a, f"{PATH}/signals"), "it is taken")
 
@@ -603,14 +608,11 @@ def left(server: EmbeddedServer) -> list[str]:
 
 
 def test_who_waits_and_who_has_a_signal() -> None:
-    seen = sort_out(
-        "/",
-        ["wait-0000000001", "wait-0000000003"],
-        ["wait-0000000004", "wait-0000000003", "wait-0000000002", "unlike"],
-    )
-    assert seen.waiting == ["wait-0000000002", "wait-0000000003", "wait-0000000004"]
-    assert seen.orphans == ["wait-0000000001"]
-    assert seen.unsignalled == ["wait-0000000002", "wait-0000000004"]
+    one, two, three, four = (waiter(number) for number in range(1, 5))
+    seen = sort_out("/", [one, three], [four, three, two, "unlike"])
+    assert seen.waiting == [two, three, four]
+    assert seen.orphans == [one]
+    assert seen.unsignalled == [two, four]
 
 
 # --- what it costs -----------------------------------------------------------------------------
