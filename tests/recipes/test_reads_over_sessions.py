@@ -94,7 +94,7 @@ async def _fill(client: Client) -> None:
         await client.ensure_path(path.rpartition("/")[0] or "/")
         await client.create(path, b"me", mode=CreateMode.EPHEMERAL)
     for path in (
-        "/condition/waiters/a-wait-",
+        "/condition/waiters/0123456789abcdef-1-wait-",
         "/election/a-latch-",
         "/lock/a-lock-",
         "/permits/leases/a-lease-",

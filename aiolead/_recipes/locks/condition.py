@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import final
 
 import anyio
@@ -15,7 +16,6 @@ from ...errors import (
     LossReason,
     NodeExistsError,
     NoNodeError,
-    NotEmptyError,
     Outcome,
     ReleaseError,
     TransactionError,
@@ -30,11 +30,17 @@ from .._core.pending_delete import Departure
 from .._core.reading import catch_up, over_sessions
 from .._core.tenure import Held
 from ..contention.layouts import Layout, Role
-from .condition_waiter import Waiter, Waiters, ensure, look, report_stuck
+from .condition_signals import AT_ONCE, ConditionSignals, Waiters
+from .condition_waiter import Waiter
 from .lock import QueuedLock
 
-_AT_ONCE = 200
-"""The most waiters that one transaction notifies."""
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A transaction that notifies waiters, and the author of its signals."""
+
+    author: bytes
+    names: Sequence[str]
 
 
 class ConditionHeld(Held):
@@ -187,7 +193,8 @@ class ConditionHeld(Held):
         """Wake the first `count` waiters, or all if there are fewer; return how many were woken.
 
         They acquire the lock one after the other, once it is free. A notification survives its
-        sender. If a waiter dies before it has the lock again, the next one is woken.
+        sender. If a waiter dies before it has the lock again, the next one is woken that waited
+        already when it was notified. Children of the paths that are no waiters do not count.
 
         Raises:
             LockLost: the lock is lost.
@@ -207,63 +214,70 @@ class ConditionHeld(Held):
     async def _notify(self, count: int | None) -> int:
         self.check()
         left = sys.maxsize if count is None else checked_count("count", count, most=sys.maxsize)
-        done = signals = 0
-        chosen: list[str] = []
+        client, condition = self._client, self._condition
+        signals = condition._signals()
+        done = 0
+        sent: _Sent | None = None
         is_unknown = False
         while done < left:
             try:
-                if is_unknown:
+                if sent is not None and is_unknown:
                     # This server may lag behind the one that got the transaction.
-                    await catch_up(self._client, self._condition.path)
-                seen = await self._look()
-                # The transaction is atomic, signals of vanished waiters are passed on, and none is
-                # consumed while we hold the lock. So more signals mean that it was applied.
-                if is_unknown and seen.signals > signals:
-                    done += len(chosen)
-                is_unknown = False
+                    await catch_up(client, condition.path)
+                    # It is atomic, and none of its signals is consumed while we hold the lock.
+                    if await signals.has(sent.author):
+                        await signals.owned(sent.names)
+                        done += sum(name not in signals.ownerless for name in sent.names)
+                    sent, is_unknown = None, False
+                    continue
+                seen = await self._look(signals)
                 self.check()
-                chosen = seen.unsignalled[: min(left - done, _AT_ONCE)]
-                if not chosen:
+                if not seen.unsignalled:
                     break
-                signals = seen.signals
-                if await self._signal(chosen):
-                    done += len(chosen)
+                chosen = seen.unsignalled[:AT_ONCE]
+                if signals.ownerless:
+                    # There are children that are no waiters: leave the others out beforehand.
+                    chosen = await signals.owned(chosen)
+                    self.check()
+                    if not chosen:
+                        continue
+                author = f"{self.token:x}-{client.backend.serial():x}".encode()
+                sent = _Sent(author, chosen[: left - done])
+                done += await self._signal(signals, sent)
+                sent = None
             except ConnectionLossError as error:
                 is_unknown = is_unknown or error.outcome is Outcome.UNKNOWN
-                await self._client.ready()
+                await client.ready()
         return done
 
-    async def _look(self) -> Waiters:
-        seen = await look(self._client, self._condition.path)
-        if not seen.unsignalled:
-            # Orphans that no waiter is left to take.
-            for name in seen.orphans:
-                try:
-                    await self.fenced().delete(self._condition._signal(name))
-                except NoNodeError:
-                    continue
-                except NotEmptyError as error:
-                    report_stuck(self._client, self._condition.path, name, error)
+    async def _look(self, signals: ConditionSignals) -> Waiters:
+        seen = await signals.look()
+        while not seen.unsignalled and await signals.settle(seen):
+            seen = await signals.look()
         return seen
 
-    async def _signal(self, names: Sequence[str]) -> bool:
-        """Notify waiters in a transaction guarded by the lock; False: look again."""
+    async def _signal(self, signals: ConditionSignals, sent: _Sent) -> int:
+        """Notify waiters in a transaction guarded by the lock; return how many. Then look again."""
+        names = sent.names
         change = self.fenced().transaction()
         for name in names:
-            change.check(self._condition._znode(name))
+            change.check(signals.waiter(name))
         for name in names:
-            change.create(self._condition._signal(name), acl=self._condition._acl)
+            change.create(signals.signal(name), sent.author, acl=self._condition._acl)
+        with self._client.pipelined():
+            looks = signals.ask_owners(names)
+            reply = change.commit()
         try:
-            await change
+            await reply
         except TransactionError as error:
             if isinstance(error.cause, NoNodeError) and error.index >= len(names):
-                await ensure(
-                    self._client, join(self._condition.path, "signals"), self._condition._acl
-                )
+                await signals.ensure("signals")
             elif not isinstance(error.cause, (NoNodeError, NodeExistsError)):
                 raise
-            return False
-        return True
+            return 0
+        # The transaction has found all of them, and answers come in order.
+        owners = [(name, look.result()) for name, look in looks if look.error() is None]
+        return len(names) - sum(not signals.note(name, s) for name, s in owners if s is not None)
 
 
 @final
@@ -280,8 +294,9 @@ class Condition(QueuedLock[ConditionHeld]):
             await held.notify()
 
     Like `java.util.concurrent.locks.Condition`, across processes. Waiters are notified first come
-    first served. No notification is lost: if the notifying process dies, it persists; if the
-    notified waiter dies or is cancelled, the next one gets it.
+    first served. A notification wakes only a waiter that waited when it was given, and among those
+    none is lost: if the notifying process dies, it persists; if the notified waiter dies or is
+    cancelled, the next one gets it.
 
     Its lock is a `Lock` at `lock` below the path: a `Lock` of that path contends with it.
 
@@ -323,17 +338,15 @@ class Condition(QueuedLock[ConditionHeld]):
         return await over_sessions(self._client, self._read_waiters)
 
     async def _read_waiters(self) -> list[Participant]:
-        seen = await look(self._client, self._base)
+        seen = await self._signals().look()
         path = join(self._base, "waiters")
-        return await read_participants(self._client, path, seen.waiting, is_holder=False)
+        found = await read_participants(self._client, path, seen.waiting, is_holder=False)
+        return [waiter for waiter in found if waiter.session_id]
 
     # --- for its holders -----------------------------------------------------------------------
 
     def _waiter(self) -> Waiter:
         return Waiter(self._client, self._base, self._data, self._acl)
 
-    def _znode(self, waiter: str) -> str:
-        return join(join(self._base, "waiters"), waiter)
-
-    def _signal(self, waiter: str) -> str:
-        return join(join(self._base, "signals"), waiter)
+    def _signals(self) -> ConditionSignals:
+        return ConditionSignals(self._client, self._base, self._acl)

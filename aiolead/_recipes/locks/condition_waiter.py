@@ -1,22 +1,13 @@
-"""The znode of a condition's waiter, and the signals that wake it.
+"""The znode of a condition's waiter: how it is woken, and how it leaves.
 
-A waiter is an ephemeral sequential znode below `waiters`. A holder notifies it by a persistent
-znode of the same name below `signals`, in a transaction that checks that the waiter exists. A
-waiter that has the lock again deletes both.
-
-A signal whose waiter is gone is an orphan, and goes to the first waiter without a signal. Each
-waiter watches the one before it; when that goes, it lists the signals, and only then the waiters.
-Since signals are given to existing waiters only, a listed signal without a waiter is an orphan. The
-transaction that passes it on fails if another waiter has passed it on already.
-
-If the servers refuse that transaction for another reason, such as a child below the orphan, the
-orphan stays, is reported, and is tried again once per session timeout.
+A waiter watches its signal, and the waiter before it. When its predecessor goes, it lists the
+signals and the waiters, and passes on the signal that the predecessor may have left (see
+`condition_signals`). A waiter that has the lock again deletes its signal and its znode.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,13 +17,12 @@ from ..._tasks import Wakeup
 from ...abc import CoordinationClient, Reply, Watch
 from ...errors import (
     AioleadError,
-    NodeExistsError,
     NoNodeError,
     SessionError,
     TransactionError,
 )
-from ...model import ACL, CreateMode, WatchEvent
-from ...paths import ListedPath, join, sequence_of
+from ...model import ACL, WatchEvent
+from ...paths import join
 from .._core.ephemeral import NodeGone
 from .._core.error_policy import (
     TRIES,
@@ -40,66 +30,15 @@ from .._core.error_policy import (
     Step,
     action_for,
     before_next_try,
-    ensure_path,
     in_background,
     until_done,
 )
 from .._core.pending_delete import Departure
-from .._core.reading import catch_up, listed
-from .._core.reporting import PathWarnings
+from .._core.reading import catch_up
 from .._core.znode_registry import RegisteredNode
-from ..contention.kernel import in_order
 from ..contention.layouts import Layout, Role
 from ..contention.queue_node import QueueNode
-
-
-@dataclass(frozen=True, slots=True)
-class Waiters:
-    """The waiters of a condition, first come first, and the signals whose waiters are gone."""
-
-    waiting: list[str]
-    orphans: list[str]
-    unsignalled: list[str]
-
-    @property
-    def signals(self) -> int:
-        """How many signals are not consumed yet."""
-        return len(self.orphans) + len(self.waiting) - len(self.unsignalled)
-
-
-def sort_out(path: str, signals: Sequence[str], waiters: Sequence[str]) -> Waiters:
-    """Evaluate a listing of the signals and a later one of the waiters."""
-    # A signal has its waiter's name: a waiter whose name nobody can create gets none.
-    able = [name for name in waiters if not isinstance(name, ListedPath)]
-    waiting = in_order(path, able, Layout.CURATOR, Role.WAIT)
-    # As for waiters, a name without a number is none of the recipe.
-    signalled = {name for name in signals if sequence_of(name) is not None}
-    there = set(waiting)
-    return Waiters(
-        waiting,
-        sorted(signalled - there),
-        [name for name in waiting if name not in signalled],
-    )
-
-
-async def look(client: CoordinationClient, path: str) -> Waiters:
-    """List the waiters and signals of a condition in one round trip."""
-    signals = client.get_children(join(path, "signals"))
-    waiters = client.get_children(join(path, "waiters"))
-    return sort_out(path, await listed(signals), await listed(waiters))
-
-
-def report_stuck(client: CoordinationClient, path: str, signal: str, error: AioleadError) -> None:
-    """Warn of a signal that the servers refuse to delete, once for each."""
-    signal = join(join(path, "signals"), signal)
-    client.backend.shared(path, PathWarnings).warn(
-        signal, f"{signal}: a signal whose waiter is gone cannot be passed on: {error}"
-    )
-
-
-async def ensure(client: CoordinationClient, path: str, acl: Sequence[ACL] | None) -> None:
-    """Create the parent of waiters or signals, which servers delete when it is empty."""
-    await ensure_path(client, path, mode=CreateMode.CONTAINER, acl=acl)
+from .condition_signals import ConditionSignals
 
 
 class Waiter(QueueNode):
@@ -109,13 +48,11 @@ class Waiter(QueueNode):
         self, client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
     ) -> None:
         super().__init__(client, join(path, "waiters"), Layout.CURATOR, Role.WAIT, data, acl)
-        self._condition = path
+        self._signals = ConditionSignals(client, path, acl)
         self._signal_watch: Watch | None = None
         self._watched: str | None = None
         self._before_watch: Watch | None = None
         self._has_signal = False
-        self._stuck: set[str] = set()
-        """Orphans that the servers have refused to move; tried again from time to time."""
 
     async def join(self) -> None:
         """Create the znode. From then on no signal is missed."""
@@ -129,7 +66,7 @@ class Waiter(QueueNode):
                 if not tries:
                     raise
                 tries -= 1
-                await ensure(self._client, self._path, self._acl)
+                await self._signals.ensure("waiters")
             except AioleadError as error:
                 await before_next_try(self._client, error, Step.ACQUIRE)
 
@@ -149,13 +86,11 @@ class Waiter(QueueNode):
                         raise NodeGone from None
                     await before_next_try(self._client, error, Step.ACQUIRE)
                     continue
-                if not self._stuck:
-                    await self._wake.wait()
-                    continue
-                with anyio.move_on_after(self._client.session_timeout) as scope:
+                stuck = self._signals.stuck
+                with anyio.move_on_after(self._client.session_timeout if stuck else None) as scope:
                     await self._wake.wait()
                 if scope.cancelled_caught:
-                    self._stuck.clear()
+                    stuck.clear()
         except NodeGone:
             self._gone = True
         finally:
@@ -171,8 +106,8 @@ class Waiter(QueueNode):
             armed.append(self._send_look())
         if self._signal_watch is None:
             self._signal_watch = client.backend.make_watch(self._on_signal)
-            armed.append(client.exists(self._signal_of(own.name), watch=self._signal_watch))
-        seen = await look(client, self._condition)
+            armed.append(client.exists(self._signals.signal(own.name), watch=self._signal_watch))
+        seen = await self._signals.look()
         for reply in armed:
             try:
                 await reply
@@ -183,8 +118,7 @@ class Waiter(QueueNode):
             raise NodeGone
         if own.name not in seen.unsignalled:
             return True
-        if orphans := [name for name in seen.orphans if name not in self._stuck]:
-            await self._pass_on(orphans[0], seen.unsignalled[0])
+        if await self._signals.settle(seen):
             self._wake.set()  # and look again
             return False
         rank = seen.waiting.index(own.name)
@@ -195,29 +129,15 @@ class Waiter(QueueNode):
             self._watched = before
             self._before_watch = client.backend.make_watch(self._on_before)
             try:
-                await client.get(join(self._path, before), watch=self._before_watch)
+                _, stat = await client.get(self._signals.waiter(before), watch=self._before_watch)
             except NoNodeError:
+                is_waiter = False
+            else:
+                is_waiter = self._signals.note(before, stat)
+            if not is_waiter:
                 self._leave_before()
                 self._wake.set()
         return False
-
-    async def _pass_on(self, orphan: str, to: str) -> None:
-        """Move an orphan to another waiter, unless another client was quicker."""
-        change = (
-            self._client.transaction()
-            .check(join(self._path, to))
-            .delete(self._signal_of(orphan))
-            .create(self._signal_of(to), acl=self._acl)
-        )
-        try:
-            await change
-        except TransactionError as error:
-            if not isinstance(error.cause, (NoNodeError, NodeExistsError)):
-                self._stuck.add(orphan)
-                report_stuck(self._client, self._condition, orphan, error.cause)
-
-    def _signal_of(self, name: str) -> str:
-        return join(join(self._condition, "signals"), name)
 
     def _on_signal(self, _event: WatchEvent) -> None:
         self._signal_watch = None
@@ -243,7 +163,23 @@ class Waiter(QueueNode):
     def discard(self) -> Departure | None:
         """Stop waiting, synchronously; a signal goes to the next waiter."""
         self._leave_watches()
-        return super().discard()
+        node, departure = self._node, super().discard()
+        if node is not None and departure is not None:
+            tidy_up = partial(self._settle_own, node.name)
+            job = partial(in_background, self._signals.signal(node.name), tidy_up)
+            departure.add_done_callback(lambda: self._client.backend.spawn(job))
+        return departure
+
+    async def _settle_own(self, name: str) -> None:
+        """Pass our signal on, or delete it, now that our znode is gone."""
+        client, signals = self._client, self._signals
+
+        async def settle() -> None:
+            if await client.exists(signals.signal(name)) is not None:
+                while await signals.settle(await signals.look()):
+                    pass
+
+        await until_done(client, 0, settle)
 
     def consume(self) -> None:
         """Delete the signal and the znode, synchronously: the client does the rest."""
@@ -260,7 +196,7 @@ class Waiter(QueueNode):
         change.add_done_callback(partial(self._taken_away, node, change, watch))
 
     def _take_away(self, node: RegisteredNode) -> Reply[list[Any]]:
-        signal = self._signal_of(node.name)
+        signal = self._signals.signal(node.name)
         return self._client.transaction().delete(signal).delete(node.path).commit()
 
     def _taken_away(
@@ -286,15 +222,18 @@ class Waiter(QueueNode):
                 stat = await client.exists(node.path)
                 if stat is None or stat.czxid != node.token:
                     return
-                if await client.exists(self._signal_of(node.name)) is None:
+                if await client.exists(self._signals.signal(node.name)) is None:
                     await client.delete(node.path)
                     return
                 try:
                     await self._take_away(node)
                 except TransactionError as error:
-                    # The signal or the znode is gone by now.
-                    if not isinstance(error.cause, NoNodeError):
-                        raise
+                    if isinstance(error.cause, NoNodeError):
+                        continue  # the signal or the znode is gone by now
+                    # The signal has to stay, but our znode must not.
+                    self._signals.refused(node.name, error.cause)
+                    await client.delete(node.path)
+                    return
                 else:
                     return
 

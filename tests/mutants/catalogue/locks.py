@@ -284,9 +284,9 @@ MUTANTS = (
         wrong="The notification of a waiter that has died wakes nobody else.",
         changes=(
             Change(
-                "_recipes/locks/condition_waiter.py",
-                "if orphans := [name for name in seen.orphans if name not in self._stuck]:",
-                "if orphans := list[str]():",
+                "_recipes/locks/condition_signals.py",
+                "orphans = [name for name in seen.orphans if name not in self.stuck][:AT_ONCE]",
+                "orphans = list[str]()",
             ),
         ),
         tests=(CONDITION, "-k", "passes_it_on and trio and embedded"),
@@ -299,12 +299,61 @@ MUTANTS = (
         seen_in="aiolead",
         changes=(
             Change(
-                "_recipes/locks/condition_waiter.py",
-                "self._stuck.add(orphan)",
-                "self._stuck.discard(orphan)",
+                "_recipes/locks/condition_signals.py",
+                "self.stuck.add(name)",
+                "self.stuck.discard(name)",
             ),
         ),
         tests=("tests/recipes/locks/test_condition_signals.py", "-k", "trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="211c",
+        name="signals-outlive-their-waiters",
+        wrong="A notification whose waiter is gone wakes somebody who began to wait after it.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/locks/condition_signals.py",
+                "if not heir or signal.given < since]",
+                "if not heir]",
+            ),
+        ),
+        tests=("tests/recipes/locks/test_condition_signals.py", "-k", "came_after"),
+        simulated=False,
+    ),
+    Mutant(
+        number="211d",
+        name="passed-on-signals-are-new",
+        wrong="A notification that is passed on counts as given when it is passed on.",
+        changes=(
+            Change(
+                "_recipes/locks/condition_signals.py",
+                "return cls(author, whole(given, most=stat.czxid) if given else stat.czxid)",
+                "return cls(author, stat.czxid)",
+            ),
+        ),
+        tests=("tests/recipes/locks/test_condition_signals.py", "-k", "inherited"),
+        simulated=False,
+    ),
+    Mutant(
+        number="211e",
+        name="persistent-waiters-are-notified",
+        wrong="A persistent znode with the name of a waiter gets notifications.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/locks/condition_signals.py",
+                "if not stat.ephemeral_owner:",
+                "if False:",
+            ),
+            Change(
+                "_recipes/locks/condition_signals.py",
+                "return bool(stat.ephemeral_owner)",
+                "return True",
+            ),
+        ),
+        tests=("tests/recipes/locks/test_condition_signals.py", "-k", "persistent or neither"),
         simulated=False,
     ),
     Mutant(

@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 import aiolead
-from aiolead._recipes.locks.condition_waiter import look
+from aiolead._recipes.locks.condition_signals import ConditionSignals
 from aiolead.errors import (
     ConnectFailed,
     ConnectionLossError,
@@ -180,7 +180,7 @@ async def nothing_left(plan: Plan, process: Process) -> bool:
     with suppress(ConnectFailed, SessionError, ConnectionLossError):
         async with plan.world.client(process) as client:
             await client.sync()
-            seen = await look(client, CONDITION)
+            seen = await ConditionSignals(client, CONDITION).look()
             if seen.waiting:
                 return False
             put, taken, _ = (await client.get(BUFFER))[0].decode().split()
@@ -196,7 +196,7 @@ async def audit(plan: Plan, client: aiolead.Client) -> None:
     deadline = world.now + world.bounds().progress
     while True:
         await client.sync()
-        seen = await look(client, CONDITION)
+        seen = await ConditionSignals(client, CONDITION).look()
         if not (seen.orphans and seen.unsignalled):
             return
         if world.now > deadline:
