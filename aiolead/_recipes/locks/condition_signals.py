@@ -3,8 +3,8 @@
 A waiter is an ephemeral sequential znode below `waiters`. A holder notifies it by a persistent
 znode of the same name below `signals`, in a transaction that checks that the waiter exists. Names
 of other layouts, and waiters that no session owns, are nobody's: others may create anything there.
-The owner of a waiter is read as it is notified, in the same segment. A persistent znode with a name of
-the layout gets a signal in this way once, which stays: nobody takes it for a waiter any more.
+The owner of a waiter is read as it is notified, in the same segment. A persistent znode with a name
+of the layout gets a signal in this way once, which stays: nobody takes it for a waiter any more.
 
 A signal whose waiter is gone is an orphan. Since signals are given to existing waiters only, a
 signal is an orphan if a later listing does not have its waiter. It goes to the first waiter without
