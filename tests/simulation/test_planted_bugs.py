@@ -17,6 +17,7 @@ SEEDS = 60
 @pytest.mark.parametrize(
     ("name", "backend", "invariant"),
     [
+        ("a-waiter-lists-the-queue-again-and-again", "trio", "I27"),
         ("an-event-is-contact", "asyncio", "I2"),
         ("data-watches-not-rearmed", "trio", "I9"),
         ("everybody-watches-the-first", "asyncio", "I14"),

@@ -41,6 +41,7 @@ from .events import OfTurn as OfTurn
 from .events import Peeked as Peeked
 from .events import Reached as Reached
 from .events import Read as Read
+from .events import Requested as Requested
 from .events import Revoked as Revoked
 from .events import Session as Session
 from .events import SessionOpened as SessionOpened

@@ -432,6 +432,26 @@ class Notified(Event):
     session_id: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requested(Event):
+    """The servers have counted the requests of a session, for a while.
+
+    Attributes:
+        session_id: the session.
+        count: how many requests, connections included.
+        changes: how often there was something new for it: znodes that were created, changed or
+            deleted since the while before, sessions that began or ended, its own connections.
+        since: when the while began.
+        seconds: how long it was.
+    """
+
+    session_id: int
+    count: int
+    changes: int
+    since: float
+    seconds: float
+
+
 # --- the run itself ----------------------------------------------------------------------------
 
 

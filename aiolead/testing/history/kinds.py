@@ -36,6 +36,7 @@ from .events import (
     Peeked,
     Reached,
     Read,
+    Requested,
     Revoked,
     Session,
     SessionOpened,
@@ -66,6 +67,7 @@ KINDS: dict[str, type[Event]] = {
         *(Peeked, CallbackAdded, CallbackCalled, Hostile),
         *(FaultBegan, FaultEnded, Healed),
         *(NodeCreated, NodeDeleted, SessionOpened, SessionOver, LeaderChanged, Notified),
+        Requested,
         *(Leftover, Counted, Logged, Reached),
     )
 }

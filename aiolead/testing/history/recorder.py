@@ -264,6 +264,21 @@ class History:
     def notified(self, path: str, session_id: int) -> None:
         self.record(e.Notified(at=self.clock(), path=path, session_id=session_id))
 
+    def requested(
+        self, session_id: int, count: int, changes: int, since: float, seconds: float
+    ) -> None:
+        at = self.clock()
+        self.record(
+            e.Requested(
+                at=at,
+                session_id=session_id,
+                count=count,
+                changes=changes,
+                since=since,
+                seconds=seconds,
+            )
+        )
+
     # --- the run itself ------------------------------------------------------------------------
 
     def leftover(self, kind: str, count: int, what: str = "") -> None:

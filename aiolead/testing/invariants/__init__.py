@@ -34,6 +34,7 @@ I7 the clients' (`Session`), I13 the faults.
 | I24 | other threads never see a hold that is over, forked children none | `truthful_elsewhere` |
 | I25 | a hold that anybody knows to be lost ends, and calls back | `ends_when_lost` |
 | I26 | a held znode is the session's own, and only that session deletes it | `own_znodes` |
+| I27 | no session repeats requests while nothing changes | `paced` |
 | lock-set | no update under a lock is lost | `lock_set` |
 
 I17 (no processor time while waiting) is no matter of histories: `tests/client/test_idle.py`.
@@ -46,6 +47,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from ..history.events import Event
+from .bounds import REQUESTS as REQUESTS
+from .bounds import REQUESTS_PER_CHANGE as REQUESTS_PER_CHANGE
 from .bounds import Bounds as Bounds
 from .bounds import Margin as Margin
 from .bounds import Violation as Violation
@@ -70,6 +73,7 @@ from .reading import Turn as Turn
 from .resources import no_errors_logged as no_errors_logged
 from .resources import no_growth as no_growth
 from .resources import nothing_left as nothing_left
+from .resources import paced as paced
 from .resources import told_once as told_once
 from .sessions import closed_after_death as closed_after_death
 from .sessions import exactly_once as exactly_once
@@ -110,6 +114,7 @@ INVARIANTS: Mapping[str, Check] = MappingProxyType(
         "I24": truthful_elsewhere,
         "I25": ends_when_lost,
         "I26": own_znodes,
+        "I27": paced,
         "lock-set": lock_set,
     }
 )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+REQUESTS, REQUESTS_PER_CHANGE = 150.0, 2.0
+"""The defaults of the bounds of I27."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
@@ -29,6 +32,9 @@ class Bounds:
         slack: how much later than its limit a bounded call may end.
         places: how many may hold at once, in each line or in all of them.
         woken: how many waiters one departure may wake, where there is one place.
+        requests: how many requests a session may send in a session timeout in which nothing
+            changes: pings, renewals, and what is asked again after a pause.
+        requests_per_change: how many more for each change that there is to learn of.
         is_complete: whether the run has ended, so that a contender that still waits was forgotten.
     """
 
@@ -45,6 +51,8 @@ class Bounds:
     slack: float = 0.1
     places: int | Mapping[str, int] = 1
     woken: int = 2
+    requests: float = REQUESTS
+    requests_per_change: float = REQUESTS_PER_CHANGE
     is_complete: bool = True
 
     def places_in(self, line: str) -> int:

@@ -1,10 +1,21 @@
-"""Leftovers, growth, logged errors and callbacks: I15 to I19 but for I17."""
+"""Leftovers, growth, logged errors, callbacks and requests: I15 to I19, I17 excepted, and I27."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..history.events import Counted, Event, Left, Leftover, Logged, Looked, SteppedDown, Withdrew
+from ..history.events import (
+    Counted,
+    Event,
+    Hostile,
+    Left,
+    Leftover,
+    Logged,
+    Looked,
+    Requested,
+    SteppedDown,
+    Withdrew,
+)
 from .bounds import Bounds, Violation
 from .reading import Reading
 
@@ -55,6 +66,27 @@ def no_errors_logged(events: Iterable[Event] | Reading, bounds: Bounds) -> list[
         for _, logged in Reading.of(events).all(Logged)
         if logged.level in SERIOUS or any(words in logged.text for words in UNNOTICED)
     ]
+
+
+def paced(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
+    """I27: no session sends requests again and again while nothing changes (`Requested`).
+
+    A loop without a pause sends as many as the round trip allows, thousands in a session timeout.
+    The requests of hostile sessions do not count.
+    """
+    reading = Reading.of(events)
+    hostile = {each.session_id for _, each in reading.all(Hostile)}
+    wrong: list[Violation] = []
+    for _, sent in reading.all(Requested):
+        quiet = bounds.requests * sent.seconds / bounds.session_timeout
+        most = quiet + bounds.requests_per_change * sent.changes
+        if sent.count > most and sent.session_id not in hostile:
+            text = (
+                f"session {sent.session_id:#x} sent {sent.count} requests in {sent.seconds:g} s "
+                f"with {sent.changes} changes, at most {most:.0f} are allowed"
+            )
+            wrong.append(Violation("I27", text, sent.since + sent.seconds))
+    return wrong
 
 
 def told_once(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:

@@ -7,6 +7,7 @@ from typing import Any
 from ..._wire.codes import OpCode
 from ..history import History
 from .ensemble import WRITES
+from .pace import Pace
 
 
 class Witness:
@@ -14,10 +15,12 @@ class Witness:
 
     Args:
         history: the receiver of the facts.
+        window: for how long requests are counted together, in seconds; see `Pace`.
     """
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, window: float) -> None:
         self._history = history
+        self.pace: Pace = Pace(history, window)
         self._why: dict[int, str] = {}
         self._owners: dict[str, int] = {}
 
@@ -40,6 +43,12 @@ class Witness:
     def __call__(self, kind: str, *, at: float, **details: Any) -> None:
         history = self._history
         match kind:
+            case "requested":
+                self.pace.requested(details["session"], at)
+            case "connected":
+                self.pace.connected(details["session"], at)
+            case "changed":
+                self.pace.changed(details["count"], at)
             case "znode-created":
                 path, owner = details["path"], details["owner"]
                 self._owners[path] = owner

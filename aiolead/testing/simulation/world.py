@@ -21,7 +21,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ..history import Entered, Event, History, Joined, Left, Session, Withdrew
-from ..invariants import Bounds, Violation
+from ..invariants import REQUESTS, REQUESTS_PER_CHANGE, Bounds, Violation
 from .director import Director
 from .ensemble import Ensemble, EnsembleSettings
 from .leftovers import look_for_leftovers
@@ -60,6 +60,7 @@ class World:
         places: how many may hold at once, by line, where it is more than one.
         harmless_to_holds: see `invariants.Bounds`.
         losing: see `invariants.Bounds`.
+        requests, requests_per_change: see `invariants.Bounds`.
         longest_turn: for how long programs that hold as the world heals may go on, in seconds.
         witness: the facts about the servers.
         sessions: the session of each process that has one, by its name.
@@ -80,6 +81,8 @@ class World:
         is_fast = 6 * slowest < schedule.session_timeout / 20
         self.harmless_to_holds: float = 0.0 if is_fast else -1.0
         self.losing: float = 0.0001
+        self.requests: float = REQUESTS
+        self.requests_per_change: float = REQUESTS_PER_CHANGE
         self.longest_turn: float = 0.0
         self.sessions: dict[str, int] = {}
         self.violations: list[Violation] = []
@@ -97,7 +100,7 @@ class World:
         self._holders: dict[str, None] = {}
         self._healed = anyio.Event()
         self.history: History = _Told(self)
-        self.witness: Witness = Witness(self.history)
+        self.witness: Witness = Witness(self.history, schedule.session_timeout)
         self.ensemble: Ensemble = Ensemble(
             timeline,
             self.network,
@@ -246,6 +249,8 @@ class World:
             harmless_to_holds=self.harmless_to_holds,
             losing=self.losing,
             places=self.places,
+            requests=self.requests,
+            requests_per_change=self.requests_per_change,
         )
 
     # --- processes, for faults -------------------------------------------------------------------
@@ -372,6 +377,7 @@ class World:
             self.violation("I9", f"{process.name} is not done long after everything has healed")
             self.kill(process)
             await process.wait()
+        self.witness.pace.finish(self.now)
         await look_for_leftovers(self)
 
     def heal(self) -> None:

@@ -7,6 +7,25 @@ from .kinds import ASYNCIO, LINKS, RARE, SILENCE
 
 MUTANTS = (
     Mutant(
+        number="39h",
+        name="a-waiter-lists-the-queue-again-and-again",
+        wrong="A waiter looks at the queue without waiting for an event: a loop without a pause.",
+        changes=(
+            Change(
+                "_recipes/contention/contender.py",
+                """
+                if unread := self._unread(place.watch):
+                    await self._wait_and_check(unread)
+                else:
+                    await self._wake.wait()
+                """,
+                """
+                self._stale = True
+                """,
+            ),
+        ),
+    ),
+    Mutant(
         number="40",
         name="connecting-without-a-limit",
         wrong="An attempt to connect may last for ever.",

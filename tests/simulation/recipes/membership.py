@@ -86,6 +86,7 @@ class Members:
 
 async def group(world: World) -> None:
     """Three members, some of which look on, one who only looks on, and an operator."""
+    world.requests_per_change = 5.0  # one that looks on reads all members again
     plan = Members(world)
     for number in range(3):
         name = f"m{number}"

@@ -1,4 +1,4 @@
-"""I15, I16, I18, I19, the rare situations, and all checks together."""
+"""I15, I16, I18, I19, I27, the rare situations, and all checks together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from support.history_builder import BOUNDS, HistoryBuilder, L, path_of, session_
 import aiolead.testing.invariants as invariants
 from aiolead.errors import LossReason
 from aiolead.testing.history import KINDS, RESIGNED, Event
-from aiolead.testing.invariants import INVARIANTS, SITUATIONS, Reading, sometimes, violations
+from aiolead.testing.invariants import (
+    INVARIANTS,
+    SITUATIONS,
+    Bounds,
+    Reading,
+    sometimes,
+    violations,
+)
 
 
 @pytest.fixture
@@ -51,6 +58,42 @@ def test_nothing_grows(tale: HistoryBuilder, counts: list[int], broken: list[str
         tale.counted("watches", number)
         tale.counted("znodes", 3)
     assert tale.broken() == broken
+
+
+# --- I27 -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "changes", "seconds", "broken"),
+    [
+        (150, 0, 4.0, []),
+        (151, 0, 4.0, ["I27"]),
+        (154, 2, 4.0, []),
+        (155, 2, 4.0, ["I27"]),
+        (75, 0, 2.0, []),  # half a session timeout
+        (76, 0, 2.0, ["I27"]),
+    ],
+)
+def test_requests_are_bounded_by_time_and_changes(
+    tale: HistoryBuilder, count: int, changes: int, seconds: float, broken: list[str]
+) -> None:
+    tale.at(9.0).requested(0x17, count, changes, 1.0, seconds)
+    assert tale.broken() == broken
+
+
+def test_bounds_of_requests_can_be_given(tale: HistoryBuilder) -> None:
+    tale.at(9.0).requested(0x17, 31, 2, 1.0, 4.0)
+    (wrong,) = tale.wrong(Bounds(session_timeout=4.0, requests=10, requests_per_change=10))
+    assert str(wrong) == (
+        "I27 at 5.0000: session 0x17 sent 31 requests in 4 s with 2 changes, at most 30 are allowed"
+    )
+    assert tale.wrong(Bounds(session_timeout=4.0, requests=11, requests_per_change=10)) == []
+
+
+def test_requests_of_a_hostile_session_do_not_count(tale: HistoryBuilder) -> None:
+    tale.hostile(0x17)
+    tale.at(9.0).requested(0x17, 10_000, 0, 1.0, 4.0)
+    assert tale.broken() == []
 
 
 # --- I18 -----------------------------------------------------------------------------------------
@@ -299,7 +342,7 @@ def test_the_line_moves_while_a_waiter_has_no_link(
 
 
 def test_there_is_a_check_for_each_invariant_that_histories_tell_of() -> None:
-    numbers = [*range(1, 17), 18, 19, *range(21, 27)]
+    numbers = [*range(1, 17), 18, 19, *range(21, 28)]
     assert list(INVARIANTS) == [*(f"I{number}" for number in numbers), "lock-set"]
     table = invariants.__doc__ or ""
     for name, check in INVARIANTS.items():

@@ -212,6 +212,7 @@ class Clients:
             office.pipeline.create_session(link)
             return
         id_ = connection.session_id = request.session_id
+        server.truth.tell("connected", session=id_)
         if previous := self.attached.get(id_):
             # Closed before the password is looked at, as ZooKeeper does.
             previous.connection.close_now()
@@ -231,6 +232,7 @@ class Clients:
             # Answered before the queue of requests: it does not touch the session.
             authenticate(connection, header.xid, AuthPacket.read(r))
             return
+        self.server.truth.tell("requested", session=connection.session_id)
         if not office.touch(connection.session_id, connection.timeout_ms):
             return  # Of a session that is over. The connection is closed when its end is committed.
         if op is None or not self.server.protocol.takes(op):

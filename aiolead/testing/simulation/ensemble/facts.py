@@ -26,6 +26,9 @@ class OnFact(Protocol):
       transaction that did it; the latter also `by`: whose request it was (of a session that ended,
       its own), or 0; `with_session`: whether it went as its session ended; and `was_changed`:
       whether its owner had changed its data.
+    * `requested`: `session`: a server has taken a request of a client, pings included.
+    * `connected`: `session`: a client has come with its session, or for one.
+    * `changed`: `count`: a transaction has changed so many znodes, or a session.
     * `leader-elected`, `leader-lost`: `server`, `epoch`. The first when a quorum follows it, the
       second when it gives up or dies.
     * `omitted`: `server`, `session`, `op`, `is_applied`, `is_swallowed`: a request of a client was
@@ -75,6 +78,9 @@ class Truth:
         processor.on_changes = None
         events, self._events = self._events, ()
         zxid, znodes = entry.zxid, self.znodes
+        is_of_session = entry.op in (OpCode.CREATE_SESSION, OpCode.CLOSE_SESSION)
+        if events or is_of_session:
+            self.tell("changed", count=len(events) + is_of_session)
         for type_, path, _ in events:
             if type_ is EventType.CREATED:
                 node = processor.tree.get(path)
