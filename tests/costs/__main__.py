@@ -29,6 +29,7 @@ def main() -> None:
         return
     for page in costs.pages():
         page.write_text(costs.rendered(page.read_text("utf-8"), measured), "utf-8")
+    costs.PAGE.write_text(costs.with_rates(costs.PAGE.read_text("utf-8")), "utf-8")
 
 
 async def show(rows: list[costs.Operation]) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from support import rates
 from support.costs import Cost, Operation, measure
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -76,6 +77,14 @@ def rendered(text: str, costs: Mapping[str, Mapping[Operation, Cost]]) -> str:
         return f"{match[1]}\n{''.join(sections)}{match[3]}"
 
     return _BLOCK.sub(block, text)
+
+
+_RATES = re.compile("(<!-- rates -->\n).*?(<!-- end of rates -->)", re.DOTALL)
+
+
+def with_rates(text: str) -> str:
+    """A page with its table of requests per second made anew."""
+    return _RATES.sub(lambda match: f"{match[1]}\n{rates.table()}\n{match[2]}", text)
 
 
 def pages() -> list[Path]:
