@@ -12,6 +12,7 @@
     ├─ WireError                          bytes that are not ZooKeeper's protocol
     │   ├─ LocalWireError(ValueError)     ... that the caller asked to send
     │   └─ RemoteWireError                ... that the peer sent
+    │       ├─ AnswerTooLargeError        more elements than the client takes
     │       └─ UnreadableTextError        a text in an answer that is not UTF-8
     ├─ InternalError                      a defect: a job or a callback raised something unexpected
     ├─ TransportError
@@ -96,6 +97,7 @@ __all__ = [
     "AcquireTimeout",
     "AioleadError",
     "AlreadyHeldError",
+    "AnswerTooLargeError",
     "AuthFailedError",
     "BadArgumentsError",
     "BadVersionError",
@@ -234,6 +236,15 @@ class RemoteWireError(WireError, outcome=Outcome.UNKNOWN):
     def __init__(self, message: str, *, offset: int | None = None) -> None:
         super().__init__(message if offset is None else f"{message} (at byte {offset})")
         self.offset = offset
+
+
+class AnswerTooLargeError(RemoteWireError):
+    """A list in an answer has more elements than the client takes.
+
+    A listing may have one name for each 32 bytes of `Limits.max_reply` (two million by default),
+    since short names take ten times their size in memory; ACLs and identities may be 10,000. Only
+    this request fails, and the connection is kept.
+    """
 
 
 class UnreadableTextError(RemoteWireError):

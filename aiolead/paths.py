@@ -25,6 +25,9 @@ DEFAULT_PORT = 2181
 # area behind them, and the specials. To Java, characters beyond the plane are surrogates, too.
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
 
+# Components that no path has: empty ones, `.` and `..`.
+_RESERVED = re.compile(r"/\.{0,2}(?=/|\Z)")
+
 is_plain: Callable[[str], re.Match[str] | None] = re.compile(
     r"(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+"
 ).fullmatch
@@ -49,7 +52,9 @@ class ListedPath(str):
 
 def as_listed(names: Sequence[str]) -> list[str]:
     """Mark names of children from a server's listing; see `ListedPath`."""
-    if is_plain("/" + "/".join(names)):
+    joined = "/" + "/".join(names)
+    # All at once: one by one, a single accent would make a long listing five times as slow.
+    if is_plain(joined) or not (_FORBIDDEN.search(joined) or _RESERVED.search(joined)):
         return list(names)
     return [name if _is_valid(f"/{name}") else ListedPath(name) for name in names]
 
@@ -60,11 +65,11 @@ def told_path(path: str) -> str:
 
 
 def _is_valid(path: str) -> bool:
-    try:
-        validate(path)
-    except InvalidPathError:
-        return False
-    return True
+    """Whether `validate` accepts a path, without the cost of its error."""
+    if path == "/" or isinstance(path, ListedPath):
+        return True
+    has_reserved = not path.startswith("/") or _RESERVED.search(path)
+    return not (has_reserved or _FORBIDDEN.search(path))
 
 
 def validate(path: object, *, name: str = "path") -> str:

@@ -144,7 +144,7 @@ class SessionMachine(SessionLife):
     def _reset_connection(self) -> None:
         self._out: list[bytes] = []
         self._frames = FrameReader(self._max_reply)
-        self._reply = ReplyReader()
+        self._reply = ReplyReader(self._max_reply)
         self._is_connected = False
         self._established = False
         self._handshake_sent = inf

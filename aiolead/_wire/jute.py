@@ -21,7 +21,7 @@ from typing import (
     dataclass_transform,
 )
 
-from ..errors import LocalWireError, RemoteWireError, UnreadableTextError
+from ..errors import AnswerTooLargeError, LocalWireError, RemoteWireError, UnreadableTextError
 from ..model import ACL, Permission, Stat
 
 T = TypeVar("T")
@@ -141,16 +141,25 @@ class Writer:
         self.multi_header(-1, is_end=True)
 
 
+MOST_ELEMENTS = 64 * 1024 * 1024 // 32
+"""The most elements of a list of texts, unless the reader is told otherwise: see `Reader`."""
+
+MOST_RECORDS = 10_000
+"""The most elements of any other list: ACLs and identities, which people write."""
+
+
 class Reader:
     """Takes values off the front of a frame.
 
-    Every length is checked before anything is allocated, so a frame takes no more memory than its
-    own size. All methods raise `RemoteWireError` if the frame is too short or a length invalid.
+    Every length is checked before anything is allocated, and a list has at most `most_elements`,
+    since a short text takes ten times its size in memory. All methods raise `RemoteWireError` if
+    the frame is too short or a length invalid, and `AnswerTooLargeError` for too many elements.
     """
 
-    __slots__ = ("_data", "_end", "_pos")
+    __slots__ = ("_data", "_end", "_most_elements", "_pos")
 
-    def __init__(self, data: bytes, pos: int = 0) -> None:
+    def __init__(self, data: bytes, pos: int = 0, *, most_elements: int = MOST_ELEMENTS) -> None:
+        self._most_elements = most_elements
         self._data = data
         self._pos = pos
         self._end = len(data)
@@ -243,6 +252,8 @@ class Reader:
         try:
             (left,) = _int_at(data, pos)
             pos += 4
+            if left > self._most_elements:
+                return self.vector(4, Reader.text, self._most_elements)  # says why not
             while left > 0:
                 start = pos + 4
                 pos = start + _int_at(data, pos)[0]
@@ -254,7 +265,7 @@ class Reader:
             left = -1
         if left:
             # One by one: this accepts null, and its errors say what is wrong.
-            return self.vector(4, Reader.text)
+            return self.vector(4, Reader.text, self._most_elements)
         self._pos = pos
         return found
 
@@ -264,22 +275,27 @@ class Reader:
     def _acl(self) -> ACL:
         return ACL(Permission(self.i32() & Permission.ALL), self.text(), self.text())
 
-    def vector(self, least: int, read: Callable[[Reader], T]) -> list[T]:
-        """A counted list, whose elements have at least `least` bytes."""
+    def vector(self, least: int, read: Callable[[Reader], T], most: int = MOST_RECORDS) -> list[T]:
+        """A counted list of at most `most` elements, which have at least `least` bytes."""
         pos = self._pos
         count = self._length()
         if count * least > self._end - self._pos:
             raise RemoteWireError(f"a list of {count} elements in a frame too short", offset=pos)
+        if count > most:
+            raise AnswerTooLargeError(f"a list of {count} elements, where {most} are allowed")
         return [read(self) for _ in range(count)]
 
     def multi(
-        self, readers: Mapping[int, Callable[[Reader], T]], where: str
+        self, readers: Mapping[int, Callable[[Reader], T]], where: str, most: int | None = None
     ) -> list[tuple[int, T]]:
-        """The records after multi headers, with operations; `RemoteWireError` without a reader."""
+        """The records after multi headers, with operations; `RemoteWireError` without a reader.
+
+        With more than `most` it ends early, one behind those.
+        """
         found: list[tuple[int, T]] = []
         while True:
             op, is_end, _ = self.i32(), self.flag(), self.i32()
-            if is_end:
+            if is_end or (most is not None and len(found) > most):
                 return found
             if op not in readers:
                 raise RemoteWireError(f"operation {op} {where}")

@@ -29,6 +29,9 @@ from .jute import (
 _HEADER = struct.Struct(">iqi")
 _header_at = _HEADER.unpack_from
 
+BYTES_AN_ELEMENT = 32
+"""A list may have one element for so many bytes of the longest reply."""
+
 HEADER_SIZE = _HEADER.size
 """Bytes of the header of a reply."""
 
@@ -46,8 +49,8 @@ class ReplyReader(Reader):
     zxid: int
     err: int
 
-    def __init__(self) -> None:
-        super().__init__(b"")
+    def __init__(self, max_reply: int) -> None:
+        super().__init__(b"", most_elements=max_reply // BYTES_AN_ELEMENT)
 
     def open(self, frame: bytes) -> None:
         """Begin with the next reply. Raises `RemoteWireError` if its frame is too short."""
@@ -228,8 +231,9 @@ class MultiReply(Record):
         w.multi_end()
 
     @classmethod
-    def read(cls, r: Reader) -> MultiReply:
-        results = r.multi(_MULTI_RESULTS, "in a transaction's results")
+    def read(cls, r: Reader, most: int | None = None) -> MultiReply:
+        """Read at most one result more than `most`: no server gives more than it was asked for."""
+        results = r.multi(_MULTI_RESULTS, "in a transaction's results", most)
         return cls(tuple((OpCode(op), result) for op, result in results))
 
 
@@ -246,8 +250,9 @@ class MultiReadReply(Record):
         w.multi_end()
 
     @classmethod
-    def read(cls, r: Reader) -> MultiReadReply:
-        results = r.multi(_READ_RESULTS, "among the results of reads")
+    def read(cls, r: Reader, most: int | None = None) -> MultiReadReply:
+        """See `MultiReply.read`."""
+        results = r.multi(_READ_RESULTS, "among the results of reads", most)
         return cls(tuple(result for _, result in results))
 
 

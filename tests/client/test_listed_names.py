@@ -7,14 +7,16 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.hostile_data import FORBIDDEN_NAMES
 from support.recipes import PATIENCE, connect, eventually
 
 import aiolead
-from aiolead import Client, Lock, TreeCache
+from aiolead import Client, Lock, TreeCache, paths
 from aiolead.cli.scene_feed import Feed
 from aiolead.errors import AioleadError, InvalidPathError
-from aiolead.paths import ListedPath, basename, join, parent, validate
+from aiolead.paths import ListedPath, as_listed, basename, join, parent, validate
 from aiolead.testing import EmbeddedServer
 from aiolead.testing._server.transaction import Transaction
 
@@ -208,3 +210,35 @@ async def test_the_dashboard_shows_a_line_with_such_names(monkeypatch: pytest.Mo
             create(f"/a/{NAMES[0]}x-lock-0000000008")
             await feed.changed(revision)
             tasks.cancel_scope.cancel()
+
+
+def one_by_one(names: list[str]) -> list[type]:
+    """What `validate` says of each."""
+    found: list[type] = []
+    for name in names:
+        try:
+            validate(f"/{name}")
+        except InvalidPathError:
+            found.append(ListedPath)
+        else:
+            found.append(str)
+    return found
+
+
+NAME = st.one_of(
+    st.text(st.sampled_from("a-_.é/€\x01\x7f\x80\ue000\ufff0\uffff\U0001f600"), max_size=4),
+    st.sampled_from(["", ".", "..", "...", ".a", "a.", "/", "//", "a/", "/a", "a/../b"]),
+)
+
+
+@given(st.lists(NAME, max_size=5))
+def test_names_are_judged_together_as_they_are_one_by_one(names: list[str]) -> None:
+    listed = as_listed(names)
+    assert listed == names
+    assert [type(name) for name in listed] == one_by_one(names)
+
+
+def test_one_accent_costs_no_look_at_each_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "_is_valid", None)  # nobody calls it
+    names = [f"member-{number:010d}" for number in range(1000)]
+    assert as_listed([*names, "é"]) == [*names, "é"]

@@ -232,7 +232,7 @@ def _records() -> Iterator[Parser]:
                     Reads.SERVER,
                     partial(_read, made),
                     _WIRE,
-                    _READER,
+                    (*_READER, "_wire.jute:_decoded"),
                 )
 
 
@@ -381,7 +381,13 @@ PARSERS: tuple[Parser, ...] = (
         "validate", Reads.NAME, _raise_away(validate), (ConfigurationError,), ("paths:validate",)
     ),
     Parser("sequence_of", Reads.NAME, sequence_of, (), ("paths:sequence_of",)),
-    Parser("as_listed", Reads.NAME, lambda name: as_listed([name]), (), ("paths:as_listed",)),
+    Parser(
+        "as_listed",
+        Reads.NAME,
+        lambda name: as_listed([name]),
+        (),
+        ("paths:as_listed", "paths:_is_valid"),
+    ),
     Parser(
         "the path of a created znode",
         Reads.NAME,
@@ -543,7 +549,7 @@ PARSERS: tuple[Parser, ...] = (
     Parser(
         "the header of a reply",
         Reads.SERVER,
-        lambda data: replies.ReplyReader().open(data),
+        lambda data: replies.ReplyReader(1 << 20).open(data),
         _WIRE,
         ("_wire.replies:ReplyReader.open",),
     ),
@@ -619,6 +625,7 @@ PARSERS: tuple[Parser, ...] = (
 )
 
 NO_PARSERS: dict[str, str] = {
+    "_wire.jute:java_text_bytes": "it writes text that was checked before",
     "cli.options:listening_address": "an option, whose error is ConfigurationError",
     "_client.guardian_process:Guardian._ask": "an exception ends this attempt alone",
     "_client.guardian_process:": "the arguments that our own client gives it",

@@ -135,6 +135,7 @@ ANSWERS = {
     "WireError": (SERVER, NO, False),
     "LocalWireError": (CALLER, NO, False),
     "RemoteWireError": (SERVER, UNKNOWN, False),
+    "AnswerTooLargeError": (SERVER, UNKNOWN, False),
     "UnreadableTextError": (SERVER, UNKNOWN, False),
     "TransportError": (NETWORK, NO, False),
     "ConnectFailed": (NETWORK, NO, False),

@@ -304,7 +304,7 @@ class Reads:
         return await read_with(self._core, Feature.MULTI_READ, make)
 
     def _parse(self, r: Reader) -> list[ReadResult]:
-        answers = MultiReadReply.read(r).results
+        answers = MultiReadReply.read(r, len(self._ops)).results
         if len(answers) != len(self._ops):
             raise RemoteWireError(f"{len(answers)} results for {len(self._ops)} reads")
         return [

@@ -16,6 +16,7 @@ from ..._escaping import get_logger
 from ...abc import CoordinationClient
 from ...errors import (
     AioleadError,
+    AnswerTooLargeError,
     BadVersionError,
     ConnectionLossError,
     NoNodeError,
@@ -78,7 +79,7 @@ def _row(
 
 
 TABLE: tuple[tuple[tuple[type[AioleadError], ...], dict[Step, Action]], ...] = (
-    ((UnreadableTextError,), _row(Action.RAISE, Action.REFUSED, Action.RAISE)),
+    ((AnswerTooLargeError, UnreadableTextError), _row(Action.RAISE, Action.REFUSED, Action.RAISE)),
     (
         (ConnectionLossError, RemoteWireError, NotReadOnlyError),
         _row(Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),

@@ -24,6 +24,7 @@ from ..._wire.replies import (
 from ..._wire.requests import Check, CloseSession, Create, Delete, Multi, MultiOp, SetData
 from ...errors import (
     AioleadError,
+    AnswerTooLargeError,
     ConnectionLossError,
     Outcome,
     RemoteWireError,
@@ -236,14 +237,15 @@ class Call(Generic[T]):
         """Decode the answer: an error code, or the body at `reader`.
 
         Raises `RemoteWireError` if the body is no answer to this operation. A text that cannot be
-        decoded is its own error: the frame is right, and so are those that follow.
+        decoded, and too long a list, are its own errors: the frame is right, and so are those that
+        follow.
         """
         if err:
             error = server_error(err, self.path)
             return error if self.on_error is None else self.on_error(error)
         try:
             return self.parse(reader)
-        except UnreadableTextError as error:
+        except (UnreadableTextError, AnswerTooLargeError) as error:
             return error
         except RemoteWireError:
             raise
@@ -299,7 +301,7 @@ def multi_parser(
     """
 
     def parse(r: Reader) -> list[MultiResult]:
-        results = [result for _, result in MultiReply.read(r).results]
+        results = [result for _, result in MultiReply.read(r, len(paths)).results]
         if len(results) != len(paths):
             raise RemoteWireError(
                 f"{len(results)} results for a transaction of {len(paths)} operations"

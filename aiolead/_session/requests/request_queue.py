@@ -12,6 +12,7 @@ Anything else ends the connection:
     the answer to another request than the oldest    ConnectionLossError  reads are sent again,
     one in flight, or to none                                             writes fail: UNKNOWN
     a text in an answer that cannot be decoded       UnreadableTextError  none: the connection stays
+    a list in an answer that is too long             AnswerTooLargeError  none: the connection stays
     an answer to a ping, to credentials or to        ConnectionLossError  the same
     SetWatches that are not outstanding
 

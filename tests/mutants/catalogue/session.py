@@ -39,7 +39,7 @@ MUTANTS = (
             Change(
                 "_session/requests/call.py",
                 """
-                except UnreadableTextError as error:
+                except (UnreadableTextError, AnswerTooLargeError) as error:
                     return error
                 except RemoteWireError:
                 """,

@@ -15,6 +15,7 @@ from aiolead._recipes._core.pending_delete import PendingDelete, all_of
 from aiolead.abc import CoordinationClient
 from aiolead.errors import (
     AioleadError,
+    AnswerTooLargeError,
     BadVersionError,
     ClientClosedError,
     ConnectionLossError,
@@ -45,6 +46,7 @@ REFUSED = RequestRefusedError("SET_DATA", "/a", 100_000, losses=2, retry_in=10.0
 ROWS: dict[AioleadError, tuple[Action, ...]] = {
     LOST: (Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
     RemoteWireError("nonsense"): (Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
+    AnswerTooLargeError("too many"): (Action.RAISE, Action.REFUSED, Action.RAISE),
     NotReadOnlyError("/a"): (Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
     REFUSED: (Action.RAISE, Action.PAUSE, Action.PAUSE, Action.RAISE),
     SessionExpiredError("over"): (Action.START_AGAIN, Action.GONE, Action.RECONNECT),

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aiolead._wire.codes import OpCode
 from aiolead._wire.jute import Reader, Writer, int_bytes, java_text_bytes, text_bytes
-from aiolead.errors import LocalWireError, RemoteWireError, UnreadableTextError
+from aiolead._wire.replies import MultiReply
+from aiolead.errors import AnswerTooLargeError, LocalWireError, RemoteWireError, UnreadableTextError
 from aiolead.model import ACL, Permission, Stat
 
 I32 = st.integers(-(2**31), 2**31 - 1)
@@ -227,7 +229,7 @@ def test_a_length_alone_allocates_nothing(method: str, size: int) -> None:
 @pytest.mark.parametrize(("method", "least"), [("texts", 4), ("acls", 12)])
 def test_memory_is_bounded_by_the_size_of_the_frame(method: str, least: int) -> None:
     """The worst that a frame can hold: nothing but the smallest elements."""
-    count = 20_000
+    count = 10_000
     data = struct.pack(">i", count) + bytes(count * least)
     tracemalloc.start()
     try:
@@ -238,6 +240,31 @@ def test_memory_is_bounded_by_the_size_of_the_frame(method: str, least: int) -> 
     assert isinstance(value, list | tuple)
     assert len(value) == count
     assert peak < 12 * len(data)
+
+
+@pytest.mark.parametrize("method", ["texts", "acls"])
+def test_a_list_of_too_many_elements_is_refused_at_once(method: str) -> None:
+    count = 10_001
+    data = int_bytes(count) + bytes(count * 12)
+    r = Reader(data, most_elements=10_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(AnswerTooLargeError, match="a list of 10001 elements, where 10000"):
+            READS[method](r)
+        assert tracemalloc.get_traced_memory()[1] < 20_000
+    finally:
+        tracemalloc.stop()
+    assert len(Reader(data, most_elements=count).texts()) == count
+
+
+def test_no_more_results_are_read_than_were_asked_for() -> None:
+    w = Writer()
+    for _ in range(10_000):
+        w.multi_header(OpCode.DELETE, 0)
+    w.multi_end()
+    r = Reader(bytes(w.buffer))
+    assert len(MultiReply.read(r, 3).results) == 4
+    assert len(MultiReply.read(Reader(bytes(w.buffer))).results) == 10_000
 
 
 def test_an_error_takes_nothing_off() -> None:
