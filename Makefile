@@ -25,7 +25,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-re
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint mypy types unit docs picture coverage soak chaos aiozk mutants fuzz verify bench bench-threads bench-quick zookeeper peers wheel zookeepers every-zookeeper clean
+.PHONY: help demo test test-all lint mypy types unit docs picture coverage soak chaos aiozk mutants fuzz verify bench bench-threads bench-quick zookeeper peers wheel zookeepers every-zookeeper oldest newest clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,6 +105,28 @@ soak: $(VENV)/.soak ## Simulates many schedules of faults: SEEDS=10000, MINUTES=
 
 chaos: peers ## Processes and real servers under faults: SEEDS=5, RECIPES=aiolead,kazoo,curator.
 	$(BIN)/python -m tests.chaos $(if $(SEEDS),--seeds $(SEEDS)) $(if $(RECIPES),--recipes $(RECIPES))
+
+# What calls a dependency, in a few minutes: event loops, the command, the dashboard, the sinks.
+DEPENDING ?= tests/unit tests/recipes/locks tests/recipes/election tests/client/test_client_connect.py \
+	tests/client/test_client_hosts.py tests/blocking tests/cli/test_basics.py tests/cli/test_render.py \
+	tests/cli/test_top.py tests/cli/test_dashboard.py
+
+oldest: ## The tests that depend on other packages, with the lowest versions of those, in build/oldest.
+	@mkdir -p build
+	$(PYTHON) tests/tools/constraints.py >build/oldest.txt
+	$(MAKE) build/oldest/.with-them CONSTRAINTS="--constraint build/oldest.txt"
+	build/oldest/bin/python -m pytest -n $(WORKERS) --dist loadfile --promises $(DEPENDING)
+
+newest: ## The same with the newest versions, in build/newest.
+	$(MAKE) build/newest/.with-them CONSTRAINTS="--upgrade-strategy eager"
+	build/newest/bin/python -m pytest -n $(WORKERS) --dist loadfile --promises $(DEPENDING)
+
+.PHONY: build/oldest/.with-them build/newest/.with-them
+build/oldest/.with-them build/newest/.with-them:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip --disable-pip-version-check --quiet install --upgrade 'pip>=25.1'
+	$(@D)/bin/python -m pip --disable-pip-version-check --quiet install --upgrade $(CONSTRAINTS) \
+		--editable '.[cli,trio]' --group check
 
 aiozk: $(VENV)/.dev ## All tests of the recipes, over the adapter for aiozk's client.
 	AIOLEAD_CLIENT=aiozk $(PYTEST) tests/recipes
