@@ -106,7 +106,7 @@ class Client:
         """The timeout asked for or the one granted, whichever is less, in seconds."""
     @property
     def state(self) -> SessionState:
-        """The state of the session."""
+        """The state of the session; `CLOSED` in a forked child, which has none."""
     @property
     def credentials(self) -> SessionCredentials:
         """The credentials with which another client, in any process, can continue the session."""
@@ -257,6 +257,7 @@ class Consumption(Generic[C]):
     def __iter__(self) -> Self: ...
     def __next__(self) -> C: ...
     def __enter__(self) -> Self: ...
+    def __bool__(self) -> NoReturn: ...
 
 @final
 class Counter:
@@ -639,7 +640,7 @@ class ReentrantLock:
         """Ask the present holders to release; return those that were not asked before."""
     @property
     def hold_count(self) -> int:
-        """How many blocks of the current task hold it."""
+        """How many blocks of the current task hold it; 0 elsewhere, also in a forked child."""
 
 @final
 class Registration(PersistentNode):
@@ -843,6 +844,7 @@ class TenureContext(Generic[R_co]):
     """Acquires on entering and releases on leaving, for the body of a `with`."""
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     def __enter__(self) -> R_co: ...
+    def __bool__(self) -> NoReturn: ...
 
 class Term(Tenure):
     """One unbroken time of leadership."""

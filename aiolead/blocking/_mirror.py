@@ -187,7 +187,8 @@ def _method(name: str, function: types.FunctionType) -> Any:
         on_lost: OnLost | None = kwargs.pop("on_lost", None)
         act = partial(getattr(self._target, name), *args, **kwargs)
         proxy = new(self._loop, act() if name in DIRECT else self._loop.ask(act))
-        proxy._on_lost = on_lost
+        assert isinstance(proxy, Context)
+        proxy._adopt(on_lost)
         return proxy
 
     def read(self: Proxy, *args: Any, **kwargs: Any) -> Any:

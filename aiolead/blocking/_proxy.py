@@ -211,19 +211,33 @@ class ReadsBase(Proxy):
 
 
 class Context(Proxy):
-    _is_entered = False
+    _is_entered = True
+
+    def _adopt(self, on_lost: OnLost | None) -> None:
+        """Stand in for the context of the event loop, which no thread enters or drops itself."""
+        self._on_lost = on_lost
+        self._is_entered, self._target._is_entered = False, True
 
     def __enter__(self) -> object:
         self._is_entered = True
         return self._enter()
 
-    def __del__(self) -> None:
+    def __bool__(self) -> NoReturn:
+        self._is_entered = True  # one report is enough
+        try:
+            self._target.__bool__()
+        except UsageError as error:
+            raise UsageError(str(error).replace("async with", "with")) from None
+        raise AssertionError
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
         if not self._is_entered:
-            warnings.warn(
-                f"{self!r} was never entered, so nothing was acquired: write "
-                "`with lock.acquire() as held:`",
+            line = self._target._line().replace("async with", "with")
+            _warn(
+                f"{self!r} was never entered, so nothing was acquired: write `{line}`",
                 RuntimeWarning,
                 stacklevel=2,
+                source=self,
             )
 
 

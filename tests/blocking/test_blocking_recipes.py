@@ -398,8 +398,15 @@ def test_an_iteration_ends_with_its_block_or_its_client(
 def test_what_is_not_entered_warns(own: ThreadedServer) -> None:
     with blocking.connect(own.connect_string) as client:
         lock = blocking.Lock(client, "/lock")
-        with pytest.warns(RuntimeWarning, match="never entered, so nothing was acquired"):
+        with pytest.warns(RuntimeWarning, match="never entered, so nothing was acquired") as caught:
             lock.acquire()
+        assert "write `with lock.acquire(timeout=5) as held:`" in str(caught[0].message)
+        with pytest.warns(RuntimeWarning, match=r"write `with queue\.consume\(\) as items:`"):
+            blocking.Queue(client, "/queue").consume()
+        with pytest.raises(
+            aiolead.errors.UsageError, match=r"write `with lock\.try_acquire\(\) as held:`"
+        ):
+            bool(lock.try_acquire())
         with pytest.raises(TypeError, match="context manager"):
             with blocking.Election(client, "/election"):  # type: ignore[attr-defined]
                 pass

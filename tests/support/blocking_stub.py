@@ -204,6 +204,9 @@ class Stub:
         elif name in ("__iter__", "__len__", "__contains__"):
             signature = inspect.signature(vars(owner)[name])
             yield f"    def {name}{self._signature(signature, bound)}: ..."
+        elif name == "__bool__":
+            self._imports.setdefault("typing", set()).add("NoReturn")
+            yield "    def __bool__(self) -> NoReturn: ..."
         elif name.startswith("_"):
             return
         elif isinstance(member, str):

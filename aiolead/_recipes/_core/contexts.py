@@ -6,7 +6,8 @@ exceptions.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+import warnings
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
@@ -77,7 +78,7 @@ def left_by_another(recipe: object) -> UsageError:
 class TenureScope(Generic[T]):
     """A tenure and the cancel scope around its body, left by the task that entered it."""
 
-    __slots__ = ("_is_given_up", "_recipe", "_scope", "_task", "_tenure")
+    __slots__ = ("_is_entered", "_is_given_up", "_recipe", "_scope", "_task", "_tenure")
 
     def __init__(self, recipe: HoldingRecipe[T]) -> None:
         self._recipe = recipe
@@ -87,6 +88,33 @@ class TenureScope(Generic[T]):
         """The task that is inside, or entering."""
         self._is_given_up = False
         """Whether another task has left, while the first may still be inside."""
+        self._is_entered = False
+
+    def _line(self) -> str:
+        """The statement that does what this was probably made for."""
+        raise NotImplementedError
+
+    def __bool__(self) -> NoReturn:
+        self._is_entered = True  # one report is enough
+        line = self._line()
+        if line == self._recipe._to_try:
+            name = line.removesuffix(":").rpartition(" ")[2]
+            line = f"{line}` and, in it, `if {name} is not None:"
+        raise UsageError(
+            f"{self._recipe!r}: a context has no truth value, since nothing is held before its "
+            f"block: write `{line}`"
+        )
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        if not getattr(self, "_is_entered", True):  # missing if an argument was refused
+            self._is_entered = True
+            _warn(
+                f"a context of {self._recipe!r} was never entered, so nothing was acquired: write "
+                f"`{self._line()}`",
+                RuntimeWarning,
+                stacklevel=2,
+                source=self,
+            )
 
     def _on_lost(self) -> None:
         if self._scope is not None:
@@ -196,6 +224,9 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
 
     On connection loss: waiting goes on, also in the next session; a hold lasts as long as its
     lease.
+
+    Nothing is held before it is entered. So `bool(context)` raises `UsageError`, and a context that
+    is dropped without having been entered gives a `RuntimeWarning`.
     """
 
     __slots__ = (
@@ -214,8 +245,8 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
     """The context that the same task has entered before, and is still in."""
 
     def __init__(self, recipe: Any, timeout: float | None, *, is_try: bool = False) -> None:
-        super().__init__(recipe)
         self._timeout = None if timeout is None else checked_wait(timeout)
+        super().__init__(recipe)
         self._is_try = is_try
         self._was_connected = True
         self._obstacle = ""
@@ -224,12 +255,18 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
     if not TYPE_CHECKING:  # or else type checkers would take it for something to await
 
         def __await__(self) -> NoReturn:
+            self._is_entered = True  # one report is enough
             raise UsageError(
                 f"{self._recipe!r}: is held for a block, write `async with` instead of `await`: "
                 f"`{self._recipe._to_hold}`"
             )
 
+    def _line(self) -> str:
+        is_try = self._is_try or self._timeout == 0.0
+        return (is_try and self._recipe._to_try) or self._recipe._to_hold
+
     async def __aenter__(self) -> R_co:
+        self._is_entered = True
         recipe = self._recipe
         task = recipe._enter(forever=self._timeout is None)
         if self._task is not None:

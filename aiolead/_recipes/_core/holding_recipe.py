@@ -81,6 +81,8 @@ class HoldingRecipe(Recipe, Generic[T]):
     """Whether tenures are so rare that each is logged at INFO."""
     _to_hold: ClassVar[str] = "async with lock.acquire(timeout=5) as held:"
     """The statement that holds it, for messages."""
+    _to_try: ClassVar[str] = "async with lock.try_acquire() as held:"
+    """The statement that holds it if it is free; empty if there is none."""
 
     def __init__(
         self,

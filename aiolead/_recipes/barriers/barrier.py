@@ -195,6 +195,7 @@ class DoubleBarrier(HoldingRecipe[BarrierMember], Enterable[BarrierMember]):
 
     _tenure = BarrierMember
     _to_hold = "async with barrier.enter() as member:"
+    _to_try = ""
 
     def __init__(
         self,

@@ -59,6 +59,7 @@ class Election(QueuedRecipe[Term]):
     _urgent = True
     _is_rare = True
     _to_hold = "async with election.leadership() as term:"
+    _to_try = ""
 
     if not TYPE_CHECKING:  # or else type checkers would let it be entered
 

@@ -101,6 +101,7 @@ class _ReentrantContext(TenureContext[R_co], Generic[R_co]):
         return self._recipe._holds
 
     async def __aenter__(self) -> R_co:
+        self._is_entered = True
         task = current_task_id()
         entry = self._holds.get(task)
         if entry is None:

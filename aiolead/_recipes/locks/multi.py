@@ -92,6 +92,7 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
 
     async def __aenter__(self) -> R_co:
         """Acquire one after the other, all within the timeout, or none."""
+        self._is_entered = True
         if self._stack is not None:
             raise UsageError(f"{self._recipe!r}: this context manager is in use; make one each")
         timeout = self._timeout
@@ -200,6 +201,7 @@ class MultiLock(Enterable[MultiHeld]):
     """
 
     _to_hold = HoldingRecipe._to_hold
+    _to_try = HoldingRecipe._to_try
 
     def __init__(self, *recipes: Holdable) -> None:
         self._recipes: tuple[Holdable, ...] = tuple(sorted(map(_checked, recipes), key=_order))

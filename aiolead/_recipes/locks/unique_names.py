@@ -60,6 +60,7 @@ class UniqueNames(HoldingRecipe[HeldName]):
 
     _tenure = HeldName
     _to_hold = "async with names.claim(kind) as held:"
+    _to_try = "async with names.try_claim(kind) as held:"
     _kind = "name"
     _most = MOST_NAMES
 

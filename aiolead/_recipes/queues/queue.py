@@ -24,6 +24,7 @@ class _Queue(WorkQueue[QueueItem]):
 
     _tenure = QueueItem
     _to_hold = "async with queue.get() as item:"
+    _to_try = "async with queue.try_get() as item:"
     _names = ItemNames()
 
     def __init__(

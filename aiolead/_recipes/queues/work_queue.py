@@ -153,7 +153,12 @@ class Consumption(TenureScope[C]):
     the session timeout at most.
     """
 
+    def _line(self) -> str:
+        subject = self._recipe._to_hold.removeprefix("async with ").partition(".")[0]
+        return f"async with {subject}.consume() as items:"
+
     async def __aenter__(self) -> Self:
+        self._is_entered = True
         await anyio.lowlevel.checkpoint()
         if self._task is not None:
             raise UsageError(f"{self._recipe!r}: this is in use already; make another one")

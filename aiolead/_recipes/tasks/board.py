@@ -113,6 +113,7 @@ class TaskBoard(WorkQueue[Task]):
     _tenure = Task
     _names = _NAMES
     _to_hold = "async with board.claim() as task:"
+    _to_try = "async with board.try_claim() as task:"
 
     def __init__(
         self,
