@@ -96,9 +96,9 @@ def describe(
         or not machine.is_own
         or credentials.session_id == core.detached
     ):
-        return dict(NOTHING)
+        return dict(_NOTHING)
     return {
-        "hidden": is_hidden(),
+        "hidden": _is_hidden(),
         "session": credentials.session_id,
         "password": credentials.password.hex(),
         "timeout": credentials.timeout,
@@ -111,7 +111,7 @@ def describe(
     }
 
 
-NOTHING = {"session": 0}
+_NOTHING = {"session": 0}
 """The description of a client that has nothing to close."""
 
 
@@ -226,7 +226,7 @@ class GuardianControl:
         import json
 
         with suppress(OSError):  # it is gone, or does not read
-            self._socket.send(json.dumps(NOTHING).encode() + b"\n")
+            self._socket.send(json.dumps(_NOTHING).encode() + b"\n")
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -280,15 +280,15 @@ def _own_memory() -> tuple[int, mmap.mmap | None]:
     return -1, None
 
 
-PR_GET_DUMPABLE = 3
+_PR_GET_DUMPABLE = 3
 
 
-def is_hidden() -> bool:
+def _is_hidden() -> bool:
     """Whether other processes of this user may not read this one's memory (`PR_SET_DUMPABLE`)."""
     with suppress(ImportError, AttributeError, OSError):
         import ctypes
 
-        dumpable: int = ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)
+        dumpable: int = ctypes.CDLL(None).prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0)
         return dumpable in (0, 2)  # -1 where there is no such call
     return False
 
@@ -304,7 +304,7 @@ def spawn(
     program = Path(__file__).resolve().with_name("guardian_process.py")
     numbers = (
         *(control, os.getpid(), pidfd, memory),
-        *(-1 if children is None else children, 1 if is_hidden() else 0),
+        *(-1 if children is None else children, 1 if _is_hidden() else 0),
     )
     # Inherited over the start of a program, as handlers are not: no signal ends it, or stops it.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
