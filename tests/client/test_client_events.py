@@ -327,6 +327,12 @@ def test_nor_is_what_would_have_to_be_awaited(sink: Any) -> None:
 # --- what other processes have written -----------------------------------------------------------
 
 
+async def _delete_unseen(client: aiolead.Client, path: str) -> None:
+    client.delete(path)  # fails, and nobody ever asks
+    await client.sync("/")
+    gc.collect()
+
+
 async def test_hostile_names_are_one_printable_line_each(
     told: RecordedEvents, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -340,10 +346,10 @@ async def test_hostile_names_are_one_printable_line_each(
             # A service that anybody may write, with what is no instance of it.
             await client.ensure_path("/services/web")
             await client.create("/services/web/\u2066y", b"\x1b")
-            client.delete(f"{path}/neither")  # fails, and nobody ever asks
+            with pytest.warns(RuntimeWarning, match="never awaited") as warned:
+                await _delete_unseen(client, f"{path}/neither")
+            assert str(warned[0].message).isprintable()
             assert await ServiceRegistry(client, "/services").instances("web") == []
-            await client.sync("/")
-            gc.collect()
     lines = [record.getMessage() for record in caplog.records if record.name[:7] == "aiolead"]
     assert all(line.isprintable() for line in lines)
     assert any(

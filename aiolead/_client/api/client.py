@@ -55,7 +55,8 @@ class Client(SessionSide):
     Errors: invalid arguments (`ConfigurationError`, `LocalWireError`, `UsageError`) and a full
     queue (`TooManyRequestsError`) raise at the call. Errors of the server (`ServerError`) and of
     the session come with the reply. A reply may be dropped: if it was never awaited and its request
-    fails, that is logged to `aiolead.client`, unless the client was closed meanwhile.
+    fails, that is logged to `aiolead.client`, and a `RuntimeWarning`, unless the client was closed
+    meanwhile.
 
     The servers' usual errors are `NoNodeError` (no such znode), `BadVersionError` (it has another
     version than the one given; -1 stands for any), `NoAuthError` (its ACL forbids this) and, for an

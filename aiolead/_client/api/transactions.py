@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Self, TypeVar
 
+from ..._escaping import escaped
 from ..._session.ephemeral_paths import DIGITS
 from ..._session.requests.call import WRITE, multi_parser
 from ..._wire.codes import OpCode, server_error
@@ -41,7 +43,7 @@ from ...errors import (
     TransactionError,
     UsageError,
 )
-from ...model import ACL, CreateMode, Stat
+from ...model import ACL, CreateMode, SessionState, Stat
 from ..core import Core
 from .operations import Scope
 from .pending_reply import PendingReply
@@ -60,9 +62,14 @@ class Transaction:
     check or a delete. If an operation failed, so that none was applied, it raises
     `TransactionError`.
 
+    One that is dropped without having been sent gives a `RuntimeWarning`.
+
     Threads and forks: any thread may build it. Sending it raises `UsageError` outside of the
     client's event loop, and it may still be sent there.
     """
+
+    _own = 0
+    """How many operations come first that its user has not added."""
 
     def __init__(self, core: Core, scope: Scope, *, is_reported: bool = False) -> None:
         self._core = core
@@ -71,6 +78,22 @@ class Transaction:
         self._ops: list[MultiOp] = []
         self._paths: list[str] = []
         self._sent = False
+        self._was_tried = False
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        if self._was_tried or self._core.is_forked:
+            return
+        if self._core.machine.state is SessionState.CLOSED:
+            return  # nor could it be committed any more
+        if len(self._ops) > self._own:
+            path = self._paths[self._own]
+            _warn(
+                f"a transaction was never committed, so nothing was written (its first operation "
+                f"is on {escaped(path)}): await it, or its `commit()`",
+                RuntimeWarning,
+                stacklevel=2,
+                source=self,
+            )
 
     def _add(self, op: MultiOp, path: str) -> Self:
         if self._sent:
@@ -105,6 +128,7 @@ class Transaction:
 
     def commit(self) -> PendingReply[list[TransactionResult]]:
         """Send the transaction. After a lost connection, it may or may not have been applied."""
+        self._was_tried = True
         if not self._ops:
             raise ConfigurationError("transaction: needs at least one operation")
         if self._sent:
@@ -219,6 +243,8 @@ class Fence:
 class FencedTransaction(Transaction):
     """A transaction that begins with the guard's check; raises `Fenced` without the guard."""
 
+    _own = 1
+
     def __init__(self, core: Core, scope: Scope, guard: str, gone: Callable[[], bool]) -> None:
         super().__init__(core, scope)
         self._guard = guard
@@ -226,7 +252,8 @@ class FencedTransaction(Transaction):
         self.check(guard)
 
     def commit(self) -> PendingReply[list[TransactionResult]]:
-        if len(self._ops) == 1:
+        self._was_tried = True
+        if len(self._ops) == self._own:
             raise ConfigurationError("transaction: needs at least one operation")
         self._core.check_home()
         if not self._gone():

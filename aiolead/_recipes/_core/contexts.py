@@ -78,10 +78,18 @@ def left_by_another(recipe: object) -> UsageError:
 class TenureScope(Generic[T]):
     """A tenure and the cancel scope around its body, left by the task that entered it."""
 
-    __slots__ = ("_is_entered", "_is_given_up", "_recipe", "_scope", "_task", "_tenure")
+    __slots__ = (
+        *("_is_entered", "_is_given_up", "_is_try", "_obstacle", "_recipe", "_scope", "_task"),
+        *("_tenure", "_timeout", "_was_connected"),
+    )
 
-    def __init__(self, recipe: HoldingRecipe[T]) -> None:
-        self._recipe = recipe
+    def __init__(self, recipe: Any, timeout: float | None = None, *, is_try: bool = False) -> None:
+        self._timeout = None if timeout is None else checked_wait(timeout)
+        self._recipe: HoldingRecipe[T] = recipe
+        self._is_try = is_try
+        self._was_connected = True
+        self._obstacle = ""
+        """`Acquirable.obstacle` of the last attempt that acquired nothing."""
         self._tenure: T | None = None
         self._scope: anyio.CancelScope | None = None
         self._task: int | None = None
@@ -229,28 +237,13 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
     is dropped without having been entered gives a `RuntimeWarning`.
     """
 
-    __slots__ = (
-        "_entered_before",
-        "_is_try",
-        "_obstacle",
-        "_statement",
-        "_timeout",
-        "_was_connected",
-    )
+    __slots__ = ("_entered_before", "_statement")
 
     # Set where the recipe itself is entered: see `Enterable`.
     _statement: int
     """The id of the frame that has entered, which is not kept alive; 0 once another task left."""
     _entered_before: TenureContext[R_co] | None
     """The context that the same task has entered before, and is still in."""
-
-    def __init__(self, recipe: Any, timeout: float | None, *, is_try: bool = False) -> None:
-        self._timeout = None if timeout is None else checked_wait(timeout)
-        super().__init__(recipe)
-        self._is_try = is_try
-        self._was_connected = True
-        self._obstacle = ""
-        """`Acquirable.obstacle` of the last attempt that acquired nothing."""
 
     if not TYPE_CHECKING:  # or else type checkers would take it for something to await
 

@@ -373,7 +373,7 @@ class AvailableItems:
             else:
                 # Events come before the answers that show their changes: a list that was not
                 # requested is still valid unless its watch has fired by now.
-                if all(reply or listing.is_known for listing, reply in asked):
+                if all(reply is not None or listing.is_known for listing, reply in asked):
                     await self._look_below()
                     self._listed = changes
                     self._take(self._present.names or [], set(self._claimed.names or []))
