@@ -142,7 +142,7 @@ class Writer:
 
 
 MOST_ELEMENTS = 64 * 1024 * 1024 // 32
-"""The most elements of a list of texts, unless the reader is told otherwise: see `Reader`."""
+"""The most elements of a list of texts, unless the reader has another limit: see `Reader`."""
 
 MOST_RECORDS = 10_000
 """The most elements of any other list: ACLs and identities, which people write."""

@@ -27,6 +27,7 @@ from aiolead._recipes.barriers import barrier_membership
 from aiolead._recipes.contention import kernel as contention
 from aiolead._recipes.contention import unrecognized
 from aiolead._recipes.contention.layouts import LAYOUTS, Role
+from aiolead._recipes.locks import condition_signals
 from aiolead._recipes.locks.semaphore import parts
 from aiolead._recipes.queues import item_format
 from aiolead._recipes.tasks.task_records import Progress, decode_result
@@ -476,6 +477,23 @@ PARSERS: tuple[Parser, ...] = (
         ("_recipes.values.config_snapshot:number_of",),
     ),
     Parser(
+        "a signal of a condition",
+        Reads.ZNODE,
+        lambda data: condition_signals.Signal.decode(data, STAT),
+        (),
+        (
+            "_recipes.locks.condition_signals:Signal.decode",
+            "_recipes.locks.condition_signals:ConditionSignals._read",
+        ),
+    ),
+    Parser(
+        "waiters and signals of a condition",
+        Reads.NAME,
+        lambda name: condition_signals.sort_out([name], [name, name]),
+        (),
+        ("_recipes.locks.condition_signals:sort_out",),
+    ),
+    Parser(
         "the parts of a semaphore",
         Reads.NAME,
         _misfits,
@@ -642,6 +660,10 @@ NO_PARSERS: dict[str, str] = {
     "_escaping:_escape": "what Python has escaped is ASCII",
     "_recipes._core.arguments:_checked_real": "an argument, whose error is ConfigurationError",
     "_recipes._core.acquire:Acquirable._await_lease": "a bool",
+    "_recipes.contention.neighbours:_refuse_semaphore": "yes or no for each name",
+    "_recipes.locks.semaphore.parts:refuse_misfits": "yes or no for each name",
+    "_session.machine:SessionMachine._put_off_rearming": "an instant of ours",
+    "_session.watches.registry:WatchRegistry.rearm": "two zxids, of which one may be infinite",
     "_recipes.tasks.task_records:checked_progress": "an argument, within bounds by then",
     "_recipes.tasks.board:_working": "Progress.decode, which is in the table",
     "_recipes.values.codec:_to_json": "reads back what it has just written",

@@ -163,9 +163,9 @@ class ConditionSignals:
         stale = [name for name, signal in found.items() if not heir or signal.given < since]
         for name, delete in [(name, self._client.delete(self.signal(name))) for name in stale]:
             await self._unless_refused(name, delete)
-        for name in found.keys() - set(stale):
-            await self._pass_on(name, found[name], heir)
-            break  # another one goes to the next waiter
+        left = [name for name in found if name not in stale]
+        if left:  # another one goes to the next waiter
+            await self._pass_on(left[0], found[left[0]], heir)
         return True
 
     async def _read(self, names: Sequence[str]) -> dict[str, Signal]:
