@@ -1,6 +1,8 @@
 """The anyio shell around the session machine: sockets, tasks, and the client that users hold.
 
-connect, connect_options   opens and closes a client; the arguments and their checks
+connect, connect_options   makes a client; the arguments and their checks
+client_host                the life of an open client: entering, its jobs, closing
+host_tasks, asyncio_tasks  the client's own tasks, which belong to no task of the program
 core                       what all views of one client share: the machine, observers, jobs
 api/                       operations, and the replies, watches, views and transactions
 net/                       which server, the byte stream, TLS, the tasks that carry the bytes

@@ -5,27 +5,26 @@ from __future__ import annotations
 import os
 import random
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+import weakref
+from collections.abc import Generator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, final
+from typing import TYPE_CHECKING, Any, final
 
-import anyio
-import anyio.lowlevel
+from anyio.abc import ByteStream
 
-from .._escaping import get_logger, in_seconds
 from .._misuse import MissingAttribute
 from .._session.machine import SessionMachine
 from .._session.requests.request_queue import MAX_XID
 from .._wire.versions import parse_version
-from ..errors import AioleadError, ConfigurationError, ConnectFailed, InternalError, UsageError
+from ..errors import ConfigurationError, UsageError
 from ..events import EventSink
-from ..model import Auth, SessionCredentials, SessionState
+from ..model import Auth, SessionCredentials
 from ..paths import parse_connect_string
 from .api.client import Client
-from .api.operations import EXISTS, Scope, checked_duration
+from .api.operations import checked_duration
 from .api.reconfig import observe_config as follow_ensemble
 from .api.server_features import recount_ephemerals
+from .client_host import ClientHandle, ClientHost
 from .connect_options import (
     Hooks,
     Limits,
@@ -42,15 +41,14 @@ from .guardian_control import (
     checked_close_on_crash,
     describe,
 )
+from .host_tasks import in_ordinary_task
 from .net.host_list import Backoff, HostList, Server
 from .net.host_sources import Discovery, Hosts
-from .net.opener import Opener, dial_tcp
+from .net.opener import Dial, Opener, dial_tcp
 from .net.supervisor import Supervisor
 from .net.tls import TLS, ContextSource
 from .sasl import SASL, Logins, checked_sasl
 from .watchdog import Guard, Watchdog
-
-_logger = get_logger("aiolead.client")
 
 
 def connect(
@@ -130,7 +128,9 @@ def connect(
         AuthFailedError: the credentials were refused.
         SessionExpiredError: the session to be resumed is over.
 
-    Cancellation: entering and leaving are bounded, and may be cancelled; nothing is left behind.
+    Cancellation: entering may be cancelled, and closes what it has opened. Leaving is bounded, and
+    puts a cancellation off until the session is closed. The client's own tasks ignore the
+    cancellation of all tasks of an event loop; see `docs/explanation/client-tasks.md`.
     """
     if hosts is None:
         hosts = os.environ.get("AIOLEAD_HOSTS")
@@ -172,7 +172,8 @@ def connect(
         sasl=sasl is not None,
         dial=hooks.dial is not None,
     )
-    opener = Opener(hooks.dial or dial_tcp, None if tls is None else ContextSource(tls, name_of))
+    dial = dial_tcp if hooks.dial is None else _dials_in_ordinary_task(hooks.dial)
+    opener = Opener(dial, None if tls is None else ContextSource(tls, name_of))
     sinks = checked_sinks(on_event)
     login = checked_sasl(sasl)
     logins = None if login is None else Logins(login)
@@ -217,10 +218,9 @@ def connect(
     if isinstance(hosts, Hosts):
         discovery = Discovery(hosts, supervisor.update_hosts, once=observe_config)
     following = partial(follow_ensemble, core, supervisor.update_hosts, secure=opener.is_encrypted)
-    return Connection(
+    host = ClientHost(
         core,
         supervisor,
-        Client(core, chroot),
         guard,
         guardian,
         discovery,
@@ -229,24 +229,26 @@ def connect(
         connect_timeout,
         read_only,
     )
+    handle = ClientHandle(host)
+    core.handle = weakref.ref(handle)
+    return Connection(handle, Client(core, chroot))
+
+
+def _dials_in_ordinary_task(dial: Dial) -> Dial:
+    async def dial_in_ordinary_task(address: str, port: int) -> ByteStream:
+        return await in_ordinary_task(dial, address, port)
+
+    return dial_in_ordinary_task
 
 
 @final
-@dataclass(eq=False, repr=False)
 class Connection:
-    """The context manager that `connect` returns; it can be entered once."""
+    """What `connect` returns: enter it by `async with`, or await it; once."""
 
-    _core: Core
-    _supervisor: Supervisor
-    _client: Client
-    _guard: Guard | None
-    _guardian: GuardianControl | None
-    _discovery: Discovery | None
-    _following: Callable[[], Awaitable[None]] | None
-    _target: str
-    _connect_timeout: float
-    _read_only: bool
-    _entered: bool = False
+    def __init__(self, handle: ClientHandle, client: Client) -> None:
+        self._handle = handle
+        self._client = client
+        self._entered = False
 
     if not TYPE_CHECKING:  # type checkers would believe that it has every attribute
 
@@ -261,123 +263,20 @@ class Connection:
                 f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
             )
 
-        def __await__(self) -> NoReturn:
-            raise UsageError(
-                "the connection is open for a block, write `async with` instead of `await`: "
-                "`async with aiolead.connect(...) as client:`"
-            )
+    @property
+    def _host(self) -> ClientHost:
+        return self._handle.host
+
+    def __await__(self) -> Generator[Any, Any, Client]:
+        """Open the client without a block; close it with `await client.aclose()`."""
+        return self.__aenter__().__await__()
 
     async def __aenter__(self) -> Client:
         if self._entered:
             raise UsageError("the connection was entered already: call connect() again")
         self._entered = True
-        self._core.settle_here()
-        self._core.attempts = self._attempts
-        if self._guardian is not None:
-            self._core.guard_session(self._guardian.notify)
-            self._guardian.start()
-        tasks = anyio.create_task_group()
-        await tasks.__aenter__()
-        self._tasks = self._core.tasks = tasks
-        try:
-            if self._guard is not None:
-                self._guard.start()
-            self._core.start(self._supervisor.keep_time, self._supervised)
-            self._core.start(self._keep_connected, self._supervised)
-            if self._guardian is not None:
-                self._core.start(self._guardian.watch)
-            if self._following is not None:
-                self._core.start(self._following)
-            if self._connect_timeout:
-                with anyio.fail_after(self._connect_timeout):
-                    await self._core.ready(read_only=self._read_only)
-            else:
-                await anyio.lowlevel.checkpoint()
-        except TimeoutError:
-            await self._stop()
-            raise ConnectFailed(
-                f"no session with {self._target} within {in_seconds(self._connect_timeout)}",
-                self._attempts(),
-            ) from None
-        except BaseException:
-            await self._stop()
-            raise
+        await self._host.enter()
         return self._client
 
     async def __aexit__(self, *exc_info: object) -> None:
-        # The task group never sees the body's exception, which propagates unchanged.
-        is_ours = not self._core.is_forked  # else the session is the parent process's
-        if is_ours:
-            self._core.check_home()
-        try:
-            if is_ours:
-                await self._close_session()
-        finally:
-            await self._stop()
-
-    def _supervised(self, error: AioleadError | None) -> None:
-        """Closes the client after the failure of a job that it needs."""
-        if isinstance(error, InternalError):
-            self._supervisor.end(error)
-
-    async def _keep_connected(self) -> None:
-        if self._discovery is not None:
-            await self._discovery.begin()
-            self._supervisor.on_vain_round = self._discovery.hurry
-            self._core.start(self._discovery.keep_asking)
-        await self._supervisor.keep_connected()
-
-    def _attempts(self) -> list[tuple[str, Exception]]:
-        """Why finding and reaching a server failed, since the last success."""
-        found = [] if self._discovery is None else self._discovery.attempts()
-        return [*found, *self._supervisor.attempts()]
-
-    async def _close_session(self) -> None:
-        """End every hold, then the session; the exit ends the client's tasks."""
-        core, machine = self._core, self._core.machine
-        machine.leases.close()
-        with anyio.move_on_after(machine.timing.holders_wait, shield=True):
-            await core.holders_gone()
-        core.reporting.is_closing = True
-        if machine.state is SessionState.CONNECTED:
-            with anyio.move_on_after(machine.timing.close_wait, shield=True):
-                if machine.session_id == core.detached:
-                    await self._everything_answered()
-                elif not machine.is_own:
-                    _logger.info(
-                        "the session 0x%x is not closed, and ends when it times out: another "
-                        "process may still hold something under it",
-                        machine.session_id & (1 << 64) - 1,
-                    )
-                    await self._everything_answered()
-                else:
-                    goodbye = anyio.Event()
-                    machine.close(core.clock()).add_done_callback(goodbye.set)
-                    await goodbye.wait()
-
-    async def _everything_answered(self) -> None:
-        """Wait for the answers to all that was sent, twice: one may have sent the next request."""
-        for _ in range(2):
-            answered = anyio.Event()
-            barrier = self._core.submit(
-                Scope("").read(EXISTS, self._core, "/", None), limited=False
-            )
-            barrier.add_done_callback(answered.set)
-            await answered.wait()
-
-    async def _stop(self) -> None:
-        self._core.end_jobs()
-        self._core.machine.closed()
-        self._tasks.cancel_scope.cancel()
-        if self._guard is not None:
-            self._guard.close()
-        try:
-            await self._tasks.__aexit__(None, None, None)
-        except BaseExceptionGroup as group:
-            # A defect in one of our tasks: raised without its group.
-            if len(group.exceptions) == 1:
-                raise group.exceptions[0] from None
-            raise
-        finally:
-            if self._guardian is not None:
-                self._guardian.close()
+        await self._host.leave()

@@ -6,12 +6,11 @@ import gc
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
 import anyio.lowlevel
-from anyio.abc import TaskGroup
 
 from .._escaping import get_logger
 from .._internal_errors import as_aiolead_error, call_back
@@ -30,8 +29,12 @@ from ..events import EventSink
 from ..model import SessionState
 from . import loop_affinity
 from .client_reporting import ClientReporting
+from .host_tasks import HostTasks
 from .loop_affinity import LoopAffinity
 from .net.four_letter_words import Peer
+
+if TYPE_CHECKING:
+    from .client_host import ClientHandle
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Call[Any])
@@ -66,7 +69,9 @@ class Core:
         first_serial: int = 1,
     ) -> None:
         self.clock = clock
-        self.tasks: TaskGroup | None = None
+        self.tasks: HostTasks | None = None
+        self.handle: Callable[[], ClientHandle | None] = _nothing
+        """A weak reference to what the program's objects of this client share; set by `connect`."""
         self.peer: Peer | None = None
         """The connected server; set by the supervisor."""
         self.server_version: Version | None = None
@@ -94,7 +99,6 @@ class Core:
         self._shared_lately: deque[object] = deque(maxlen=KEPT)
         self._first_serial = self._next_serial = first_serial
         self._holders_gone: anyio.Event | None = None
-        self._jobs: set[anyio.CancelScope] = set()
         self._put_off: deque[tuple[Job, OnEnd]] = deque()
         self.spawned: int = 0
         self._affinity: LoopAffinity | None = None
@@ -152,6 +156,11 @@ class Core:
         elif not self._expires_soon:  # a thread may ask again and again
             self._expires_soon = True
             affinity.call_soon(self._wake_timekeeper)
+
+    def call_soon(self, function: Callable[[], object]) -> None:
+        """Has the client's event loop call a function; any thread may call it."""
+        if self._affinity is not None:
+            self._affinity.call_soon(function)
 
     def _wake_timekeeper(self) -> None:
         self._expires_soon = False
@@ -267,43 +276,34 @@ class Core:
     def start(self, job: Job, on_end: OnEnd = _log_failure) -> None:
         """Runs a job until the client is closed, whatever is cancelled around the client.
 
-        Its exceptions go to `on_end`, never to the task group. It runs at least to its first await,
-        even if the client is closed before: a wait for its `finally` ends. Without effect in a
-        closed client.
-
-        A scope around `async with connect(...)` is around the client's tasks, too. When it is
-        cancelled, holders still have to release and the session to be closed: the tasks live until
-        then, and every wait of the client's exit is bounded.
+        Its exceptions go to `on_end`. It runs at least to its first await, even if the client is
+        closed before: a wait for its `finally` ends. Without effect in a closed client.
         """
         if self.tasks is None:
             return
         if self._affinity is None or self._affinity.is_in_task():
-            self.tasks.start_soon(self._run, job, on_end)
+            self.tasks.start_soon(self._run, job, on_end, name=job)
         else:
-            # In a callback of the event loop, task groups start nothing.
+            # In a callback of the event loop, where anyio has no clock.
             self._put_off.append((job, on_end))
             self.wake()
 
     def start_put_off(self) -> None:
         """Start the jobs of callbacks; called by the timekeeper, in its task."""
         while self._put_off and self.tasks is not None:
-            self.tasks.start_soon(self._run, *self._put_off.popleft())
+            job, on_end = self._put_off.popleft()
+            self.tasks.start_soon(self._run, job, on_end, name=job)
 
     async def _run(self, job: Job, on_end: OnEnd) -> None:
-        # Only the end of the client cancels it from outside.
+        # Only the end of the client cancels it.
         error: AioleadError | None = ClientClosedError("the client is closed")
-        with anyio.CancelScope(shield=True) as scope:
-            if self.tasks is None:
-                scope.cancel()  # closed before the job has begun
-            self._jobs.add(scope)
-            try:
-                await job()
-                error = None
-            except Exception as caught:
-                error = as_aiolead_error(caught, job)
-            finally:
-                self._jobs.discard(scope)
-                call_back(on_end, error)
+        try:
+            await job()
+            error = None
+        except Exception as caught:
+            error = as_aiolead_error(caught, job)
+        finally:
+            call_back(on_end, error)
 
     def _postpone_collections(self, lost: int) -> None:
         """Let no garbage collection come before the bodies of many lost holds have begun to stop.
@@ -318,9 +318,9 @@ class Core:
     def end_jobs(self) -> None:
         """Cancels every job, also those not begun, and accepts no more."""
         self.start_put_off()
-        self.tasks = None
-        for scope in self._jobs:
-            scope.cancel()
+        tasks, self.tasks = self.tasks, None
+        if tasks is not None:
+            tasks.end()
 
 
 async def _let_others_run() -> None:
@@ -348,3 +348,7 @@ class Pipelined:
 
 def _ignore(*_: object) -> None:
     pass
+
+
+def _nothing() -> None:
+    return None

@@ -70,7 +70,8 @@ OF_TASK = _names("hold_count")
 """Members that depend on the calling task: here, on the thread."""
 
 NOT_HERE = {
-    "Client": _names("backend pipelined"),  # for recipes and adapters; of one event loop
+    # Closed by leaving `blocking.connect`; for recipes and adapters; of one event loop.
+    "Client": _names("aclose backend pipelined"),
     "Election": _names("running"),  # a thread that calls `run` is that
     "Tenure": _names("add_lost_callback"),  # `lost` and `on_lost` are for threads
 }

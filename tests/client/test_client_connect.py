@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -25,7 +26,13 @@ from aiolead._client.net.opener import dial_tcp
 from aiolead._wire.codes import XID_AUTH, OpCode
 from aiolead._wire.framing import encode_reply
 from aiolead._wire.replies import ReplyHeader
-from aiolead.errors import AuthFailedError, ClientClosedError, ConnectFailed, UsageError
+from aiolead.errors import (
+    AuthFailedError,
+    ClientClosedError,
+    ConnectFailed,
+    InternalError,
+    UsageError,
+)
 from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer, FaultProxy, Hooks
 
@@ -433,24 +440,36 @@ async def leaving_nothing_soon(server: EmbeddedServer) -> AsyncIterator[None]:
     await eventually(lambda: tasks_living() <= tasks, "no task is left")
 
 
-@on_asyncio
-async def test_asyncio_is_left_uncancelled() -> None:
-    """After an exit nothing of a cancellation is left that a later `asyncio.timeout` trips over."""
+async def test_crash_of_a_task_of_the_client_ends_it_and_cancels_nobody(
+    internal_errors: list[logging.LogRecord],
+) -> None:
+    """Jobs contain their errors, so this is a defect. It reaches whoever uses the client."""
     async with EmbeddedServer() as server:
-        with pytest.raises(ZeroDivisionError):
-            async with Wire(server).connect() as client:
+        async with Wire(server).connect() as client:
 
-                async def job() -> None:
-                    await anyio.lowlevel.checkpoint()
-                    raise ZeroDivisionError
+            async def job() -> None:
+                await anyio.lowlevel.checkpoint()
+                raise ZeroDivisionError
 
-                assert client._core.tasks is not None
-                client._core.tasks.start_soon(job)
-                await anyio.sleep_forever()
-        task = asyncio.current_task()
-        assert task is not None
-        assert task.cancelling() == 0
+            assert client._core.tasks is not None
+            client._core.tasks.start_soon(job)
+            with anyio.fail_after(PATIENCE), pytest.raises(ClientClosedError) as closed:
+                while True:
+                    await client.get("/")
+            assert isinstance(closed.value.__cause__, InternalError)
+            assert isinstance(closed.value.__cause__.__cause__, ZeroDivisionError)
+        if (task := _asyncio_task()) is not None:
+            # Nothing of a cancellation is left that a later `asyncio.timeout` trips over.
+            assert task.cancelling() == 0
         await anyio.lowlevel.checkpoint()
+    assert len(internal_errors) == 1
+
+
+def _asyncio_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # on trio
+        return None
 
 
 async def test_a_job_that_fails_as_expected_is_logged_and_nothing_else(

@@ -322,7 +322,7 @@ async def test_leaving_takes_the_watch_back(
         await eventually(lambda: server.watches() == {}, "no watch is left")
         assert not view.is_live
         assert len(client._core.machine.watches) == 0
-        assert client._core._jobs == client._core._jobs - {view._job}
+        assert client._core.spawned == 0
 
 
 @each_view

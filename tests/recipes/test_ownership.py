@@ -469,7 +469,8 @@ def test_guardian_gets_a_resumed_session_only_if_it_was_left_to_its_owner(
             credentials = first.detach() if is_detached else first.credentials
             connection = connect_virtually(server, resume=credentials)
             assert isinstance(connection, aiolead.types.Connection)
-            core, supervisor = connection._core, connection._supervisor
+            host = connection._host
+            core, supervisor = host.core, host.supervisor
 
             def notify() -> None:
                 notified.append(describe(core, supervisor, Opener(), None)["session"])

@@ -105,6 +105,7 @@ class SessionSide:
 
     def __init__(self, core: Core, scope: Scope, backend: ClientBackend, *, limited: bool) -> None:
         self._core = core
+        self._handle = core.handle()
         self._scope = scope
         self._backend = backend
         self._limited = limited
@@ -114,6 +115,21 @@ class SessionSide:
         return f"<Client session 0x{self.session_id:x} {state} chroot={self._scope.prefix or '/'}>"
 
     # --- the session ---------------------------------------------------------------------------
+
+    async def aclose(self) -> None:
+        """Close the client, with all its views, as leaving `async with aiolead.connect()` does.
+
+        For a client that was opened by `client = await aiolead.connect(...)`. Everything still held
+        is lost first, and its holders get the grace period to stop; then the session is closed.
+        Without effect if the client is closed.
+
+        Raises `UsageError` outside of the client's event loop. Any task of it may call this.
+
+        Cancellation: it is put off until the client is closed, which is bounded, as it is for
+        `connect`. On connection loss: the session is not closed, and ends when it times out.
+        """
+        if self._handle is not None:
+            await self._handle.host.leave()
 
     @property
     def session_id(self) -> int:

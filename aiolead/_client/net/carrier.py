@@ -13,6 +13,7 @@ import anyio
 from anyio.abc import ByteStream, SocketAttribute
 
 from ..._tasks import trio_here
+from ..host_tasks import open_group
 
 Feed = Callable[[bytes], object]
 """Takes input. An exception from it is a defect."""
@@ -69,7 +70,7 @@ class StreamCarrier:
         self.wake()
 
     async def carry(self, feed: Feed, take: Take) -> None:
-        async with anyio.create_task_group() as tasks:
+        async with open_group() as tasks:
             tasks.start_soon(self._end, self._read, feed, tasks.cancel_scope)
             tasks.start_soon(self._end, self._write, take, tasks.cancel_scope)
         if self._why is not None:

@@ -14,6 +14,7 @@ from ..._escaping import described, get_logger, in_seconds
 from ...errors import ConfigurationError, InvalidConnectStringError
 from ...paths import format_host, parse_connect_string, validate
 from ..api.operations import checked_duration
+from ..host_tasks import in_ordinary_task
 from .host_list import Server
 
 Answer = str | Sequence[tuple[str, int]]
@@ -208,7 +209,7 @@ class Discovery:
     async def _ask(self) -> bool:
         try:
             with anyio.fail_after(PATIENCE):
-                servers = servers_of(await self._hosts.ask())
+                servers = servers_of(await in_ordinary_task(self._hosts.ask))
             if not servers:
                 raise LookupError("names no server")
         except Exception as error:  # a provider may raise anything

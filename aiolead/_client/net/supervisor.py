@@ -15,6 +15,7 @@ from ..._session.states import SERVED
 from ...errors import AioleadError, AuthFailedError, InternalError
 from ...paths import format_host
 from ..core import Core
+from ..host_tasks import open_group
 from ..loop_affinity import kept_from_children
 from ..sasl import Login, Logins
 from .carrier import Carrier
@@ -378,7 +379,7 @@ class Supervisor:
         try:
             self._machine.connection_made(clock())
             with kept_from_children(carrier.raw_socket), connection.scope:
-                async with anyio.create_task_group() as tasks:
+                async with open_group() as tasks:
                     tasks.start_soon(self._guard, connection, self._carry)
                     if login is not None:
                         tasks.start_soon(self._guard, connection, partial(self._log_in, login))

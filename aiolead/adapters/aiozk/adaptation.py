@@ -111,7 +111,7 @@ class Adaptation:
 
     @property
     def _core(self) -> Core:
-        return self._connection._core
+        return self._connection._host.core
 
     # --- the session as aiozk sees it ----------------------------------------------------------
 
@@ -163,7 +163,7 @@ class Adaptation:
         await self._ended.wait()
 
     async def _close_session(self) -> None:
-        await self._connection._close_session()
+        await self._connection._host.close_session()
         self._core.machine.closed()
         self._session.started = False
 

@@ -89,7 +89,7 @@ MUTANTS = (
         wrong="A forked child can write to its parent's connection.",
         changes=(
             Change("_client/loop_affinity.py", "os.dup2(nothing, fileno)", "pass"),
-            Change("_client/connect.py", "is_ours = not self._core.is_forked", "is_ours = True"),
+            Change("_client/client_host.py", "if self.core.is_forked:", "if False:"),
         ),
         tests=HOME,
     ),

@@ -448,7 +448,7 @@ MUTANTS = (
         wrong="Closing a client ends its session at once, while holders still stop.",
         changes=(
             Change(
-                "_client/connect.py",
+                "_client/client_host.py",
                 """
                 with anyio.move_on_after(machine.timing.holders_wait, shield=True):
                     await core.holders_gone()

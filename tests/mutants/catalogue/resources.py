@@ -129,12 +129,12 @@ MUTANTS = (
         seen_in="aiozk",
         changes=(
             Change(
-                "_client/connect.py",
+                "_client/client_host.py",
                 "with anyio.move_on_after(machine.timing.holders_wait, shield=True):",
                 "with anyio.CancelScope(shield=True):",
             ),
             Change(
-                "_client/connect.py",
+                "_client/client_host.py",
                 "with anyio.move_on_after(machine.timing.close_wait, shield=True):",
                 "with anyio.CancelScope(shield=True):",
             ),
@@ -166,9 +166,9 @@ MUTANTS = (
             Change(
                 "_client/core.py",
                 """
-                self.tasks = None
-                for scope in self._jobs:
-                    scope.cancel()
+                tasks, self.tasks = self.tasks, None
+                if tasks is not None:
+                    tasks.end()
                 """,
                 """
                 self.tasks = None
@@ -184,7 +184,7 @@ MUTANTS = (
         "session expires.",
         changes=(
             Change(
-                "_client/connect.py",
+                "_client/client_host.py",
                 "if machine.state is SessionState.CONNECTED:",
                 "if machine.state is SessionState.CLOSED:",
             ),

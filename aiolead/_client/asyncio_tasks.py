@@ -1,0 +1,82 @@
+"""Tasks of asyncio that a native cancellation does not end.
+
+A program that ends often cancels all tasks of its event loop, as `asyncio.run` does itself. Were
+the client's tasks cancelled with the others, its connection would be lost before the session is
+closed, and the next leader would have to wait for the session timeout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable, Coroutine
+from typing import Any, final
+
+from .host_tasks import name_of
+
+SCOPES = "cancel scope"
+"""Is in the message of each cancellation by one of anyio's scopes, and in no other one."""
+
+
+@final
+class OwnTask(asyncio.Task[None]):
+    """A task that only cancel scopes cancel: any other cancellation is noted and ignored.
+
+    So what runs in it must not use `asyncio.timeout` or `asyncio.TaskGroup`, which cancel the task
+    that they are in; see `in_ordinary_task`.
+    """
+
+    def __init__(
+        self, coro: Coroutine[Any, Any, None], spawner: Spawner, loop: Any, name: str
+    ) -> None:
+        self.aiolead_spawner = spawner
+        super().__init__(coro, loop=loop, name=name)
+
+    def __repr__(self) -> str:
+        # anyio puts it into the message of each cancellation, and that of asyncio is slow.
+        return f"<{self.get_name()}>"
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        if isinstance(msg, str) and SCOPES in msg:
+            return super().cancel(msg)
+        return not self.done() and self.aiolead_spawner.cancelled(super().cancel, msg)
+
+
+@final
+class Spawner:
+    """Starts tasks of one client.
+
+    Args:
+        on_abandoned: called, outside of any task, once one of the tasks was cancelled natively and
+            the task that has made this object has ended: the program ends, and nobody else is known
+            to close the client.
+        is_forked: whether this is a forked child.
+    """
+
+    def __init__(self, on_abandoned: Callable[[], object], is_forked: Callable[[], bool]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._on_abandoned = on_abandoned
+        self._is_forked = is_forked
+        self._was_cancelled = False
+        owner = asyncio.current_task()
+        # Weak: a task that has failed keeps what its frames refer to, such as the client.
+        self._owner = None if owner is None else weakref.ref(owner)
+        self._tasks: set[OwnTask] = set()  # the event loop itself has weak references only
+
+    def __call__(self, function: object, run: Callable[[], Any]) -> None:
+        task = OwnTask(run(), self, self._loop, name_of(function))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def cancelled(self, cancel: Callable[[Any], bool], msg: Any) -> bool:
+        """A task was cancelled natively. `cancel` does that, where it is not to be ignored."""
+        if self._is_forked():
+            return cancel(msg)
+        if not self._was_cancelled:
+            self._was_cancelled = True
+            owner = None if self._owner is None else self._owner()
+            if owner is None:
+                self._loop.call_soon(self._on_abandoned)
+            else:
+                owner.add_done_callback(lambda _owner: self._on_abandoned())
+        return True

@@ -1,0 +1,236 @@
+"""The life of an open client: its jobs, how it is entered and how it is closed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import final
+
+import anyio
+import anyio.lowlevel
+
+from .._escaping import get_logger, in_seconds
+from .._internal_errors import internal_error
+from ..errors import AioleadError, ConnectFailed, InternalError
+from ..model import SessionState
+from .api.operations import EXISTS, Scope
+from .core import Core
+from .guardian_control import GuardianControl
+from .host_tasks import HostTasks, wait_through
+from .net.host_sources import Discovery
+from .net.supervisor import Supervisor
+from .watchdog import Guard
+
+_logger = get_logger("aiolead.client")
+
+
+@final
+@dataclass(eq=False, repr=False)
+class ClientHost:
+    """Runs a client, in tasks that belong to no task of the program.
+
+    Nothing here refers to the program's objects (`Client`, `Connection`), so that it shows when the
+    program has dropped them without closing the client: see `ClientHandle`.
+    """
+
+    core: Core
+    supervisor: Supervisor
+    guard: Guard | None
+    guardian: GuardianControl | None
+    discovery: Discovery | None
+    following: Callable[[], Awaitable[None]] | None
+    target: str
+    connect_timeout: float
+    read_only: bool
+
+    _tasks: HostTasks | None = None
+    _closed: anyio.Event | None = None
+    """Exists once closing has begun, and is set when nothing is left of the client."""
+    _defect: BaseException | None = None
+    """What closing has raised, or a task of the client that is no `Exception`."""
+
+    @property
+    def is_open(self) -> bool:
+        return self._tasks is not None and self._closed is None
+
+    async def enter(self) -> None:
+        """Start the client, and wait for its session unless `connect_timeout` is 0."""
+        core = self.core
+        core.settle_here()
+        core.attempts = self._attempts
+        if self.guardian is not None:
+            core.guard_session(self.guardian.notify)
+            self.guardian.start()
+        self._tasks = core.tasks = HostTasks(self._crashed, self._abandoned, lambda: core.is_forked)
+        try:
+            if self.guard is not None:
+                self.guard.start()
+            core.start(self.supervisor.keep_time, self._supervised)
+            core.start(self._keep_connected, self._supervised)
+            if self.guardian is not None:
+                core.start(self.guardian.watch)
+            if self.following is not None:
+                core.start(self.following)
+            if self.connect_timeout:
+                with anyio.fail_after(self.connect_timeout):
+                    await core.ready(read_only=self.read_only)
+            else:
+                await anyio.lowlevel.checkpoint()
+        except TimeoutError:
+            await self.leave()
+            raise ConnectFailed(
+                f"no session with {self.target} within {in_seconds(self.connect_timeout)}",
+                self._attempts(),
+            ) from None
+        except BaseException:
+            await self.leave()
+            raise
+
+    async def leave(self) -> None:
+        """Close the client, or wait until that is done. Any task of the event loop may call it.
+
+        Cancellation is put off until the client is closed, which is bounded.
+        """
+        if self._tasks is None:
+            return
+        if self.core.is_forked:
+            self._stop()  # the session is the parent process's
+            return
+        self.core.check_home()
+        await wait_through(self._close())
+        defect, self._defect = self._defect, None
+        if defect is not None:
+            raise defect
+
+    def abandon(self) -> None:
+        """Close the client, as nobody refers to it any more. Any thread may call it."""
+        if self.is_open and not self.core.is_forked:
+            self.core.call_soon(self._close_if_open)
+
+    def _close_if_open(self) -> None:
+        if self.is_open:
+            self._close()
+
+    def _abandoned(self) -> None:
+        """The program ends, or has cancelled all tasks, and the task that entered has ended."""
+        if self.is_open:
+            _logger.warning("the program has not closed the client: it is closed as all tasks end")
+            self._close()
+            self.warn_unclosed(self)
+
+    def warn_unclosed(self, source: object) -> None:
+        warnings.warn(
+            f"unclosed client of {self.target}: write `async with aiolead.connect(...)`, or "
+            "`await client.aclose()`",
+            ResourceWarning,
+            source=source,
+            stacklevel=3,
+        )
+
+    def _close(self) -> anyio.Event:
+        """Begin to close; the event is set when nothing is left."""
+        if self._closed is None:
+            assert self._tasks is not None
+            self._closed = anyio.Event()
+            self._tasks.start_closing(self._closing)
+        return self._closed
+
+    async def _closing(self) -> None:
+        assert self._tasks is not None
+        assert self._closed is not None
+        try:
+            await self.close_session()
+        except Exception as error:
+            self._defect = internal_error(error, self.close_session)
+        finally:
+            self._stop()
+            await self._tasks.wait_ended()
+            if self.guardian is not None:
+                self.guardian.close()
+            self._closed.set()
+
+    def _stop(self) -> None:
+        """End the client's jobs, and every wait for a reply."""
+        self.core.end_jobs()
+        self.core.machine.closed()
+        if self.guard is not None:
+            self.guard.close()
+
+    async def close_session(self) -> None:
+        """End every hold, then the session."""
+        core, machine = self.core, self.core.machine
+        machine.leases.close()
+        with anyio.move_on_after(machine.timing.holders_wait, shield=True):
+            await core.holders_gone()
+        core.reporting.is_closing = True
+        if machine.state is SessionState.CONNECTED:
+            with anyio.move_on_after(machine.timing.close_wait, shield=True):
+                if machine.session_id == core.detached:
+                    await self._everything_answered()
+                elif not machine.is_own:
+                    _logger.info(
+                        "the session 0x%x is not closed, and ends when it times out: another "
+                        "process may still hold something under it",
+                        machine.session_id & (1 << 64) - 1,
+                    )
+                    await self._everything_answered()
+                else:
+                    goodbye = anyio.Event()
+                    machine.close(core.clock()).add_done_callback(goodbye.set)
+                    await goodbye.wait()
+
+    async def _everything_answered(self) -> None:
+        """Wait for the answers to all that was sent, twice: one may have sent the next request."""
+        for _ in range(2):
+            answered = anyio.Event()
+            barrier = self.core.submit(Scope("").read(EXISTS, self.core, "/", None), limited=False)
+            barrier.add_done_callback(answered.set)
+            await answered.wait()
+
+    # --- its jobs ------------------------------------------------------------------------------
+
+    def _supervised(self, error: AioleadError | None) -> None:
+        """Closes the client after the failure of a job that it needs."""
+        if isinstance(error, InternalError):
+            self.supervisor.end(error)
+
+    def _crashed(self, error: BaseException, function: object) -> None:
+        """A task has raised, although jobs contain their errors: the client cannot go on."""
+        if isinstance(error, Exception):
+            failure = internal_error(error, function)
+        else:
+            self._defect = error
+            failure = InternalError(f"{type(error).__name__} in a task of the client")
+        self.supervisor.end(failure)
+
+    async def _keep_connected(self) -> None:
+        if self.discovery is not None:
+            await self.discovery.begin()
+            self.supervisor.on_vain_round = self.discovery.hurry
+            self.core.start(self.discovery.keep_asking)
+        await self.supervisor.keep_connected()
+
+    def _attempts(self) -> list[tuple[str, Exception]]:
+        """Why finding and reaching a server failed, since the last success."""
+        found = [] if self.discovery is None else self.discovery.attempts()
+        return [*found, *self.supervisor.attempts()]
+
+
+@final
+class ClientHandle:
+    """Shared by all that the program has of a client; closes the client once nobody has it."""
+
+    __slots__ = ("__weakref__", "host")
+
+    def __init__(self, host: ClientHost) -> None:
+        self.host = host
+
+    def __del__(self) -> None:
+        host = self.host
+        if not host.is_open or host.core.is_forked:
+            return
+        try:
+            host.warn_unclosed(self)
+        finally:
+            host.abandon()
