@@ -411,7 +411,8 @@ class Backend(Protocol):
     ) -> None:
         """Run a job, an async function without arguments, that must outlive its caller.
 
-        It runs in the client's own task group. The end of the client cancels it at its next await;
+        It runs in a task of the client's own, which only cancel scopes cancel: bound its waits by
+        anyio, not by `asyncio.timeout`. The end of the client cancels it at its next await;
         it runs at least to its first one, so that its `finally` runs. Its exceptions end nothing
         but the job. Without effect once `state` is final.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import final
 
@@ -12,12 +13,13 @@ import anyio.lowlevel
 
 from .._escaping import get_logger, in_seconds
 from .._internal_errors import internal_error
+from .._shielding import wait_through
 from ..errors import AioleadError, ConnectFailed, InternalError
 from ..model import SessionState
 from .api.operations import EXISTS, Scope
 from .core import Core
 from .guardian_control import GuardianControl
-from .host_tasks import HostTasks, wait_through
+from .host_tasks import HostTasks
 from .net.host_sources import Discovery
 from .net.supervisor import Supervisor
 from .watchdog import Guard
@@ -48,7 +50,7 @@ class ClientHost:
     _closed: anyio.Event | None = None
     """Exists once closing has begun, and is set when nothing is left of the client."""
     _defect: BaseException | None = None
-    """What closing has raised, or a task of the client that is no `Exception`."""
+    """The exception of closing, or a task's that is no `Exception`; raised by leaving."""
 
     @property
     def is_open(self) -> bool:
@@ -140,22 +142,38 @@ class ClientHost:
         assert self._tasks is not None
         assert self._closed is not None
         try:
-            await self.close_session()
-        except Exception as error:
-            self._defect = internal_error(error, self.close_session)
-        finally:
-            self._stop()
+            with self._carried():
+                await self.close_session()
+            with self._carried():
+                self._stop()
             await self._tasks.wait_ended()
             if self.guardian is not None:
                 self.guardian.close()
+        finally:
             self._closed.set()
+
+    @contextmanager
+    def _carried(self) -> Iterator[None]:
+        """Keep what a step of closing raises for the task that waits for the end.
+
+        A callback of the program may raise anything, such as `SystemExit`. Here nobody would see
+        an exception, and on asyncio it would end the event loop before that task goes on.
+        """
+        try:
+            yield
+        except anyio.get_cancelled_exc_class():
+            raise
+        except Exception as error:
+            self._defect = internal_error(error, "closing the client")
+        except BaseException as error:
+            self._defect = error
 
     def _stop(self) -> None:
         """End the client's jobs, and every wait for a reply."""
         self.core.end_jobs()
-        self.core.machine.closed()
         if self.guard is not None:
             self.guard.close()
+        self.core.machine.closed()
 
     async def close_session(self) -> None:
         """End every hold, then the session."""
@@ -202,7 +220,10 @@ class ClientHost:
         else:
             self._defect = error
             failure = InternalError(f"{type(error).__name__} in a task of the client")
-        self.supervisor.end(failure)
+        try:
+            self.supervisor.end(failure)
+        except BaseException as again:  # the same callback
+            self._defect = again
 
     async def _keep_connected(self) -> None:
         if self.discovery is not None:

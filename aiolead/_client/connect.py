@@ -243,7 +243,7 @@ def _dials_in_ordinary_task(dial: Dial) -> Dial:
 
 @final
 class Connection:
-    """What `connect` returns: enter it by `async with`, or await it; once."""
+    """A client that is not open yet: enter it by `async with`, or await it; once."""
 
     def __init__(self, handle: ClientHandle, client: Client) -> None:
         self._handle = handle

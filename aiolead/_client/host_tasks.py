@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar, TypeVarTuple, cast, final
 
 import anyio
 
+from .._shielding import shielded
 from .._tasks import trio_here
 
 T = TypeVar("T")
@@ -25,24 +26,6 @@ _Spawn = Callable[[object, Callable[[], Awaitable[None]]], object]
 
 _OnFailure = Callable[[BaseException, object], object]
 """Called with what a task has raised, and the function that it ran."""
-
-
-def shielded() -> anyio.CancelScope:
-    """A scope that no scope around it cancels. What ends it is the client's exit, or its tasks'."""
-    return anyio.CancelScope(shield=True)
-
-
-async def wait_through(event: anyio.Event) -> None:
-    """Wait for an event; a cancellation by asyncio itself is raised only then."""
-    cancelled: BaseException | None = None
-    with shielded():
-        while not event.is_set():
-            try:
-                await event.wait()
-            except anyio.get_cancelled_exc_class() as error:
-                cancelled = error
-    if cancelled is not None:
-        raise cancelled
 
 
 @final
@@ -184,7 +167,7 @@ class HostTasks:
 
 
 class ClientTaskGroup(Protocol):
-    """What `anyio.TaskGroup` and the groups of `open_group` have in common."""
+    """The common part of `anyio.TaskGroup` and the groups of `open_group`."""
 
     cancel_scope: anyio.CancelScope
 
@@ -261,7 +244,7 @@ async def in_ordinary_task(function: Callable[[*Ts], Awaitable[T]], *args: *Ts) 
 
 
 def _spawner() -> _Spawn | None:
-    """What starts tasks like the present one; None in an ordinary task."""
+    """The function that starts tasks like the present one; None in an ordinary task."""
     if trio_here() is not None:
         return None
     task = sys.modules["asyncio"].current_task()

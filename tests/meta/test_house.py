@@ -17,7 +17,7 @@ MOST_LINES = 800
 GETS_LOGGERS = (ROOT / "_escaping.py",)
 ATTACHES_HANDLERS = (ROOT / "testing" / "simulation" / "run.py",)  # and logs nothing
 BOUNDS_BY_TIMER = (ROOT / "_tasks.py",)  # beside the shield, which may be the user's own scope's
-OUTLIVE_SCOPES = (ROOT / "_client" / "host_tasks.py", ROOT / "blocking" / "_thread_task.py")
+OUTLIVE_SCOPES = (ROOT / "_shielding.py", ROOT / "blocking" / "_thread_task.py")
 
 
 @check_each("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn, cast, final
 
 import anyio
@@ -13,7 +14,8 @@ from ...abc import CoordinationClient
 from ...errors import LeadershipLost, LossReason, UsageError
 from ...model import ACL, Participant
 from .._core.arguments import OnDisconnect, checked_count, checked_pause, checked_worker
-from .._core.contexts import TenureContext, propagate
+from .._core.beside import beside_body
+from .._core.contexts import TenureContext
 from .._core.tenure import Term
 from ..contention.layouts import Layout, Role
 from ..contention.queue_recipe import QueuedRecipe
@@ -142,43 +144,16 @@ class Election(QueuedRecipe[Term]):
         """As `run`, in the background, for the body of an `async with`.
 
         Leaving cancels the worker, awaits it, and resigns, also when cancelled. An exception that
-        ends `run` cancels the body, and is raised on leaving, unchanged. On connection loss: goes
-        on.
+        ends `run` cancels the body, and is raised on leaving, unchanged; otherwise an exception of
+        the body propagates unchanged. On connection loss: goes on.
+
+        Leave it in the task that entered it. On asyncio, any task may leave it once the first one
+        has ended. Otherwise leaving resigns and raises `UsageError`.
         """
         checked_worker(worker)
+        run = partial(self.run, worker, pause=checked_pause(pause))
         # It swallows nothing, which type checkers cannot know.
-        running = self._running(worker, checked_pause(pause))
-        return cast("AbstractAsyncContextManager[None, None]", running)
-
-    @asynccontextmanager
-    async def _running(self, worker: _Worker, pause: float) -> AsyncIterator[None]:
-        failure: Exception | None = None
-
-        async def contend() -> None:
-            nonlocal failure
-            try:
-                await self.run(worker, pause=pause)
-            except anyio.get_cancelled_exc_class():
-                pass  # by leaving the body, or by what cancels the body as well
-            except Exception as error:
-                failure = error
-                tasks.cancel_scope.cancel()
-
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(contend)
-                yield
-                tasks.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            if failure is not None:
-                raise failure from None
-            left, *others = group.exceptions
-            if others:
-                raise
-            # The body's exception, unchanged: the group is not its context either.
-            propagate(left, None)
-        if failure is not None:
-            raise failure
+        return cast("AbstractAsyncContextManager[None, None]", beside_body(run, self))
 
     def campaign(self) -> Campaign:
         """Contend in the background, and observe the states.

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import AsyncExitStack
+
 import anyio
 import pytest
+import uvloop
 from conftest import ServerUnderTest
 from support.recipes import (
     PATIENCE,
@@ -177,6 +181,134 @@ async def test_it_ends_with_its_client() -> None:
             await eventually(lambda: work.is_on, "it leads")
         with anyio.fail_after(PATIENCE):
             await eventually(lambda: ended == [ClientClosedError], "it has ended")
+
+
+# --- the task of the body ------------------------------------------------------------------------
+
+on_asyncio = pytest.mark.parametrize(
+    "anyio_backend",
+    [
+        pytest.param(("asyncio", {"debug": True}), id="asyncio"),
+        pytest.param(("asyncio", {"loop_factory": uvloop.new_event_loop}), id="asyncio+uvloop"),
+    ],
+    indirect=True,
+)
+
+
+@on_asyncio
+@pytest.mark.parametrize("ends", ["raises", "swallows"])
+async def test_end_of_a_natively_cancelled_body_is_its_own(ends: str) -> None:
+    """Not `CancelledError`, as a task group in the task of the body would make of it."""
+    async with EmbeddedServer() as server, connect(server) as client:
+        work = Work()
+
+        async def use() -> str:
+            async with Election(client, PATH).running(work):
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    if ends == "raises":
+                        raise RuntimeError("cleanup failed") from None
+            return "ended normally"
+
+        task = asyncio.create_task(use())
+        await eventually(lambda: work.is_on, "it leads")
+        task.cancel()
+        ended = (await asyncio.gather(task, return_exceptions=True))[0]
+        expected = "ended normally" if ends == "swallows" else "cleanup failed"
+        assert str(ended) == expected
+        assert (work.ended, await names(client, PATH)) == (1, [])
+
+
+@on_asyncio
+async def test_handled_error_of_an_asyncio_task_group_in_the_body_is_no_cancellation() -> None:
+    """Before Python 3.13 the group leaves its task with a cancellation that was never undone."""
+
+    async def fails() -> None:
+        await eventually(lambda: work.is_on, "it leads")
+        raise ValueError("mine")
+
+    async def use() -> str:
+        async with Election(client, PATH).running(work):
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(fails())
+            except* ValueError:
+                pass
+        return "ended normally"
+
+    async with EmbeddedServer() as server, connect(server) as client:
+        work = Work()
+        # In a task of its own, since the server has a task group in this one.
+        assert await asyncio.create_task(use()) == "ended normally"
+        assert work.ended == 1
+
+
+@on_asyncio
+async def test_it_is_left_in_another_task_once_the_first_has_ended() -> None:
+    """As start-up and shut-down hooks of frameworks do."""
+    async with EmbeddedServer() as server, connect(server) as client:
+        work, stack = Work(), AsyncExitStack()
+        running = Election(client, PATH).running(work)
+        await asyncio.create_task(stack.enter_async_context(running))
+        await eventually(lambda: work.is_on, "it leads")
+        await asyncio.create_task(stack.aclose())
+        assert (work.ended, await names(client, PATH)) == (1, [])
+
+
+@on_asyncio
+async def test_it_is_not_left_in_another_task_while_the_first_is_inside() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        work, left = Work(), asyncio.Event()
+        running = Election(client, PATH).running(work)
+
+        async def enter() -> None:
+            await running.__aenter__()
+            await left.wait()
+
+        entering = asyncio.create_task(enter())
+        await eventually(lambda: work.is_on, "it leads")
+        with pytest.raises(UsageError, match="not entered by this task"):
+            await running.__aexit__(None, None, None)
+        left.set()
+        await entering
+        assert (work.ended, await names(client, PATH)) == (1, [])
+
+
+@on_asyncio
+async def test_worker_uses_timeouts_of_asyncio() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        timed_out = asyncio.Event()
+
+        async def work(_term: Term) -> None:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await asyncio.sleep(60)
+            timed_out.set()
+            await asyncio.sleep(60)
+
+        async with Election(client, PATH).running(work):
+            await asyncio.wait_for(timed_out.wait(), PATIENCE)
+
+
+@on_asyncio
+async def test_cancellation_of_all_tasks_ends_it() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        work = Work()
+
+        async def use() -> None:
+            async with Election(client, PATH).running(work):
+                await asyncio.sleep(60)
+
+        kept = asyncio.all_tasks()
+        asyncio.create_task(use())  # noqa: RUF006 - all_tasks has it
+        await eventually(lambda: work.is_on, "it leads")
+        mine = asyncio.all_tasks() - kept
+        for each in mine:
+            each.cancel()
+        ended = await asyncio.gather(*mine, return_exceptions=True)
+        assert {type(each) for each in ended} == {asyncio.CancelledError}
+        assert (work.ended, await names(client, PATH)) == (1, [])
 
 
 @on_embedded
