@@ -30,6 +30,7 @@ class OwnTask(asyncio.Task[None]):
         self, coro: Coroutine[Any, Any, None], spawner: Spawner, loop: Any, name: str
     ) -> None:
         self.aiolead_spawner = spawner
+        self._was_cancelled = self._is_awaited_by_owner = False
         super().__init__(coro, loop=loop, name=name)
 
     def __repr__(self) -> str:
@@ -39,7 +40,25 @@ class OwnTask(asyncio.Task[None]):
     def cancel(self, msg: Any | None = None) -> bool:
         if isinstance(msg, str) and SCOPES in msg:
             return super().cancel(msg)
-        return not self.done() and self.aiolead_spawner.cancelled(super().cancel, msg)
+        if self.done():
+            return False
+        if self.aiolead_spawner.is_forked():
+            return super().cancel(msg)
+        self._was_cancelled = True
+        self.aiolead_spawner.cancelled()
+        self._end_for_owner()
+        return True
+
+    def add_done_callback(self, fn: Any, /, *, context: Any = None) -> None:
+        super().add_done_callback(fn, context=context)
+        if self.aiolead_spawner.is_called_by_owner():
+            self._is_awaited_by_owner = True
+            self._end_for_owner()
+
+    def _end_for_owner(self) -> None:
+        # The owner would wait for ever: it is what has to close the client.
+        if self._was_cancelled and self._is_awaited_by_owner:
+            self.aiolead_spawner.on_abandoned()
 
 
 @final
@@ -47,16 +66,16 @@ class Spawner:
     """Starts tasks of one client.
 
     Args:
-        on_abandoned: called, outside of any task, once one of the tasks was cancelled natively and
-            the task that has made this object has ended: the program ends, and nobody else is known
-            to close the client.
+        on_abandoned: called once one of the tasks was cancelled natively, and the task that has
+            made this object (the owner) has ended, or waits for the cancelled task: the program
+            ends, and nobody else is known to close the client.
         is_forked: whether this is a forked child.
     """
 
     def __init__(self, on_abandoned: Callable[[], object], is_forked: Callable[[], bool]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._on_abandoned = on_abandoned
-        self._is_forked = is_forked
+        self.on_abandoned = on_abandoned
+        self.is_forked = is_forked
         self._was_cancelled = False
         owner = asyncio.current_task()
         # Weak: a task that has failed keeps what its frames refer to, such as the client.
@@ -66,17 +85,19 @@ class Spawner:
     def __call__(self, function: object, run: Callable[[], Any]) -> None:
         task = OwnTask(run(), self, self._loop, name_of(function))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        asyncio.Task.add_done_callback(task, self._tasks.discard)
 
-    def cancelled(self, cancel: Callable[[Any], bool], msg: Any) -> bool:
-        """A task was cancelled natively. `cancel` does that, where it is not to be ignored."""
-        if self._is_forked():
-            return cancel(msg)
-        if not self._was_cancelled:
-            self._was_cancelled = True
-            owner = None if self._owner is None else self._owner()
-            if owner is None:
-                self._loop.call_soon(self._on_abandoned)
-            else:
-                owner.add_done_callback(lambda _owner: self._on_abandoned())
-        return True
+    def is_called_by_owner(self) -> bool:
+        """Whether the task that has made this object is the present one."""
+        return self._owner is not None and asyncio.current_task(self._loop) is self._owner()
+
+    def cancelled(self) -> None:
+        """Called when a task was cancelled natively."""
+        if self._was_cancelled:
+            return
+        self._was_cancelled = True
+        owner = None if self._owner is None else self._owner()
+        if owner is None:
+            self._loop.call_soon(self.on_abandoned)
+        else:
+            owner.add_done_callback(lambda _owner: self.on_abandoned())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import final
 
@@ -115,11 +115,13 @@ class ClientHost:
             self._close()
 
     def _abandoned(self) -> None:
-        """The program ends, or has cancelled all tasks, and the task that entered has ended."""
+        """All tasks are cancelled, and the one that entered has ended or waits for the client's."""
         if self.is_open:
             _logger.warning("the program has not closed the client: it is closed as all tasks end")
             self._close()
-            self.warn_unclosed(self)
+            # Nobody is there to whom `-W error` could raise it.
+            with suppress(ResourceWarning):
+                self.warn_unclosed(self)
 
     def warn_unclosed(self, source: object) -> None:
         warnings.warn(

@@ -279,4 +279,6 @@ class Connection:
         return self._client
 
     async def __aexit__(self, *exc_info: object) -> None:
+        if exc_info and exc_info[0] is GeneratorExit and not self._host.core.is_here():
+            return  # the coroutine is destroyed after its event loop: nothing can be awaited
         await self._host.leave()

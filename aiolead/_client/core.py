@@ -126,6 +126,10 @@ class Core:
         self.check_home = self._affinity.check
         self.machine.watches.is_here = self._affinity.is_here
 
+    def is_here(self) -> bool:
+        """Whether this is called in the process, thread and running event loop of the client."""
+        return self._affinity is not None and self._affinity.is_here()
+
     @property
     def is_forked(self) -> bool:
         """Whether this is a forked copy: its session and its socket are the parent's."""

@@ -124,32 +124,33 @@ async def test_handled_error_of_an_asyncio_task_group_is_no_cancellation(
     await anyio.lowlevel.checkpoint()
 
 
-async def cancelled(body: Callable[[], Awaitable[str]], how: str) -> str:
-    """What becomes of a task that is cancelled: what it raises or returns."""
-    started = anyio.Event()
+Body = Callable[[Callable[[], object]], Awaitable[str]]
+"""Is passed a function to call once it is inside of its block."""
 
-    async def runs() -> str:
-        started.set()
-        try:
-            return await body()
-        except BaseException as error:
-            if how != "scope" and isinstance(error, anyio.get_cancelled_exc_class()):
+
+async def ended(body: Body, how: str) -> str:
+    """What becomes of a task that is cancelled once it is inside: what it raises or returns."""
+    inside = anyio.Event()
+    with anyio.CancelScope() as scope:
+
+        async def runs() -> str:
+            try:
+                return await body(inside.set if how == "native" else scope.cancel)
+            except asyncio.CancelledError:
+                if how == "scope":
+                    raise
                 return "CancelledError"
-            if isinstance(error, anyio.get_cancelled_exc_class()):
-                raise
-            return f"{type(error).__name__}: {error}"
+            except Exception as error:
+                return f"{type(error).__name__}: {error}"
 
-    if how == "scope":
-        ended = "nothing"
-        with anyio.move_on_after(0.3) as scope:
-            ended = await runs()
-        assert scope.cancel_called
-        return ended
-    task = asyncio.create_task(runs())
-    await started.wait()
-    await asyncio.sleep(0.3)
-    task.cancel()
-    return await task
+        if how == "scope":
+            return await runs()
+        task = asyncio.create_task(runs())
+        await inside.wait()
+        await asyncio.sleep(0)
+        task.cancel()
+        return await task
+    return "cancelled"
 
 
 @on_asyncio
@@ -157,19 +158,21 @@ async def cancelled(body: Callable[[], Awaitable[str]], how: str) -> str:
 async def test_error_of_a_cancelled_body_propagates_unchanged(
     server: ThreadedServer, how: str
 ) -> None:
-    async def body() -> str:
+    async def body(inside: Callable[[], object]) -> str:
         async with connect(server):
+            inside()
             try:
                 await anyio.sleep_forever()
             except asyncio.CancelledError:
                 raise RuntimeError("cleanup failed") from None
 
-    assert await cancelled(body, how) == "RuntimeError: cleanup failed"
+    assert await ended(body, how) == "RuntimeError: cleanup failed"
 
 
 async def test_error_of_a_body_out_of_time_propagates_unchanged(server: ThreadedServer) -> None:
-    with pytest.raises(RuntimeError, match="cleanup failed"), anyio.fail_after(0.3):
+    with pytest.raises(RuntimeError, match="cleanup failed"), anyio.fail_after(PATIENCE) as scope:
         async with connect(server):
+            scope.deadline = anyio.current_time()
             try:
                 await anyio.sleep_forever()
             except anyio.get_cancelled_exc_class():
@@ -183,8 +186,9 @@ async def test_body_that_swallows_its_cancellation_ends_normally(
 ) -> None:
     """A graceful stop: the task is told to end by `task.cancel()`."""
 
-    async def body() -> str:
+    async def body(inside: Callable[[], object]) -> str:
         async with connect(server):
+            inside()
             try:
                 await asyncio.sleep(60)
             except asyncio.CancelledError:
@@ -194,13 +198,14 @@ async def test_body_that_swallows_its_cancellation_ends_normally(
                     task.uncancel()
         return "ended normally"
 
-    assert await cancelled(body, "native") == "ended normally"
+    assert await ended(body, "native") == "ended normally"
 
 
 @on_asyncio
 async def test_asyncio_timeout_around_the_body_keeps_its_error(server: ThreadedServer) -> None:
     with pytest.raises(RuntimeError, match="cleanup failed"):
-        async with asyncio.timeout(0.3), connect(server):
+        async with asyncio.timeout(PATIENCE) as timeout, connect(server):
+            timeout.reschedule(asyncio.get_running_loop().time())
             try:
                 await asyncio.sleep(60)
             except asyncio.CancelledError:
@@ -366,7 +371,6 @@ async def test_cancel_all_closes_the_session(server: ThreadedServer, repeated: i
     kept = asyncio.all_tasks()
     asyncio.create_task(program())  # noqa: RUF006 - all_tasks has it
     await held.wait()
-    await asyncio.sleep(0.1)
     mine = asyncio.all_tasks() - kept
     assert len(mine) > 2
     closes = server.requests["CLOSE_SESSION"]
@@ -374,8 +378,8 @@ async def test_cancel_all_closes_the_session(server: ThreadedServer, repeated: i
         for each in mine:
             each.cancel()
         await asyncio.sleep(0)
-    ended = await asyncio.gather(*mine, return_exceptions=True)
-    assert {type(each) for each in ended} == {asyncio.CancelledError, type(None)}
+    results = await asyncio.gather(*mine, return_exceptions=True)
+    assert {type(each) for each in results} == {asyncio.CancelledError, type(None)}
     assert server.sessions() == {}
     assert server.requests["CLOSE_SESSION"] == closes + 1
 
@@ -392,6 +396,36 @@ async def test_client_survives_that_its_tasks_are_cancelled(server: ThreadedServ
             await client.sync()
         held.check()
         assert client.session_id == session
+
+
+@on_asyncio
+@pytest.mark.parametrize("wait", ["gather", "wait", "await", "gathered before"])
+async def test_task_that_opened_the_client_waits_for_all_tasks_inside_of_it(
+    server: ThreadedServer, wait: str
+) -> None:
+    """Clean-up code in the block: the client is closed, since nobody else could end its tasks."""
+    kept = asyncio.all_tasks()
+    with anyio.fail_after(PATIENCE):
+        async with connect(server) as client:
+            others = asyncio.all_tasks() - kept
+            assert others
+            if wait == "gathered before":
+                gathering = asyncio.gather(*others)
+                gathering.cancel()
+                await asyncio.wait([gathering])
+            else:
+                for each in others:
+                    each.cancel()
+                if wait == "gather":
+                    await asyncio.gather(*others, return_exceptions=True)
+                elif wait == "wait":
+                    await asyncio.wait(others)
+                else:
+                    for each in others:
+                        await each
+            assert server.sessions() == {}
+            with pytest.raises(ClientClosedError):
+                await client.get("/")
 
 
 @on_asyncio
@@ -560,8 +594,8 @@ def test_abandoned_generator_that_holds_a_lock_does_not_break_leaving(
 
             async for _ in tokens():
                 break
-            await asyncio.sleep(0.05)
-            assert await Lock(client, "/generator").holders() == []
+            while await Lock(client, "/generator").holders():
+                await client.sync()
 
     run(main())
     assert server.sessions() == {}
