@@ -5,6 +5,7 @@ Its owner moves bytes and provides the time, in seconds on one monotonic clock:
     connection_made(now)  a connection was opened; send what `data_to_send` returns
     receive(data, now)    bytes arrived
     data_to_send(now)     bytes to send now; call again after every other method
+    receive(b"", now)     while `decoding`: goes on with a long answer; no more bytes before its end
     connection_lost(now)  the connection is gone; say how, if the other end closed it
     tick(now)             `next_deadline` has passed; returns why to close the connection, if so
 
@@ -14,10 +15,11 @@ Answers, events and state changes are delivered within these methods; from there
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from math import inf
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .._internal_errors import as_aiolead_error
 from .._wire.codes import (
@@ -38,10 +40,12 @@ from .._wire.framing import (
 )
 from .._wire.handshake import ConnectRequest, ConnectResponse
 from .._wire.jute import Reader
-from .._wire.replies import ReplyReader, WatcherEvent
+from .._wire.long_frames import LONG, LongFrame, LongReader, Steps
+from .._wire.replies import BYTES_AN_ELEMENT, HEADER_SIZE, ReplyReader, WatcherEvent
 from .._wire.requests import SetWatches
 from ..errors import (
     AioleadError,
+    AnswerTooLargeError,
     AuthFailedError,
     ConnectionLossError,
     InternalError,
@@ -50,6 +54,7 @@ from ..errors import (
     RemoteWireError,
     SessionExpiredError,
     SessionMovedError,
+    UnreadableTextError,
 )
 from ..model import Auth, EventType, SessionCredentials, SessionState
 from .authentication import Authentication
@@ -72,6 +77,47 @@ FIRST_PAUSE = 1 / 16
 
 LONGEST_PAUSE = 1.0
 """The longest one: the pauses double."""
+
+
+class LongAnswer:
+    """A long answer that is being decoded in steps.
+
+    Attributes:
+        call: the request.
+        came: when the answer was complete.
+        value, error: the outcome, at the end.
+    """
+
+    __slots__ = ("_steps", "call", "came", "error", "value", "zxid")
+
+    def __init__(self, call: Call[Any], steps: Steps[Any], zxid: int, came: float) -> None:
+        self._steps = steps
+        self.call = call
+        self.zxid = zxid
+        self.came = came
+        self.value: Any = None
+        self.error: AioleadError | None = None
+
+    def go_on(self) -> bool:
+        """Do one step; return whether it was the last one. Raises `RemoteWireError`."""
+        try:
+            next(self._steps)
+        except StopIteration as end:
+            self.value = end.value
+        except (AnswerTooLargeError, UnreadableTextError) as error:
+            self.error = error
+        except RemoteWireError:
+            raise
+        except AioleadError as error:
+            self.error = error
+        else:
+            return False
+        return True
+
+
+def _lazily(frames: FrameReader, data: bytes) -> Iterator[bytes | LongFrame]:
+    """Feed bytes only once the frames before them are exhausted."""
+    yield from frames.frames(data)
 
 
 class SessionMachine(SessionLife):
@@ -143,7 +189,9 @@ class SessionMachine(SessionLife):
 
     def _reset_connection(self) -> None:
         self._out: list[bytes] = []
-        self._frames = FrameReader(self._max_reply)
+        self._frames = FrameReader(self._max_reply, long=LONG)
+        self.decoding: LongAnswer | None = None
+        self._frames_left: Iterator[bytes | LongFrame] = iter(())
         self._reply = ReplyReader(self._max_reply)
         self._is_connected = False
         self._established = False
@@ -286,9 +334,16 @@ class SessionMachine(SessionLife):
         leases = self.leases
         if leases.settled or leases.fresh:
             self.leases.expire(now)  # before an answer comes that is too late for a lease
-        self.last_contact = now
+        if data:
+            self.last_contact = now
         try:
-            for frame in self._frames.feed(data):
+            long = self.decoding
+            frames = self._frames.frames(data) if long is None else self._go_on(data, now)
+            for each in frames:
+                frame = each if isinstance(each, bytes) else self._long(each, now)
+                if frame is None:
+                    self._frames_left = frames
+                    break
                 if self._established:
                     self._packet(frame, now)
                 elif self.login.is_under_way:
@@ -423,6 +478,53 @@ class SessionMachine(SessionLife):
             # resumed there while the leader was closing it. Only a new handshake ends this, since
             # the leader answers it.
             raise answer
+
+    # --- long answers --------------------------------------------------------------------------
+
+    def _long(self, frame: LongFrame, now: float) -> bytes | None:
+        """Begin to decode a long answer in steps; return it whole if it is another frame."""
+        reply = self._reply
+        head = frame.pieces[0]
+        reply.open(head)
+        unanswered = self.requests.unanswered
+        if self._established and unanswered and reply.xid == unanswered[0].xid and not reply.err:
+            call = unanswered[0]
+            if call.steps is not None:
+                reader = LongReader(frame, HEADER_SIZE, self._max_reply // BYTES_AN_ELEMENT)
+                self.decoding = LongAnswer(call, call.steps(reader), reply.zxid, now)
+                return None
+        return frame.joined()
+
+    def _go_on(self, data: bytes, now: float) -> Iterator[bytes | LongFrame]:
+        """Decode one more piece of a long answer, or all that is left if there are more bytes.
+
+        Return the frames that follow, as far as they may be processed now.
+        """
+        answer = self.decoding
+        while answer is not None:
+            # The server has answered in time. Answers behind this one have to wait for it.
+            self._liveness.answered(answer.call.xid, now)
+            if answer.go_on():
+                self.decoding = None
+                self._long_answered(answer)
+                break
+            if not data:
+                return iter(())
+        frames = self._frames_left
+        if not data:
+            return frames
+        return chain(frames, _lazily(self._frames, data))
+
+    def _long_answered(self, answer: LongAnswer) -> None:
+        """As `_packet` does it, for a read."""
+        self.requests.answered(answer.came)
+        self.last_zxid = max(self.last_zxid, answer.zxid)
+        call = answer.call
+        self._lease_proof.answered(call.sent_at, answer.came, proof=False, led=False)
+        if answer.error is None:
+            call._succeed(answer.value)
+        else:
+            call._fail(answer.error)
 
     def _other_packet(self, reply: ReplyReader, now: float) -> None:
         """Take an event, or the answer to something else than a request."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
+from typing import cast
 
 from ..errors import LocalWireError, RemoteWireError
 from .codes import XID_PING, OpCode
 from .jute import Record, Writer, java_text_bytes
+from .long_frames import LongFrame
 from .replies import ReplyHeader
 
 __all__ = ["DEFAULT_MAX_FRAME", "FrameReader", "frame", "other_protocol"]
@@ -38,14 +40,21 @@ class FrameReader:
     A frame of more than `max_frame` bytes is refused as soon as its length is read, which bounds
     what is buffered.
 
+    With `long`, a frame of more than so many bytes comes as a `LongFrame`.
+
     Attributes:
-        kept: the first bytes of an unfinished frame, with its length.
+        kept: the first bytes of an unfinished frame, with its length; of a long one only that.
         is_too_long: whether a frame was refused that may be what somebody has asked for.
     """
 
-    __slots__ = ("_has_begun", "_max_frame", "_needed", "is_too_long", "kept")
+    __slots__ = (
+        *("_has_begun", "_long", "_longest", "_max_frame", "_needed"),
+        *("is_too_long", "kept"),
+    )
 
-    def __init__(self, max_frame: int) -> None:
+    def __init__(self, max_frame: int, *, long: int | None = None) -> None:
+        self._longest = max_frame if long is None else long
+        self._long: LongFrame | None = None
         self.kept: bytearray = _NOTHING
         self.is_too_long: bool = False
         self._max_frame = max_frame
@@ -54,14 +63,18 @@ class FrameReader:
 
     @property
     def buffered(self) -> int:
-        return len(self.kept)
+        return len(self.kept) if self._long is None else 4 + self._long.size
 
     @property
     def begun(self) -> bytes:
         """The first bytes of an unfinished frame's payload, at most four."""
-        return bytes(self.kept[4:8])
+        return bytes(self.kept[4:8]) if self._long is None else self._long.begin
 
     def feed(self, data: bytes) -> Iterator[bytes]:
+        """As `frames`, for a reader without `long`."""
+        return cast("Iterator[bytes]", self.frames(data))
+
+    def frames(self, data: bytes) -> Iterator[bytes | LongFrame]:
         """Return the complete frames; exhaust the iterator before the next call.
 
         It raises `RemoteWireError` if a length is negative or above the limit: the connection is
@@ -75,8 +88,16 @@ class FrameReader:
             return iter((data[4:],))
         return self._split(data)
 
-    def _split(self, data: bytes) -> Iterator[bytes]:
-        if self.kept:
+    def _split(self, data: bytes) -> Iterator[bytes | LongFrame]:
+        if (long := self._long) is not None:
+            missing = self._needed - 4 - long.size
+            long.add(data[:missing])
+            if len(data) < missing:
+                return
+            long.finish()
+            self._long = None
+            data = data[missing:]
+        elif self.kept:
             # Grows in place and is read only when complete: else a long frame in small pieces would
             # be copied once per piece.
             self.kept += data
@@ -86,6 +107,9 @@ class FrameReader:
         # Also if the consumer stops early or raises: no frame is yielded twice.
         pos, size, needed = 0, len(data), 4
         try:
+            if long is not None:
+                yield long
+                del long  # its pieces are freed as they are decoded
             while size - pos >= 4:
                 (length,) = _length_at(data, pos)
                 if not 0 <= length <= self._max_frame:
@@ -103,7 +127,11 @@ class FrameReader:
                 self._has_begun = True
                 yield data[start:end]
         finally:
-            self.kept = bytearray(data[pos:]) if pos < size else _NOTHING
+            if needed - 4 > self._longest:
+                self._long = LongFrame(data[pos + 4 :])
+                self.kept = bytearray(data[pos : pos + 4])
+            else:
+                self.kept = bytearray(data[pos:]) if pos < size else _NOTHING
             self._needed = needed
 
 

@@ -234,6 +234,8 @@ class Talker:
         """Takes bytes; False if the link is to be cut for them."""
         try:
             self.machine.receive(data, self.now)
+            while self.machine.decoding is not None:
+                self.machine.receive(b"", self.now)
         except ALLOWED:
             return False
         # What is kept of an incomplete frame is never more than a frame may have.

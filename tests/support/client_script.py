@@ -150,6 +150,8 @@ class Script:
 
     def feed(self, data: bytes) -> None:
         self.machine.receive(data, self.now)
+        while self.machine.decoding is not None:
+            self.machine.receive(b"", self.now)
 
     # --- requests ------------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ from aiolead._wire import config_text as config
 from aiolead._wire import digest_md5, framing, handshake, replies, versions
 from aiolead._wire.codes import XID_SASL, OpCode
 from aiolead._wire.jute import Reader, Record, Writer
+from aiolead._wire.long_frames import LongFrame, LongReader
 from aiolead._wire.requests import Create
 from aiolead.cli import acl as entries
 from aiolead.cli import contender_queue as line
@@ -220,6 +221,12 @@ _READER = tuple(
         "texts",
     )
 )
+
+
+def _names_in_steps(data: bytes) -> object:
+    frame = LongFrame(data)
+    frame.finish()
+    return list(LongReader(frame, 0, 1000).texts_in_steps())
 
 
 def _records() -> Iterator[Parser]:
@@ -554,12 +561,22 @@ PARSERS: tuple[Parser, ...] = (
     ),
     *_records(),
     Parser(
-        "frames",
+        "names in steps",
         Reads.SERVER,
-        lambda data: list(framing.FrameReader(framing.DEFAULT_MAX_FRAME).feed(data)),
+        _names_in_steps,
         _WIRE,
         (
-            "_wire.framing:FrameReader.feed",
+            "_wire.long_frames:LongReader.texts_in_steps",
+            "_wire.long_frames:LongReader._texts_at_hand",
+        ),
+    ),
+    Parser(
+        "frames",
+        Reads.SERVER,
+        lambda data: list(framing.FrameReader(framing.DEFAULT_MAX_FRAME).frames(data)),
+        _WIRE,
+        (
+            "_wire.framing:FrameReader.frames",
             "_wire.framing:FrameReader._split",
             "_wire.framing:other_protocol",
         ),

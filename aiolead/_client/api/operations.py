@@ -15,6 +15,7 @@ from ..._session.watches.registry import WatchRegistry
 from ..._wire.codes import OpCode
 from ..._wire.framing import encode_body
 from ..._wire.jute import Reader, text_bytes
+from ..._wire.long_frames import LongReader, Steps
 from ..._wire.replies import (
     ACLReply,
     ChildrenReply,
@@ -181,7 +182,9 @@ class Scope:
             core.check_home()  # before anything has changed
             watches = core.machine.watches
             arming = watches.begin(_slot(watches, watch), full, path, of.watches)
-        return PendingReply(of.op, body, of.parse, READ, path, arming, of.on_error)
+        reply = PendingReply(of.op, body, of.parse, READ, path, arming, of.on_error)
+        reply.steps = of.steps
+        return reply
 
     def arm(
         self, core: Core, watches: Sequence[tuple[str, Watch]], since: int
@@ -309,15 +312,22 @@ class WatchableRead(NamedTuple, Generic[T]):
     parse: Callable[[Reader], T]
     watches: WatchKind
     on_error: Callable[[AioleadError], T | AioleadError] | None = None
+    steps: Callable[[LongReader], Steps[T]] | None = None
 
 
 EXISTS: WatchableRead[Stat | None] = WatchableRead(
     OpCode.EXISTS, _stat, WatchKind.DATA, _none_if_missing
 )
 # Null data, which only other clients write, comes as empty.
-GET = WatchableRead(OpCode.GET_DATA, Reader.blob_and_stat, WatchKind.DATA)
-GET_CHILDREN = WatchableRead(OpCode.GET_CHILDREN, _names, WatchKind.CHILD)
-GET_CHILDREN_AND_STAT = WatchableRead(OpCode.GET_CHILDREN2, _children, WatchKind.CHILD)
+GET = WatchableRead(
+    OpCode.GET_DATA, Reader.blob_and_stat, WatchKind.DATA, None, LongReader.blob_and_stat_in_steps
+)
+GET_CHILDREN = WatchableRead(
+    OpCode.GET_CHILDREN, _names, WatchKind.CHILD, None, LongReader.texts_in_steps
+)
+GET_CHILDREN_AND_STAT = WatchableRead(
+    OpCode.GET_CHILDREN2, _children, WatchKind.CHILD, None, LongReader.texts_and_stat_in_steps
+)
 
 
 def _number(r: Reader) -> int:

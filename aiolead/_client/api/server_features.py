@@ -19,6 +19,7 @@ from ..._session.requests.call import BOUND_READ, RETRIED_FOR, retried_in_vain
 from ..._wire.codes import OpCode
 from ..._wire.framing import encode_body
 from ..._wire.jute import Reader, Record
+from ..._wire.long_frames import LongReader, Steps
 from ..._wire.replies import NamesReply
 from ..._wire.requests import GetEphemerals
 from ..._wire.versions import Feature, Version
@@ -78,11 +79,21 @@ async def read_with(core: Core, feature: Feature, make: Bound[T]) -> T:
 
 
 def bound_read(
-    op: OpCode, request: Record, parse: Callable[[Reader], T], path: str | None
+    op: OpCode,
+    request: Record,
+    parse: Callable[[Reader], T],
+    path: str | None,
+    steps: Callable[[LongReader], Steps[T]] | None = None,
 ) -> Bound[T]:
     """Returns a function that makes a read for `read_with`, one for each connection."""
     body = encode_body(request)
-    return lambda: PendingReply(op, body, parse, path=path, kind=BOUND_READ)
+
+    def make() -> PendingReply[T]:
+        reply = PendingReply(op, body, parse, path=path, kind=BOUND_READ)
+        reply.steps = steps
+        return reply
+
+    return make
 
 
 def recount_ephemerals(core: Core, max_reply: int) -> None:

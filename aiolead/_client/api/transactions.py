@@ -12,6 +12,7 @@ from ..._session.requests.call import WRITE, multi_parser
 from ..._wire.codes import OpCode, server_error
 from ..._wire.framing import encode_body
 from ..._wire.jute import Reader
+from ..._wire.long_frames import LongReader, Steps
 from ..._wire.replies import (
     CreateReply,
     DataReply,
@@ -327,11 +328,18 @@ class Reads:
         self._core.check_home()
         self._sent = True
         request = MultiRead(tuple(self._ops))
-        make = bound_read(OpCode.MULTI_READ, request, self._parse, self._paths[0])
+        make = bound_read(
+            OpCode.MULTI_READ, request, self._parse, self._paths[0], self._parse_in_steps
+        )
         return await read_with(self._core, Feature.MULTI_READ, make)
 
     def _parse(self, r: Reader) -> list[ReadResult]:
-        answers = MultiReadReply.read(r, len(self._ops)).results
+        return self._results(MultiReadReply.read(r, len(self._ops)).results)
+
+    def _parse_in_steps(self, r: LongReader) -> Steps[list[ReadResult]]:
+        return self._results((yield from r.reads_in_steps(len(self._ops))))
+
+    def _results(self, answers: Sequence[Answer]) -> list[ReadResult]:
         if len(answers) != len(self._ops):
             raise RemoteWireError(f"{len(answers)} results for {len(self._ops)} reads")
         return [

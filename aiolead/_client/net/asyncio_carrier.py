@@ -110,7 +110,25 @@ class LoopCarrier(asyncio.BufferedProtocol):
             return
         _enter_task(self._loop, task)
         try:
-            self._feed(bytes(self._buffer[:nbytes]))
+            if self._feed(bytes(self._buffer[:nbytes])):
+                self._transport.pause_reading()
+                self._loop.call_soon(self._feed_more)
+        except Exception as error:
+            self._end(error)
+        finally:
+            _leave_task(self._loop, task)
+
+    def _feed_more(self) -> None:
+        """Let the feed go on, until it takes more input."""
+        task = self._carrying
+        if task is None or self._ended.done():
+            return
+        _enter_task(self._loop, task)
+        try:
+            if self._feed(b""):
+                self._loop.call_soon(self._feed_more)
+            else:
+                self._transport.resume_reading()
         except Exception as error:
             self._end(error)
         finally:
@@ -133,8 +151,8 @@ class LoopCarrier(asyncio.BufferedProtocol):
         self.wake()
 
 
-def _lose(_: bytes) -> None:
-    pass
+def _lose(_: bytes) -> bool:
+    return False
 
 
 def _nothing() -> bytes:

@@ -11,12 +11,14 @@ from typing import Any, Protocol, final
 
 import anyio
 from anyio.abc import ByteStream, SocketAttribute
+from anyio.lowlevel import checkpoint
 
 from ..._tasks import trio_here
 from ..host_tasks import open_group
 
-Feed = Callable[[bytes], object]
-"""Takes input. An exception from it is a defect."""
+Feed = Callable[[bytes], bool]
+"""Takes input. If it returns True, it is called with `b""` after others had their turn, and before
+any more input. An exception from it is a defect."""
 
 Take = Callable[[], bytes]
 """Returns the next bytes to send: all that may leave, if they are fewer than `SEGMENT`."""
@@ -87,7 +89,9 @@ class StreamCarrier:
     async def _read(self, feed: Feed) -> None:
         while True:
             data = await self._receive()
-            feed(data)
+            while feed(data):
+                await checkpoint()
+                data = b""
 
     async def _receive(self) -> bytes:
         return await self._stream.receive(READ_SIZE)

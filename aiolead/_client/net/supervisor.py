@@ -426,7 +426,7 @@ class Supervisor:
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             self._cut(_hang_up(error))
 
-    def _feed(self, connection: ServerConnection, data: bytes) -> None:
+    def _feed(self, connection: ServerConnection, data: bytes) -> bool:
         machine = self._machine
         try:
             has_output = machine.receive(data, self._core.clock())
@@ -434,13 +434,14 @@ class Supervisor:
             # A protocol error or the end of the session, which the machine has handled. Cut at
             # once, before anybody sees a failed request and finds the client still connected.
             self._cut(error)
-            return
+            return False
         if not connection.is_open:
             self._look_whether_opened(connection)
         if has_output:
             connection.carrier.wake()
         if self._answered is not None and not machine.requests.inflight:
             self._answered.set()
+        return machine.decoding is not None
 
     def _take(self, connection: ServerConnection) -> bytes:
         if connection.ended is not None:

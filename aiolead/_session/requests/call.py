@@ -12,6 +12,7 @@ from ..._internal_errors import call_back
 from ..._wire.codes import OpCode, server_error
 from ..._wire.framing import encode_body
 from ..._wire.jute import Reader
+from ..._wire.long_frames import LongReader, Steps
 from ..._wire.replies import (
     CreateReply,
     DoneResult,
@@ -125,6 +126,7 @@ class Call(Generic[T]):
         path: how errors name its subject.
         arming: its effect on watches, if any.
         on_error: turns some errors into a result, and returns the others.
+        steps: decodes a long answer as `parse` would.
         ephemerals: the paths of ephemeral znodes that it creates; see `EphemeralPaths`.
         counted_in: the count that includes them, once it is queued.
         lost_at: when the first connection over which it was sent was lost.
@@ -140,6 +142,7 @@ class Call(Generic[T]):
     path: str | None = None
     arming: WatchEffect | None = None
     on_error: Callable[[AioleadError], T | AioleadError] | None = None
+    steps: Callable[[LongReader], Steps[T]] | None = field(default=None, init=False)
     ephemerals: Sequence[str] = field(default=(), init=False)
     counted_in: EphemeralCount | None = field(default=None, init=False)
     xid: int = field(default=0, init=False)

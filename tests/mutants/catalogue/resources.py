@@ -296,7 +296,7 @@ MUTANTS = (
                 "_client/net/carrier.py",
                 """
                 data = await self._receive()
-                feed(data)
+                while feed(data):
                 """,
                 """
                 try:
@@ -304,7 +304,7 @@ MUTANTS = (
                 except anyio.EndOfStream:
                     await anyio.sleep(0)
                     continue
-                feed(data)
+                while feed(data):
                 """,
             ),
         ),

@@ -201,12 +201,12 @@ MUTANTS = (
                 """
                 def _reset_connection(self) -> None:
                     self._out: list[bytes] = []
-                    self._frames = FrameReader(self._max_reply)
+                    self._frames = FrameReader(self._max_reply, long=LONG)
                 """,
                 """
                 def _reset_connection(self) -> None:
                     self._out: list[bytes] = []
-                    self._frames = getattr(self, "_frames", FrameReader(self._max_reply))
+                    self._frames = getattr(self, "_frames", FrameReader(self._max_reply, long=LONG))
                 """,
             ),
         ),

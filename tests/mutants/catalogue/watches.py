@@ -100,10 +100,14 @@ MUTANTS = (
             Change(
                 "_client/net/carrier.py",
                 """
-                feed(data)
+                while feed(data):
+                    await checkpoint()
+                    data = b""
                 """,
                 """
-                feed(data)
+                while feed(data):
+                    await checkpoint()
+                    data = b""
                 while feed.func.__self__._machine.watches.unanswered:
                     await anyio.sleep(0.01)
                 """,
