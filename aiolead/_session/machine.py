@@ -64,9 +64,10 @@ from .lease.lease_book import LeaseBook
 from .lease.proof import LeaseProof
 from .lease.renewals import Renewals
 from .lease.timing import DRIFT, Timing, granted_timeout
-from .requests.call import Call, close_call, unreached
+from .requests.call import RENEWAL, Call, close_call, unreached
 from .requests.liveness import Liveness
 from .requests.request_queue import RequestQueue, Window
+from .requests.suspects import RIGHT_AFTER, SHORT
 from .states import SERVED, SessionLife, Trigger
 from .watches.registry import WatchRegistry
 
@@ -156,6 +157,8 @@ class SessionMachine(SessionLife):
         """Whether there is another server, so that it is worth leaving one early."""
         self.max_body: int = max_request - REQUEST_HEADER
         """The longest request without its header, in bytes."""
+        self._own_room = self.max_body
+        """The same for renewals and re-arming, which can be shared out; see `_make_room`."""
         self._asked_timeout = session_timeout
         self._longest_timeout = session_timeout if resume is None else resume.timeout
         self.login: Authentication = Authentication(
@@ -197,6 +200,7 @@ class SessionMachine(SessionLife):
         self._established = False
         self._handshake_sent = inf
         self._established_at = inf
+        self._rearmed_at = -inf
         self.sole_at = inf
         self._last_sent = -inf
         self._holds_back = False
@@ -299,6 +303,8 @@ class SessionMachine(SessionLife):
         if not self._is_connected:
             return
         established, was_read_only = self._established, self.is_read_only
+        if closed and established:
+            self._make_room(now)
         self._reset_connection()
         self.login.connection_lost(now, self.timing.patience, established=established)
         self._lease_proof.closed()
@@ -315,6 +321,23 @@ class SessionMachine(SessionLife):
             self._expired(keep_queue=True)  # no other server knows the session
         self.leases.connection_lost()
         self._on_due(-inf)
+
+    def _make_room(self, now: float) -> None:
+        """Make our own requests shorter, if the connection was closed right after long ones.
+
+        They are needed on each connection, so they cannot be refused as those of users.
+        """
+        since = now - RIGHT_AFTER * self.timing.patience
+        own = [
+            call.size
+            for call in self.requests.unanswered
+            if call.kind is RENEWAL and call.sent_at >= since
+        ]
+        if self._rearmed_at >= since:
+            own.append(self.watches.longest_unanswered())
+        longest = max(own, default=0)
+        if longest > SHORT:
+            self._own_room = min(self._own_room, max(SHORT, longest // 2) - REQUEST_HEADER)
 
     def receive(self, data: bytes, now: float) -> bool:
         """Process bytes from the server; return whether there may be something to send.
@@ -421,12 +444,13 @@ class SessionMachine(SessionLife):
         self._liveness.connected(now)
         # Credentials go before watches, since they decide which events these get.
         self.login.present_all(now)
-        self._set_watches(self.watches.rearm(self.last_zxid, self.max_body))
+        self._set_watches(self.watches.rearm(self.last_zxid, self._own_room), now)
         self._serve_if_accepted()
         self.on_output()
         self._on_due(-inf)
 
-    def _set_watches(self, requests: Iterable[SetWatches]) -> None:
+    def _set_watches(self, requests: Iterable[SetWatches], now: float) -> None:
+        self._rearmed_at = now
         for request in requests:
             body = encode_body(request)
             self._out.append(encode_request(XID_SET_WATCHES, request.op, body))
@@ -610,11 +634,11 @@ class SessionMachine(SessionLife):
         if now >= self._cut_due():
             return "the server does not confirm the lease"
         if now >= self.leases.renewal_due():
-            self._renewals.renew(now, self.max_body)
+            self._renewals.renew(now, self._own_room)
             self.on_output()
         if now >= self.watches.again_at:
             self._liveness.rearming(now)
-            self._set_watches(self.watches.rearm_again())
+            self._set_watches(self.watches.rearm_again(), now)
             self.on_output()
         if now >= self._ping_due():
             self._out.append(PING)

@@ -6,6 +6,7 @@ The recipes' part is in `tests/recipes/test_refused_requests.py`.
 from __future__ import annotations
 
 import logging
+from contextlib import AsyncExitStack
 
 import anyio
 import pytest
@@ -256,3 +257,43 @@ async def test_read_with_undecodable_answer_is_refused_the_third_time() -> None:
                     await client.get("/a")
             with pytest.raises(RequestRefusedError):
                 await client.get("/a")
+
+
+# --- the client's own requests -------------------------------------------------------------------
+
+
+@virtually
+async def test_watches_are_set_again_in_shorter_requests() -> None:
+    """100 kB of watched paths, on servers that take 64 kB."""
+    async with embedded() as server:
+        link = Link(server)
+        async with link.connect() as client, Lock(client, "/held") as held:
+            fired = []
+            for number in range(500):
+                path = f"/{number:03}{'x' * 200}"
+                await client.create(path)
+                await client.get(path, watch=client.backend.make_watch(fired.append))
+            server.limit_requests(LIMIT)
+            link.lose()
+            link.restore()
+            await passes(2 * SESSION)
+            held.check()
+            assert connections(client) <= 4
+            for number in range(500):
+                await client.set(f"/{number:03}{'x' * 200}", b"new")
+            assert len(fired) == 500
+
+
+@virtually
+async def test_long_renewals_are_shared_out() -> None:
+    """100 kB of held paths, of which 64 kB fit in a request."""
+    async with embedded() as server, connect(server) as client, AsyncExitStack() as held:
+        locks = [
+            await held.enter_async_context(Lock(client, f"/{number:03}{'x' * 400}"))
+            for number in range(200)
+        ]
+        server.limit_requests(LIMIT)
+        await passes(4 * SESSION)
+        for lock in locks:
+            lock.check()
+        assert connections(client) <= 3

@@ -363,6 +363,11 @@ class WatchRegistry:
         self.unanswered -= 1
         self._set_live()
 
+    def longest_unanswered(self) -> int:
+        """The length of the longest re-arming request in flight, in bytes; 0 if there is none."""
+        sent = self._rearming if self.unanswered else ()
+        return max((len(encode_body(request)) for request in sent), default=0)
+
     def rearm_again(self) -> Iterator[SetWatches]:
         """The requests that re-arm what an overloaded server has not, and that is still needed.
 

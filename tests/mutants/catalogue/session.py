@@ -728,4 +728,19 @@ MUTANTS = (
         ),
         tests=("tests/client/test_refused_requests.py",),
     ),
+    Mutant(
+        number="24l",
+        name="own-requests-stay-long",
+        wrong="Renewals and re-armed watches that are too long for the servers are sent again alike.",
+        seen_in="aiolead, before its first release",
+        simulated=False,
+        changes=(
+            Change(
+                "_session/machine.py",
+                "if longest > SHORT:",
+                "if longest < SHORT:",
+            ),
+        ),
+        tests=("tests/client/test_refused_requests.py",),
+    ),
 )

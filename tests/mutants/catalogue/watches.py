@@ -70,8 +70,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "self._set_watches(self.watches.rearm(self.last_zxid, self.max_body))",
-                "self._set_watches(self.watches.rearm(2**63 - 1, self.max_body))",
+                "self._set_watches(self.watches.rearm(self.last_zxid, self._own_room), now)",
+                "self._set_watches(self.watches.rearm(2**63 - 1, self._own_room), now)",
             ),
         ),
         tests=("tests/unit/session/test_session_watches.py",),
