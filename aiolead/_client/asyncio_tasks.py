@@ -56,7 +56,7 @@ class OwnTask(asyncio.Task[None]):
             self._end_for_owner()
 
     def _end_for_owner(self) -> None:
-        # The owner would wait for ever: it is what has to close the client.
+        # The owner would wait forever: it is what has to close the client.
         if self._was_cancelled and self._is_awaited_by_owner:
             self.aiolead_spawner.on_abandoned()
 

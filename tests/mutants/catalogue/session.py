@@ -731,7 +731,7 @@ MUTANTS = (
     Mutant(
         number="24l",
         name="own-requests-stay-long",
-        wrong="Renewals and re-armed watches that are too long for the servers are sent again alike.",
+        wrong="Renewals and re-armed watches that servers find too long are sent again alike.",
         seen_in="aiolead, before its first release",
         simulated=False,
         changes=(
