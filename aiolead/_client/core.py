@@ -82,7 +82,7 @@ class Core:
         self.on_due: Callable[[float], None] = _ignore
         """Set by the supervisor: something became due earlier."""
         self.wake: Callable[[], None] = _ignore
-        """Set by the supervisor: wakes its timekeeper, which then calls `start_put_off`."""
+        """Set by the supervisor: wakes its timekeeper."""
         self.on_hosts: Callable[[Sequence[tuple[str, int]]], None] = _ignore
         """Set by the supervisor: replaces the list of servers."""
         self.notify_guardian: Callable[[], None] = _ignore
@@ -99,7 +99,6 @@ class Core:
         self._shared_lately: deque[object] = deque(maxlen=KEPT)
         self._first_serial = self._next_serial = first_serial
         self._holders_gone: anyio.Event | None = None
-        self._put_off: deque[tuple[Job, OnEnd]] = deque()
         self.spawned: int = 0
         self._affinity: LoopAffinity | None = None
         self._expires_soon = False
@@ -281,21 +280,10 @@ class Core:
         """Runs a job until the client is closed, whatever is cancelled around the client.
 
         Its exceptions go to `on_end`. It runs at least to its first await, even if the client is
-        closed before: a wait for its `finally` ends. Without effect in a closed client.
+        closed before: a wait for its `finally` ends. Without effect in a closed client. A callback
+        of the event loop may call this, too.
         """
-        if self.tasks is None:
-            return
-        if self._affinity is None or self._affinity.is_in_task():
-            self.tasks.start_soon(self._run, job, on_end, name=job)
-        else:
-            # In a callback of the event loop, where anyio has no clock.
-            self._put_off.append((job, on_end))
-            self.wake()
-
-    def start_put_off(self) -> None:
-        """Start the jobs of callbacks; called by the timekeeper, in its task."""
-        while self._put_off and self.tasks is not None:
-            job, on_end = self._put_off.popleft()
+        if self.tasks is not None:
             self.tasks.start_soon(self._run, job, on_end, name=job)
 
     async def _run(self, job: Job, on_end: OnEnd) -> None:
@@ -321,7 +309,6 @@ class Core:
 
     def end_jobs(self) -> None:
         """Cancels every job, also those not begun, and accepts no more."""
-        self.start_put_off()
         tasks, self.tasks = self.tasks, None
         if tasks is not None:
             tasks.end()

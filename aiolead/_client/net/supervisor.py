@@ -208,7 +208,6 @@ class Supervisor:
         while True:
             self._due = anyio.Event()
             self._wakes_at = inf
-            self._core.start_put_off()
             why = machine.tick(clock())
             if why is not None:
                 # After a standstill of the process, answers may wait to be read: they count.

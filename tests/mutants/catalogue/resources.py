@@ -177,6 +177,55 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        number="54f",
+        name="cancel-all-ends-the-connection",
+        wrong="A program that cancels all tasks of asyncio ends the client's before its session is "
+        "closed.",
+        seen_in="aiolead, before its first release",
+        simulated=False,
+        changes=(
+            Change(
+                "_client/asyncio_tasks.py",
+                "if isinstance(msg, str) and SCOPES in msg:",
+                "if not isinstance(msg, int):",
+            ),
+        ),
+        tests=("tests/client/test_guest.py", "-k", "cancel_all_closes"),
+    ),
+    Mutant(
+        number="54g",
+        name="nobody-closes-a-forgotten-client",
+        wrong="A client that the program has not closed goes on as the event loop ends, which "
+        "waits for it for ever.",
+        seen_in="aiolead, before its first release",
+        simulated=False,
+        changes=(
+            Change(
+                "_client/asyncio_tasks.py",
+                "owner.add_done_callback(lambda _owner: self.on_abandoned())",
+                "owner.add_done_callback(lambda _owner: None)",
+            ),
+        ),
+        tests=("tests/client/test_guest.py", "-k", "cancelled_main_task"),
+    ),
+    Mutant(
+        number="54h",
+        name="leaving-is-cut-short",
+        wrong="A cancellation of asyncio while the client is left ends the wait for its session.",
+        seen_in="aiolead, before its first release",
+        simulated=False,
+        changes=(
+            Change(
+                "_shielding.py",
+                "cancelled = error",
+                "raise",
+            ),
+        ),
+        tests=(
+            "tests/client/test_guest.py::test_native_cancellation_while_leaving_closes_the_session",
+        ),
+    ),
+    Mutant(
         number="54c",
         name="closing-leaves-the-session",
         aim=Aim((("closed",),), groups=3),

@@ -200,18 +200,4 @@ MUTANTS: tuple[Mutant, ...] = (
         tests=("tests/recipes/test_callers.py::test_a_closed_client_is_as_the_table_says",),
         simulated=False,
     ),
-    Mutant(
-        number="436",
-        name="callbacks-start-jobs",
-        wrong="A callback of the event loop starts a job in the task group, which fails there.",
-        changes=(
-            Change(
-                "_client/core.py",
-                "if self._affinity is None or self._affinity.is_in_task():",
-                "if self._affinity is not None:",
-            ),
-        ),
-        tests=("tests/client/test_client_home.py::test_a_callback_of_the_event_loop_starts_jobs",),
-        simulated=False,
-    ),
 )
