@@ -731,14 +731,14 @@ MUTANTS = (
     Mutant(
         number="24l",
         name="own-requests-stay-long",
-        wrong="Renewals and re-armed watches that servers find too long are sent again alike.",
+        wrong="Renewals and re-armed watches that are too long for servers stay as long.",
         seen_in="aiolead, before its first release",
         simulated=False,
         changes=(
             Change(
                 "_session/machine.py",
                 "if longest > SHORT:",
-                "if longest < SHORT:",
+                "if longest > self.max_body:",
             ),
         ),
         tests=("tests/client/test_refused_requests.py",),
