@@ -18,7 +18,7 @@ from support.virtual_time import SESSION, connect, embedded, passes, virtually
 import aiolead
 from aiolead import Client, Lock
 from aiolead.errors import ConnectionLossError, RequestRefusedError
-from aiolead.testing import BlockingServer, EmbeddedServer
+from aiolead.testing import BlockingServer, EmbeddedServer, OpCode
 from aiolead.types import Codec
 
 pytestmark = pytest.mark.skipif(OVER_AIOZK, reason="counts connections, which are aiozk's there")
@@ -300,6 +300,26 @@ async def test_opening_a_view_with_a_too_long_reply_is_refused(name: str) -> Non
                 await enter(views(client)[name])
             await client.create("/reached")
             assert connections(client) == 3
+
+
+@virtually
+async def test_view_whose_reads_a_proxy_cuts_costs_no_lock() -> None:
+    """The request is short, so it takes more connections until it is the likely cause."""
+    async with embedded() as server, connect(server) as other:
+        await other.ensure_path("/folder/a")
+        async with holding(server) as client:
+            async with client.observe_children("/folder") as view:
+                for op in (OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2):
+                    server.drop_request(op, 1000)
+                await other.create("/folder/b")
+                await passes(40 * SESSION)
+                assert view.value == ["a"]
+                await client.create("/reached")
+                # 16, and one after each pause of 1, 2, 4, 8 and 16 session timeouts.
+                assert connections(client) <= 1 + 16 + 5
+                await server.heal()
+                await passes(17 * SESSION)
+                assert view.value == ["a", "b"]
 
 
 @virtually
