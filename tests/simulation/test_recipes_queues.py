@@ -24,7 +24,9 @@ ALWAYS = (
 
 
 @pytest.mark.parametrize("backend", ["trio", "asyncio"])
-@pytest.mark.parametrize("scenario", ["queues.py:consume", "queues.py:turns", "board.py:work"])
+@pytest.mark.parametrize(
+    "scenario", ["queues.py:consume", "queues.py:below", "queues.py:turns", "board.py:work"]
+)
 def test_no_schedule_violates_an_invariant(scenario: str, backend: Backend) -> None:
     outcomes: list[Outcome] = []
     first = 3000 if backend == "trio" else 1000

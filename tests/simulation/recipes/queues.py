@@ -4,6 +4,8 @@
   others, and are killed with them.
 * `delay`: the same with items that are due at some time of day. Every process has a clock for that
   of its own; those of some runs do not agree.
+* `below`: the same as `consume`, and another client puts znodes below items, held or not, so that
+  no server deletes them. When all has healed, it deletes what it has made.
 * `turns`: consumers hold one item in turn, which nobody acknowledges. No other item comes and wakes
   a consumer that waits for it.
 
@@ -34,6 +36,7 @@ from aiolead.errors import (
     ConnectFailed,
     ConnectionLossError,
     NodeExistsError,
+    NoNodeError,
     Outcome,
     SessionError,
     TenureLost,
@@ -50,6 +53,7 @@ EPOCH = 1e6
 
 IN_TIME = "handed out as it came due, to somebody who was waiting"
 OVERTAKEN = "an item was due before one that was put earlier"
+BELOW = "an item could not be deleted"
 AGAIN = "given back, and handed out again"
 
 ITEM = b"\x00\x01\x00\x01" + b"\x01\x00\x00\x00\x01x" + b"\x02"
@@ -74,6 +78,7 @@ class Plan:
     handed_out: set[str] = field(default_factory=set)
     due: dict[str, float] = field(default_factory=dict)  # in the order in which they were put
     drained: anyio.Event = field(default_factory=anyio.Event)
+    spoiling: set[str] = field(default_factory=set)
 
     def queue(self, client: aiolead.Client, who: str, time_of_day: Callable[[], float]) -> AnyQueue:
         if self.kind is aiolead.DelayQueue:
@@ -93,6 +98,14 @@ async def consume(world: World) -> None:
     rng = world.rng("consume")
     kind = rng.choices((aiolead.Queue, aiolead.PriorityQueue), (4, 1))[0]
     begin(Plan(world, kind, tasks=rng.choices((1, 2), (3, 1))[0]), rng)
+
+
+async def below(world: World) -> None:
+    """The same, with one more client that puts znodes below items."""
+    plan = Plan(world, aiolead.Queue, tasks=1)
+    begin(plan, world.rng("below"))
+    if world.start("spoiler", partial(spoiler, plan)):
+        plan.spoiling.add("spoiler")
 
 
 async def delay(world: World) -> None:
@@ -428,15 +441,58 @@ async def auditor(plan: Plan, process: Process) -> None:
                     await anyio.sleep(0.25 * client.session_timeout)
                     with suppress(ConnectionLossError):
                         await client.sync()
-                        if not plan.producing and await queue.size() == 0:
+                        if not (plan.producing or plan.spoiling) and await is_empty(client, queue):
                             plan.drained.set()
         await anyio.sleep(0.01)
     if lost := plan.confirmed - plan.tried:
         plan.world.violation("queue-lost", f"nobody has acknowledged {sorted(lost)}")
     if made_up := plan.tried - plan.attempted:
         plan.world.violation("queue-lost", f"nobody has put {sorted(made_up)}")
-    if plan.kind is aiolead.Queue and plan.tasks == 1:
+    is_spoilt = "spoiler" in plan.world.names
+    if plan.kind is aiolead.Queue and plan.tasks == 1 and not is_spoilt:
         check_order(plan.world)
+
+
+async def is_empty(client: aiolead.Client, queue: AnyQueue) -> bool:
+    """Whether nobody can get an item any more: the others stay behind claims of no session."""
+    if await queue.size() == 0:
+        return True
+    for name in await client.get_children(QUEUE):
+        claim = await client.exists(f"{CLAIMS}/{name}")
+        if claim is None or claim.ephemeral_owner:
+            return False
+    return True
+
+
+async def spoiler(plan: Plan, process: Process) -> None:
+    """Puts znodes below items until all has healed; then deletes all of them."""
+    world, rng, made = plan.world, process.rng, set[str]()
+    while True:
+        with suppress(ConnectFailed, SessionError):
+            async with world.client(process) as client:
+                while not (world.is_healed and not made):
+                    was_healed = world.is_healed
+                    with suppress(ConnectionLossError, NoNodeError, NodeExistsError):
+                        items = sorted(await client.get_children(QUEUE))
+                        if made and (was_healed or rng.random() < 0.4):
+                            path = rng.choice(sorted(made))
+                            with suppress(NoNodeError):
+                                await client.delete(path)
+                            made.discard(path)
+                        elif items and not was_healed:
+                            path = f"{QUEUE}/{rng.choice(items[:4])}/below"
+                            made.add(path)
+                            await client.create(path, mode=CreateMode.PERSISTENT)
+                            world.history.reached(BELOW)
+                    if not was_healed:
+                        await anyio.sleep(rng.uniform(0.0, 0.2) * client.session_timeout)
+                    elif client.state.is_final:
+                        await client.ready()  # raises what became of it
+                    else:
+                        await anyio.sleep(0.01)
+                plan.spoiling.discard(process.name.partition(".")[0])
+                return
+        await anyio.sleep(rng.uniform(0.0, 0.1))
 
 
 def check_order(world: World) -> None:
