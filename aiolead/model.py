@@ -476,7 +476,7 @@ class Participant:
     """A contender, as others see it.
 
     Attributes:
-        identity: its own name for itself, the data of its znode.
+        identity: its own name for itself, the data of its znode, cut after 4,096 bytes.
         path: its znode.
         token: the fencing token that it has, or will have, as a holder (the znode's czxid).
         session_id: the session that owns the znode.

@@ -15,13 +15,10 @@ from ...abc import CoordinationClient
 from ...errors import ConfigurationError, InvalidDataError, UsageError
 from ...model import ACL
 from ...paths import validate
-from .participants import is_request
+from .participants import MAX_IDENTITY, is_request
 
 OnDisconnect = Literal["keep", "resign"]
 OnInvalid = Callable[[InvalidDataError], object]
-
-MAX_IDENTITY = 4096
-"""Longest identity in bytes: everybody who lists a contender queue's members reads all of them."""
 
 
 def checked_client(client: CoordinationClient) -> CoordinationClient:

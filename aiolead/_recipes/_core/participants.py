@@ -15,6 +15,15 @@ from .reading import read_children
 
 MARK = b"__REVOKE__"
 
+MAX_IDENTITY = 4096
+"""Longest identity in bytes: everybody who lists a contender queue's members reads all of them.
+
+Others may write more, which is cut where it is read.
+"""
+
+MAX_DATA = len(MARK) + MAX_IDENTITY
+"""The bytes of a contender's data that are kept."""
+
 
 def is_request(data: bytes) -> bool:
     return data.startswith(MARK)
@@ -27,7 +36,7 @@ def asking(data: bytes, *, is_ours: bool) -> bytes:
 
 def participant(path: str, data: bytes, stat: Stat, *, is_holder: bool) -> Participant:
     return Participant(
-        identity=data.removeprefix(MARK).decode(errors="replace"),
+        identity=data.removeprefix(MARK)[:MAX_IDENTITY].decode(errors="replace"),
         path=path,
         token=stat.czxid,
         session_id=stat.ephemeral_owner,
@@ -40,7 +49,7 @@ async def read_participants(
     client: CoordinationClient, path: str, names: Sequence[str], *, is_holder: bool
 ) -> list[Participant]:
     """The contenders below a path, without those that have gone meanwhile."""
-    found = await read_children(client, path, names)
+    found = await read_children(client, path, names, most=MAX_DATA)
     return [
         participant(join(path, name), data, stat, is_holder=is_holder)
         for name, (data, stat) in found.items()

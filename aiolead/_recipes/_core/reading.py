@@ -12,6 +12,7 @@ The write also makes the leader refuse what our session still has on its way thr
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
@@ -101,21 +102,24 @@ async def read_children(
     names: Sequence[str] | None = None,
     *,
     watch: Callable[[str], Watch] | None = None,
+    most: int | None = None,
 ) -> dict[str, Found]:
     """The data and `Stat` of a znode's children by name, without those that have gone meanwhile.
 
     The parent need not exist. `names` gives the order; it defaults to all children, sorted. `watch`
-    makes the watch on a child, by its name.
+    makes the watch on a child, by its name. Of each child's data at most `most` bytes are kept.
     """
     if names is None:
         names = sorted(await listed(client.get_children(path)))
     found: dict[str, Found] = {}
     for start in range(0, len(names), AT_ONCE):
-        replies = [
+        replies = deque(
             (name, client.get(join(path, name), watch=None if watch is None else watch(name)))
             for name in names[start : start + AT_ONCE]
-        ]
-        for name, reply in replies:
+        )
+        while replies:
+            name, reply = replies.popleft()  # data that are cut need not stay
             with suppress(NoNodeError):
-                found[name] = await reply
+                data, stat = await reply
+                found[name] = data[:most], stat
     return found

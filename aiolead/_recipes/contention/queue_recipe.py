@@ -12,7 +12,7 @@ from ...model import ACL, Participant, Stat
 from ...paths import basename, join
 from .._core.arguments import OnDisconnect
 from .._core.holding_recipe import HoldingRecipe
-from .._core.participants import asking, is_request, participant
+from .._core.participants import MAX_DATA, asking, is_request, participant
 from .._core.reading import listed, over_sessions, read_children
 from .._core.tenure import Tenure
 from .contender import Contender
@@ -73,7 +73,7 @@ class QueuedRecipe(HoldingRecipe[T]):
         client, path, layout, role = self._client, self._path, self._layout, self._role
         names = await listed(client.get_children(path))
         queue = await queue_order(client, path, names, layout, role)
-        found = await read_children(client, path, queue)
+        found = await read_children(client, path, queue, most=MAX_DATA)
         holders = holding(list(found), self._places, layout, role)
         return [
             (participant(join(path, name), data, stat, is_holder=n < holders), data, stat)
