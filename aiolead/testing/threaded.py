@@ -94,6 +94,9 @@ class ThreadedServer:
     def slow_down(self, pace: float) -> None:
         self._get(lambda server: server.slow_down(pace))
 
+    def limit_requests(self, size: int) -> None:
+        self._get(lambda server: server.limit_requests(size))
+
     def set_sequence(self, path: str, value: int) -> None:
         self._get(lambda server: server.set_sequence(path, value))
 

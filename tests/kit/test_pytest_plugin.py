@@ -10,7 +10,7 @@ import pytest
 from support.raw_client import RawClient
 
 import aiolead
-from aiolead.errors import ServerError, UsageError
+from aiolead.errors import ConfigurationError, ServerError, UsageError
 from aiolead.model import CreateMode
 from aiolead.testing import (
     BlockingEnsemble,
@@ -258,6 +258,7 @@ def test_leaving_heals_the_embedded_server() -> None:
         with Sandbox(server):
             server.set_read_only(True)
             server.slow_down(1.0)
+            server.limit_requests(50)
             server.drop_reply(OpCode.CREATE)
             server.drop_request(OpCode.CREATE)
             server.throttle(OpCode.CREATE)
@@ -265,6 +266,19 @@ def test_leaving_heals_the_embedded_server() -> None:
             server.stop()
         with RawClient(server.connect_string) as client:
             assert client.create("/x") == "/x"
+            assert client.create("/longer", bytes(100)) == "/longer"
+
+
+def test_a_server_closes_the_connection_on_requests_above_its_limit() -> None:
+    with EmbeddedServer.in_thread(max_frame=1000) as server:
+        server.limit_requests(100)
+        with RawClient(server.connect_string) as client:
+            assert client.create("/short") == "/short"
+            with pytest.raises((ConnectionError, EOFError)):
+                client.create("/long", bytes(100))
+        for size in (0, 1001):
+            with pytest.raises(ConfigurationError, match="size: must be 1 to 1000 bytes"):
+                server.limit_requests(size)
 
 
 def test_a_znode_that_is_put_there_is_refused_as_that_of_a_client() -> None:
