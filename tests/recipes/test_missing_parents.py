@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.recipes import PATIENCE, Wire
+from support.recipes import PATIENCE
 from support.virtual_time import connect as connect_virtually
 from support.virtual_time import embedded, virtually
 
@@ -231,16 +231,16 @@ async def test_expiry_while_parents_are_created_is_not_raised(work: Work) -> Non
             await work(client)
 
 
+@virtually
 async def test_own_loss_of_the_write_keeps_its_outcome() -> None:
     """The create of the znode itself is lost, after its parents were created."""
-    async with EmbeddedServer() as server:
-        async with Wire(server).connect() as client:
-            await client.ensure_path(ROOT)
-            server.drop_reply(OpCode.CREATE2)
-            with pytest.raises(ConnectionLossError) as caught:
-                await Barrier(client, f"{ROOT}/barrier").set()
-            assert caught.value.outcome is Outcome.UNKNOWN
-            assert await client.exists(f"{ROOT}/barrier") is not None
+    async with embedded() as server, connect_virtually(server) as client:
+        await client.ensure_path(ROOT)
+        server.drop_reply(OpCode.CREATE2)
+        with pytest.raises(ConnectionLossError) as caught:
+            await Barrier(client, f"{ROOT}/barrier").set()
+        assert caught.value.outcome is Outcome.UNKNOWN
+        assert await client.exists(f"{ROOT}/barrier") is not None
 
 
 @virtually
