@@ -177,6 +177,24 @@ async def test_session_outlives_read_only_server_that_grants_none(
 
 
 @virtually
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_session_outlives_servers_without_a_quorum_that_refuse_it(read_only: bool) -> None:
+    """They hang up on every handshake, as servers do that are older than the session."""
+    async with a_fleet() as fleet:
+        async with fleet.connect("10.0.0.1", read_only=read_only, session_timeout=1) as client:
+            session = client.session_id
+            await client.create("/mine", mode=CreateMode.EPHEMERAL)
+            fleet.server.set_read_only(True, grants_sessions=False)
+            await anyio.sleep(10)
+            assert client.session_id == session
+            fleet.server.set_read_only(False)
+            with anyio.fail_after(5):
+                await client.ready()
+            assert client.session_id == session
+            assert await client.exists("/mine") is not None
+
+
+@virtually
 async def test_session_is_exchanged_once_a_read_only_server_grants_one() -> None:
     async with a_fleet() as fleet:
         async with fleet.connect("10.0.0.1", read_only=True, session_timeout=1) as client:

@@ -95,7 +95,10 @@ class FakeServer:
         frames, greeted = FrameReader(1 << 24), False
         try:
             while True:
-                for frame in frames.feed(await stream.receive()):
+                data_in = await stream.receive()
+                if not greeted and data_in == b"srvr":
+                    return stream.close()  # it answers no word
+                for frame in frames.feed(data_in):
                     if greeted:
                         header = RequestHeader.read(Reader(frame))
                         self.requests.append(header)

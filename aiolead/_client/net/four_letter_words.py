@@ -156,24 +156,27 @@ def _is_read_only_grant(answer: bytes) -> bool:
 async def has_lost_quorum(hosts: HostList, open_stream: Open) -> bool:
     """Whether a server says that it has no quorum, and none says that it has one.
 
-    Servers answer that only where they may become read-only. They say `null` in an election.
+    It answers `srvr` so in an election, and as long as it is read-only.
     """
-    said = set[bytes]()
+    lost = False
 
-    def is_enough(answer: bytes) -> bool:
-        said.add(answer.strip())
-        return answer.strip() == b"rw"
+    def has_quorum(answer: bytes) -> bool:
+        nonlocal lost
+        is_without = answer.startswith(NOT_SERVING) or READ_ONLY in answer
+        lost = lost or is_without
+        return MODE in answer and not is_without
 
     for server in hosts.shuffled():
-        if await answers(
-            server,
-            hosts,
-            open_stream,
-            lambda stream: ask(stream, b"isro", LONGEST_ANSWER),
-            is_enough,
-        ):
+        if await answers(server, hosts, open_stream, _ask_mode, has_quorum):
             return False
-    return not said.isdisjoint((b"ro", b"null"))
+    return lost
+
+
+MODE, READ_ONLY = b"Mode: ", b"Mode: read-only"
+
+
+async def _ask_mode(stream: ByteStream) -> bytes:
+    return await ask(stream, SRVR, MAX_ANSWER)
 
 
 async def answers(

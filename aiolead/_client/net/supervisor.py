@@ -281,7 +281,7 @@ class Supervisor:
         now = self._core.clock()
         if not self._session_is_hopeless() or now < self._kept_until:
             return False
-        if self._read_only and await has_lost_quorum(self._hosts, self._open_aside):
+        if await has_lost_quorum(self._hosts, self._open_aside):
             self._kept_until = now + self._machine.timing.session_timeout
             return False
         return True
