@@ -71,6 +71,8 @@ if TYPE_CHECKING:
     from .model import ACL as ACL
     from .model import Auth as Auth
     from .model import CreateMode as CreateMode
+
+    __version__: str
 else:
     from ._lazy import Exports
 
@@ -116,4 +118,15 @@ else:
         },
         modules="abc adapters blocking errors events instrumentation model paths testing types",
     )
-    __getattr__, __dir__, __all__ = _exports.get, _exports.names, _exports.all
+    __all__ = _exports.all
+
+    def __dir__() -> list[str]:
+        return [*_exports.names(), "__version__"]
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            from ._lazy import installed_version
+
+            globals()[name] = installed_version()
+            return globals()[name]
+        return _exports.get(name)

@@ -41,8 +41,10 @@ class Exports:
         return vars(sys.modules[self._module])[name]
 
     def names(self) -> list[str]:
-        """The module's `__dir__`."""
-        return sorted({*vars(sys.modules[self._module]), *self.all, *self._modules})
+        """The module's `__dir__`: what completion offers."""
+        # Without the names that the module itself has imported.
+        private = {name for name in vars(sys.modules[self._module]) if name.startswith("_")}
+        return sorted({*private, *self.all, *self._modules})
 
     def _publish(self) -> None:
         """Give their public names to all things whose modules are imported by now."""
@@ -58,6 +60,16 @@ class Exports:
                         thing.__annotations__ = get_type_hints(thing)
                     thing.__module__ = self._module
                 public[name] = thing
+
+
+def installed_version() -> str:
+    """The version of the package; `0+unknown` in a source tree that is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("aiolead")
+    except PackageNotFoundError:
+        return "0+unknown"
 
 
 _all: dict[str, Exports] = {}

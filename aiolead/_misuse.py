@@ -1,9 +1,63 @@
-"""The error for attributes that objects of other libraries have, and ours do not."""
+"""Errors for what is easily mistaken, whose messages show what to write instead."""
 
 from __future__ import annotations
 
-from .errors import UsageError
+import functools
+import inspect
+
+from .errors import ConfigurationError, UsageError
 
 
 class MissingAttribute(UsageError, AttributeError):
     """An `AttributeError`, as `hasattr` expects, whose message shows what to write instead."""
+
+
+def check_worker(worker: object, *takes: str, is_async: bool = True) -> None:
+    """Refuse a worker that could not be called with these arguments, or run.
+
+    A coroutine is closed, so that Python does not warn. `is_async`: what it returns is awaited;
+    otherwise it runs in the calling thread.
+    """
+    if inspect.iscoroutine(worker):
+        name = worker.__name__
+        worker.close()
+        raise UsageError(
+            f"worker: is called once per {takes[0]}, so it must be the function, not a coroutine: "
+            f"write `run({name})` instead of `run({name}())`"
+        )
+    line = f"`{'async ' if is_async else ''}def work({', '.join(takes)}):`"
+    if not callable(worker):
+        raise ConfigurationError(f"worker: must be a function, as {line}, not {worker!r}")
+    try:
+        inspect.signature(worker).bind(*takes)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"worker: must be a function that takes {' and '.join(takes)}, as {line}, not "
+            f"{worker!r}: {error}"
+        ) from None
+    except ValueError:
+        pass  # it has none that Python knows of
+    function = _function_of(worker)
+    if is_async and _is_surely_sync(function):
+        raise ConfigurationError(f"worker: must be async, as {line}, not {worker!r}")
+    if not is_async and inspect.iscoroutinefunction(function):
+        raise ConfigurationError(
+            f"worker: runs in the calling thread, so it must not be async: {line}, not {worker!r}"
+        )
+
+
+def _function_of(worker: object) -> object:
+    """The function under what wraps it."""
+    while isinstance(worker, functools.partial):
+        worker = worker.func
+    return inspect.unwrap(worker) if callable(worker) else worker
+
+
+def _is_surely_sync(function: object) -> bool:
+    """Whether it gives nothing to await: a `def` that does not say that it returns an awaitable."""
+    if inspect.iscoroutinefunction(function) or not inspect.isroutine(function):
+        return False  # such as a class, or an object that is callable
+    if inspect.isbuiltin(function) or getattr(function, "__name__", "") == "<lambda>":
+        return False
+    returns = getattr(function, "__annotations__", {}).get("return")
+    return returns in (None, "None") or inspect.isasyncgenfunction(function)

@@ -185,6 +185,10 @@ def parse_connect_string(text: object, *, name: str = "hosts") -> ConnectString:
             f"{name}: the chroot stands once, after the last server: {text!r}"
         )
     chroot = validate("/" + rest, name=f"{name} (chroot)") if slash else ""
+    if servers.strip() and servers[-1:].isspace() and slash:
+        raise InvalidConnectStringError(
+            f"{name}: there is a space before the chroot: write {EXAMPLE!r}, not {text!r}"
+        )
     hosts = tuple(_parse_host(part.strip(), text, name) for part in servers.split(","))
     return ConnectString(hosts, "" if chroot == "/" else chroot)
 
@@ -220,7 +224,7 @@ def _looks_cut(servers: str) -> bool:
 
 
 _HOST = re.compile(
-    r"(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\s\x00-\x1f\x7f\[\]:/@]+))"
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>(?:[\w.-]|[^\x00-\x7f\s])+))"
     r"(?::(?P<port>[^:]*))?"
 )
 _PORT = re.compile(r"[0-9]{1,5}")

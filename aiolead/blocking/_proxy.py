@@ -18,6 +18,7 @@ import anyio
 import aiolead
 
 from .._escaping import described, get_logger
+from .._misuse import check_worker
 from .._parsing import MalformedError, real
 from ..errors import ConfigurationError, LeadershipLost, ServerError, TenureLost, UsageError
 from ..model import Stat
@@ -317,8 +318,10 @@ class ElectionBase(Proxy):
             on_lost: called with each loss, in a thread of its own, as soon as it is known.
 
         Raises:
-            ConfigurationError: `pause` is no number of seconds; nothing was sent.
+            ConfigurationError: `pause` is no number of seconds, or `worker` does not take a term,
+                or is async; nothing was sent.
         """
+        check_worker(worker, "term", is_async=False)
         try:
             seconds = real(pause)
         except MalformedError:

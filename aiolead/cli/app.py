@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from cyclopts import App, CycloptsError, Group, UnknownOptionError
 
+import aiolead
+
 from ..errors import AioleadError
 from . import exits
 from .environment import variable
@@ -18,12 +20,10 @@ from .output import Reporter, flush_output, give_up_output, has_lost_terminal, p
 
 
 def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("aiolead")
-    except PackageNotFoundError:
+    version = aiolead.__version__
+    if version == "0+unknown":
         return "unknown: run from a source tree that is not installed"
+    return version
 
 
 _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 import socket
@@ -12,7 +11,7 @@ from typing import Literal
 from ..._escaping import described
 from ..._parsing import MalformedError, real
 from ...abc import CoordinationClient
-from ...errors import ConfigurationError, InvalidDataError, UsageError
+from ...errors import ConfigurationError, InvalidDataError
 from ...model import ACL
 from ...paths import validate
 from .participants import MAX_IDENTITY, is_request
@@ -89,19 +88,6 @@ def checked_wait(timeout: float | None) -> float | None:
 
 def checked_pause(pause: float) -> float:
     return _checked_real("pause", pause, "seconds from 0 up")
-
-
-def checked_worker(worker: object) -> None:
-    """Refuse a worker that is no function; close a coroutine, so that Python does not warn."""
-    if inspect.iscoroutine(worker):
-        name = worker.__name__
-        worker.close()
-        raise UsageError(
-            f"worker: is called once per term, so it must be the function, not a coroutine: write "
-            f"`run({name})` instead of `run({name}())`"
-        )
-    if not callable(worker):
-        raise ConfigurationError(f"worker: must be a function that takes the term, not {worker!r}")
 
 
 def checked_count(name: str, value: int, *, least: int = 1, most: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
+from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ..._misuse import MissingAttribute
@@ -108,6 +109,14 @@ class HoldingRecipe(Recipe, Generic[T]):
 
     if not TYPE_CHECKING:  # type checkers know that there is no such method
         acquire, release, lock, unlock, locked = (_HeldElsewhere() for _ in range(5))
+
+        def __dir__(self) -> list[str]:
+            """The names for completion: without those that only raise."""
+            return [
+                name
+                for name in super().__dir__()
+                if not isinstance(getattr_static(self, name, None), _HeldElsewhere)
+            ]
 
     @property
     def _contended_path(self) -> str:

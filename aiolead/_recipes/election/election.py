@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NoReturn, cast, final
 import anyio
 
 from ..._contender_names import MOST_LEADERS
+from ..._misuse import check_worker
 from ...abc import CoordinationClient
 from ...errors import LeadershipLost, LossReason, UsageError
 from ...model import ACL, Participant
-from .._core.arguments import OnDisconnect, checked_count, checked_pause, checked_worker
+from .._core.arguments import OnDisconnect, checked_count, checked_pause
 from .._core.beside import beside_body
 from .._core.contexts import TenureContext
 from .._core.tenure import Term
@@ -121,10 +122,12 @@ class Election(QueuedRecipe[Term]):
 
         Raises:
             UsageError: `worker` is a coroutine (`run(worker())`) instead of a function.
+            ConfigurationError: `worker` does not take a term, or is a `def` that is not async. A
+                lambda, and a `def` with an annotation that says so, may return an awaitable.
 
         Cancellation: cancels the worker, awaits it, and resigns.
         """
-        checked_worker(worker)
+        check_worker(worker, "term")
         pause = checked_pause(pause)
         while True:
             term: Term | None = None
@@ -150,7 +153,7 @@ class Election(QueuedRecipe[Term]):
         Leave it in the task that entered it. On asyncio, any task may leave it once the first one
         has ended. Otherwise leaving resigns and raises `UsageError`.
         """
-        checked_worker(worker)
+        check_worker(worker, "term")
         run = partial(self.run, worker, pause=checked_pause(pause))
         # It swallows nothing, which type checkers cannot know.
         return cast("AbstractAsyncContextManager[None, None]", beside_body(run, self))

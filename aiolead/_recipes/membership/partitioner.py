@@ -16,6 +16,7 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
+from ..._misuse import check_worker
 from ...abc import CoordinationClient
 from ...errors import AioleadError, ConfigurationError, LockLost, UsageError
 from ...model import ACL
@@ -191,11 +192,13 @@ class Partitioner(Recipe):
                 ended; an `ExceptionGroup` only if several raised.
             ServerError, SessionError: membership, or a lock, cannot be kept.
             UsageError: it runs already, or this client has a member of that name already.
+            ConfigurationError: `worker` does not take an item and its hold, or is not async.
 
         Cancellation: cancels the workers, waits for them, releases their items and leaves. On
         connection loss: workers continue while the lease lasts (not with `on_disconnect="resign"`).
         Then they are cancelled, and run again once the items are ours again.
         """
+        check_worker(worker, "item", "held")
         if self._is_running:
             raise UsageError(f"{self!r} runs already")
         self._is_running = True

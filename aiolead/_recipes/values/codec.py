@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import index
 from typing import Any, Generic, TypeVar
 
 from ..._escaping import described
@@ -29,13 +30,13 @@ class Codec(Generic[T]):
 
     @staticmethod
     def raw() -> Codec[bytes]:
-        """Bytes, unchanged."""
-        return Codec(bytes, bytes)
+        """Bytes, unchanged; other values are refused."""
+        return Codec(_to_raw, bytes)
 
     @staticmethod
     def text() -> Codec[str]:
         """Text, in UTF-8."""
-        return Codec(str.encode, text)
+        return Codec(_to_text, text)
 
     @staticmethod
     def json() -> Codec[Any]:
@@ -62,6 +63,25 @@ class Codec(Generic[T]):
         return Codec(_to_digits, _from_digits)
 
 
+def _to_raw(value: object) -> bytes:
+    # Not `bytes(value)` of anything: it makes 5 zero bytes of 5.
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError(f"must be bytes, not {type(value).__name__} (see `codec`)")
+    return bytes(value)
+
+
+def _to_text(value: str) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(f"must be a str, not {type(value).__name__}")
+    return value.encode()
+
+
+def _checked_int(value: object) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"must be an int, not {type(value).__name__}")
+    return index(value)
+
+
 def _to_json(value: object) -> bytes:
     data = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     json_value(data)  # refuses what no reader could decode
@@ -69,7 +89,7 @@ def _to_json(value: object) -> bytes:
 
 
 def _to_digits(value: int) -> bytes:
-    data = b"%d" % value
+    data = b"%d" % _checked_int(value)
     _from_digits(data)
     return data
 
@@ -81,7 +101,7 @@ def _from_digits(data: bytes) -> int:
 def _integer(size: int) -> Codec[int]:
     def encode(value: int) -> bytes:
         try:
-            return value.to_bytes(size, "big", signed=True)
+            return _checked_int(value).to_bytes(size, "big", signed=True)
         except OverflowError:
             raise OverflowError(f"{shown(value)} does not fit into {size} bytes") from None
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar, cast, final, overload
 
-from ..._escaping import escaped, get_logger
+from ..._escaping import described, escaped, get_logger
 from ...abc import CoordinationClient, Reply
 from ...errors import (
     BadVersionError,
@@ -188,6 +188,10 @@ class Config(Recipe, Generic[T]):
         was published, and retries if not. Raises `ConnectionLossError` with the outcome `UNKNOWN`
         only if the history does not reach back that far any more.
         """
+        if not isinstance(changes, Mapping):
+            raise ConfigurationError(
+                f"changes: must be a mapping of keys to bytes, or None, not {described(changes)}"
+            )
         checked = {_checked_key(key): _checked_value(key, changes[key]) for key in changes}
         if not checked:
             raise ConfigurationError("changes: must have at least one key")
