@@ -33,7 +33,8 @@ def connect(*args: Any, **kwargs: Any) -> Connection:  # noqa: D417 - they are `
     Raises (at the call): as `aiolead.connect`.
 
     Raises (on entering): as `aiolead.connect`; and
-        UsageError: in a thread that runs an event loop.
+        UsageError: in a thread that runs an event loop, or in a process in which gevent or
+            eventlet have replaced threads.
 
     An exception from a signal handler (Ctrl-C) while entering cancels the attempt. While leaving,
     it ends the wait: the thread goes on closing the session.

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
@@ -24,7 +24,7 @@ from anyio.abc import TaskGroup
 
 from .. import Client
 from ..abc import Reply
-from ..errors import ClientClosedError, UsageError
+from ..errors import AioleadError, ClientClosedError, UsageError
 from ..types import Connection
 from ._thread_task import (
     CLOSED,
@@ -78,6 +78,8 @@ class LoopThread:
         self._scope: anyio.CancelScope
         self._over: ThreadResult[None] = ThreadResult()
         self._tasks: set[ThreadProxyTask] = set()
+        self._blocks: set[BlockJob[Any]] = set()
+        """The open blocks of all threads."""
         self._requests: set[RequestJob[Any]] = set()
         self._put_off: deque[Act] = deque()
         self._has_put_off: anyio.Event
@@ -86,6 +88,12 @@ class LoopThread:
 
     def open(self, connection: Connection) -> Client:
         """Start the thread, open the connection in it and return the client."""
+        if library := _patched_by():
+            raise UsageError(
+                f"aiolead.blocking runs an event loop in a thread of its own, and {library} has "
+                "replaced threads in this process (monkey patching): connect in a process that it "
+                "has not patched"
+            )
         self.check_here()
         opened: ThreadResult[Client] = ThreadResult()
         # The event loops' own ways to be woken take locks.
@@ -161,6 +169,7 @@ class LoopThread:
                 self._do_put_off()
                 for task in self._tasks:
                     task.dismiss()
+                self._blocks.clear()
                 while self._requests:
                     self._requests.pop().done.fail(ClientClosedError(CLOSED))
             if failure is not None:
@@ -223,7 +232,7 @@ class LoopThread:
         thread's task is waiting.
         """
         self.check_here()
-        mine = self._mine
+        mine = self._of_thread()
         job = CallJob(act)
         task = ThreadProxyTask() if mine.waits or mine.task is None else mine.task
         before = mine.waits
@@ -243,7 +252,7 @@ class LoopThread:
         Unlike a call, a request has nothing to cancel, so it takes no task: unless this thread has
         a block open, whose loss ends the wait.
         """
-        mine = self._mine
+        mine = self._of_thread()
         if mine.task is not None and not mine.waits:
             return self.call(act)
         self.check_here()
@@ -269,14 +278,16 @@ class LoopThread:
         might depend on the interrupted wait, or on the thread's open blocks.
         """
         self.check_here()
-        mine = self._mine
+        mine = self._of_thread()
         self._check_not_waiting("entered", owner)
         task = mine.task or ThreadProxyTask()
         try:
             mine.waits = True
             self._submit(task, block)
             value = block.done.wait()
+            block.owner, block.task = owner, task
             mine.open.append((owner, block))
+            self._blocks.add(block)
             mine.task = task
             return value
         except BaseException:
@@ -290,20 +301,18 @@ class LoopThread:
         """Leave the block that this thread entered last, with the error of its body.
 
         Raises `UsageError` if that block is not the owner's, in a forked child, which holds
-        nothing, and in a signal handler that interrupted a wait of this thread.
+        nothing, and in a signal handler that interrupted a wait of this thread. A block of another
+        thread, which may never come back, is left nevertheless.
         """
         if self.is_forked:
             if error is None:
                 self.check_process()
             return
-        mine = self._mine
+        mine = self._of_thread()
         self._check_not_waiting("left", owner)
         task = mine.task
         if task is None or mine.open[-1][0] is not owner:
-            raise UsageError(
-                f"{owner!r} is not what this thread has entered last: blocks are left in the "
-                "reverse order, by the thread that has entered them"
-            )
+            self._leave_of_another(owner)
         block = mine.open[-1][1]
         try:
             mine.waits = True
@@ -320,6 +329,43 @@ class LoopThread:
         finally:
             mine.waits = False
 
+    def _leave_of_another(self, owner: object) -> NoReturn:
+        """Leave the block of another thread; raise `UsageError`."""
+        mine = self._mine
+        found = [block for block in list(self._blocks) if block.owner is owner]
+        if len(found) != 1 or any(each is owner for each, _ in mine.open):
+            raise UsageError(
+                f"{owner!r} is not what this thread has entered last: blocks are left in the "
+                "reverse order, by the thread that has entered them"
+            )
+        (block,) = found
+        self._blocks.discard(block)
+        wrong = UsageError(
+            f"{owner!r} was entered by another thread, so it was released without leaving its "
+            "block there: enter and leave in one thread; close generators where they are iterated"
+        )
+        job = CallJob(block.give_up)
+        self._submit(ThreadProxyTask(), job)
+        # Such a thread may not wait: the collector closes abandoned generators in any thread.
+        if not _runs_event_loop():
+            try:
+                mine.waits = True
+                job.done.wait()
+            except AioleadError as error:
+                raise wrong from error
+            finally:
+                mine.waits = False
+        raise wrong
+
+    def _of_thread(self) -> _OfThread:
+        """This thread's open blocks, without those that other threads have left meanwhile."""
+        mine = self._mine
+        if mine.open and mine.open[-1][1].is_left:
+            mine.open = [each for each in mine.open if not each[1].is_left]
+            if not mine.open:
+                mine.task = None
+        return mine
+
     def _check_not_waiting(self, what: str, owner: object) -> None:
         if self._mine.waits:
             raise UsageError(
@@ -330,6 +376,7 @@ class LoopThread:
 
     def _forget(self, block: BlockJob[Any]) -> None:
         mine = self._mine
+        self._blocks.discard(block)
         if mine.open and mine.open[-1][1] is block:
             mine.open.pop()
         if not mine.open:
@@ -428,6 +475,16 @@ class LoopThread:
             await task.run(job)
         finally:
             self._tasks.discard(task)
+
+
+def _patched_by() -> str:
+    """The library that has put greenlets in the place of threads; empty if none has."""
+    gevent, eventlet = map(sys.modules.get, ("gevent.monkey", "eventlet.patcher"))
+    if gevent is not None and gevent.is_module_patched("threading"):
+        return "gevent"
+    if eventlet is not None and eventlet.is_monkey_patched("thread"):
+        return "eventlet"
+    return ""
 
 
 def _runs_event_loop() -> bool:

@@ -198,9 +198,9 @@ class RequestJob(Generic[T]):
 class BlockJob(ThreadJob[T]):
     """A block: entered and left in the event loop when the thread enters and leaves it.
 
-    `wrap` turns the context's value into what the thread gets, in the event loop. `left` is the
-    result of leaving. When the thread leaves, it sets `error`, what the body raised, then
-    `is_left`.
+    `wrap` turns the context's value into what the thread gets, in the event loop. `owner` is the
+    thread's object, and `task` its task, once it is entered. `left` is the result of leaving. When
+    the thread leaves, it sets `error`, what the body raised, then `is_left`.
     """
 
     def __init__(self, context: AbstractAsyncContextManager[Any], wrap: Callable[[Any], T]) -> None:
@@ -208,6 +208,8 @@ class BlockJob(ThreadJob[T]):
         self.left: ThreadResult[None] = ThreadResult()
         self.error: BaseException | None = None
         self.is_left = False
+        self.owner: object = None
+        self.task: ThreadProxyTask
         self._context = context
         self._wrap = wrap
 
@@ -226,6 +228,14 @@ class BlockJob(ThreadJob[T]):
             self.left.set(None)
         finally:
             task.blocks.pop()
+
+    async def give_up(self) -> None:
+        """Release the hold, and have the task leave the block, without the thread."""
+        self.is_left = True
+        self.task.wake()
+        # The task may be inside of another block, or of a call, for long.
+        for tenure in getattr(self.done.wait(), "_tenures", tuple)():
+            await tenure.release()
 
     def fail(self, error: BaseException) -> None:
         super().fail(error)
@@ -249,16 +259,21 @@ class ThreadProxyTask:
         self._running: list[ThreadJob[Any]] = []
         self._news: anyio.Event | None = None
         self._is_dismissed = False
+        self._has_ended = False
 
     async def run(self, first: ThreadJob[Any]) -> None:
         """Run the first job and, while that is a block, the thread's jobs inside of it."""
         try:
             await self._run(first)
         finally:
+            self._has_ended = True
             for job in self._jobs:  # too late: dismissed while others had to end first
                 job.fail(self._why_cancelled(job))
 
     def post(self, job: ThreadJob[Any]) -> None:
+        if self._has_ended:
+            job.fail(UsageError("another thread has left the block of this one: try again"))
+            return
         self._jobs.append(job)
         self.wake()
 

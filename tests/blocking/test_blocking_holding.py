@@ -202,9 +202,7 @@ def test_calls_of_anything(own: ThreadedServer, backend: Backend) -> None:
         assert client.session_id in own.sessions()
 
 
-def test_blocks_are_left_in_the_reverse_order_by_their_thread(
-    own: ThreadedServer, threads: ThreadPoolExecutor
-) -> None:
+def test_blocks_are_left_in_the_reverse_order(own: ThreadedServer) -> None:
     with connect(own, "asyncio") as client:
         outer = blocking.Lock(client, "/outer").acquire()
         inner = blocking.Lock(client, "/inner").acquire()
@@ -212,8 +210,6 @@ def test_blocks_are_left_in_the_reverse_order_by_their_thread(
         inner.__enter__()
         with pytest.raises(aiolead.errors.UsageError, match="in the reverse order"):
             outer.__exit__(None, None, None)
-        with pytest.raises(aiolead.errors.UsageError, match="by the thread that has entered them"):
-            threads.submit(inner.__exit__, None, None, None).result(PATIENCE)
         with pytest.raises(aiolead.errors.UsageError):
             inner.__enter__()
         inner.__exit__(None, None, None)
