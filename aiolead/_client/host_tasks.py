@@ -117,6 +117,7 @@ class HostTasks:
 
             self._spawn = Spawner(on_abandoned, is_forked)
         self._on_crash = on_crash
+        self._has_exited = False
         self._jobs = TaskSet(self._spawn, self._crashed)
         self._closing = TaskSet(self._spawn, self._crashed)
         if self._trio is not None:
@@ -148,8 +149,11 @@ class HostTasks:
 
     def _crashed(self, error: BaseException, function: object) -> None:
         self._on_crash(error, function)
-        if self._trio is None and not isinstance(error, Exception):
-            raise error  # such as `SystemExit`, which ends the event loop; trio would break down
+        if not isinstance(error, Exception) and not self._has_exited:
+            # Such as `SystemExit`: it ends the event loop, which cancels every task. A second one,
+            # of the same callback, would end it before the program's tasks have left.
+            self._has_exited = True
+            raise error
 
     def _spawn_on_trio(self, function: object, run: Callable[[], Awaitable[None]]) -> None:
         # A system task has the context of the event loop otherwise.
@@ -202,8 +206,6 @@ async def _own_group(spawn: _Spawn) -> AsyncIterator[ClientTaskGroup]:
     def failed(error: BaseException, _function: object) -> None:
         failures.append(error)
         scope.cancel()
-        if not isinstance(error, Exception):
-            raise error
 
     tasks = TaskSet(spawn, failed)
     with anyio.CancelScope() as scope:
@@ -214,6 +216,8 @@ async def _own_group(spawn: _Spawn) -> AsyncIterator[ClientTaskGroup]:
             tasks.cancel()
             with shielded():
                 await tasks.wait_ended()
+    if len(failures) == 1:
+        raise failures[0]  # such as `SystemExit`, which means something to an event loop
     if failures:
         raise BaseExceptionGroup("unhandled errors in a group of the client's tasks", failures)
 
