@@ -108,7 +108,12 @@ GOOD_WORKERS = [
 ]
 
 
-@pytest.mark.parametrize("worker", BAD_WORKERS, ids=repr)
+def name_of(worker: Any) -> str:
+    # Its address is another one in each process of pytest-xdist.
+    return getattr(worker, "__name__", None) or type(worker).__name__
+
+
+@pytest.mark.parametrize("worker", BAD_WORKERS, ids=name_of)
 async def test_a_worker_that_cannot_run_is_refused(worker: Any) -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
         election = aiolead.Election(client, "/e")
@@ -119,7 +124,7 @@ async def test_a_worker_that_cannot_run_is_refused(worker: Any) -> None:
         assert "/e" not in server.znodes()
 
 
-@pytest.mark.parametrize("worker", [work, sync, None], ids=repr)
+@pytest.mark.parametrize("worker", [work, sync, None], ids=name_of)
 async def test_a_worker_of_a_partitioner_takes_two_arguments(worker: Any) -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
         with pytest.raises(ConfigurationError, match=r"`async def work\(item, held\):`"):
@@ -127,7 +132,7 @@ async def test_a_worker_of_a_partitioner_takes_two_arguments(worker: Any) -> Non
         assert "/p" not in server.znodes()
 
 
-@pytest.mark.parametrize("worker", GOOD_WORKERS, ids=repr)
+@pytest.mark.parametrize("worker", GOOD_WORKERS, ids=name_of)
 async def test_any_other_worker_is_not(worker: Any) -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
         aiolead.Election(client, "/e").running(worker)
