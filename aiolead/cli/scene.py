@@ -84,6 +84,7 @@ class Scene:
         self._others: dict[str, OtherRecipe] = {}
         self._touched: dict[str, None] = {}
         self._unreadable: set[str] = set()
+        self._incomplete: set[str] = set()
         self._absent: dict[int, float] = {}
         self._heard: dict[int, tuple[int, float]] = {}
         self._silent: dict[int, tuple[OwnerConnection, float]] = {}
@@ -111,6 +112,11 @@ class Scene:
     def unreadable(self) -> list[str]:
         """The znodes that we may not read, sorted: queues below them are unknown."""
         return sorted(self._unreadable)
+
+    @property
+    def incomplete(self) -> list[str]:
+        """The paths to look under that have more znodes than are read, sorted."""
+        return sorted(self._incomplete)
 
     def queue(self, path: str) -> ContenderQueue | None:
         return self._queues.get(path)
@@ -175,6 +181,12 @@ class Scene:
             (self._unreadable.discard if is_allowed else self._unreadable.add)(path)
             if (queue := self._queues.get(path)) is not None:
                 self._queues[path] = replace(queue, is_readable=is_allowed)
+            self.revision += 1
+
+    def leave_out(self, path: str) -> None:
+        """Record that there are more znodes under a path than are read."""
+        if path not in self._incomplete:
+            self._incomplete.add(path)
             self.revision += 1
 
     def set_connected(self, connected: Mapping[int, ClientConnection] | None, now: float) -> None:

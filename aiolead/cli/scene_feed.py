@@ -22,7 +22,7 @@ from ..errors import (
     SessionExpiredError,
 )
 from ..model import SessionState, Stat
-from ..paths import validate
+from ..paths import parent, validate
 from ..types import TreeEvent, TreeNode
 from .contender_queue import MOST_DATA
 from .options import check_range
@@ -51,7 +51,7 @@ class SceneOptions:
     of aiolead do where it is more than one; else 1."""
 
     max_znodes: int = 100_000
-    """How many znodes there may be under each path."""
+    """How many znodes are read under each path; of a larger tree only a part is shown."""
 
     def check(self, paths: Iterable[str]) -> None:
         """Raise `ConfigurationError` for invalid options or paths."""
@@ -96,11 +96,8 @@ class Feed:
         self._interval = interval
         self.clock: Callable[[], float] = clock or steady_clock()
         self.scene: Scene = Scene(self._paths, leaders=options.leaders)
-        self._caches = [
-            # Without data: `_read` reads those of contenders, and bounds them.
-            TreeCache(
-                client, path, data=False, select=_is_of_interest, max_nodes=options.max_znodes
-            )
+        self._parts = [
+            PartOfTree(client, path, options.max_znodes, partial(self.scene.leave_out, path))
             for path in self._paths
         ]
         self._is_open = anyio.Event()
@@ -125,11 +122,10 @@ class Feed:
     async def run(self) -> None:
         """Read, watch and ask, until cancelled. Once.
 
-        Raises `TreeTooLargeError`, `NoAuthError` (a path may not be read), and errors of a client
-        that has ended.
+        Raises `NoAuthError` (a path may not be read), and errors of a client that has ended.
         """
         works: list[Callable[[], Awaitable[None]]] = [self._follow_session, self._follow_trees]
-        works += [partial(self._follow_tree, cache) for cache in self._caches]
+        works += [partial(self._follow_tree, part) for part in self._parts]
         if self._inquirer is not None:
             works.append(partial(self._ask, self._inquirer))
         await first_of(*works)
@@ -158,8 +154,8 @@ class Feed:
 
     async def _follow_trees(self) -> None:
         async with AsyncExitStack() as stack:
-            for cache in self._caches:
-                await stack.enter_async_context(cache)
+            for part in self._parts:
+                await stack.enter_async_context(part.cache)
             self._is_open.set()
             while True:
                 self._todo = anyio.Event()
@@ -171,7 +167,7 @@ class Feed:
 
     def _look(self) -> None:
         # Live caches with nothing new since the last look have reported all they know.
-        is_live = all(cache.is_live for cache in self._caches)
+        is_live = all(part.cache.is_live for part in self._parts)
         is_quiet = not self._unread and not self._todo.is_set()
         if is_live and is_quiet and self.scene.session_state is SessionState.CONNECTED:
             self._is_caught_up = self._is_caught_up or self._was_quiet
@@ -181,9 +177,11 @@ class Feed:
         self.scene.settle(self.clock(), is_current=self._is_caught_up)
         self._notify()
 
-    async def _follow_tree(self, cache: TreeCache) -> None:
+    async def _follow_tree(self, part: PartOfTree) -> None:
         await self._is_open.wait()
-        async for event in cache.events(initial=True):
+        async for event in part.cache.events(initial=True):
+            if event.new is None and event.path != part.cache.path:
+                part.forget(event.path)
             self._note(event)
             self._todo.set()
         await anyio.sleep_forever()
@@ -243,9 +241,44 @@ class Feed:
             await anyio.sleep(self._interval * (1 if connected is not None else 10))
 
 
-def _is_of_interest(path: str) -> bool:
-    # A hostile server may claim that each znode has a child, without end.
-    return path != RESERVED and len(path) <= LONGEST_PATH
+class PartOfTree:
+    """The first `most` znodes of a tree that are seen, parents before children, in a `TreeCache`.
+
+    `on_more` is called when another one is left out.
+    """
+
+    def __init__(self, client: Client, path: str, most: int, on_more: Callable[[], object]) -> None:
+        self._top = path
+        self._most = most
+        self._on_more = on_more
+        self._chosen: set[str] = {path}
+        # Without data: `Feed._read` reads those of contenders, and bounds them. A chosen path that
+        # is not read yet may lose its place, so the copy may have more znodes for a moment.
+        self.cache: TreeCache = TreeCache(
+            client, path, data=False, select=self._is_chosen, max_nodes=2 * most + AT_ONCE
+        )
+
+    def _is_chosen(self, path: str) -> bool:
+        # A hostile server may claim that each znode has a child, without end.
+        if path == RESERVED or len(path) > LONGEST_PATH:
+            return False
+        chosen = self._chosen
+        if path in chosen:
+            return True
+        if parent(path) not in chosen:
+            return False
+        if len(chosen) - len(self.cache) > self._most // 16 + AT_ONCE:
+            # Most of those are gone by now.
+            chosen.intersection_update([self._top, *filter(self.cache.__contains__, chosen)])
+        if len(chosen) >= self._most:
+            self._on_more()
+            return False
+        chosen.add(path)
+        return True
+
+    def forget(self, path: str) -> None:
+        """Make room for another one: a znode is gone."""
+        self._chosen.discard(path)
 
 
 def _can_be_asked_for(path: str) -> bool:

@@ -49,6 +49,12 @@ def unreadable(paths: Sequence[str], most: int) -> str:
     return f"may not read {named}{more}: what is below is not known"
 
 
+def incomplete(paths: Sequence[str]) -> str:
+    """Says that trees have more znodes than are read; empty if none has."""
+    named = ", ".join(render.escaped(path) for path in paths)
+    return f"not all znodes under {named} are shown: see --max-znodes" if paths else ""
+
+
 _VERBS = {"election": "leads", "lock": "has the lock", "semaphore": "has a permit"}
 
 
@@ -130,6 +136,7 @@ def scene_as_json(scene: Scene, now: float) -> dict[str, Any]:
         "is_current": scene.is_current,
         "knows_sessions": scene.knows_sessions,
         "unreadable": scene.unreadable,
+        "incomplete": scene.incomplete,
         "lines": [_queue_as_json(scene, queue) for queue in scene.queues],
         "others": [_other_as_json(scene, other) for other in scene.others],
     }

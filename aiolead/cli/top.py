@@ -41,8 +41,8 @@ def top(
     what happens.
 
     With --json: first an object with everything there is (time, state, is_current, unreadable,
-    lines, others), then one for each thing that happens (time, event, path, identity, token, gap,
-    before).
+    incomplete, lines, others), then one for each thing that happens (time, event, path, identity,
+    token, gap, before).
 
     Args:
         path: Where to look. Default: everywhere.
@@ -85,10 +85,13 @@ class LineView:
         number = max((event.number for event in scene.since(0)), default=0)
         self._print_all()
         was_current = True
-        closed = scene.unreadable
+        closed, cut = scene.unreadable, scene.incomplete
         while not self._once:
             revision = await self._feed.changed(revision)
             closed = self._print_access(closed)
+            if scene.incomplete != cut:
+                cut = scene.incomplete
+                self._print(scene_text.incomplete(cut), event="incomplete", paths=cut)
             for event in scene.since(number):
                 number = event.number
                 if self._as_json:
@@ -136,6 +139,8 @@ class LineView:
             write_line(f"{at}  {render.escaped(other.path)}  {text}")
         if closed := scene.unreadable:
             write_line(f"{at}  {scene_text.unreadable(closed, len(closed))}")
+        if cut := scene.incomplete:
+            write_line(f"{at}  {scene_text.incomplete(cut)}")
 
     def _print_connection(self) -> None:
         state = self._scene.session_state.value
@@ -146,7 +151,7 @@ class LineView:
             text = f"no connection to the servers ({state})"
             self._print(text, event="not current", state=state)
 
-    def _print(self, text: str, **details: str) -> None:
+    def _print(self, text: str, **details: object) -> None:
         """Print what happens now: the details as JSON, or the text."""
         if self._as_json:
             write_json({"time": render.now(), **details})

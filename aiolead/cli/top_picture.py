@@ -125,6 +125,8 @@ class Picture:
             rows.append(
                 Text(self._safe(scene_text.unreadable(closed, scene_text.MOST_NAMED)), "yellow")
             )
+        if cut := scene.incomplete:
+            rows.append(Text(self._safe(scene_text.incomplete(cut)), "yellow"))
         return rows
 
     def _choices(self, controls: TopControls) -> list[Text]:

@@ -16,7 +16,15 @@ from typing import Any, Self
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Locator,
+    Page,
+    Route,
+    expect,
+    sync_playwright,
+)
 from support.cli import Command
 from support.raw_client import RawClient
 from support.serving import EPHEMERAL_SEQUENTIAL, Served, served
@@ -620,6 +628,61 @@ def test_each_state_has_its_own_look(context: BrowserContext, dashboard: Served)
         f"{len(QUEUES) + 2} paths, 3 more than fit here, 2 more unreadable"
     )
     check_access(page, "states")
+
+
+MERGED = """async () => {
+  const { merged } = await import(new URL("dashboard.js", document.baseURI).href);
+  let all = null;
+  for (let n = 0; n < 5000; n++) {
+    const news = { queues: [{ key: `k${n}` }], gone: [`k${n - 1}`], events: [{ number: n }] };
+    all = merged(all, "change", { ...news, overview: { n } });
+  }
+  return [all.queues.size, all.gone.size, all.events.length, all.sections.overview.n];
+}"""
+
+
+def test_a_paused_page_keeps_the_latest_state_only(
+    context: BrowserContext, dashboard: Served
+) -> None:
+    def row(name: str, note: str = "") -> dict[str, object]:
+        return {**IN_USE, "key": name, "path": f"/{name}", "note": note, "contenders": 0}
+
+    overview = dict.fromkeys(("problems", "elections", "leaders", "contenders", "sessions"), 0)
+    snapshot = {
+        "now": 100.0,
+        "session": {"state": "connected", "id": "0x1", "is_current": True, "as_of": None},
+        "overview": {**overview, "paths": 2, "more_paths": 0, "silent": 0},
+        "servers": None,
+        "unreadable": {"paths": [], "more": 0},
+        "queues": [row("a"), row("b")],
+        "events": [],
+    }
+    changes = [
+        {"queues": [row("a", f"{n} items"), row(f"new-{n}")], "gone": [f"new-{n - 1}"]}
+        for n in range(300)
+    ]
+    changes.append({"gone": ["b"]})
+    is_paused = False
+
+    def answer(route: Route) -> None:
+        said = [("change", one) for one in changes] if is_paused else [("snapshot", snapshot)]
+        events = "".join(f"event: {name}\ndata: {json.dumps(news)}\n\n" for name, news in said)
+        wait = 60_000 if is_paused else 50
+        route.fulfill(content_type="text/event-stream", body=f"retry: {wait}\n\n{events}")
+
+    page = context.new_page()
+    page.route("**/events", answer)
+    page.goto(dashboard.url)
+    rows = page.locator("#rows > .row")
+    expect(rows).to_have_count(2, timeout=WITHIN)
+    page.locator("#pause").click()
+    with page.expect_response("**/events"):
+        is_paused = True
+    page.locator("#pause").click()
+    expect(row_of(page, "/new-299")).to_be_visible(timeout=WITHIN)
+    expect(row_of(page, "/a").locator(".c-holder")).to_have_text("299 items")
+    expect(rows).to_have_count(2)
+    assert page.evaluate(MERGED) == [1, 0, 100, 4999]
 
 
 LOOK = """(element) => {

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 
 import anyio
 import pytest
@@ -15,7 +16,7 @@ from support.raw_client import SESSION, RawClient
 
 import aiolead
 from aiolead import Election, Semaphore, Term
-from aiolead.cli.scene_feed import Feed, SceneOptions
+from aiolead.cli.scene_feed import Feed, PartOfTree, SceneOptions
 from aiolead.cli.scene_values import (
     ContenderQueue,
     OwnerConnection,
@@ -23,7 +24,6 @@ from aiolead.cli.scene_values import (
     SceneEventType,
 )
 from aiolead.cli.server_inquiry import Inquirer, ServerAddress
-from aiolead.errors import TreeTooLargeError
 from aiolead.testing import EmbeddedServer
 
 
@@ -199,7 +199,51 @@ def test_too_many_znodes(somewhere: str) -> None:
                 # Servers tell of no change of an ACL by itself.
                 await client.set("/l/below/closed", b"")
                 await until(feed, lambda: "/l/below/closed" not in feed.scene.unreadable)
-            with pytest.raises(TreeTooLargeError):
-                await Feed(client, ["/l"], SceneOptions(max_znodes=2)).run()
 
     anyio.run(story)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_of_a_tree_that_is_too_large_a_part_is_shown(backend: str) -> None:
+    async def story() -> None:
+        async with EmbeddedServer() as server, aiolead.connect(server.connect_string) as client:
+            server.create("/l")
+            for number in range(10):
+                server.create(f"/l/{number}")
+            async with aiolead.Lock(client, "/l/0", identity="one"):
+                feed = Feed(client, ["/l"], SceneOptions(max_znodes=4))
+
+                async def look() -> None:
+                    await feed.caught_up()
+                    cache = feed._parts[0].cache
+                    assert list(cache) == ["/l", "/l/0", "/l/1", "/l/2"]
+                    assert feed.scene.incomplete == ["/l"]
+                    # A znode that is gone makes room for a later one.
+                    await client.delete("/l/1")
+                    await until(feed, lambda: "/l/1" not in feed._parts[0]._chosen)
+                    await client.create("/l/new")
+                    await until(feed, lambda: "/l/new" in cache)
+                    await client.create("/l/more")
+                    await client.delete("/l/2")
+                    await until(feed, lambda: "/l/2" not in cache)
+                    assert list(cache) == ["/l", "/l/0", "/l/new"]
+
+                await feed.during(look)
+            whole = Feed(client, ["/l"], SceneOptions(max_znodes=12))
+            await whole.during(partial(shows_all, whole))
+
+    async def shows_all(feed: Feed) -> None:
+        await feed.caught_up()
+        assert len(feed._parts[0].cache) == 11
+        assert feed.scene.incomplete == []
+
+    anyio.run(story, backend=backend)
+
+
+async def test_names_that_never_were_read_do_not_take_room() -> None:
+    """Others may create and delete faster than znodes are read."""
+    async with EmbeddedServer() as server, aiolead.connect(server.connect_string) as client:
+        left_out: list[None] = []
+        part = PartOfTree(client, "/", 1000, lambda: left_out.append(None))
+        assert all(part._is_chosen(f"/{number}") for number in range(5_000))
+        assert left_out == []

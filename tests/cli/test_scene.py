@@ -384,6 +384,7 @@ def test_as_json() -> None:
         "is_current": True,
         "knows_sessions": False,
         "unreadable": [],
+        "incomplete": [],
     }
     (line,) = everything["lines"]
     term = {

@@ -66,6 +66,7 @@ def overview(scene: Scene, queues: Sequence[ContenderQueue]) -> dict[str, Any]:
     return {
         "paths": len(queues),
         "more_paths": max(0, len(queues) - MOST_QUEUES),
+        "is_incomplete": bool(scene.incomplete),
         "problems": sum(queue.state.is_problem for queue in queues),
         "elections": len(elections),
         "leaders": sum(len(queue.terms) for queue in elections),

@@ -7,6 +7,7 @@ import * as table from "./table.js";
 
 const STALE = 15; // seconds without a word, not even that nothing is new
 const MOST_EVENTS = 100;
+const SECTIONS = ["session", "overview", "servers", "unreadable"];
 const SERVER = { serving: "●", "read-only": "◐", looking: "◌", silent: "…", unreachable: "✕", unknown: "?" };
 
 const state = { session: null, overview: null, servers: null, unreadable: { paths: [], more: 0 },
@@ -18,7 +19,7 @@ let isDue = false;
 let told = null; // the number of the last event that was read out
 
 const isPaused = () => $("pause").getAttribute("aria-pressed") === "true";
-const waiting = []; // what was sent while the page is paused
+let waiting = null; // what was sent while the page is paused, as one change
 
 // --- what is sent --------------------------------------------------------------------------------
 
@@ -34,16 +35,29 @@ function hear(news) {
 function take(name, news) {
   hear(news);
   if (isPaused()) {
-    if (name === "snapshot") waiting.length = 0;
-    waiting.push([name, news]);
+    waiting = merged(name === "snapshot" ? null : waiting, name, news);
   } else {
     apply(name, news);
   }
   showStatus();
 }
 
+// Adds a change to those that wait: no more than one row for each key is kept, however long the
+// page is paused.
+export function merged(before, name, news) {
+  const all = before ?? { name, sections: {}, gone: new Set(), queues: new Map(), events: [] };
+  for (const section of SECTIONS) if (section in news) all.sections[section] = news[section];
+  for (const key of news.gone ?? []) {
+    all.queues.delete(key);
+    if (state.queues.has(key)) all.gone.add(key);
+  }
+  for (const row of news.queues ?? []) all.queues.set(row.key, row);
+  all.events = [...all.events, ...(news.events ?? [])].slice(-MOST_EVENTS);
+  return all;
+}
+
 function apply(name, news) {
-  for (const section of ["session", "overview", "servers", "unreadable"]) {
+  for (const section of SECTIONS) {
     if (section in news) state[section] = news[section];
   }
   if (name === "snapshot") {
@@ -186,6 +200,7 @@ function showTable() {
   else if (rows.length < all.length) notes.push(`${rows.length} of ${plural(all.length, "path")}`);
   else notes.push(plural(all.length, "path"));
   if (state.overview.more_paths) notes.push(`${state.overview.more_paths} more than fit here`);
+  if (state.overview.is_incomplete) notes.push("not all znodes are read (--max-znodes)");
   if (state.unreadable.more) notes.push(`${state.unreadable.more} more unreadable`);
   say($("note"), notes.join(", "));
 }
@@ -254,7 +269,11 @@ function writeAddress() {
 
 function pause() {
   $("pause").setAttribute("aria-pressed", String(!isPaused()));
-  if (!isPaused()) for (const [name, news] of waiting.splice(0)) apply(name, news);
+  if (!isPaused() && waiting) {
+    const { name, sections, gone, queues, events } = waiting;
+    waiting = null;
+    apply(name, { ...sections, gone: [...gone], queues: [...queues.values()], events });
+  }
   showStatus();
 }
 
