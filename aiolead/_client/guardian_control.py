@@ -161,6 +161,7 @@ class GuardianControl:
     def start(self) -> None:
         """Start it, without waiting for it to run; failures are logged."""
         self._owner = os.getpid()
+        _reap_those_before()
         if self._owner == 1:
             logger.warning(
                 "close_on_crash has no effect in process 1 of a container: the guardian ends with "
@@ -246,6 +247,19 @@ class GuardianControl:
                 "session will time out",
                 why,
             )
+
+
+def _reap_those_before() -> None:
+    """Reap the guardians of programs that this process was before it executed another one."""
+    from pathlib import Path
+
+    from .guardian_process import NAME
+
+    with suppress(OSError):  # there is no /proc
+        for task in Path("/proc/self/task").iterdir():
+            for child in (task / "children").read_text().split():
+                if f"({NAME}) Z " in Path(f"/proc/{child}/stat").read_text():
+                    os.waitpid(int(child), os.WNOHANG)
 
 
 def _own_pidfd() -> int:

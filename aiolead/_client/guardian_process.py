@@ -271,7 +271,17 @@ def hide_memory(*, is_hidden: bool) -> None:
             ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
+NAME = "aiolead-guard"
+"""The process's name, by which a later program of its owner's process finds what to reap."""
+
+
+def set_name() -> None:
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w") as name:  # noqa: PTH123
+        name.write(NAME)
+
+
 def main(control: int, owner: int, pidfd: int, memory: int, children: int, hidden: int) -> None:
+    set_name()
     never_dump_core()
     hide_memory(is_hidden=bool(hidden))
     with socket.socket(fileno=control) as sock:

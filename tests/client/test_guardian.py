@@ -200,13 +200,16 @@ def test_another_program_is_executed(
 def test_a_program_that_starts_itself_again(server: ThreadedServer, tmp_path: Path) -> None:
     """Each next generation holds while its process goes on, with one guardian."""
     with Owner(server.connect_string, tmp_path) as owner:
-        sessions = [owner.holds()["session"]]
+        sessions, ended = [owner.holds()["session"]], [0]
         for _ in range(2):
             owner.order("again")
             before, sessions = owner.guardian, [*sessions, owner.holds()["session"]]
             assert owner.guardian != before
-            assert not is_running(before)
+            until(lambda pid=before: not is_running(pid), "the guardian has ended")
+            ended = [*ended, before]
         assert set(sessions) & set(server.sessions()) == {sessions[-1]}
+        # The zombie of the last one but one was reaped as the last one started.
+        assert not exists(ended[1])
 
 
 @pytest.mark.parametrize("pidfd", [True, False], ids=["pidfd", "pipe"])
