@@ -256,8 +256,8 @@ class Connection:
             if not name.startswith("_") and hasattr(Client, name):
                 raise MissingAttribute(
                     f"{type(self).__name__!r} object has no attribute {name!r}: what `connect()` "
-                    "gives has to be entered first, write `async with aiolead.connect(...) as "
-                    f"client:` and then `client.{name}`"
+                    "gives has to be entered or awaited first, write `async with "
+                    f"aiolead.connect(...) as client:` and then `client.{name}`"
                 )
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self

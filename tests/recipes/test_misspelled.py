@@ -94,8 +94,6 @@ async def test_a_connection_is_no_client_before_it_is_entered() -> None:
             getattr(connection, attribute)
         assert isinstance(wrong.value, AttributeError)
         assert not hasattr(connection, attribute)
-    with pytest.raises(UsageError, match="instead of `await`"):
-        await connection
     with pytest.raises(AttributeError, match="no attribute 'nonsense'") as unknown:
         _ = connection.nonsense
     assert not isinstance(unknown.value, UsageError)
