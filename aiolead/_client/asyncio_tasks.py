@@ -56,7 +56,7 @@ class OwnTask(asyncio.Task[None]):
             self._end_for_owner()
 
     def _end_for_owner(self) -> None:
-        # The owner would wait forever: it is what has to close the client.
+        # The owner has to close the client, so it would wait forever.
         if self._was_cancelled and self._is_awaited_by_owner:
             self.aiolead_spawner.on_abandoned()
 
