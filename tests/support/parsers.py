@@ -663,6 +663,7 @@ NO_PARSERS: dict[str, str] = {
     "_wire.jute:java_text_bytes": "it writes text that was checked before",
     "cli.options:listening_address": "an option, whose error is ConfigurationError",
     "_client.guardian_process:Guardian._ask": "an exception ends this attempt alone",
+    "_client.guardian_control:_reap_those_before": "numbers of processes, as the kernel lists them",
     "_client.guardian_process:": "the arguments that our own client gives it",
     "_client.guardian_process:read_frame": "bounded; an exception ends this attempt alone",
     "_client.guardian_process:Guardian._read_control": "what our own client writes",
