@@ -26,7 +26,7 @@ async def test_before_leading_while_leading_and_after() -> None:
         async with aiolead.connect(hosts) as client, aiolead.connect(hosts) as other:
             assert client.healthy()
             async with Election(client, "/e").leadership(), anyio.create_task_group() as tasks:
-                tasks.start_soon(Election(other, "/e").run, anyio.sleep_forever)
+                tasks.start_soon(Election(other, "/e").run, lambda _: anyio.sleep_forever())
                 assert client.healthy()
                 assert other.healthy()  # it waits for its turn
                 tasks.cancel_scope.cancel()

@@ -27,6 +27,7 @@ CREDENTIALS = {"one": (), "other": (), "later": (), "ann": (ANN,), "smiling": (S
 
 # What is no operation on the servers' tree, and has tests of its own.
 ELSEWHERE = {
+    "aclose",
     "backend",
     "chroot",
     "credentials",

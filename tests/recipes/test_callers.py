@@ -6,7 +6,8 @@ hold goes on, or is ended by its own event loop.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import gc
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
@@ -34,10 +35,23 @@ from aiolead import Client
 from aiolead.errors import AioleadError, TenureLost, UsageError
 from aiolead.types import Codec
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    # The calls make contexts and transactions, which nobody uses.
+    pytest.mark.filterwarnings("ignore:a context of .* was never entered:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:a transaction was never committed:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:a request that was never awaited:RuntimeWarning"),
+]
 
 HELD = ("Term", "Held", "BarrierMember", "ConditionHeld", "HeldName", "WriteHeld", "QueueItem")
 HELD += ("Task", "MultiHeld")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_to_the_next_test() -> Iterator[None]:
+    """What the calls have made is dropped while its warnings are expected."""
+    yield
+    gc.collect()
 
 
 # --- the table -----------------------------------------------------------------------------------

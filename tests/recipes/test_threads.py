@@ -97,6 +97,7 @@ async def leading(client: Client) -> AsyncIterator[Body]:
             body.may_end.set()  # where nothing can cancel it any more
 
 
+@pytest.mark.filterwarnings("ignore:a transaction was never committed:RuntimeWarning")
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
 async def test_a_thread_that_sees_the_end_first_leaves_ending_to_the_loop(
     server: ServerUnderTest, look: Callable[[Term], object]

@@ -56,7 +56,7 @@ _TABLE = {
     "MultiHeld": {ANY: "holds is_held remaining", HOLDER: "check"},
     "MultiLock": {ANY: "acquire recipes try_acquire"},
     "Partitioner": {ANY: "items members owned", HOME: "update_items"},
-    "PendingReply": {ANY: "error result"},
+    "PendingReply": {ANY: "cr_suspended error result", UNCHECKED: "close send throw"},
     "PersistentNode": {ANY: "is_present path state"},
     "Picker": {ANY: "is_down pick report_error"},
     "QueueItem": {ANY: "data parts"},
