@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import copy_context
+from functools import partial
 from typing import Any, Protocol, TypeVar, TypeVarTuple, cast, final
 
 import anyio
@@ -258,6 +259,6 @@ def _spawner() -> _Spawn | None:
 
 def name_of(function: object) -> str:
     """A name for a task: that of the function that it runs."""
-    while hasattr(function, "func"):
+    while isinstance(function, partial):
         function = function.func
     return f"aiolead: {getattr(function, '__qualname__', type(function).__name__)}"

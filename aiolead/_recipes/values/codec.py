@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import index
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, SupportsIndex, TypeVar
 
 from ..._escaping import described
 from ..._parsing import MAX_DIGITS, MalformedError, json_value, shown, text, whole
@@ -77,7 +77,7 @@ def _to_text(value: str) -> bytes:
 
 
 def _checked_int(value: object) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise TypeError(f"must be an int, not {type(value).__name__}")
     return index(value)
 
