@@ -44,6 +44,7 @@ from .guardian_control import (
 from .host_tasks import in_ordinary_task
 from .net.host_list import Backoff, HostList, Server
 from .net.host_sources import Discovery, Hosts
+from .net.known_addresses import KnownAddresses
 from .net.opener import Dial, Opener, dial_tcp
 from .net.supervisor import Supervisor
 from .net.tls import TLS, ContextSource
@@ -209,7 +210,7 @@ def connect(
     core.server_version = version
     core.machine.ephemerals.on_near = partial(recount_ephemerals, core, limits.max_reply)
     guard = None if guarding is None else Guard(core.machine, core.clock, guarding)
-    servers = HostList(known, rng)
+    servers = HostList(known, rng, KnownAddresses(core.start))
     supervisor = Supervisor(core, servers, Backoff(rng), opener, logins, read_only=read_only)
     guardian = None
     if guarded is not None:

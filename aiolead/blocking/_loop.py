@@ -42,7 +42,7 @@ Act = Callable[[], object]
 
 THREAD_ENDS = 1.0
 """Seconds that closing waits for the thread once all in it has ended. The event loop itself may
-take longer: asyncio's waits for a name that is being resolved."""
+take longer: asyncio's waits for the threads of its executor, which callbacks may use."""
 
 
 class _OfThread(threading.local):

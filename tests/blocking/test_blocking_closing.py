@@ -237,7 +237,7 @@ def no_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 
 def test_a_name_that_is_looked_up_keeps_nobody(no_names: threading.Event, backend: Backend) -> None:
-    """asyncio's event loop waits for the thread in which that is done. Nobody else has to."""
+    """Neither the caller nor the thread of the event loop waits for the lookup."""
     connection = blocking.connect("zk.example:2181", connect_timeout=0.2, backend=backend)
     with pytest.raises(aiolead.errors.ConnectFailed):
         in_daemon(connection.__enter__).result(PATIENCE)

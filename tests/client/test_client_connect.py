@@ -22,6 +22,7 @@ from support.virtual_time import settled, virtually
 
 import aiolead
 from aiolead import Auth, Client, CreateMode
+from aiolead._client.net import known_addresses
 from aiolead._client.net.opener import dial_tcp
 from aiolead._wire.codes import XID_AUTH, OpCode
 from aiolead._wire.framing import encode_reply
@@ -258,18 +259,17 @@ async def test_every_server_that_was_not_reached_is_named() -> None:
 async def test_a_name_that_means_several_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    async def getaddrinfo(*args: Any, **_options: Any) -> list[Any]:
-        asked.append(args)
+    async def look_up(host: str, _port: int) -> list[str]:
+        asked.append(host)
         if len(asked) > 1:
             await anyio.sleep_forever()  # what the first answer led to is still what is known
-        addresses = ["127.0.0.2", "127.0.0.3", "127.0.0.2"]
-        return [(socket.AF_INET, 1, 6, "", (address, 1)) for address in addresses]
+        return ["127.0.0.2", "127.0.0.3"]
 
     async def dial(host: str, _port: int) -> ByteStream:
         await anyio.lowlevel.checkpoint()
         raise ConnectionRefusedError(f"not at {host}")
 
-    monkeypatch.setattr(anyio, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(known_addresses, "look_up", look_up)
     with pytest.raises(ConnectFailed) as raised:
         async with aiolead.connect("name:1", connect_timeout=1, hooks=Hooks(dial=dial)):
             raise AssertionError

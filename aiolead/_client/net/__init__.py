@@ -4,6 +4,7 @@ supervisor                         the tasks: connecting, carrying bytes, keepin
 opener, tls                        opening the byte stream; TLS over it
 carrier, asyncio_carrier           carries bytes: over any stream and on trio; on asyncio
 host_list                          which server is next, and when; moves after changes of the list
+known_addresses                    looks names up in the background; their last known addresses
 host_sources                       lists of servers that change, and following one
 four_letter_words                  the connected server; from a read-only server to a full one
 """

@@ -188,8 +188,7 @@ async def answers(
 ) -> bool:
     """Whether a server gives a wanted answer at one of its addresses."""
     try:
-        with anyio.fail_after(PATIENCE):
-            addresses = await hosts.resolve(*server)
+        addresses = await hosts.resolve(server, PATIENCE)
     except (OSError, ValueError) as error:
         logger.debug("%s is not asked: %s", server[0], error)
         return False

@@ -14,14 +14,12 @@ Within a group the order is random.
 
 from __future__ import annotations
 
-import ipaddress
 import random
-import socket
 from collections.abc import Iterator, Sequence
 
-import anyio
-
+from ..._name_lookup import is_literal
 from ...paths import format_host
+from .known_addresses import KnownAddresses
 
 Server = tuple[str, int]
 
@@ -56,11 +54,14 @@ def moves(
 
 
 class HostList:
-    """Names are resolved for every attempt, since addresses change (ZOOKEEPER-2184)."""
+    """Names are looked up for every attempt, since addresses change (ZOOKEEPER-2184)."""
 
-    def __init__(self, hosts: Sequence[Server], rng: random.Random) -> None:
+    def __init__(
+        self, hosts: Sequence[Server], rng: random.Random, addresses: KnownAddresses
+    ) -> None:
         self._hosts = tuple(dict.fromkeys(hosts))
         self._rng = rng
+        self._addresses = addresses
         self._current: Server | None = None
         self._bound_for: Server | None = None
         self._plan: list[Server] = []
@@ -124,17 +125,15 @@ class HostList:
         self._bound_for = plan[0] if plan else None
         return bool(plan)
 
-    async def resolve(self, host: str, port: int) -> list[str]:
-        """Returns a server's addresses, in random order, or raises `OSError`."""
-        try:
-            ipaddress.ip_address(host.partition("%")[0])
-        except ValueError:
-            pass
-        else:
-            return [host]
-        infos = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
-        self._rng.shuffle(addresses)
+    def look_ahead(self) -> None:
+        """Begin to look up the names of all servers."""
+        self._addresses.look_ahead(self._hosts)
+
+    async def resolve(self, server: Server, patience: float) -> list[str]:
+        """Return a server's addresses, in random order; see `KnownAddresses.of`."""
+        addresses = await self._addresses.of(server, patience)
+        if not is_literal(server[0]):
+            self._rng.shuffle(addresses)
         return addresses
 
 

@@ -242,6 +242,7 @@ class Supervisor:
             if delay:
                 await anyio.sleep(delay)
             refused, outcome = True, ""
+            self._hosts.look_ahead()
             for server in self._hosts.round():
                 outcome = await self._try_host(server)
                 if outcome == "refused" and await self._should_read_only(server):
@@ -337,8 +338,7 @@ class Supervisor:
         name = format_host(host, port)
         self._doing = (name, "its name is not resolved yet")
         try:
-            with anyio.fail_after(self._patience):
-                addresses = await self._hosts.resolve(host, port)
+            addresses = await self._hosts.resolve(server, self._patience)
         except Exception as error:  # a resolver may raise anything
             self._failed(name, _reason(error, "its name was not resolved in time"))
             return outcome

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiolead._client.net.host_list import HostList, Server, moves
+from aiolead._client.net.known_addresses import KnownAddresses
 
 
 def servers(first: int, count: int) -> list[Server]:
@@ -130,6 +131,10 @@ def test_the_next_ones_are_drawn_like_the_first_one() -> None:
 # --- the list that clients keep ----------------------------------------------------------------
 
 
+def listed(hosts: list[Server], rng: random.Random) -> HostList:
+    return HostList(hosts, rng, KnownAddresses(lambda _job: None))
+
+
 def at(hosts: HostList, server: Server) -> HostList:
     assert hosts.opened(server)
     return hosts
@@ -137,18 +142,18 @@ def at(hosts: HostList, server: Server) -> HostList:
 
 def test_the_server_that_was_lost_comes_last() -> None:
     for seed in range(20):
-        hosts = at(HostList(servers(0, 3), random.Random(seed)), ("zk1", 2181))
+        hosts = at(listed(servers(0, 3), random.Random(seed)), ("zk1", 2181))
         assert hosts.round()[-1] == ("zk1", 2181)
 
 
 def test_the_same_servers_in_another_order_are_no_change() -> None:
-    hosts = at(HostList(servers(0, 3), random.Random(1)), ("zk1", 2181))
+    hosts = at(listed(servers(0, 3), random.Random(1)), ("zk1", 2181))
     assert not hosts.update([*reversed(servers(0, 3)), ("zk0", 2181)])
     assert not hosts.has_changed
 
 
 def test_a_server_that_is_gone_is_left_for_one_round_by_plan() -> None:
-    hosts = at(HostList(servers(0, 3), random.Random(1)), ("zk0", 2181))
+    hosts = at(listed(servers(0, 3), random.Random(1)), ("zk0", 2181))
     assert hosts.update(servers(1, 4))  # more than before: new ones first
     assert hosts.has_changed
     planned = hosts.round()
@@ -159,14 +164,14 @@ def test_a_server_that_is_gone_is_left_for_one_round_by_plan() -> None:
 
 
 def test_who_is_not_connected_anywhere_just_takes_the_list() -> None:
-    hosts = HostList(servers(0, 3), random.Random(1))
+    hosts = listed(servers(0, 3), random.Random(1))
     assert not hosts.update(servers(5, 2))
     assert hosts.has_changed
     assert sorted(hosts.round()) == servers(5, 2)
 
 
 def test_a_server_that_was_taken_off_the_list_while_it_answered() -> None:
-    hosts = HostList(servers(0, 3), random.Random(1))
+    hosts = listed(servers(0, 3), random.Random(1))
     hosts.update(servers(1, 2))
     assert not hosts.opened(("zk0", 2181))
     assert hosts.opened(("zk1", 2181))
@@ -179,7 +184,7 @@ def test_two_changes_in_a_row_are_as_even_as_one() -> None:
     each = 3000
     for server in servers(0, 3):
         for _ in range(each):
-            hosts = at(HostList(servers(0, 3), rng), server)
+            hosts = at(listed(servers(0, 3), rng), server)
             one = hosts.update(servers(0, 5))
             two = hosts.update(servers(2, 6))
             load[hosts.round()[0] if one or two else server] += 1
