@@ -271,7 +271,7 @@ async def test_a_name_that_means_several_addresses(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(known_addresses, "look_up", look_up)
     with pytest.raises(ConnectFailed) as raised:
-        async with aiolead.connect("name:1", connect_timeout=1, hooks=Hooks(dial=dial)):
+        async with aiolead.connect("name:1", connect_timeout=3, hooks=Hooks(dial=dial)):
             raise AssertionError
     assert len(asked) == 2
     assert {name: str(reason) for name, reason in raised.value.attempts} == {

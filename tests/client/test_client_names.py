@@ -24,6 +24,7 @@ from aiolead import Lock, _name_lookup
 from aiolead._client.net import known_addresses
 from aiolead._client.net.known_addresses import FRESH, KNOWN_AFTER, MOST, KnownAddresses
 from aiolead._name_lookup import look_up
+from aiolead._racing import NEXT_AFTER, by_family, open_first
 from aiolead.errors import ConnectFailed
 from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer
@@ -32,6 +33,23 @@ from aiolead.testing.streams import MemoryStream
 ONE, TWO, THREE = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 AGAIN = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
 NO_NAME = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+class Frozen(ByteStream):
+    """A connection to a server that says nothing."""
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def send(self, item: bytes) -> None:
+        await anyio.lowlevel.checkpoint()
+
+    async def send_eof(self) -> None:
+        raise AssertionError
+
+    async def aclose(self) -> None:
+        await anyio.lowlevel.checkpoint()
 
 
 class Network:
@@ -44,6 +62,8 @@ class Network:
         running: how many lookups of each name go on, with the most there ever were.
         holes: addresses that never answer.
         down: addresses that refuse connections.
+        frozen: addresses that accept connections, and never answer.
+        slow: how long it takes to connect to an address, in seconds.
         dialled: the addresses that were dialled, in order.
     """
 
@@ -55,6 +75,8 @@ class Network:
         self.most: Counter[str] = Counter()
         self.holes: set[str] = set()
         self.down: set[str] = set()
+        self.frozen: set[str] = set()
+        self.slow: dict[str, float] = {}
         self.dialled: list[str] = []
         self._server = server
         self._streams: list[tuple[str, MemoryStream]] = []
@@ -78,6 +100,9 @@ class Network:
             await anyio.sleep_forever()
         if address in self.down:
             raise ConnectionRefusedError(f"not at {address}")
+        if address in self.frozen:
+            return Frozen()
+        await anyio.sleep(self.slow.get(address, 0))
         stream = await self._server.connect_stream()
         self._streams.append((address, stream))
         return stream
@@ -235,6 +260,168 @@ async def test_changed_address_is_found_within_half_a_second(
         network.crash(ONE)
         await client.exists("/")
         assert network.dialled == [ONE, TWO]
+
+
+# --- several addresses of a name ---------------------------------------------------------------
+
+
+@virtually
+async def test_unreachable_addresses_of_a_name_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes that are gone, without a reset: each costs a quarter of a second."""
+    async with a_network(monkeypatch) as network:
+        network.names["zk1"] = [ONE, TWO, THREE]
+        network.holes = {ONE, TWO}
+        for _ in range(10):  # in every order
+            begin = now()
+            async with network.connect("zk1"):
+                assert now() - begin < 2 * NEXT_AFTER + 0.01
+
+
+@virtually
+async def test_unreachable_ipv6_costs_a_quarter_of_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with a_network(monkeypatch) as network:
+        network.names["zk1"] = [ONE, "fd00::1", TWO]
+        network.holes = {"fd00::1"}
+        for _ in range(3):
+            begin = now()
+            network.dialled.clear()
+            async with network.connect("zk1"):
+                assert NEXT_AFTER <= now() - begin < NEXT_AFTER + 0.01
+                assert network.dialled[0] == "fd00::1"
+                assert len(network.dialled) == 2
+
+
+@virtually
+async def test_refused_address_costs_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with a_network(monkeypatch) as network:
+        network.names["zk1"] = ["fd00::1", "fd00::2", ONE]
+        network.down = {"fd00::1", "fd00::2"}
+        begin = now()
+        async with network.connect("zk1"):
+            assert now() - begin < 0.01
+
+
+@virtually
+async def test_frozen_addresses_of_a_name_share_the_session_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with a_network(monkeypatch) as network:
+        network.names["zk1"] = [ONE, TWO, THREE]
+        async with network.connect("zk1") as client:
+            session = client.session_id
+            for last in (ONE, TWO, THREE):
+                network.frozen = {ONE, TWO, THREE} - {last}
+                begin = now()
+                network.reset()
+                await settled()
+                await client.exists("/")
+                assert now() - begin <= SESSION / 2 + 0.1
+                assert client.session_id == session
+
+
+@virtually
+async def test_held_lease_outlives_frozen_and_unreachable_addresses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with a_network(monkeypatch) as network:
+        network.names["zk1"] = ["fd00::1", ONE, TWO, THREE]
+        network.holes = {"fd00::1", ONE}
+        network.frozen = {TWO}
+        async with network.connect("zk1") as client, Lock(client, "/l").acquire() as held:
+            for _ in range(5):
+                network.reset()
+                await settled()
+                await client.exists("/")
+                held.check()
+                await passes(SESSION / 2)
+
+
+@virtually
+async def test_slower_address_is_tried_again_if_the_faster_one_is_frozen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with a_network(monkeypatch) as network:
+        network.names["zk1"] = ["fd00::1", ONE]
+        network.slow, network.frozen = {"fd00::1": 1.0}, {ONE}
+        async with network.connect("zk1"):
+            assert network.dialled == ["fd00::1", ONE, "fd00::1"]
+
+
+@virtually
+async def test_one_connection_is_left_of_a_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both addresses are connected at the same instant, or the slower one a little later."""
+    async with embedded() as server:
+        network = Network(server)
+        monkeypatch.setattr(known_addresses, "look_up", network.look_up)
+        network.names["zk1"] = ["fd00::1", ONE]
+        for delay in (0.0, 0.001, 0.1):
+            network.slow = {"fd00::1": NEXT_AFTER + 0.1, ONE: 0.1 - delay}
+            async with network.connect("zk1"):
+                await passes(1.0)
+                assert network.dialled[-2:] == ["fd00::1", ONE]
+                assert server.connections == 1
+            await settled()
+            assert server.connections == 0
+
+
+@virtually
+async def test_connect_failed_names_each_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with a_network(monkeypatch) as network:
+        network.names["zk1"] = ["fd00::1", "fd00::2", ONE]
+        network.down, network.holes = {"fd00::1"}, {"fd00::2", ONE}
+        with pytest.raises(ConnectFailed) as raised:
+            async with network.connect("zk1", connect_timeout=1):
+                raise AssertionError
+        assert {name: str(reason) for name, reason in raised.value.attempts} == {
+            "zk1:2181 (fd00::1)": "not at fd00::1",
+            "zk1:2181 (fd00::2)": "no connection yet",
+            f"zk1:2181 ({ONE})": "no connection yet",
+        }
+
+
+class Opened:
+    """Something that was opened, and is closed once."""
+
+    def __init__(self) -> None:
+        self.closed = 0
+
+    async def aclose(self) -> None:
+        self.closed += 1
+        await anyio.lowlevel.checkpoint()
+
+
+@virtually
+async def test_cancelled_race_closes_what_it_has_opened() -> None:
+    opened: list[Opened] = []
+
+    async def open_at(address: str) -> Opened | None:
+        if address == ONE:
+            await anyio.sleep_forever()
+        await anyio.sleep(1.0)
+        opened.append(Opened())
+        scope.cancel()
+        return opened[-1]
+
+    with anyio.CancelScope() as scope:
+        await open_first([ONE, TWO], open_at, anyio.create_task_group)
+        raise AssertionError
+    assert [each.closed for each in opened] == [1]
+
+
+@pytest.mark.parametrize(
+    ("addresses", "order"),
+    [
+        ([], []),
+        ([ONE, TWO], [ONE, TWO]),
+        ([ONE, "::1"], ["::1", ONE]),
+        ([ONE, TWO, "::1", THREE, "::2"], ["::1", ONE, "::2", TWO, THREE]),
+        (["::1", "::2", "::3", ONE], ["::1", ONE, "::2", "::3"]),
+    ],
+)
+def test_families_are_tried_in_turn(addresses: list[str], order: list[str]) -> None:
+    assert by_family(addresses) == order
 
 
 # --- what is kept ------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from ..._name_lookup import is_literal
+from ..._racing import by_family
 from ...paths import format_host
 from .known_addresses import KnownAddresses
 
@@ -129,12 +130,19 @@ class HostList:
         """Begin to look up the names of all servers."""
         self._addresses.look_ahead(self._hosts)
 
+    def count_addresses(self) -> int:
+        """How many addresses are known; a name that is not resolved counts for one."""
+        return sum(map(self._addresses.count, self._hosts))
+
     async def resolve(self, server: Server, patience: float) -> list[str]:
-        """Return a server's addresses, in random order; see `KnownAddresses.of`."""
+        """Return a server's addresses in random order, in turn by family; see `by_family`.
+
+        For the rest see `KnownAddresses.of`.
+        """
         addresses = await self._addresses.of(server, patience)
         if not is_literal(server[0]):
             self._rng.shuffle(addresses)
-        return addresses
+        return by_family(addresses)
 
 
 FIRST = 0.05

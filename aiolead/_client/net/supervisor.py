@@ -11,6 +11,7 @@ from anyio.abc import ByteStream
 
 from ..._escaping import get_logger
 from ..._internal_errors import internal_error
+from ..._racing import open_first
 from ..._session.states import SERVED
 from ...errors import AioleadError, AuthFailedError, InternalError
 from ...paths import format_host
@@ -103,7 +104,8 @@ class Supervisor:
         """Set when nothing is in flight any more, while a move waits for that."""
         self._failures: dict[str, Exception] = {}
         """The last error of each address since the last success."""
-        self._doing = ("", "")
+        self._doing: dict[str, str] = {}
+        """The stage reached at each address of the present attempt."""
         self._kept_until = -inf
         """When to ask again whether there is a quorum, if every server refuses the session."""
         self._ask_again: dict[Server, float] = {}
@@ -116,9 +118,9 @@ class Supervisor:
     def attempts(self) -> list[tuple[str, Exception]]:
         """Why there is no session yet: each address's last error, or the stage reached."""
         attempts = dict(self._failures)
-        name, stage = self._doing
-        if name and not any(known == name or known.startswith(f"{name} (") for known in attempts):
-            attempts[name] = ConnectionEnded(stage)
+        for name, stage in self._doing.items():
+            if not any(known == name or known.startswith(f"{name} (") for known in attempts):
+                attempts[name] = ConnectionEnded(stage)
         for host in self._hosts:
             if not any(name.split(" ")[0] == host for name in attempts):
                 attempts[host] = ConnectionEnded("not tried yet")
@@ -322,10 +324,11 @@ class Supervisor:
     def _patience(self) -> float:
         """Seconds for one attempt: the session has to outlive a few dead servers.
 
-        So has a holder's lease: each frozen server costs the same share of what is left.
+        So has a holder's lease: each frozen server costs the same share of what is left. A name
+        with several addresses counts as so many servers.
         """
         timing, leases = self._machine.timing, self._machine.leases
-        share = 1 / (1 + len(self._hosts))
+        share = 1 / (1 + self._hosts.count_addresses())
         patience = timing.patience * share
         if leases.is_held:
             left = (leases.loss_due - self._core.clock()) * share
@@ -336,16 +339,25 @@ class Supervisor:
         outcome = "failed"
         host, port = server
         name = format_host(host, port)
-        self._doing = (name, "its name is not resolved yet")
+        self._doing = {name: "its name is not resolved yet"}
         try:
             addresses = await self._hosts.resolve(server, self._patience)
         except Exception as error:  # a resolver may raise anything
             self._failed(name, _reason(error, "its name was not resolved in time"))
             return outcome
         self._machine.can_move = len(self._hosts) > 1 or len(addresses) > 1
-        for address in addresses:
-            label = name if address == host else f"{name} ({address})"
-            outcome = await self._try_address(server, address, label)
+        labels = {
+            address: name if address == host else f"{name} ({address})" for address in addresses
+        }
+        self._doing = {}
+        while labels:
+            opened = await open_first(
+                list(labels), partial(self._open_carrier, server, labels), open_group
+            )
+            if opened is None:
+                return "failed"
+            address, carrier = opened
+            outcome = await self._serve(carrier, server, address, labels.pop(address))
             if outcome == "served" or self._machine.state.is_final:
                 break
         return outcome
@@ -354,21 +366,29 @@ class Supervisor:
         self._core.reporting.connection_failed(name, error)
         self._failures[name] = error
 
-    async def _try_address(self, server: Server, address: str, name: str) -> str:
-        """Makes one attempt; returns when its connection, if there was one, has ended.
+    async def _open_carrier(
+        self, server: Server, labels: dict[str, str], address: str
+    ) -> Carrier | None:
+        """Opens a connection to an address; removes it from `labels` if that fails."""
+        host, port = server
+        name = labels[address]
+        self._doing[name] = "no connection yet"
+        try:
+            with anyio.fail_after(self._patience):
+                return await self._opener.open_carrier(host, address, port)
+        except Exception as error:  # `dial` may raise anything
+            self._failed(name, _reason(error, "no connection in time"))
+            del labels[address]
+            return None
+
+    async def _serve(self, carrier: Carrier, server: Server, address: str, name: str) -> str:
+        """Logs in on a new connection; returns when it has ended.
 
         Returns `served` after a connection with a session, `refused` if the server accepted the
         connection and then closed it without a word, else `failed`. `name` is for errors and logs.
         """
         host, port = server
-        self._doing = (name, "no connection yet")
-        try:
-            with anyio.fail_after(self._patience):
-                carrier = await self._opener.open_carrier(host, address, port)
-        except Exception as error:  # `dial` may raise anything
-            self._failed(name, _reason(error, "no connection in time"))
-            return "failed"
-        self._doing = (name, "no answer to the handshake yet")
+        self._doing = {name: "no answer to the handshake yet"}
         connection = self._connection = ServerConnection(
             carrier, Peer(name, partial(self._opener.open, host, address, port)), server, address
         )

@@ -35,11 +35,43 @@ MUTANTS = (
                 "_client/net/supervisor.py",
                 """
                 with anyio.fail_after(self._patience):
-                    carrier = await self._opener.open_carrier(host, address, port)
+                    return await self._opener.open_carrier(host, address, port)
                 """,
                 """
                 with anyio.fail_after(None):
-                    carrier = await self._opener.open_carrier(host, address, port)
+                    return await self._opener.open_carrier(host, address, port)
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="40c",
+        name="addresses-one-after-the-other",
+        wrong="An unreachable address of a name is waited for before the next one is tried.",
+        changes=(
+            Change(
+                "_racing.py",
+                """
+                with anyio.move_on_after(NEXT_AFTER):
+                """,
+                """
+                with anyio.move_on_after(None):
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="40d",
+        name="lookup-waited-for-although-addresses-are-known",
+        wrong="A slow resolver uses up the session although the servers' addresses are known.",
+        changes=(
+            Change(
+                "_client/net/known_addresses.py",
+                """
+                return min(KNOWN_AFTER, patience / 2) if server in self._known else inf
+                """,
+                """
+                return inf
                 """,
             ),
         ),
@@ -96,11 +128,11 @@ MUTANTS = (
             Change(
                 "_client/net/supervisor.py",
                 """
-                self._doing = (name, "no answer to the handshake yet")
+                self._doing = {name: "no answer to the handshake yet"}
                 """,
                 """
                 self._backoff.succeeded()
-                self._doing = (name, "no answer to the handshake yet")
+                self._doing = {name: "no answer to the handshake yet"}
                 """,
             ),
         ),
