@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import chain, zip_longest
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 import anyio
 
 T = TypeVar("T", bound="Closable")
+Ts = TypeVarTuple("Ts")
 
 NEXT_AFTER = 0.25
 """How long the attempts at earlier addresses go on before the next one begins, in seconds."""
@@ -24,7 +25,7 @@ class RaceTasks(Protocol):
 
     cancel_scope: anyio.CancelScope
 
-    def start_soon(self, function: Callable[..., Awaitable[Any]], /, *args: Any) -> object: ...
+    def start_soon(self, function: Callable[[*Ts], Awaitable[Any]], /, *args: *Ts) -> object: ...
 
 
 def by_family(addresses: Sequence[str]) -> list[str]:

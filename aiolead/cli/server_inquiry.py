@@ -13,14 +13,16 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import anyio
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
 from .. import TLS, _parsing
+from .._name_lookup import look_up
 from .._parsing import MalformedError
+from .._racing import by_family, open_first
 from ..paths import format_host
 
 MOST_BYTES = 16 * 1024 * 1024
@@ -132,7 +134,7 @@ class Inquirer:
         if not 0 < port <= 65535:
             raise OSError(f"{port} is no port")
         try:
-            stream: ByteStream = await anyio.connect_tcp(address, port)
+            stream = await _connect_tcp(address, port)
         except ValueError as error:
             raise OSError(f"is no host name: {error}") from None  # the resolver does not take it
         if context is None:
@@ -172,6 +174,25 @@ class Inquirer:
         if parsed is None:
             raise NotToldError(nobody)
         return parsed
+
+
+async def _connect_tcp(host: str, port: int) -> ByteStream:
+    """Connect to a name or an address; unlike anyio's, a lookup keeps no event loop from ending."""
+    failures: list[OSError] = []
+
+    async def open_at(address: str) -> ByteStream | None:
+        try:
+            return await anyio.connect_tcp(address, port)
+        except OSError as error:
+            failures.append(error)
+            return None
+
+    addresses = by_family(await look_up(host, port))
+    open_group: Any = anyio.create_task_group  # mypy does not see that it fits
+    opened = await open_first(addresses, open_at, open_group)
+    if opened is None:
+        raise failures[0]
+    return opened[1]
 
 
 async def _exchange(stream: ByteStream, question: bytes, most: int) -> bytes:

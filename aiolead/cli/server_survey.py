@@ -17,6 +17,7 @@ import anyio
 from cyclopts import Parameter
 
 from .. import Client, _parsing
+from .._name_lookup import look_up
 from .._parsing import MalformedError
 from ..errors import AioleadError
 from ..model import EnsembleConfig
@@ -121,12 +122,10 @@ async def _addresses_of(server: ServerAddress) -> list[tuple[str, int]]:
     """The addresses of a server; its name, if it cannot be resolved."""
     try:
         with anyio.fail_after(PATIENCE):
-            found = await anyio.getaddrinfo(
-                server.host, server.port, type=socket.SocketKind.SOCK_STREAM
-            )
+            found = await look_up(server.host, server.port)
     except (OSError, ValueError, OverflowError):  # not resolved, or no port
         return [(server.host, server.port)]
-    return [(str(address[0]), int(address[1])) for *_, address in found]
+    return [(address, server.port) for address in found]
 
 
 # --- what they say of themselves -----------------------------------------------------------------

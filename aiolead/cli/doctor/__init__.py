@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 
 from ... import Client
+from ..._name_lookup import is_literal
 from ...errors import (
     AioleadError,
     AuthFailedError,
@@ -45,7 +46,7 @@ from ..server_survey import (
 from ..signals import each_at_once
 from .findings import DoctorReport, Level
 from .queue_checks import KnownSessions, look_at, look_for_ghosts
-from .reachability import examine_network, is_address
+from .reachability import examine_network
 from .server_checks import judge_ensemble, judge_server, judge_sessions, judge_settings
 
 
@@ -199,7 +200,7 @@ class Examination:
             self._report.add(judge_settings(answers, timeout))
         self._report.add(judge_sessions(await self._ephemeral_bytes()))
         quorum = quorum_of(self._answers, config)
-        names = any(not is_address(server.host) for server in self._servers)
+        names = any(not is_literal(server.host) for server in self._servers)
         self._report.add(judge_ensemble(self._answers, quorum, len(self._servers), names))
 
     async def _check_queues(self, client: Client, paths: Sequence[str]) -> None:

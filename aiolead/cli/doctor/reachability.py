@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import socket
 import ssl
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from datetime import UTC, datetime
 import anyio
 from anyio.streams.tls import TLSAttribute
 
+from ..._name_lookup import is_literal, look_up
 from .. import render
 from ..process_keeper import clock
 from ..server_inquiry import Inquirer, ServerAddress
@@ -19,15 +19,6 @@ from .findings import Finding, Level
 
 SOON = 30 * 86400
 """How long before its end a certificate should be replaced, in seconds."""
-
-
-def is_address(host: str) -> bool:
-    """Whether a host is an address, not a name."""
-    try:
-        ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True
 
 
 async def examine_network(inquirer: Inquirer, server: ServerAddress) -> list[Finding]:
@@ -47,15 +38,13 @@ async def examine_network(inquirer: Inquirer, server: ServerAddress) -> list[Fin
 
 
 async def _resolve(inquirer: Inquirer, server: ServerAddress) -> tuple[list[str], list[Finding]]:
-    if is_address(server.host):
+    if is_literal(server.host):
         return [server.host], []
     begin = clock()
     name = str(server)
     try:
         with anyio.fail_after(inquirer.patience):
-            found = await anyio.getaddrinfo(
-                server.host, server.port, type=socket.SocketKind.SOCK_STREAM
-            )
+            addresses = await look_up(server.host, server.port)
     except TimeoutError:
         text = f"{server.host}: the resolver does not answer within {inquirer.patience:g} s"
         return [], [Level.FAIL.finding("dns", text, "look at /etc/resolv.conf", server=name)]
@@ -64,7 +53,6 @@ async def _resolve(inquirer: Inquirer, server: ServerAddress) -> tuple[list[str]
         text = f"{server.host}: {why or type(error).__name__}"
         advice = "is the name right? does this machine's resolver know it?"
         return [], [Level.FAIL.finding("dns", text, advice, server=name)]
-    addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
     text = f"{server.host}: {', '.join(addresses)} ({_milliseconds(begin)})"
     return addresses, [Level.OK.finding("dns", text, server=name, addresses=addresses)]
 
