@@ -16,7 +16,7 @@ from ..errors import ConfigurationError
 from ..paths import format_host
 from . import exits
 from .environment import variable
-from .options import BASICS, Basics, listening_address, reading
+from .options import BASICS, Basics, check_range, listening_address, reading
 from .output import Reporter
 
 
@@ -27,6 +27,7 @@ def server(
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
     tls_ca: Path | None = None,
+    tls_port: int | None = None,
     sasl_users: Path | None = None,
     require_auth: Annotated[list[str] | None, Parameter(negative="")] = None,
     server_version: str = "3.8.0",
@@ -38,15 +39,18 @@ def server(
     gone when it ends. There are no replicas; never use it in production.
 
     The first line on standard output is the connect string (with --json, in an object as "hosts").
+    With --tls-port, the second line is the one for TLS ("tls_hosts").
 
     Args:
         listen: The address and the port to listen on; port 0 takes a free one.
         port: The port, instead of that of --listen.
-        tls_cert: The PEM file with the server's certificate. Then every client must use TLS.
+        tls_cert: The PEM file with the server's certificate. Then every client must use TLS,
+            unless there is a --tls-port.
         tls_key: The PEM file with its private key, if it is another file; if the key is encrypted,
             the password is in the environment variable AIOLEAD_TLS_KEY_PASSWORD.
         tls_ca: A PEM file with authorities: clients must show a certificate of theirs, whose
             subject is their identity of the scheme x509.
+        tls_port: A second port, for TLS (0 takes a free one): clients of the first one use none.
         sasl_users: A file with USER:PASSWORD on each line: who may log in by SASL (digest-md5).
         require_auth: The scheme (sasl, digest, x509) of which every client must prove an identity;
             given several times, one of these schemes.
@@ -57,13 +61,15 @@ def server(
 
     host, port = listening_address(listen, port)
     reporter = basics.reporter
-    context = _tls(tls_cert, tls_key, tls_ca)
+    check_range(0, 65535, tls_port=tls_port)
+    context = _tls(tls_cert, tls_key, tls_ca, tls_port)
     users = {} if sasl_users is None else _users(sasl_users, reporter)
     try:
         made = EmbeddedServer(
             host=host,
             port=port,
             ssl_context=context,
+            tls_port=tls_port,
             sasl_users=users,
             require_auth=require_auth or (),
             version=server_version,
@@ -76,7 +82,10 @@ def server(
 
     async def serve() -> None:
         async with made as embedded:
-            basics.show({"hosts": embedded.connect_string}, embedded.connect_string)
+            found = {"hosts": embedded.connect_string}
+            if tls_port is not None:
+                found["tls_hosts"] = embedded.tls_connect_string
+            basics.show(found, *found.values())
             reporter.state("a server for development: everything is in memory, and gone at its end")
             await anyio.sleep_forever()
 
@@ -87,14 +96,18 @@ def server(
             raise
         hint = "" if port == 0 else " (--port 0 takes a free one)"
         where = format_host(host, port)
+        if tls_port is not None:
+            where += f" and {format_host(host, tls_port)}"
         reporter.error(f"cannot listen on {where}: {error.strerror or error}{hint}")
         return exits.FAILED
 
 
-def _tls(cert: Path | None, key: Path | None, ca: Path | None) -> ssl.SSLContext | None:
+def _tls(
+    cert: Path | None, key: Path | None, ca: Path | None, port: int | None
+) -> ssl.SSLContext | None:
     if cert is None:
-        for option, path in (("--tls-key", key), ("--tls-ca", ca)):
-            if path is not None:
+        for option, given in (("--tls-key", key), ("--tls-ca", ca), ("--tls-port", port)):
+            if given is not None:
                 raise ConfigurationError(f"{option}: needs --tls-cert, the server's certificate")
         return None
     for option, path in (("--tls-cert", cert), ("--tls-key", key), ("--tls-ca", ca)):

@@ -22,12 +22,23 @@ _LOGGER = get_logger(__name__)
 ACCEPT_PAUSE = 0.1
 """Seconds to wait when no connection can be accepted, for want of descriptors."""
 
+Door = tuple[Listener, ssl.SSLContext | None]
+"""A port that is listened on, and its TLS."""
+
 
 class Shell:
     """Runs a core. Its tasks never raise: what goes wrong is kept in `failures`, and logged.
 
     A task that raised would cancel the task group, and with it the code that holds it open across a
     test: there the error would be lost, or the test would hang.
+
+    Args:
+        core: the server that it runs.
+        clock: returns the time in seconds.
+        host: the address to listen on.
+        port: the port to listen on; 0 takes a free one, None listens on none.
+        tls: for TLS on every connection, or on those to `tls_port` alone if that is set.
+        tls_port: a second port, for TLS; `port` and connections in memory are without it then.
     """
 
     def __init__(
@@ -37,10 +48,12 @@ class Shell:
         host: str,
         port: int | None,
         tls: ssl.SSLContext | None = None,
+        tls_port: int | None = None,
     ) -> None:
         self.core = core
         self.now = clock
         self.port = port
+        self.tls_port = tls_port
         self.failures: list[Exception] = []
         self._host = host
         self._tls = tls
@@ -70,19 +83,38 @@ class Shell:
     async def start(self) -> None:
         if self._run_tasks is not None:
             return
-        listener = None
-        if self.port is not None:
-            listener = await Listener.open(self._host, self.port)
-            self.port = listener.port
-            if not listener.is_local:
-                _LOGGER.warning(
-                    "the embedded server, which is for development and tests, listens on %s: other "
-                    "machines can reach it",
-                    format_host(self._host, listener.port),
-                )
+        doors: list[Door] = []
+        try:
+            if self.port is not None:
+                listener = await self._listen(self.port)
+                self.port = listener.port
+                doors.append((listener, self._default_tls))
+            if self.tls_port is not None:
+                listener = await self._listen(self.tls_port)
+                self.tls_port = listener.port
+                doors.append((listener, self._tls))
+        except BaseException:
+            for listener, _ in doors:
+                listener.close()
+            raise
         self.core.restarted(self.now())
         self._run_ended = anyio.Event()
-        await self._tasks.start(self._run, listener)
+        await self._tasks.start(self._run, doors)
+
+    @property
+    def _default_tls(self) -> ssl.SSLContext | None:
+        """For connections that do not come by the port for TLS."""
+        return self._tls if self.tls_port is None else None
+
+    async def _listen(self, port: int) -> Listener:
+        listener = await Listener.open(self._host, port)
+        if not listener.is_local:
+            _LOGGER.warning(
+                "the embedded server, which is for development and tests, listens on %s: other "
+                "machines can reach it",
+                format_host(self._host, listener.port),
+            )
+        return listener
 
     async def stop(self) -> None:
         if self._run_tasks is not None:
@@ -104,6 +136,14 @@ class Shell:
                 link.cut(reset=reset)
 
     def adopt(self, transport: Transport, address: str) -> None:
+        """Serves a new connection in memory, unless there are too many.
+
+        Raises:
+            ConnectionRefusedError: the server is stopped.
+        """
+        self._adopt(transport, address, self._default_tls)
+
+    def _adopt(self, transport: Transport, address: str, tls: ssl.SSLContext | None) -> None:
         """Serves a new connection, unless there are too many.
 
         Raises:
@@ -113,13 +153,13 @@ class Shell:
         ends = self._tasks.cancel_scope.cancel_called
         if tasks is None or ends or tasks.cancel_scope.cancel_called:
             raise ConnectionRefusedError("the embedded server is stopped")
-        if self._tls is None:
+        if tls is None:
             self._take_up(tasks, transport, address, ())
         elif self.core.is_full(len(self._handshakes)):
             transport.close()
         else:
             self._handshakes.add(transport)
-            tasks.start_soon(self._guard, self._secure, tasks, transport, address, self._tls)
+            tasks.start_soon(self._guard, self._secure, tasks, transport, address, tls)
 
     async def _secure(
         self, tasks: TaskGroup, transport: Transport, address: str, context: ssl.SSLContext
@@ -175,18 +215,18 @@ class Shell:
         if deadline is not None and (self._timer_until is None or deadline < self._timer_until):
             self._rescheduled.set()
 
-    async def _run(self, listener: Listener | None, *, task_status: TaskStatus[None]) -> None:
+    async def _run(self, doors: Sequence[Door], *, task_status: TaskStatus[None]) -> None:
         """From one start to the next stop."""
         try:
             async with anyio.create_task_group() as tasks:
                 self._run_tasks = tasks
                 tasks.start_soon(self._guard, self._keep_time)
-                if listener is not None:
-                    tasks.start_soon(self._guard, self._accept, listener)
+                for listener, tls in doors:
+                    tasks.start_soon(self._guard, self._accept, listener, tls)
                 task_status.started()
         finally:
             self._run_tasks = None
-            if listener is not None:
+            for listener, _ in doors:
                 listener.close()
             # Those whose task was cancelled before it ran: it has closed nothing.
             for link in self._links.values():
@@ -203,7 +243,7 @@ class Shell:
         finally:
             del self._links[connection]
 
-    async def _accept(self, listener: Listener) -> None:
+    async def _accept(self, listener: Listener, tls: ssl.SSLContext | None) -> None:
         while True:
             await self._gate.wait()
             try:
@@ -213,7 +253,7 @@ class Shell:
                 await anyio.sleep(ACCEPT_PAUSE)
                 continue
             try:
-                self.adopt(transport, address)
+                self._adopt(transport, address, tls)
             except ConnectionRefusedError:  # The server was stopped as the connection came.
                 transport.close()
 

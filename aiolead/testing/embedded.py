@@ -68,6 +68,7 @@ class EmbeddedServerOptions(TypedDict, total=False):
     enforce_quota: bool
     local_sessions: bool
     ssl_context: ssl.SSLContext | None
+    tls_port: int | None
     sasl_users: Mapping[str, str] | None
     require_auth: Collection[str]
     clock: Callable[[], float] | None
@@ -116,6 +117,8 @@ class EmbeddedServer:
             `localSessionsUpgradingEnabled` is off: ephemeral znodes are refused.
         ssl_context: for TLS on every connection, those in memory, too. Where it asks for client
             certificates, their subjects are the clients' identities of the scheme `x509`.
+        tls_port: a second port, for TLS, as ZooKeeper's `secureClientPort`: `port` and connections
+            in memory are without TLS then. 0 takes a free one. By default there is no second port.
         sasl_users: the users that may log in by SASL's DIGEST-MD5, and their passwords; looked at
             with each login.
         require_auth: the schemes (`sasl`, `digest`, `x509`) of which a client must have shown an
@@ -146,6 +149,7 @@ class EmbeddedServer:
         enforce_quota: bool = False,
         local_sessions: bool = False,
         ssl_context: ssl.SSLContext | None = None,
+        tls_port: int | None = None,
         sasl_users: Mapping[str, str] | None = None,
         require_auth: Collection[str] = (),
         clock: Callable[[], float] | None = None,
@@ -170,6 +174,9 @@ class EmbeddedServer:
             )
         if max_frame < 1:
             raise ConfigurationError(f"max_frame: must be at least 1 byte, not {max_frame}")
+        if tls_port is not None and (ssl_context is None or port is None):
+            missing = "ssl_context" if ssl_context is None else "port"
+            raise ConfigurationError(f"tls_port: needs {missing}")
         schemes = {"digest", "ip"}
         if ssl_context is not None:
             schemes.add("x509")
@@ -202,6 +209,7 @@ class EmbeddedServer:
             config=None if config is None else _checked_config(config),
         )
         self._ssl_context = ssl_context
+        self._tls_port = tls_port
         self._shell: Shell | None = None
 
     @classmethod
@@ -223,7 +231,7 @@ class EmbeddedServer:
         # A clock that was passed in is all the time there is; the times in a Stat follow it.
         epoch = time.time() - clock() if self._clock is None else 0.0
         core = Core(replace(self._settings, epoch=epoch), self._rng)
-        self._shell = Shell(core, clock, self._host, self._port, self._ssl_context)
+        self._shell = Shell(core, clock, self._host, self._port, self._ssl_context, self._tls_port)
         await self._shell.open()
         return self
 
@@ -264,6 +272,18 @@ class EmbeddedServer:
     @property
     def connect_string(self) -> str:
         return format_host(self._host, self.port)
+
+    @property
+    def tls_connect_string(self) -> str:
+        """The address of the second port, which is for TLS.
+
+        Raises:
+            UsageError: there is none.
+        """
+        port = self._running.tls_port
+        if port is None:
+            raise UsageError("this EmbeddedServer has no second port: it was made without tls_port")
+        return format_host(self._host, port)
 
     async def connect_stream(self) -> MemoryStream:
         """A new connection in memory: the client's end.

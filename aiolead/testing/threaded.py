@@ -58,6 +58,10 @@ class ThreadedServer:
     def connect_string(self) -> str:
         return self._get(lambda server: server.connect_string)
 
+    @property
+    def tls_connect_string(self) -> str:
+        return self._get(lambda server: server.tls_connect_string)
+
     def stop(self) -> None:
         self._loop.call(self._server.stop)
 

@@ -80,6 +80,22 @@ def test_tls(run: Run, authority: Authority) -> None:
         assert (code, out) == (69, [])
 
 
+def test_tls_port_beside_a_port_without_tls(run: Run, authority: Authority) -> None:
+    pem = authority.issue()
+    options = ("--tls-cert", str(pem.cert), "--tls-key", str(pem.key), "--tls-port", "0")
+    with Command("server", "--port", "0", *options, fresh=True) as server:
+        plain = server.out.expect(r"^127\.0\.0\.1:\d+$")[0]
+        secure = server.out.expect(r"^127\.0\.0\.1:\d+$")[0]
+        trusting = ("--tls-ca", str(authority.pem))
+        assert run("create", "/a", hosts=plain) == (0, ["/a"], [])
+        assert run("ls", *trusting, hosts=secure) == (0, ["a", "zookeeper"], [])
+        # Neither port serves the clients of the other.
+        assert run("ls", "--connect-timeout", "1", hosts=secure)[0] == 69
+        assert run("ls", *trusting, "--connect-timeout", "1", hosts=plain)[0] == 69
+        server.signal(signal.SIGTERM)
+        assert server.finish() == 0
+
+
 def test_clients_show_certificates(run: Run, authority: Authority) -> None:
     pem, own = authority.issue(), authority.issue("client.example", common_name="client")
     other = authority.issue("other.example", common_name="other")
@@ -132,6 +148,8 @@ def test_its_version(run: Run) -> None:
     [
         (["--tls-key", "k"], "--tls-key: needs --tls-cert"),
         (["--tls-ca", "k"], "--tls-ca: needs --tls-cert"),
+        (["--tls-port", "0"], "--tls-port: needs --tls-cert"),
+        (["--tls-port", "65536"], "--tls-port: must be 0 to 65535"),
         (["--tls-cert", "{folder}/none"], "--tls-cert: cannot read"),
         (["--tls-cert", "{bad}"], "--tls-cert, --tls-key: "),
         (["--tls-cert", "{cert}", "--tls-key", "{bad}"], "--tls-cert, --tls-key: "),

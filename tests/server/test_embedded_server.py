@@ -8,6 +8,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -15,6 +16,7 @@ import anyio.lowlevel
 import pytest
 import trio.testing
 from anyio.abc import SocketAttribute
+from support.certificates import Authority
 from support.local_sessions import refuses_ephemerals
 from support.raw_client import RawClient
 from support.stream_client import ENDED, StreamClient, dial
@@ -40,6 +42,41 @@ pytestmark = pytest.mark.timeout(60)
 
 
 # --- serving -----------------------------------------------------------------------------------
+
+
+async def test_tls_port_serves_the_same_znodes_as_the_port_without_tls(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    context = authority.server_context(authority.issue())
+    async with EmbeddedServer(ssl_context=context, tls_port=0) as server:
+        ports = server.port, int(server.tls_connect_string.rpartition(":")[2])
+        for _ in range(2):
+            plain = await (await dial(server, "tcp")).greet()
+            in_memory = await (await dial(server, "memory")).greet()
+            stream = await anyio.connect_tcp(
+                "127.0.0.1",
+                ports[1],
+                ssl_context=ssl.create_default_context(cafile=authority.pem),
+                tls_hostname="localhost",
+                tls_standard_compatible=False,
+            )
+            secure = await StreamClient(stream).greet()
+            path = await secure.create("/x-", SEQUENTIAL)
+            await plain.ask(GetData(path))
+            await in_memory.ask(Delete(path, -1))
+            # Both ports are the same after a restart.
+            await server.stop()
+            await server.start()
+            assert (server.port, int(server.tls_connect_string.rpartition(":")[2])) == ports
+            for client in (plain, in_memory, secure):
+                with pytest.raises(ENDED):
+                    await client.next_frame()
+                await client.stream.aclose()
+
+
+async def test_without_tls_port_there_is_no_address_of_it() -> None:
+    async with EmbeddedServer() as server:
+        with pytest.raises(UsageError, match="without tls_port"):
+            _ = server.tls_connect_string
 
 
 @both_transports
@@ -629,6 +666,11 @@ async def test_misuse() -> None:
         ({"max_frame": 0}, "max_frame"),
         ({"container_interval": 0}, "container_interval"),
         ({"max_connections": -1}, "max_connections"),
+        ({"tls_port": 0}, "tls_port: needs ssl_context"),
+        (
+            {"tls_port": 0, "port": None, "ssl_context": ssl.create_default_context()},
+            "tls_port: needs port",
+        ),
     ],
 )
 def test_arguments_that_make_no_sense(options: dict[str, Any], name: str) -> None:
