@@ -45,6 +45,7 @@ _OPTIONS: Mapping[str, str] = {
     "ca": "--tls-ca",
     "cert": "--tls-cert",
     "connect_timeout": "--connect-timeout",
+    "data_dir": "--data-dir",
     "hosts": "--hosts",
     "identity": "--id",
     "key": "--tls-key",

@@ -31,12 +31,14 @@ def server(
     sasl_users: Path | None = None,
     require_auth: Annotated[list[str] | None, Parameter(negative="")] = None,
     server_version: str = "3.8.0",
+    data_dir: Path | None = None,
     basics: Basics = BASICS,
 ) -> int:
     """Run a ZooKeeper server for development, until SIGINT or SIGTERM.
 
     It speaks ZooKeeper's protocol to every client, and keeps everything in memory: all data are
-    gone when it ends. There are no replicas; never use it in production.
+    gone when it ends, unless there is a --data-dir. There are no replicas; never use it in
+    production.
 
     The first line on standard output is the connect string (with --json, in an object as "hosts").
     With --tls-port, the second line is the one for TLS ("tls_hosts").
@@ -55,6 +57,8 @@ def server(
         require_auth: The scheme (sasl, digest, x509) of which every client must prove an identity;
             given several times, one of these schemes.
         server_version: The version of ZooKeeper to behave as.
+        data_dir: The directory to keep znodes and sessions in: they survive the end of the process,
+            though not a power cut. By default everything is in memory.
         basics: How to run.
     """
     from ..testing import EmbeddedServer  # other commands do not need it
@@ -73,6 +77,7 @@ def server(
             sasl_users=users,
             require_auth=require_auth or (),
             version=server_version,
+            data_dir=data_dir,
         )
     except ConfigurationError as error:
         argument, _, rest = str(error).partition(": ")
@@ -86,7 +91,12 @@ def server(
             if tls_port is not None:
                 found["tls_hosts"] = embedded.tls_connect_string
             basics.show(found, *found.values())
-            reporter.state("a server for development: everything is in memory, and gone at its end")
+            kept = (
+                "everything is in memory, and gone at its end"
+                if data_dir is None
+                else f"its data are in {data_dir}"
+            )
+            reporter.state(f"a server for development: {kept}")
             await anyio.sleep_forever()
 
     try:

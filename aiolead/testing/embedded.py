@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
 import ssl
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import TracebackType
-from typing import Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -25,6 +27,9 @@ from ._server.settings import Settings, milliseconds
 from ._shell import Shell
 from .streams import MemoryStream, memory_stream_pair
 from .threaded import ThreadedServer
+
+if TYPE_CHECKING:
+    from ._server.store import Store
 
 __all__ = ["EmbeddedServer", "SessionInfo"]
 
@@ -71,6 +76,7 @@ class EmbeddedServerOptions(TypedDict, total=False):
     tls_port: int | None
     sasl_users: Mapping[str, str] | None
     require_auth: Collection[str]
+    data_dir: str | os.PathLike[str] | None
     clock: Callable[[], float] | None
     rng: random.Random | None
 
@@ -82,9 +88,9 @@ class EmbeddedServer:
             async with aiolead.connect(server.connect_string) as client:
                 ...
 
-    It behaves as ZooKeeper does, expiry included, but keeps everything in memory, and its
-    control methods make happen at will what is hard to provoke in a real server. It lives in the
-    task group of its context manager; its errors are raised when that is left.
+    It behaves as ZooKeeper does, expiry included, but keeps everything in memory by default, and
+    its control methods make happen at will what is hard to provoke in a real server. It lives in
+    the task group of its context manager; its errors are raised when that is left.
 
     Args:
         host: the address to listen on. Beyond this machine (as `0.0.0.0` is) it is a warning in the
@@ -123,12 +129,16 @@ class EmbeddedServer:
             with each login.
         require_auth: the schemes (`sasl`, `digest`, `x509`) of which a client must have shown an
             identity before its first request; empty to serve everybody.
+        data_dir: a directory where znodes and sessions are kept: the next server there goes on with
+            them, also after SIGKILL, though not after a power cut. It is made if there is none.
+            Each change waits for the file, and no other server may use it meanwhile. By default
+            everything is in memory, and gone when the server is left.
         clock: returns the time in seconds; it must go with `anyio.sleep`. By default the clock of
             the event loop.
         rng: where session ids and passwords come from. A seeded one makes them repeatable.
 
     Raises:
-        ConfigurationError: an argument makes no sense.
+        ConfigurationError: an argument makes no sense; on entering, `data_dir` cannot be used.
     """
 
     def __init__(
@@ -152,6 +162,7 @@ class EmbeddedServer:
         tls_port: int | None = None,
         sasl_users: Mapping[str, str] | None = None,
         require_auth: Collection[str] = (),
+        data_dir: str | os.PathLike[str] | None = None,
         clock: Callable[[], float] | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -210,6 +221,8 @@ class EmbeddedServer:
         )
         self._ssl_context = ssl_context
         self._tls_port = tls_port
+        self._data_dir = data_dir
+        self._store: Store | None = None
         self._shell: Shell | None = None
 
     @classmethod
@@ -230,9 +243,20 @@ class EmbeddedServer:
         clock = self._clock or anyio.current_time
         # A clock that was passed in is all the time there is; the times in a Stat follow it.
         epoch = time.time() - clock() if self._clock is None else 0.0
-        core = Core(replace(self._settings, epoch=epoch), self._rng)
-        self._shell = Shell(core, clock, self._host, self._port, self._ssl_context, self._tls_port)
-        await self._shell.open()
+        if self._data_dir is not None:
+            # Other servers need no SQLite.
+            from ._server.store import Store
+
+            self._store = Store(Path(self._data_dir))
+        try:
+            core = Core(replace(self._settings, epoch=epoch), self._rng, self._store)
+            self._shell = Shell(
+                core, clock, self._host, self._port, self._ssl_context, self._tls_port
+            )
+            await self._shell.open()
+        except BaseException:
+            self._close_store()
+            raise
         return self
 
     async def __aexit__(
@@ -241,7 +265,10 @@ class EmbeddedServer:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._running.close()
+        try:
+            await self._running.close()
+        finally:
+            self._close_store()
         failures = self._running.failures
         if not failures:
             return
@@ -254,6 +281,10 @@ class EmbeddedServer:
         # The body's own exception goes first, bare, as callers expect it.
         for failure in failures:
             exc.add_note(f"the embedded server failed, too: {failure!r}")
+
+    def _close_store(self) -> None:
+        if self._store is not None:
+            self._store.close()
 
     # --- where it is ---------------------------------------------------------------------------
 

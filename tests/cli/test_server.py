@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import signal
 import socket
 from collections.abc import Iterator
@@ -9,11 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
+from kazoo.client import KazooClient, KazooState
 from support.certificates import Authority
 from support.cli import Command, Run
 
 from aiolead.cli import main
+from aiolead.testing.launch import free_ports
 
 
 def test_another_client_can_use_it() -> None:
@@ -46,6 +48,36 @@ def test_the_port_is_taken(capfd: pytest.CaptureFixture[str]) -> None:
 def test_no_such_port(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["server", "--port", "65536"]) == 2
     assert "0 to 65535" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("ends_by", [signal.SIGKILL, signal.SIGTERM])
+def test_data_dir_keeps_znodes_and_sessions(tmp_path: Path, ends_by: signal.Signals) -> None:
+    """A client of another library reconnects with its session, as to a real server."""
+    port = free_ports(1)[0]
+    options = ("server", "--port", str(port), "--data-dir", str(tmp_path / "data"))
+    client = KazooClient(f"127.0.0.1:{port}", timeout=10)
+    states: queue.SimpleQueue[str] = queue.SimpleQueue()
+    try:
+        with Command(*options, fresh=True) as server:
+            server.err.expect(f"its data are in {tmp_path}")
+            client.start(timeout=30)
+            session = client.client_id
+            client.create("/a/mine", b"data", ephemeral=True, makepath=True)
+            client.add_listener(states.put)
+            server.signal(ends_by)
+            server.finish()
+            assert states.get(timeout=30) == KazooState.SUSPENDED
+            # Queued until there is a server again.
+            created = client.create_async("/a/b")
+        with Command(*options, fresh=True):
+            assert states.get(timeout=30) == KazooState.CONNECTED
+            assert created.get(timeout=30) == "/a/b"
+            assert client.client_id == session
+            data, stat = client.get("/a/mine")
+            assert (data, stat.ephemeralOwner) == (b"data", session[0])
+    finally:
+        client.stop()
+        client.close()
 
 
 # --- TLS and logins ----------------------------------------------------------------------------
@@ -157,6 +189,7 @@ def test_its_version(run: Run) -> None:
         (["--sasl-users", "{folder}/none"], "--sasl-users: cannot read"),
         (["--sasl-users", "{bad}"], "line 2: must be USER:PASSWORD"),
         (["--sasl-users", "{empty}"], "has no USER:PASSWORD in it"),
+        (["--data-dir", "{bad}"], "--data-dir: {bad}: File exists"),
         (["--require-auth", "sasl"], "--require-auth: must be some of ['digest', 'ip']"),
         (["--server-version", "new"], '--server-version: must be a version such as "3.9"'),
     ],
@@ -171,7 +204,7 @@ def test_what_makes_no_sense_is_said_without_secrets(
     given = [option.format(**places) for option in options]
     code, out, err = run("server", "--port", "0", *given, hosts=None)
     assert (code, out, len(err)) == (2, [], 1), err
-    assert complaint in err[0]
+    assert complaint.format(**places) in err[0]
     assert "sesame" not in err[0]
 
 

@@ -15,14 +15,15 @@ from aiolead.model import ACL, OPEN_ACL_UNSAFE, EventType
 from aiolead.testing._server.connection import Closing, Connection
 from aiolead.testing._server.core import Core
 from aiolead.testing._server.settings import Settings
+from aiolead.testing._server.store import Store
 from support.raw_client import Request
 
 
 class World:
-    """A server and the time it is there."""
+    """A server and the time it is there; with a store, it goes on where the server before ended."""
 
-    def __init__(self, **settings: Any) -> None:
-        self.core = Core(Settings(**settings), random.Random(1))
+    def __init__(self, store: Store | None = None, **settings: Any) -> None:
+        self.core = Core(Settings(**settings), random.Random(1), store)
         self.now = 1000.0
 
     def connect(self, address: str = "127.0.0.1") -> Client:

@@ -46,6 +46,7 @@ from .protocol import (
 from .records import NoTokenReply
 from .sessions import Session, Sessions
 from .settings import Settings, milliseconds
+from .store import Kept, Store
 from .transaction import Transaction
 
 
@@ -55,9 +56,14 @@ class Core:
     Args:
         settings: the settings that are fixed for its life.
         rng: where session ids and passwords come from.
+        store: where its state is kept, with the state of the server before it; None to keep it in
+            memory.
+
+    Raises:
+        ConfigurationError: the data in the store make no sense.
     """
 
-    def __init__(self, settings: Settings, rng: random.Random) -> None:
+    def __init__(self, settings: Settings, rng: random.Random, store: Store | None = None) -> None:
         self.settings = settings
         self.traffic = Traffic()
         self.processor = Processor(
@@ -69,13 +75,29 @@ class Core:
         # As real ids: the highest byte is the number of the server, the lowest two count.
         first_id = rng.getrandbits(39) << 16 | 1
         secret = rng.getrandbits(128).to_bytes(16, "big")
-        self.sessions = Sessions(settings.tick_ms, first_id, secret)
+        kept = Kept(self.processor.zxid, first_id, secret, {})
+        earlier = None if store is None else store.load(self.processor.tree)
+        if earlier is not None:
+            kept = earlier
+        secret = kept.secret
+        self.processor.zxid = kept.zxid
+        self.sessions = Sessions(settings.tick_ms, kept.next_session, secret)
+        for session_id, timeout_ms in kept.sessions.items():
+            # Their time begins with `restarted`.
+            self.sessions.track(session_id, timeout_ms, 0)
+        self._store = store
         self._grants_read_only = True
         self._kept_sessions: Sessions | None = None  # those of the ensemble, while read-only
         self._secret = secret
         self._rng = rng
         if settings.config is not None:
             self.processor.set_up(settings.config)
+        if store is not None:
+            if earlier is None:
+                store.begin(kept, self.processor.tree)
+            self.processor.on_applied = lambda paths: store.keep(
+                self.processor.tree, paths, self.processor.zxid
+            )
         self.connections: dict[Connection, None] = {}
         self.dropped_requests: Counter[OpCode] = Counter()
         self.dropped_replies: Counter[OpCode] = Counter()
@@ -197,8 +219,7 @@ class Core:
         """Ends a session as if its time were up; False if there is no such session."""
         if self.sessions.get(session_id) is None:
             return False
-        self.sessions.remove(session_id)
-        self.processor.end_session(session_id, self._time_ms(milliseconds(now)))
+        self._end_session(session_id, self._time_ms(milliseconds(now)))
         if connection := self._attached.get(session_id):
             self.lost(connection)
             self._woken[connection] = None
@@ -254,6 +275,8 @@ class Core:
         if node is None:
             raise NoNodeError(path)
         node.creates = value
+        if self._store is not None:
+            self._store.keep(self.processor.tree, [path], self.processor.zxid)
 
     def create(self, path: str, data: bytes, now: float) -> None:
         """A persistent znode, under a zxid of its own, as if a client had created it.
@@ -301,6 +324,8 @@ class Core:
             return
         if request.session_id == 0 and not self.is_read_only:
             self.processor.zxid += 1
+            if self._store is not None:
+                self._store.add_session(session.id, timeout, self.processor.zxid)
         connection.session_id, connection.timeout_ms = session.id, timeout
         self._attached[session.id] = connection
         if take_fault(self.dropped_replies, OpCode.CREATE_SESSION):
@@ -390,8 +415,7 @@ class Core:
             case OpCode.SASL:
                 return self._log_in(connection, Sasl.read(r).token)
             case OpCode.CLOSE_SESSION:
-                self.sessions.remove(connection.session_id)
-                self.processor.end_session(connection.session_id, time_ms)
+                self._end_session(connection.session_id, time_ms)
                 return None, 0
         if self.is_read_only and op in REFUSED_READ_ONLY:
             return None, NotReadOnlyError.code
@@ -401,6 +425,13 @@ class Core:
             return None, MarshallingError.code
         except ServerError as error:
             return None, error.code
+
+    def _end_session(self, session_id: int, time_ms: int) -> None:
+        self.sessions.remove(session_id)
+        self.processor.end_session(session_id, time_ms)
+        if self._store is not None:
+            # Last: a session that is kept without its znodes ends by itself after a restart.
+            self._store.drop_session(session_id)
 
     def _close(self, connection: Connection) -> None:
         self.lost(connection)

@@ -54,6 +54,8 @@ class Processor:
     Attributes:
         zxid: of the last change.
         on_changes: called with the changes of each transaction, before the watchers are notified.
+        on_applied: called with the paths that each transaction has touched, before anything is
+            sent; also for one that has failed, which has used its zxid up.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Processor:
         self.watches: Watches[Connection]
         self.zxid: int = 0
         self.on_changes: Callable[[Sequence[Change]], None] | None = None
+        self.on_applied: Callable[[Collection[str]], None] | None = None
         self._features = frozenset(features)
         self._membership: Membership | None = None
         self.forget_watches()
@@ -79,11 +82,15 @@ class Processor:
         self._schemes = schemes
 
     def set_up(self, config: bytes) -> None:
-        """Makes it one server of an ensemble, whose configuration clients may change."""
+        """Makes it one server of an ensemble, whose configuration clients may change.
+
+        A configuration that is there already, from before a restart, stays.
+        """
         node = self.tree.get(CONFIG_PATH)
         assert node is not None  # nobody can delete it
-        self.tree.set_data(node, config)
-        self._membership = Membership(config)
+        if not node.data:
+            self.tree.set_data(node, config)
+        self._membership = Membership(node.data or config)
 
     def forget_watches(self) -> None:
         """Drops all of them: they are kept nowhere but in the process."""
@@ -136,8 +143,12 @@ class Processor:
             schemes=self._schemes,
             features=self._features,
         )
-        reply = write(transaction)
-        transaction.keep_counts()
+        try:
+            reply = write(transaction)
+            transaction.keep_counts()
+        finally:
+            if self.on_applied is not None:
+                self.on_applied(transaction.touched)
         if events := transaction.events:
             if self.on_changes is not None:
                 self.on_changes(events)

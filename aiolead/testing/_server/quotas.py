@@ -45,9 +45,13 @@ def check(tree: Tree, path: str, size: int, count: int) -> None:
             raise QuotaExceededError(path)
 
 
-def keep_counts(tree: Tree, changes: Iterable[Change]) -> None:
-    """Brings the counts up to date after a transaction."""
-    begun = []
+def keep_counts(tree: Tree, changes: Iterable[Change]) -> set[str]:
+    """Brings the counts up to date after a transaction.
+
+    Returns:
+        the znodes of the counts that it has written.
+    """
+    begun, written = [], set()
     for path, size, count in changes:
         if path.startswith(QUOTAS + "/"):
             if count > 0 and path.endswith("/" + STATS):
@@ -56,11 +60,14 @@ def keep_counts(tree: Tree, changes: Iterable[Change]) -> None:
             name = f"{QUOTAS}{top}/{STATS}"
             if usage := _read(tree, name):
                 _write(tree, name, usage["count"] + count, usage["bytes"] + size)
+                written.add(name)
     for name in begun:
         top = name[len(QUOTAS) : -len(STATS) - 1]
         # Counted now, when all of the transaction is done.
         if tree.get(name) is not None:
             _write(tree, name, *tree.weigh(top))
+            written.add(name)
+    return written
 
 
 def _read(tree: Tree, name: str) -> dict[str, int] | None:

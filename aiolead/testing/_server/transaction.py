@@ -51,6 +51,7 @@ class Transaction:
 
     Attributes:
         events: the notifications for watchers if the transaction succeeds, in order.
+        touched: the paths of every znode that may have another state than before.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Transaction:
         # range they run on here, although the tree's own counter sticks.
         self._counters: dict[str, int] = {}
         self.events: list[Change] = []
+        self.touched: set[str] = set()
 
     @property
     def zxid(self) -> int:
@@ -94,7 +96,7 @@ class Transaction:
 
     def keep_counts(self) -> None:
         """The transaction has succeeded: the counts of quotas follow it."""
-        quotas.keep_counts(self._tree, self._growth)
+        self.touched |= quotas.keep_counts(self._tree, self._growth)
 
     def create(self, request: Create) -> CreateReply:
         mode = _mode(request)
@@ -118,6 +120,7 @@ class Transaction:
             raise NoChildrenForEphemeralsError(path)
         self._grow(path, len(request.data or b""), 1)
 
+        self.touched.update((path, parent_path))
         before = parent.creates, parent.pzxid
         self._counters[parent_path] = counter = wrap32(counter + 1)
         # At the end of the range the counter stays where it is (ZOOKEEPER-3249), and with it pzxid.
@@ -197,6 +200,7 @@ class Transaction:
     def _remove(self, path: str) -> None:
         parent_path = path.rpartition("/")[0]
         parent = self._node(parent_path)
+        self.touched.update((path, parent_path))
         pzxid = parent.pzxid
         node = self._tree.remove(path)
         self._growth.append((path, -node.size, -1))
@@ -243,6 +247,7 @@ class Transaction:
         self._validate(path)
         node = self._node(path)
         self._allow(node, permission, path)
+        self.touched.add(path)
         return node
 
     def _node(self, path: str) -> Znode:

@@ -151,6 +151,25 @@ class Tree:
         """Every path but those of the server itself."""
         return (path for path in self._nodes if path not in ("", "/") and not is_own(path))
 
+    def all_paths(self) -> list[str]:
+        """Every path, parents before their children."""
+        return [path for path in self._nodes if path]
+
+    def restore(self, path: str, node: Znode) -> None:
+        """Puts a znode there as it was; of the znodes that every server has, it replaces the state.
+
+        Raises:
+            KeyError: the znode has no parent.
+        """
+        existing = self._nodes.get(path)
+        if existing is None:
+            self.insert(path, node)
+            return
+        self.set_data(existing, node.data)
+        for name in Znode.__slots__:
+            if name not in ("data", "children"):
+                setattr(existing, name, getattr(node, name))
+
     def insert(self, path: str, node: Znode) -> None:
         """Puts a znode under its parent, which must exist; the parent's counts stay as they are."""
         self._nodes[path] = node
