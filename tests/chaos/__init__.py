@@ -3,6 +3,7 @@
 python -m tests.chaos --seeds 5                    schedules of faults, all invariants checked
 python -m tests.chaos --isolated-follower --trials 20 --recipes aiolead,kazoo,curator,aiozk
 python -m tests.chaos --leader-pauses --loop trio  the leader is stopped and continued
+python -m tests.chaos.hostile_memory --minutes 60  one client's memory, under a hostile writer
 
 contender.py   one process, one contender; what it contends with is in rivals/ and curator/
 actors.py      the driver's side of such a process: its life, its links, what it has written
@@ -12,5 +13,6 @@ stores.py      what the holders change: a set that must not lose an element
 run.py         one seed: contenders, faults, healing, progress, verdict
 isolated.py    the follower of a holder is cut off from its peers: how long do two hold?
 leader_pauses.py  the leader is stopped and continued, again and again, under every recipe
+hostile_memory.py  the memory of one client is measured while another one writes what it should not
 analysis.py    what the histories say, as pure functions; the tables
 """
