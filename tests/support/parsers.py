@@ -672,7 +672,6 @@ NO_PARSERS: dict[str, str] = {
     "cli.rehearse:_server": "an option, whose error is ConfigurationError",
     "cli.top_keys:keys_in": "bytes that a person has typed; any of them are text",
     "cli.dashboard.connections:_group": "the address of a connection, from the system",
-    "_client.net.host_list:HostList.resolve": "what is no address is looked up as a name",
     "_client.api.operations:checked_duration": "an argument, within bounds by then",
     "_client.net.four_letter_words:Peer._take": "a constant",
     "_escaping:_escape": "what Python has escaped is ASCII",
