@@ -1,24 +1,12 @@
-"""Looks up names in daemon threads, which neither an event loop nor the process waits for.
-
-A resolver without its servers takes half a minute. An event loop's own threads cannot be abandoned:
-`asyncio.run` waits for the default executor, uvloop for libuv's threads.
-"""
+"""Looks up names in daemon threads: a resolver without its servers takes half a minute."""
 
 from __future__ import annotations
 
 import ipaddress
 import socket
-import sys
-import threading
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
-import anyio
-
-from ._tasks import trio_here
-
-T = TypeVar("T")
+from ._daemon_threads import in_daemon_thread
 
 
 def is_literal(host: str) -> bool:
@@ -64,39 +52,3 @@ def _as_ascii(host: str) -> bytes:
 
     encoded: bytes = idna.encode(host, uts46=True)
     return encoded
-
-
-async def in_daemon_thread(function: Callable[[], T], name: str) -> T:
-    """Call a function in a new daemon thread; return its result, or raise its exception.
-
-    Cancellation: abandons the thread.
-    """
-    tell = _loop_caller()
-    ended = anyio.Event()
-    results: list[T] = []
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(function())
-        except BaseException as error:  # raised where it is awaited
-            failures.append(error)
-        with suppress(RuntimeError):  # the event loop has ended
-            tell(ended.set)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    await ended.wait()
-    if failures:
-        raise failures.pop()  # a list of frames that refer to it would be a cycle
-    return results[0]
-
-
-def _loop_caller() -> Callable[[Callable[[], object]], object]:
-    """The function by which other threads have the running event loop call something."""
-    trio = trio_here()
-    caller: Callable[[Callable[[], object]], object]
-    if trio is not None:
-        caller = trio.lowlevel.current_trio_token().run_sync_soon
-    else:
-        caller = sys.modules["asyncio"].get_running_loop().call_soon_threadsafe
-    return caller

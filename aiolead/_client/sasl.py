@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, Protocol, final
 
 import anyio
-import anyio.to_thread
 
+from .._daemon_threads import in_daemon_thread
 from .._escaping import unless_invalid
 from ..errors import AuthFailedError, ConfigurationError
 from .net.opener import ConnectionEnded
@@ -93,7 +93,7 @@ class Kerberos:
 __all__ = ["SASL"]
 
 THREADS = 2
-"""How many Kerberos steps may run at once; one that hangs is abandoned."""
+"""How many Kerberos steps may run at once. A step may hang, as without a KDC or a resolver."""
 
 
 class Mechanism(Protocol):
@@ -204,7 +204,11 @@ class Login:
         step = partial(self._mechanism.step, challenge)
         if not self._mechanism.blocks:
             return step()
-        return await anyio.to_thread.run_sync(step, abandon_on_cancel=True, limiter=self._threads)
+        borrower = object()
+        await self._threads.acquire_on_behalf_of(borrower)
+        # An abandoned step counts until it ends.
+        release = partial(self._threads.release_on_behalf_of, borrower)
+        return await in_daemon_thread(step, "aiolead-sasl", release)
 
 
 @final

@@ -20,7 +20,7 @@ from support.virtual_time import SESSION, embedded, passes, settled, virtually
 from support.waiting import PATIENCE
 
 import aiolead
-from aiolead import Lock, _name_lookup
+from aiolead import Lock, _daemon_threads
 from aiolead._client.net import known_addresses
 from aiolead._client.net.known_addresses import FRESH, KNOWN_AFTER, MOST, KnownAddresses
 from aiolead._name_lookup import look_up
@@ -450,7 +450,7 @@ async def test_lookups_at_once_are_bounded_and_removed_names_forgotten(
 
 
 async def test_literal_address_takes_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_name_lookup.threading, "Thread", None)
+    monkeypatch.setattr(_daemon_threads.threading, "Thread", None)
     for host in ("127.0.0.1", "::1", "fe80::1%lo"):
         assert await look_up(host, 1) == [host]
     with pytest.raises(TypeError):

@@ -19,11 +19,14 @@ class Slow:
     is_complete = False
 
     def __init__(self) -> None:
-        self.may_go_on = threading.Event()
+        self.has_begun, self.may_go_on = threading.Event(), threading.Event()
         self.thread: int | None = None
+        self.is_daemon = False
 
     def step(self, challenge: bytes) -> bytes:
         self.thread = threading.get_ident()
+        self.is_daemon = threading.current_thread().daemon
+        self.has_begun.set()
         self.may_go_on.wait(30)
         self.is_complete = True
         return challenge + b"!"
@@ -50,10 +53,34 @@ async def test_a_connection_that_is_given_up_does_not_wait_for_it() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(login.run, lambda *answer: answers.append(answer))
             await anyio.wait_all_tasks_blocked()
+            assert mechanism.has_begun.wait(PATIENCE)
             tasks.cancel_scope.cancel()
     assert not mechanism.may_go_on.is_set()
+    assert mechanism.is_daemon  # the end of the process does not wait for it either
     mechanism.may_go_on.set()
     assert answers == []
+
+
+async def test_abandoned_steps_count_until_they_end() -> None:
+    threads = anyio.CapacityLimiter(1)
+    hung, next_one = Slow(), Slow()
+    next_one.may_go_on.set()
+    login = Login(hung, threads)
+    login.challenged(b"")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(login.run, pytest.fail)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    answers: list[tuple[bytes | None, bool]] = []
+    login = Login(next_one, threads)
+    login.challenged(b"")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(login.run, lambda *answer: answers.append(answer))
+        await anyio.wait_all_tasks_blocked()
+        assert not next_one.has_begun.is_set()
+        hung.may_go_on.set()
+    assert answers == [(b"!", True)]
+    assert threads.borrowed_tokens == 0
 
 
 async def test_a_challenge_goes_to_the_login_of_the_present_connection() -> None:
