@@ -28,6 +28,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -243,7 +244,7 @@ class Work:
                 jobs[f"hold {name}{suffix}"] = partial(self.hold, name)
         for name in FOLLOWED:
             jobs[f"follow {name}"] = partial(self.follow, name, 2.0)
-            jobs[f"follow {name} for long"] = partial(self.follow, name, 1e6)
+            jobs[f"follow {name} for long"] = partial(self.follow, name, inf)
         for name in DONE.keys() - {"Queue"}:
             jobs[f"do {name}"] = partial(self.do, name)
         for name, job in jobs.items():
