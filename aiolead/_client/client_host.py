@@ -247,7 +247,7 @@ class ClientHandle:
     __slots__ = ("__weakref__", "host")
 
     def __init__(self, host: ClientHost) -> None:
-        self.host = host
+        self.host: ClientHost = host
 
     def __del__(self) -> None:
         host = self.host

@@ -93,9 +93,9 @@ class LongAnswer:
 
     def __init__(self, call: Call[Any], steps: Steps[Any], zxid: int, came: float) -> None:
         self._steps = steps
-        self.call = call
-        self.zxid = zxid
-        self.came = came
+        self.call: Call[Any] = call
+        self.zxid: int = zxid
+        self.came: float = came
         self.value: Any = None
         self.error: AioleadError | None = None
 
