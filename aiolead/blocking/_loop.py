@@ -377,8 +377,8 @@ class LoopThread:
     def _forget(self, block: BlockJob[Any]) -> None:
         mine = self._mine
         self._blocks.discard(block)
-        if mine.open and mine.open[-1][1] is block:
-            mine.open.pop()
+        # A signal handler may have removed it between any two steps of this.
+        mine.open = [each for each in mine.open if each[1] is not block]
         if not mine.open:
             mine.task = None
 
