@@ -224,7 +224,7 @@ def _looks_cut(servers: str) -> bool:
 
 
 _HOST = re.compile(
-    r"(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>(?:[\w.-]|[^\x00-\x7f\s])+))"
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>(?:[A-Za-z0-9_.-]|[^\x00-\x7f\s])+))"
     r"(?::(?P<port>[^:]*))?"
 )
 _PORT = re.compile(r"[0-9]{1,5}")
