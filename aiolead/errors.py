@@ -317,6 +317,8 @@ class RequestRefusedError(TransportError, blame=Blame.SERVER):
         size: the length of the request in bytes, as the limits count it.
         losses: how many connections were lost over it.
         retry_in: seconds until it is sent again if it is asked for again.
+        is_held_back: whether it fails at once until then. A short request is sent nevertheless,
+            as the server may have recovered; whoever repeats it should wait for so long.
     """
 
     def __init__(
@@ -329,6 +331,7 @@ class RequestRefusedError(TransportError, blame=Blame.SERVER):
         retry_in: float,
         why: str,
         outcome: Outcome = Outcome.UNKNOWN,
+        is_held_back: bool = True,
     ) -> None:
         super().__init__(
             f"{request} {path} of {size} bytes is refused: {losses} connections were lost right "
@@ -341,6 +344,7 @@ class RequestRefusedError(TransportError, blame=Blame.SERVER):
         self.losses = losses
         self.retry_in = retry_in
         self.outcome = outcome
+        self.is_held_back = is_held_back
 
 
 # --- the session -------------------------------------------------------------------------------

@@ -124,7 +124,13 @@ def pause(client: CoordinationClient, error: AioleadError) -> float:
 async def pause_until(
     client: CoordinationClient, error: RequestRefusedError, news: anyio.Event
 ) -> None:
-    """Wait until a refused request may be sent again, or there is something else to do."""
+    """Wait until a refused request may be sent again, or there is something else to do.
+
+    If it is not held back, only the wait does that: a lost connection is something else, too.
+    """
+    if not error.is_held_back:
+        await anyio.sleep(pause(client, error))
+        return
     with anyio.move_on_after(pause(client, error)):
         await news.wait()
 

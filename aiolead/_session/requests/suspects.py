@@ -90,6 +90,10 @@ class Suspicion:
     why: str = ""
 
     @property
+    def holds_back(self) -> bool:
+        return self.budget != LOSSES_OF_SHORT
+
+    @property
     def is_refused(self) -> bool:
         return self.losses >= self.budget
 
@@ -124,6 +128,8 @@ class Suspects:
         record = self._of(call)
         if record is None or not record.is_refused or now >= record.until - EARLY:
             return None
+        if not record.holds_back:
+            return None  # its length is not the cause: the server may have recovered
         return _refused(call, record, now, is_sent=False)
 
     def lost(
@@ -201,12 +207,14 @@ def _refused(
     call: Call[Any], record: Suspicion, now: float, *, is_sent: bool
 ) -> RequestRefusedError:
     pause = max(0.0, record.until - now)
+    advice = "is not sent" if record.holds_back else "should not be asked for"
     return RequestRefusedError(
         op_name(call.op),
         call.path or "",
         _size(call),
         losses=record.losses,
         retry_in=pause,
-        why=f"{record.why}; it is not sent again for {in_seconds(round(pause, 1))}",
+        why=f"{record.why}; it {advice} again for {in_seconds(round(pause, 1))}",
+        is_held_back=record.holds_back,
         outcome=Outcome.UNKNOWN if is_sent and call.kind.is_write else Outcome.NOT_APPLIED,
     )
