@@ -318,7 +318,7 @@ class RequestRefusedError(TransportError, blame=Blame.SERVER):
         losses: how many connections were lost over it.
         retry_in: seconds until it is sent again if it is asked for again.
         is_held_back: whether it fails at once until then. A short request is sent nevertheless,
-            as the server may have recovered; whoever repeats it should wait for so long.
+            as the server may have recovered: wait for so long before each repetition.
     """
 
     def __init__(
