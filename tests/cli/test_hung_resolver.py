@@ -18,10 +18,10 @@ from support.cli import WITHIN, Lines, environment
 from aiolead.cli import exits
 
 HUNG = """
-import socket, sys, threading
+import os, socket, sys, threading
 
 def getaddrinfo(*_args, **_options):
-    print("asked", flush=True)
+    os.write(1, b"asked\\n")  # a daemon thread must hold no lock of stdout at the end
     threading.Event().wait()
 
 socket.getaddrinfo = getaddrinfo

@@ -106,4 +106,5 @@ async def test_children_that_only_look_like_permits_refuse_nothing(
 
 
 async def _children_are(client: Client, expected: list[str]) -> bool:
-    return sorted(await names(client, PATH)) == sorted(expected)
+    """Nothing new is there. Servers delete empty containers, such as that of a semaphore's lock."""
+    return set(await names(client, PATH)) <= set(expected)
