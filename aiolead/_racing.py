@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import chain, zip_longest
-from typing import Any, Protocol, TypeVar, TypeVarTuple
+from typing import Any, Protocol, TypeVar
 
 import anyio
 
+from ._tasks import AnyTaskGroup
+
 T = TypeVar("T", bound="Closable")
-Ts = TypeVarTuple("Ts")
 
 NEXT_AFTER = 0.25
 """How long the attempts at earlier addresses go on before the next one begins, in seconds."""
@@ -18,14 +19,6 @@ NEXT_AFTER = 0.25
 
 class Closable(Protocol):
     async def aclose(self) -> None: ...
-
-
-class RaceTasks(Protocol):
-    """The common part of `anyio.TaskGroup` and the groups of the client's tasks."""
-
-    cancel_scope: anyio.CancelScope
-
-    def start_soon(self, function: Callable[[*Ts], Awaitable[Any]], /, *args: *Ts) -> object: ...
 
 
 def by_family(addresses: Sequence[str]) -> list[str]:
@@ -39,7 +32,7 @@ def by_family(addresses: Sequence[str]) -> list[str]:
 async def open_first(
     addresses: Sequence[str],
     open_at: Callable[[str], Awaitable[T | None]],
-    open_group: Callable[[], AbstractAsyncContextManager[RaceTasks, Any]],
+    open_group: Callable[[], AbstractAsyncContextManager[AnyTaskGroup, Any]],
 ) -> tuple[str, T] | None:
     """Return the first address that could be opened, with what was opened; None if none could be.
 

@@ -1,4 +1,5 @@
 """The current task's id, waking one waiting task, and cancel scopes, at a fraction of anyio's cost.
+Also what all kinds of task groups have in common.
 
 `anyio.get_current_task` describes the task, and an `anyio.Event` wakes any number of tasks. These
 take most of the memory of a waiter, of which there may be thousands: about 1.3 kB each on asyncio,
@@ -8,15 +9,25 @@ take most of the memory of a waiter, of which there may be thousands: about 1.3 
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from math import inf
-from typing import Any, final
+from typing import Any, Protocol, TypeVarTuple, final
 
 import anyio
 import anyio.lowlevel
 
+Ts = TypeVarTuple("Ts")
+
 _modules = sys.modules
+
+
+class AnyTaskGroup(Protocol):
+    """The common part of `anyio.TaskGroup` and the groups of the client's tasks."""
+
+    cancel_scope: anyio.CancelScope
+
+    def start_soon(self, function: Callable[[*Ts], Awaitable[Any]], /, *args: *Ts) -> object: ...
 
 
 def current_task_id() -> int:

@@ -567,6 +567,9 @@ class TreeTooLargeError(CoordinationError, blame=Blame.CALLER):
         self.most = most
 
 
+OVERLOADED = (ThrottledOpError, RequestTimeoutError, OperationTimeoutError)
+"""The answers of a server that has too much to do: ask again later, on the same connection."""
+
 # Shown under the module that they are imported from.
 for _name in __all__:
     globals()[_name].__module__ = __name__

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Callable, Coroutine
-from typing import Any, final
+from typing import Any, cast, final
 
 from .host_tasks import name_of
 
@@ -85,7 +85,13 @@ class Spawner:
     def __call__(self, function: object, run: Callable[[], Any]) -> None:
         task = OwnTask(run(), self, self._loop, name_of(function))
         self._tasks.add(task)
-        asyncio.Task.add_done_callback(task, self._tasks.discard)
+        asyncio.Task.add_done_callback(task, self._ended)
+
+    def _ended(self, task: asyncio.Future[None]) -> None:
+        self._tasks.discard(cast(OwnTask, task))
+        # It was reported. So asyncio need not log that nobody has retrieved it.
+        if not task.cancelled():
+            task.exception()
 
     def is_called_by_owner(self) -> bool:
         """Whether the task that has made this object is the present one."""

@@ -119,7 +119,7 @@ class ClientHost:
         if self.is_open:
             _logger.warning("the program has not closed the client: it is closed as all tasks end")
             self._close()
-            # Nobody is there to whom `-W error` could raise it.
+            # With `-W error` it would be raised to nobody.
             with suppress(ResourceWarning):
                 self.warn_unclosed(self)
 

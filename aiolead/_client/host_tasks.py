@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import copy_context
 from functools import partial
-from typing import Any, Protocol, TypeVar, TypeVarTuple, cast, final
+from typing import Any, TypeVar, TypeVarTuple, cast, final
 
 import anyio
 
 from .._shielding import shielded
-from .._tasks import trio_here
+from .._tasks import AnyTaskGroup, trio_here
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -171,15 +171,7 @@ class HostTasks:
                     self._on_abandoned()
 
 
-class ClientTaskGroup(Protocol):
-    """The common part of `anyio.TaskGroup` and the groups of `open_group`."""
-
-    cancel_scope: anyio.CancelScope
-
-    def start_soon(self, function: Callable[[*Ts], Awaitable[Any]], /, *args: *Ts) -> object: ...
-
-
-def open_group() -> AbstractAsyncContextManager[ClientTaskGroup, bool | None]:
+def open_group() -> AbstractAsyncContextManager[AnyTaskGroup, bool | None]:
     """A task group whose tasks survive a native cancellation of asyncio if the present one does.
 
     Its tasks must contain their errors.
@@ -187,7 +179,7 @@ def open_group() -> AbstractAsyncContextManager[ClientTaskGroup, bool | None]:
     spawn = _spawner()
     if spawn is None:
         ordinary: Any = anyio.create_task_group()
-        return cast("AbstractAsyncContextManager[ClientTaskGroup, bool | None]", ordinary)
+        return cast("AbstractAsyncContextManager[AnyTaskGroup, bool | None]", ordinary)
     return _own_group(spawn)
 
 
@@ -201,7 +193,7 @@ class _OwnGroup:
 
 
 @asynccontextmanager
-async def _own_group(spawn: _Spawn) -> AsyncIterator[ClientTaskGroup]:
+async def _own_group(spawn: _Spawn) -> AsyncIterator[AnyTaskGroup]:
     failures: list[BaseException] = []
 
     def failed(error: BaseException, _function: object) -> None:

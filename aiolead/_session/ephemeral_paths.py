@@ -103,14 +103,8 @@ class EphemeralPaths:
             self.size -= self.lost.get(path, 0)
             self.lost[path] = size_of(path)
 
-    def gone(self, path: str) -> None:
-        """Uncount a znode that was deleted, if it is one of them."""
-        self.size -= self.paths.pop(path, 0)
-        if self.lost:
-            self._found(path)
-
-    def deleted(self, path: str, _: Reader) -> None:
-        """Take the answer to a delete."""
+    def gone(self, path: str, _: Reader | None = None) -> None:
+        """Uncount a znode that was deleted, if it is one of them; also decodes that answer."""
         self.size -= self.paths.pop(path, 0)
         if self.lost:
             self._found(path)

@@ -45,7 +45,6 @@ from .._wire.replies import BYTES_AN_ELEMENT, HEADER_SIZE, ReplyReader, WatcherE
 from .._wire.requests import SetWatches
 from ..errors import (
     AioleadError,
-    AnswerTooLargeError,
     AuthFailedError,
     ConnectionLossError,
     InternalError,
@@ -54,7 +53,6 @@ from ..errors import (
     RemoteWireError,
     SessionExpiredError,
     SessionMovedError,
-    UnreadableTextError,
 )
 from ..model import Auth, EventType, SessionCredentials, SessionState
 from .authentication import Authentication
@@ -64,7 +62,7 @@ from .lease.lease_book import LeaseBook
 from .lease.proof import LeaseProof
 from .lease.renewals import Renewals
 from .lease.timing import DRIFT, Timing, granted_timeout
-from .requests.call import RENEWAL, Call, close_call, unreached
+from .requests.call import RENEWAL, Call, close_call, ends_connection, unreached
 from .requests.liveness import Liveness
 from .requests.request_queue import RequestQueue, Window
 from .requests.suspects import RIGHT_AFTER, SHORT
@@ -105,11 +103,9 @@ class LongAnswer:
             next(self._steps)
         except StopIteration as end:
             self.value = end.value
-        except (AnswerTooLargeError, UnreadableTextError) as error:
-            self.error = error
-        except RemoteWireError:
-            raise
         except AioleadError as error:
+            if ends_connection(error):
+                raise
             self.error = error
         else:
             return False
@@ -460,7 +456,7 @@ class SessionMachine(SessionLife):
         doubled = FIRST_PAUSE * 2.0 ** min(dropped, 10)
         at = self.last_contact + self.timing.patience * min(doubled, LONGEST_PAUSE)
         self._on_due(at)
-        return float(at)
+        return at
 
     def _serve_if_accepted(self) -> None:
         """Let requests leave, once the server has accepted the credentials."""

@@ -310,10 +310,10 @@ class LoopThread:
             return
         mine = self._of_thread()
         self._check_not_waiting("left", owner)
-        task = mine.task
-        if task is None or mine.open[-1][0] is not owner:
+        task, last = mine.task, mine.open[-1:]
+        if task is None or not last or last[0][0] is not owner:
             self._leave_of_another(owner)
-        block = mine.open[-1][1]
+        block = last[0][1]
         try:
             mine.waits = True
             block.error = error
@@ -360,7 +360,8 @@ class LoopThread:
     def _of_thread(self) -> _OfThread:
         """This thread's open blocks, without those that other threads have left meanwhile."""
         mine = self._mine
-        if mine.open and mine.open[-1][1].is_left:
+        last = mine.open[-1:]  # once: a signal handler may do the same meanwhile
+        if last and last[0][1].is_left:
             mine.open = [each for each in mine.open if not each[1].is_left]
             if not mine.open:
                 mine.task = None

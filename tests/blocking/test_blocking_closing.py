@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import sys
 import threading
@@ -248,7 +249,9 @@ def test_a_name_that_is_looked_up_keeps_nobody(no_names: threading.Event, backen
     in_daemon(lambda: connection.__exit__(None, None, None)).result(PATIENCE)
 
 
-def test_a_request_whose_event_loop_crashes(own: ThreadedServer, backend: Backend) -> None:
+def test_a_request_whose_event_loop_crashes(
+    own: ThreadedServer, backend: Backend, caplog: pytest.LogCaptureFixture
+) -> None:
     """Nothing but the loop would answer it, and no task of the loop waits for it."""
     is_asked = threading.Event()
 
@@ -267,3 +270,5 @@ def test_a_request_whose_event_loop_crashes(own: ThreadedServer, backend: Backen
         request.result(PATIENCE)
     with pytest.raises(BaseException):  # noqa: B017 - each event loop has its own
         connection.__exit__(None, None, None)
+    gc.collect()
+    assert "never retrieved" not in caplog.text, "it was raised, and is not logged again"

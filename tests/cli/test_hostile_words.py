@@ -221,8 +221,8 @@ async def test_with_tls_an_admin_server_is_asked_over_tls(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("command", ["ensemble", "doctor", "dashboard"])
 def test_the_option_is_there(run: Run, command: str) -> None:
-    _, out, _ = run(command, "--help")
-    assert "--admin-plain-http" in " ".join(out)
+    _, out, err = run(command, "--help")
+    assert "--admin-plain-http" in " ".join(out), err
 
 
 # --- what is computed is bounded -----------------------------------------------------------------

@@ -83,7 +83,7 @@ _RATES = re.compile("(<!-- rates -->\n).*?(<!-- end of rates -->)", re.DOTALL)
 
 
 def with_rates(text: str) -> str:
-    """A page with its table of requests per second made anew."""
+    """Return a page with a new table of requests per second."""
     return _RATES.sub(lambda match: f"{match[1]}\n{rates.table()}\n{match[2]}", text)
 
 

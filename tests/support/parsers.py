@@ -679,7 +679,6 @@ NO_PARSERS: dict[str, str] = {
     "_recipes._core.acquire:Acquirable._await_lease": "a bool",
     "_recipes.contention.neighbours:_refuse_semaphore": "yes or no for each name",
     "_recipes.locks.semaphore.parts:refuse_misfits": "yes or no for each name",
-    "_session.machine:SessionMachine._put_off_rearming": "an instant of ours",
     "_session.watches.registry:WatchRegistry.rearm": "two zxids, of which one may be infinite",
     "_recipes.tasks.task_records:checked_progress": "an argument, within bounds by then",
     "_recipes.tasks.board:_working": "Progress.decode, which is in the table",

@@ -147,7 +147,7 @@ class Scope:
         request = self.delete_request(path, version)
         if not (request.path in ephemerals.paths or ephemerals.lost):
             return _write(OpCode.DELETE, request, no_result, path)
-        parse = partial(ephemerals.deleted, request.path)
+        parse = partial(ephemerals.gone, request.path)
         on_error = partial(_not_deleted, ephemerals, request.path)
         return _write(OpCode.DELETE, request, parse, path, on_error)
 

@@ -7,6 +7,7 @@ exceptions.
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
@@ -75,7 +76,7 @@ def left_by_another(recipe: object) -> UsageError:
     )
 
 
-class TenureScope(Generic[T]):
+class TenureScope(ABC, Generic[T]):
     """A tenure and the cancel scope around its body, left by the task that entered it."""
 
     __slots__ = (
@@ -98,9 +99,9 @@ class TenureScope(Generic[T]):
         """Whether another task has left, while the first may still be inside."""
         self._is_entered = False
 
+    @abstractmethod
     def _line(self) -> str:
         """The statement that does what this was probably made for."""
-        raise NotImplementedError
 
     def __bool__(self) -> NoReturn:
         self._is_entered = True  # one report is enough

@@ -15,6 +15,7 @@ import anyio
 from ..._escaping import get_logger
 from ...abc import CoordinationClient
 from ...errors import (
+    OVERLOADED,
     AioleadError,
     AnswerTooLargeError,
     BadVersionError,
@@ -22,15 +23,12 @@ from ...errors import (
     NoNodeError,
     NotEmptyError,
     NotReadOnlyError,
-    OperationTimeoutError,
     Outcome,
     ReleaseError,
     RemoteWireError,
     RequestRefusedError,
-    RequestTimeoutError,
     SessionError,
     SessionExpiredError,
-    ThrottledOpError,
     TooManyRequestsError,
     TransactionError,
     UnreadableTextError,
@@ -65,8 +63,6 @@ class Action(enum.Enum):
     SET_ASIDE = "others have put znodes below it: report it once, pass it over, and go on"
     RAISE = "raise it to the caller"
 
-
-OVERLOADED = (ThrottledOpError, RequestTimeoutError, OperationTimeoutError)
 
 PAUSE = 1 / 16
 """How long an overloaded server is left alone, in session timeouts."""

@@ -248,17 +248,21 @@ class Call(Generic[T]):
             return error if self.on_error is None else self.on_error(error)
         try:
             return self.parse(reader)
-        except (UnreadableTextError, AnswerTooLargeError) as error:
-            return error
-        except RemoteWireError:
-            raise
         except AioleadError as error:
+            if ends_connection(error):
+                raise
             return error
 
 
 def no_result(_: Reader) -> None:
     """A `parse` for answers without content."""
     return
+
+
+def ends_connection(error: AioleadError) -> bool:
+    """Whether an error in decoding an answer means that nothing behind it can be decoded."""
+    is_own = isinstance(error, (UnreadableTextError, AnswerTooLargeError))
+    return isinstance(error, RemoteWireError) and not is_own
 
 
 def close_call() -> Call[None]:

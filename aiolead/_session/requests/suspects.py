@@ -14,7 +14,8 @@ and with them the renewals of everything that the session holds.
 Connections are lost for other reasons, too. So one counts only if it was closed right after the
 request was sent, and a short request has to cost many of them before it is refused.
 
-While the pause lasts, a refused request fails without being sent.
+While the pause lasts, a refused request fails without being sent. A short one is sent nevertheless,
+alone: its length is not the cause, and the server may have recovered.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ class Suspicion:
 
     @property
     def holds_back(self) -> bool:
+        """Whether it is not sent during the pause."""
         return self.budget != LOSSES_OF_SHORT
 
     @property
@@ -98,7 +100,7 @@ class Suspicion:
         return self.losses >= self.budget
 
     def lose(self, now: float, timeout: float, why: str) -> None:
-        if self.losses == 1 and now - self.lost_at > FORGOTTEN_AFTER * timeout:
+        if not self.is_refused and now - self.lost_at > FORGOTTEN_AFTER * timeout:
             self.losses = 0
         self.losses += 1
         self.lost_at = now
@@ -129,7 +131,7 @@ class Suspects:
         if record is None or not record.is_refused or now >= record.until - EARLY:
             return None
         if not record.holds_back:
-            return None  # its length is not the cause: the server may have recovered
+            return None
         return _refused(call, record, now, is_sent=False)
 
     def lost(

@@ -11,14 +11,7 @@ from typing import NoReturn
 from ..._wire.codes import AddWatchMode, OpCode, WatcherType, server_error
 from ..._wire.framing import encode_body
 from ..._wire.requests import AddWatch, RemoveWatches, SetWatches
-from ...errors import (
-    AioleadError,
-    ConnectionLossError,
-    OperationTimeoutError,
-    RequestTimeoutError,
-    ThrottledOpError,
-    UsageError,
-)
+from ...errors import OVERLOADED, AioleadError, ConnectionLossError, UsageError
 from ...model import EventType, WatchEvent
 from ..requests.call import WATCH_CHANGE, Call, WatchEffect, no_result
 from .arming import Arming, Joining, Leaving
@@ -425,7 +418,7 @@ class WatchRegistry:
 
         A server that refuses to watch must not be taken for one that has nothing to report.
         """
-        if not isinstance(error, (OperationTimeoutError, RequestTimeoutError, ThrottledOpError)):
+        if not isinstance(error, OVERLOADED):
             _rearming_refused(error)
 
     def _requests(self, relative_zxid: int, limit: int) -> Iterator[SetWatches]:

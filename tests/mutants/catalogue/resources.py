@@ -196,7 +196,7 @@ MUTANTS = (
         number="54g",
         name="nobody-closes-a-forgotten-client",
         wrong="A client that the program has not closed goes on as the event loop ends, which "
-        "waits for it for ever.",
+        "waits for it forever.",
         seen_in="aiolead, before its first release",
         simulated=False,
         changes=(

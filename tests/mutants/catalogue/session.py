@@ -38,14 +38,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/requests/call.py",
-                """
-                except (UnreadableTextError, AnswerTooLargeError) as error:
-                    return error
-                except RemoteWireError:
-                """,
-                """
-                except RemoteWireError:
-                """,
+                "is_own = isinstance(error, (UnreadableTextError, AnswerTooLargeError))",
+                "is_own = isinstance(error, AnswerTooLargeError)",
             ),
         ),
         tests=("tests/unit/session/test_session_machine.py",),

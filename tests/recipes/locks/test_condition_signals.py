@@ -131,7 +131,7 @@ def test_orphan_that_can_be_moved_later_is_tried_again(backend: Backend) -> None
     on_virtual_time(backend, play)
 
 
-# --- whom a notification may wake ----------------------------------------------------------------
+# --- waiters that a notification may wake ---------------------------------------------------------
 
 
 class Scene:
