@@ -28,7 +28,10 @@ from aiolead.model import SessionState
 from aiolead.paths import parse_connect_string
 from aiolead.testing import BlockingServer, EmbeddedServer, FaultProxy, OpCode
 
-pytestmark = only_on("asyncio")
+pytestmark = [
+    only_on("asyncio"),
+    pytest.mark.exhaustive("the recipes' promises over a client that is not ours"),
+]
 
 PATH = "/path"
 NEVER = 0.5

@@ -118,6 +118,8 @@ FIXED = {
 fixed_path = pytest.mark.parametrize("name", FIXED)
 
 
+@pytest.mark.exhaustive("waits for aiozk's own timeouts")
+@pytest.mark.promise(only="ExclusiveLock")
 @fixed_path
 async def test_what_has_a_path_of_its_own_is_theirs(scene: Scene, name: str) -> None:
     """And what it holds is what we would write: that says nothing."""
@@ -139,6 +141,7 @@ async def test_what_has_a_path_of_its_own_is_theirs(scene: Scene, name: str) -> 
             await entered.wait()
 
 
+@pytest.mark.exhaustive("waits for aiozk's own timeouts")
 @fixed_path
 async def test_theirs_is_left_alone_after_a_create_of_ours_was_lost(
     scene: Scene, name: str

@@ -9,7 +9,10 @@ from support.faults import only_on
 from aiolead.adapters.aiozk import adapt
 from aiolead.errors import UsageError
 
-pytestmark = only_on("trio")
+pytestmark = [
+    only_on("trio"),
+    pytest.mark.exhaustive("the recipes' promises over a client that is not ours"),
+]
 
 
 async def test_aiozk_lives_on_asyncio() -> None:

@@ -66,6 +66,7 @@ def retrying(client: blocking.Client, count: int) -> Iterator[list[type[Exceptio
             thread.join(PATIENCE)
 
 
+@pytest.mark.exhaustive("each case starts processes", one_in=2)
 @pytest.mark.parametrize("count", [2, 8])
 @pytest.mark.parametrize("reached", [True, False], ids=["reached", "unreached"])
 def test_threads_that_try_again_do_not_keep_it_open(

@@ -223,6 +223,7 @@ with connect() as client, connect() as other:
 """
 
 
+@pytest.mark.exhaustive("a handler at each of some thousand instructions", only="asks-at-each")
 @pytest.mark.parametrize(
     ("script", "says"),
     [

@@ -136,6 +136,7 @@ def test_whoever_waits_in_the_body_of_something_that_is_lost_stops_waiting(
             lost_soon.join()
 
 
+@pytest.mark.exhaustive("the same as on the embedded server")
 @pytest.mark.real
 def test_a_silent_link_and_a_real_server(
     request: pytest.FixtureRequest, chroot: str, backend: Backend

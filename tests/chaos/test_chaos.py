@@ -21,7 +21,11 @@ from .settings import Settings
 
 SETTINGS = Settings()
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.keeps_time(SETTINGS.session_timeout)]
+pytestmark = [
+    pytest.mark.timeout(180),
+    pytest.mark.keeps_time(SETTINGS.session_timeout),
+    pytest.mark.exhaustive("random faults"),
+]
 
 NASTY = (
     (Kind.FOLLOWER_ISOLATED, 0.1, 3.0),

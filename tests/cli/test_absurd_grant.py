@@ -12,6 +12,8 @@ import pytest
 from support.cli import WITHIN, Command, environment
 from support.hostile_server import HostileServer, hostile_server
 
+pytestmark = pytest.mark.exhaustive("an edge of the command")
+
 ABSURD = 0x7FFF_FFFF
 """Milliseconds."""
 

@@ -9,6 +9,8 @@ from support.cli import Command, Run, objects
 
 from aiolead.cli.bench import Measured
 
+pytestmark = pytest.mark.exhaustive("an edge of the command")
+
 NAMES = ["read", "write", "reads", "writes", "lock", "hand-over"]
 
 

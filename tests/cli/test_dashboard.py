@@ -28,6 +28,8 @@ from aiolead.cli.scene import Scene
 from aiolead.errors import NodeExistsError
 from aiolead.model import Permission, SessionState, Stat
 
+pytestmark = pytest.mark.exhaustive("an edge of the command")
+
 TOKEN = "a-token-of-some-length+/="
 ELECTED = "/jobs/one/_c_x-latch-"
 SCRIPTS = tuple(f"/{name}.js" for name in ("dashboard", "detail", "elements", "table", "timeline"))
@@ -459,6 +461,7 @@ def test_a_flood_that_goes_on_locks_nobody_out(locked: Served) -> None:
             assert locked.status("/state", **KNOWN) == 200
 
 
+@pytest.mark.promise
 def test_a_token_that_is_wrong_earns_no_place(locked: Served) -> None:
     where = "127.0.0.1", locked.port
     with ExitStack() as links:

@@ -156,6 +156,7 @@ def test_what_counts_as_one_address(one: str, other: str, same: bool) -> None:
     assert (_group(one) == _group(other)) == same
 
 
+@pytest.mark.exhaustive("random data, beside the worst data")
 @given(st.text())
 def test_any_text_is_an_address_of_some_group(address: str) -> None:
     assert isinstance(_group(address), str)

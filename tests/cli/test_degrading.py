@@ -14,6 +14,8 @@ from support.raw_client import RawClient
 
 from aiolead.cli import output
 
+pytestmark = pytest.mark.exhaustive("an edge of the command")
+
 
 @pytest.fixture
 def tree(somewhere: str) -> str:

@@ -18,6 +18,8 @@ from support.waiting import until
 from aiolead.cli.demo import HandOver, broken_promises, summary
 from aiolead.cli.demo_processes import DemoTerm
 
+pytestmark = pytest.mark.exhaustive("an edge of the command")
+
 SESSION = 4.0
 FAST = ("--session-timeout", str(SESSION))
 

@@ -33,6 +33,8 @@ from aiolead.cli.server_survey import Quorum, ServerAnswers
 from aiolead.model import Stat
 from aiolead.testing import EmbeddedServer, ZooKeeperServer
 
+pytestmark = pytest.mark.exhaustive("an edge of the command")
+
 GUID = "01234567-89ab-cdef-0123-456789abcdef"
 
 

@@ -25,6 +25,8 @@ from aiolead.cli.server_survey import Quorum, ServerAnswers, ServerState, ask_al
 from aiolead.model import CreateMode, EnsembleConfig, ServerSpec
 from aiolead.testing import Ensemble, ZooKeeperServer
 
+pytestmark = pytest.mark.exhaustive("an edge of the command")
+
 SRVR = """Zookeeper version: 3.9.2-e454e8c7283100c7caec6dcae2bc82aaecb63023, built on 2024-02-12
 Latency min/avg/max: 0/0.31/7
 Received: 3

@@ -26,6 +26,8 @@ from aiolead.cli.scene_values import (
 from aiolead.cli.server_inquiry import Inquirer, ServerAddress
 from aiolead.testing import EmbeddedServer
 
+pytestmark = pytest.mark.exhaustive("an edge of the command")
+
 
 @asynccontextmanager
 async def running(feed: Feed) -> AsyncIterator[None]:

@@ -18,6 +18,8 @@ from aiolead.cli.exits import in_plain_words
 from aiolead.cli.options import listening_address
 from aiolead.errors import ConfigurationError
 
+pytestmark = pytest.mark.exhaustive("an edge of the command")
+
 
 def test_delete_and_deleteall_are_what_other_tools_call_it(run: Run, somewhere: str) -> None:
     with somebody(somewhere) as client:

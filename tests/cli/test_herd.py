@@ -5,7 +5,10 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
 from support.cli import Run, objects
+
+pytestmark = pytest.mark.exhaustive("an edge of the command")
 
 
 def test_everybody_wakes_or_one(run: Run) -> None:
@@ -20,6 +23,7 @@ def test_everybody_wakes_or_one(run: Run) -> None:
     assert all(one["next_leader_after"] > 0 for one in objects(out))
 
 
+@pytest.mark.promise
 def test_a_table_and_bars(run: Run) -> None:
     code, out, _ = run("herd", "--sizes", "8")
     assert code == 0

@@ -55,7 +55,10 @@ ENDLESS = {"elect", "observe", "top", "dashboard", "watch", "run", "lock", "demo
 """Those that may go on until a signal, or for as long as somebody else holds what they want; and
 the demo, which gives its processes a while."""
 
-pytestmark = pytest.mark.timeout(300)  # each starts all commands, and waits for all
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.exhaustive("an edge of the command"),
+]
 
 SHORT = ["--connect-timeout", "0.5", "--session-timeout", "2"]
 PATIENCE = {"ensemble", "doctor", "dashboard"}
@@ -216,6 +219,7 @@ def test_hostile_znodes(hostile_znodes: str) -> None:
 SRVR = b"Zookeeper version: 3.9.2\nLatency min/avg/max: 0/0.5/9\nZxid: 0x1\nMode: leader\n"
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("body", hostile.HOSTILE_JSON, ids=range(len(hostile.HOSTILE_JSON)))
 def test_hostile_admin_servers(run: Run, body: bytes) -> None:
     def answer(link: hostile.Link) -> None:

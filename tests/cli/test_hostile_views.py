@@ -33,6 +33,8 @@ from aiolead.testing import EmbeddedServer
 from aiolead.testing._server.transaction import Transaction
 from aiolead.types import TreeEvent, TreeEventType, TreeNode
 
+pytestmark = pytest.mark.exhaustive("an edge of the command")
+
 BAD = "\x1b[2J\x1b]0;x\x07\r\n\u2028\u2029\x85\u202e\u2066\x00\x9b31m<img src=x>"
 TEXTS = st.text(max_size=300) | st.text(
     st.sampled_from("a/<&\x00\n\r\t\x1b\x7f\x85\x9b\u200b\u2028\u2029\u202e\u2066\ud800\\"),

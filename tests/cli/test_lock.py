@@ -14,6 +14,7 @@ def hold(hosts: str) -> Command:
     return Command("lock", "/mine", "--", "sh", "-c", "echo has; exec sleep 100", hosts=hosts)
 
 
+@pytest.mark.exhaustive("an edge of the command")
 def test_somebody_else_has_it(run: Run, somewhere: str) -> None:
     with hold(somewhere) as holder:
         holder.out.expect("has")
@@ -50,6 +51,7 @@ def test_not_to_wait_and_to_wait(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().err == "aiolead: --nonblock, --wait: one or the other\n"
 
 
+@pytest.mark.exhaustive("an edge of the command", only="standalone")
 def test_shared_and_exclusive(run: Run, hosts: str) -> None:
     held = ("--", "sh", "-c", "echo has; exec sleep 100")
     with Command("lock", "-s", "/mine", *held, hosts=hosts) as reader:
@@ -66,6 +68,7 @@ def test_shared_and_exclusive(run: Run, hosts: str) -> None:
     assert run("lock", "-n", "-e", "-c", *options) == (0, ["2"], [])
 
 
+@pytest.mark.exhaustive("an edge of the command")
 def test_slots(run: Run, somewhere: str) -> None:
     held = ("--", "sh", "-c", "echo $AIOLEAD_NODE; exec sleep 100")
     with (

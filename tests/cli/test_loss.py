@@ -85,6 +85,7 @@ class Disappearance:
         return self._present, self._absent
 
 
+@pytest.mark.exhaustive("the same as on the embedded server", only="standalone")
 def test_a_link_that_carries_nothing(hosts: str) -> None:
     """Nobody says a word: the clocks alone have to be enough."""
     address, slash, chroot = hosts.partition("/")
@@ -125,6 +126,7 @@ def test_aiolead_itself_is_killed(somewhere: str) -> None:
             assert child.death() < gone.times()[0]
 
 
+@pytest.mark.exhaustive("an edge of the command")
 def test_a_command_that_holds_something_else(somewhere: str) -> None:
     """A run in a run. The inner child is in none of the outer one's process groups."""
     patient = ["--session-timeout", "40", "--grace", "10"]
@@ -143,6 +145,7 @@ def test_a_command_that_holds_something_else(somewhere: str) -> None:
             assert command.finish() == 74
 
 
+@pytest.mark.exhaustive("an edge of the command")
 def test_a_short_outage(somewhere: str) -> None:
     """Shorter than the session timeout: the command goes on, and so does the session."""
     address, slash, chroot = somewhere.partition("/")

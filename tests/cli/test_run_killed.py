@@ -80,6 +80,7 @@ def test_nothing_was_started_yet(server: ThreadedServer) -> None:
             until(lambda: len(server.sessions()) == 1, "its session is closed")
 
 
+@pytest.mark.exhaustive("an edge of the command")
 def test_a_second_command_in_one_session(server: ThreadedServer) -> None:
     """The first one has come and gone, in good order."""
     script = f"if [ -e again ]; then {FIRST} fi; touch again; echo first"

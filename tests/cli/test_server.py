@@ -103,6 +103,7 @@ def serving(*options: str) -> Iterator[str]:
         assert server.finish() == 0
 
 
+@pytest.mark.exhaustive("an edge of the command")
 def test_tls(run: Run, authority: Authority) -> None:
     pem = authority.issue()
     with serving("--tls-cert", str(pem.cert), "--tls-key", str(pem.key)) as hosts:
@@ -112,6 +113,7 @@ def test_tls(run: Run, authority: Authority) -> None:
         assert (code, out) == (69, [])
 
 
+@pytest.mark.exhaustive("an edge of the command")
 def test_tls_port_beside_a_port_without_tls(run: Run, authority: Authority) -> None:
     pem = authority.issue()
     options = ("--tls-cert", str(pem.cert), "--tls-key", str(pem.key), "--tls-port", "0")
@@ -128,6 +130,7 @@ def test_tls_port_beside_a_port_without_tls(run: Run, authority: Authority) -> N
         assert server.finish() == 0
 
 
+@pytest.mark.exhaustive("an edge of the command")
 def test_clients_show_certificates(run: Run, authority: Authority) -> None:
     pem, own = authority.issue(), authority.issue("client.example", common_name="client")
     other = authority.issue("other.example", common_name="other")
@@ -143,6 +146,7 @@ def test_clients_show_certificates(run: Run, authority: Authority) -> None:
         assert (code, out) == (69, [])
 
 
+@pytest.mark.exhaustive("an edge of the command")
 @pytest.mark.parametrize("required", [False, True])
 def test_who_may_log_in(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, required: bool
@@ -208,6 +212,7 @@ def test_what_makes_no_sense_is_said_without_secrets(
     assert "sesame" not in err[0]
 
 
+@pytest.mark.exhaustive("an edge of the command")
 def test_what_the_file_says_of_connecting_is_not_about_this_server(
     run: Run, tmp_path: Path, authority: Authority
 ) -> None:

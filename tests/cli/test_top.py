@@ -362,6 +362,7 @@ def terminal(somewhere: str) -> Iterator[Terminal]:
     terminal.close()
 
 
+@pytest.mark.exhaustive("needs tmux")
 def test_on_a_terminal(terminal: Terminal, somewhere: str) -> None:
     with somebody(somewhere) as client:
         client.create("/a")

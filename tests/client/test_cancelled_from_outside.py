@@ -9,6 +9,8 @@ from support.waiting import PATIENCE
 import aiolead
 from aiolead.testing import EmbeddedServer
 
+pytestmark = pytest.mark.both_loops
+
 
 @pytest.mark.parametrize("depth", ["connected", "waiting", "leading"])
 async def test_outer_cancel_leaves_nothing_with_the_servers(depth: str) -> None:

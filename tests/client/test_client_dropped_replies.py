@@ -16,6 +16,8 @@ from aiolead import Client, NoNodeError
 from aiolead.errors import ClientClosedError
 from aiolead.testing import EmbeddedServer
 
+pytestmark = pytest.mark.exhaustive("each request is one case", one_in=2)
+
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
     gc.collect()

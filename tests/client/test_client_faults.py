@@ -172,6 +172,7 @@ async def test_a_server_that_hears_but_does_not_answer() -> None:
 # --- servers -----------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive("one more way to lose a session")
 async def test_another_server_takes_over_when_ours_is_killed(
     ensemble: Ensemble, chroot: str
 ) -> None:
@@ -286,6 +287,7 @@ async def test_a_server_that_skips_every_request_is_tried_at_leisure(answer: Any
         assert all(request.last_zxid_seen <= 1 for request in fake.handshakes)
 
 
+@pytest.mark.exhaustive("each case waits for half a session timeout", one_in=3)
 @pytest.mark.keeps_time(2.0)
 @pytest.mark.parametrize("is_followed", [True, False], ids=["followed", "last"])
 @pytest.mark.parametrize("op", [OpCode.DELETE, OpCode.GET_DATA])
@@ -333,6 +335,7 @@ async def swallow_a_renewal(
     hold.release()
 
 
+@pytest.mark.exhaustive("each case waits for half a session timeout", one_in=3)
 @pytest.mark.keeps_time(2.0)
 @pytest.mark.parametrize("server", ["standalone", "ensemble"], indirect=True)
 @pytest.mark.parametrize("step", [OpCode.MULTI, OpCode.SYNC])
@@ -348,6 +351,7 @@ async def test_a_renewal_that_is_swallowed_costs_no_hold(
         await swallow_a_renewal(proxy, client, step)
 
 
+@pytest.mark.exhaustive("each case waits for half a session timeout", one_in=3)
 @virtually
 @pytest.mark.parametrize("step", [OpCode.MULTI, OpCode.SYNC])
 async def test_a_renewal_that_is_swallowed_costs_no_hold_in_memory(step: OpCode) -> None:

@@ -23,6 +23,8 @@ from aiolead import Auth, Client, Election, Lock, connect
 from aiolead.errors import ClientClosedError, UsageError
 from aiolead.testing import EmbeddedServer, ThreadedServer
 
+pytestmark = pytest.mark.both_loops
+
 USES: dict[str, Callable[[Client], Any]] = {
     "create": lambda client: client.create("/b"),
     "delete": lambda client: client.delete("/a"),
@@ -222,6 +224,7 @@ FORKS += [
 ]
 
 
+@pytest.mark.exhaustive("each case starts processes", one_in=3)
 @pytest.mark.parametrize(("child", "loop"), FORKS)
 def test_a_forked_child_cannot_use_it_and_does_it_no_harm(
     child: str, loop: str, tmp_path: Path

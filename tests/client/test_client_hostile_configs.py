@@ -52,6 +52,7 @@ TAKEN: dict[str, bytes] = {
 }
 
 
+@pytest.mark.exhaustive("every answer is tried on one of several kinds of requests", one_in=4)
 @pytest.mark.parametrize("name", [*REFUSED, *TAKEN])
 async def test_any_configuration_of_the_ensemble(name: str) -> None:
     """The client goes on: with servers of it, or with those that it has."""

@@ -286,6 +286,7 @@ async def served(client: aiolead.Client) -> None:
                 return
 
 
+@pytest.mark.exhaustive("every answer is tried on one of several kinds of requests", one_in=3)
 @pytest.mark.parametrize("name", ANSWERS)
 def test_any_answer_to_any_request(backend: Backend, name: str) -> None:
     """Each request ends, with a value or an error of ours; then the client serves as before."""
@@ -321,6 +322,7 @@ def test_any_answer_to_any_request(backend: Backend, name: str) -> None:
     play_virtually(backend, fake, play)
 
 
+@pytest.mark.exhaustive("every answer is tried on one of several kinds of requests", one_in=3)
 @pytest.mark.parametrize("name", ANSWERS)
 def test_any_answer_to_credentials(backend: Backend, name: str) -> None:
     """They are shown to each server: `add_auth` ends, and so may the client, as refused."""
@@ -354,6 +356,7 @@ TOKENS: dict[str, Answer] = {
 }
 
 
+@pytest.mark.exhaustive("every answer is tried on one of several kinds of requests", one_in=3)
 @pytest.mark.parametrize("name", TOKENS)
 def test_any_answer_to_a_login(backend: Backend, name: str) -> None:
     fake, answer = Hostile(), TOKENS[name]
@@ -403,6 +406,7 @@ GREETINGS: dict[str, bytes | None] = {
 }
 
 
+@pytest.mark.exhaustive("every answer is tried on one of several kinds of requests", one_in=3)
 @pytest.mark.parametrize("name", GREETINGS)
 def test_any_answer_to_a_handshake(backend: Backend, name: str) -> None:
     """Entering ends; the server is asked now and then, and not as fast as it answers."""
@@ -419,6 +423,7 @@ def test_any_answer_to_a_handshake(backend: Backend, name: str) -> None:
     play_virtually(backend, fake, play)
 
 
+@pytest.mark.exhaustive("every answer is tried on one of several kinds of requests", one_in=3)
 @pytest.mark.parametrize("name", GREETINGS)
 def test_any_answer_to_a_handshake_when_there_is_another_server(
     backend: Backend, name: str
@@ -491,6 +496,7 @@ def test_a_zxid_from_the_future_keeps_us_from_the_other_servers_for_a_while(
 # --- what is held --------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive("every answer is tried on one of several kinds of requests", one_in=3)
 @pytest.mark.parametrize("name", ANSWERS)
 def test_any_answer_to_the_renewals_of_a_lease(backend: Backend, name: str) -> None:
     """What is held is lost in time, or kept where the answer confirms it; the client goes on."""

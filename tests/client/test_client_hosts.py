@@ -296,6 +296,7 @@ async def test_a_name_that_has_no_such_records() -> None:
             assert why in str(failed)
 
 
+@pytest.mark.exhaustive("a refusal waits for real", one_in=2)
 @pytest.mark.parametrize(
     ("identity", "trust_targets", "is_served"),
     [

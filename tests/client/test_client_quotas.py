@@ -269,6 +269,7 @@ def enforcing(zookeeper_installed: None) -> Any:
         yield server
 
 
+@pytest.mark.exhaustive("the same as on the embedded server")
 @pytest.mark.real
 async def test_hard_limits_hold_on_a_real_server(enforcing: Any, chroot: str) -> None:
     async with connect(enforcing) as client:

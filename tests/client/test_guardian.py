@@ -69,6 +69,7 @@ def still_open(server: ThreadedServer, session: int, folder: Path) -> None:
 # --- crashes -------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive("each case starts processes", one_in=2)
 @pytest.mark.parametrize("backend", LOOPS)
 @pytest.mark.parametrize("end", ["SIGKILL", "segfault", "abort", "os._exit"])
 def test_the_next_one_holds(server: ThreadedServer, tmp_path: Path, backend: str, end: str) -> None:
@@ -102,6 +103,7 @@ def test_a_thread_holds(server: ThreadedServer, tmp_path: Path) -> None:
         closed(server, session)
 
 
+@pytest.mark.exhaustive("the same as on the embedded server")
 @pytest.mark.parametrize("backend", LOOPS)
 def test_on_a_real_ensemble(real_ensemble: BlockingEnsemble, tmp_path: Path, backend: str) -> None:
     """Killed again and again. `benchmarks/crash.py` does it 200 times, and takes the time."""
@@ -144,6 +146,7 @@ def cgroup() -> Iterator[Path]:
         yield group
 
 
+@pytest.mark.exhaustive("one more way to lose a session")
 def test_out_of_memory(server: ThreadedServer, tmp_path: Path, cgroup: Path) -> None:
     """The kernel kills the largest process of the group, and not the guardian in it."""
     with Owner(server.connect_string, tmp_path, cgroup=str(cgroup)) as owner:
@@ -157,6 +160,8 @@ def test_out_of_memory(server: ThreadedServer, tmp_path: Path, cgroup: Path) -> 
 # --- not a crash ---------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive("each case starts processes", one_in=5)
+@pytest.mark.promise(only="pipe-fork-that-lives")
 @pytest.mark.parametrize(
     "act", ["fork", "fork-that-lives", "fork-and-exec", "multiprocess", "daemon"]
 )
@@ -171,6 +176,7 @@ def test_child_processes(server: ThreadedServer, tmp_path: Path, act: str, *, pi
         closed(server, session)
 
 
+@pytest.mark.exhaustive("each case starts processes", one_in=3)
 @pytest.mark.parametrize("pidfd", [True, False], ids=["pidfd", "pipe"])
 def test_the_process_goes_on(server: ThreadedServer, tmp_path: Path, *, pidfd: bool) -> None:
     """Its descriptors are closed, but it runs."""
@@ -297,6 +303,7 @@ def test_stopped(server: ThreadedServer, tmp_path: Path) -> None:
 PTRACE_ATTACH, PTRACE_DETACH = 16, 17
 
 
+@pytest.mark.exhaustive("one more way to lose a session")
 def test_a_debugger(server: ThreadedServer, tmp_path: Path) -> None:
     with Owner(server.connect_string, tmp_path) as owner:
         session = owner.holds()["session"]
@@ -311,6 +318,7 @@ def test_a_debugger(server: ThreadedServer, tmp_path: Path) -> None:
         closed(server, session)
 
 
+@pytest.mark.exhaustive("one more way to lose a session")
 @pytest.mark.parametrize("pidfd", [True, False], ids=["pidfd", "pipe"])
 def test_a_daemon(server: ThreadedServer, tmp_path: Path, *, pidfd: bool) -> None:
     """It forks and its parents end, and then it connects: the guardian is the daemon's."""
@@ -347,6 +355,7 @@ def test_detached(server: ThreadedServer, tmp_path: Path) -> None:
         still_open(server, session, tmp_path)
 
 
+@pytest.mark.exhaustive("one more way to lose a session")
 def test_handed_over(server: ThreadedServer, tmp_path: Path) -> None:
     """The session belongs to the second owner, and so does its guardian."""
     with Owner(server.connect_string, tmp_path, lock=False) as first:
@@ -472,6 +481,7 @@ def test_signals(server: ThreadedServer, tmp_path: Path) -> None:
 # --- child processes that act for the owner ------------------------------------------------------
 
 
+@pytest.mark.exhaustive("each case starts processes", one_in=2)
 @pytest.mark.parametrize("said", [b"", b"+-", b"+-+-"])
 def test_children_are_gone(server: ThreadedServer, tmp_path: Path, said: bytes) -> None:
     source, sink = os.pipe()
@@ -486,6 +496,7 @@ def test_children_are_gone(server: ThreadedServer, tmp_path: Path, said: bytes) 
     assert guardian.wait(PATIENCE) == 0
 
 
+@pytest.mark.exhaustive("each case starts processes", one_in=2)
 @pytest.mark.parametrize("said", [b"+", b"+-+", b"-"])
 def test_children_may_live(server: ThreadedServer, tmp_path: Path, said: bytes) -> None:
     source, sink = os.pipe()
@@ -577,6 +588,7 @@ def test_a_stopped_guardian_that_cannot_be_told(caplog: pytest.LogCaptureFixture
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
+@pytest.mark.exhaustive("one more way to lose a session")
 def test_no_server_in_reach(server: ThreadedServer, tmp_path: Path) -> None:
     """It gives up when the session would have timed out."""
     with Owner(server.connect_string, tmp_path, lock=False, timeout=1.0) as owner:
@@ -586,6 +598,7 @@ def test_no_server_in_reach(server: ThreadedServer, tmp_path: Path) -> None:
         until(lambda: not is_running(owner.guardian), "the guardian has ended")
 
 
+@pytest.mark.exhaustive("one more way to lose a session")
 def test_servers_that_come_back(server: ThreadedServer, tmp_path: Path) -> None:
     with FaultProxy("127.0.0.1", server.port) as proxy:
         with Owner(proxy.connect_string, tmp_path, lock=False) as owner:

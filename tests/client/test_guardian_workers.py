@@ -14,7 +14,10 @@ from support.waiting import PATIENCE, until
 
 from aiolead.testing import EmbeddedServer
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
+    pytest.mark.exhaustive("needs gunicorn and uvicorn"),
+]
 
 CONFIG = """
 import os

@@ -15,6 +15,8 @@ from aiolead._session.requests.call import no_result
 from aiolead._wire.codes import OpCode
 from aiolead.errors import NoNodeError
 
+pytestmark = pytest.mark.both_loops
+
 
 def reply() -> PendingReply[Any]:
     return PendingReply(OpCode.GET_DATA, b"", no_result)

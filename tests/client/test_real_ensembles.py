@@ -18,6 +18,8 @@ from aiolead.model import SessionState
 from aiolead.testing import Hooks, ZooKeeperServer
 from aiolead.testing.ensemble import BlockingEnsemble, Ensemble
 
+pytestmark = pytest.mark.exhaustive("the same features on the embedded server")
+
 S = SessionState
 
 

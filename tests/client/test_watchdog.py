@@ -168,6 +168,7 @@ async def test_a_blocked_event_loop(hosts: str, record_property: Record) -> None
     await blocked_until_its_znode_is_gone(hosts, "the event loop is blocked", record_property)
 
 
+@pytest.mark.exhaustive("the same as on the embedded server")
 @only_on("trio")
 @pytest.mark.real
 async def test_a_blocked_event_loop_and_a_real_server(
@@ -242,6 +243,7 @@ def linked(hosts: str) -> Iterator[tuple[FaultProxy, str]]:
         yield proxy, proxy.connect_string + slash + chroot
 
 
+@pytest.mark.exhaustive("one more way to lose a session")
 async def test_bodies_that_stop_when_they_are_cancelled_and_bodies_that_do_not(
     hosts: str, record_property: Record
 ) -> None:
@@ -465,6 +467,7 @@ def check_its_last_words(lines: list[str], how: str) -> None:
     assert any(STUCK_IN[how] in stack for stack in stacks)
 
 
+@pytest.mark.exhaustive("one more way to lose a session")
 def test_a_hook_that_fails_does_not_save_the_process(hosts: str) -> None:
     with program("has_a_broken_hook", hosts) as process:
         path_of(process)
@@ -489,6 +492,7 @@ def test_stacks_of_any_length(hosts: str) -> None:
         assert said.result(PATIENCE).count("in down") > 500
 
 
+@pytest.mark.exhaustive("one more way to lose a session")
 @pytest.mark.parametrize("how", ["leaves_a_child", "forks"])
 def test_other_processes_are_not_ended(hosts: str, how: str) -> None:
     """A fork has the memory of its parent, but nobody watches it."""
@@ -500,6 +504,7 @@ def test_other_processes_are_not_ended(hosts: str, how: str) -> None:
             assert child.is_running
 
 
+@pytest.mark.exhaustive("one more way to lose a session")
 def test_a_process_that_was_stopped_ends_when_it_goes_on(hosts: str) -> None:
     """Too late: only fencing can give more."""
     with program("sleeps", hosts) as process:
@@ -512,6 +517,7 @@ def test_a_process_that_was_stopped_ends_when_it_goes_on(hosts: str) -> None:
         assert "already" in process.stderr.readline()
 
 
+@pytest.mark.exhaustive("one more way to lose a session")
 def test_code_that_keeps_the_interpreter_is_ended_when_it_lets_go(hosts: str) -> None:
     """A thread of Python's cannot do better."""
     with program("keeps_the_interpreter", hosts) as process:

@@ -23,6 +23,8 @@ from aiolead.types import Feature
 from .steps import run
 from .table import ANN, CASES, SMILING
 
+pytestmark = pytest.mark.prefers_real_servers
+
 CREDENTIALS = {"one": (), "other": (), "later": (), "ann": (ANN,), "smiling": (SMILING,)}
 
 # What is no operation on the servers' tree, and has tests of its own.

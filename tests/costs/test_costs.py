@@ -20,6 +20,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.exhaustive("each case is one row of the table of costs", one_in=3)
 @pytest.mark.parametrize(("group", "operation"), ROWS)
 async def test_an_operation_costs_what_the_page_says(group: str, operation: Operation) -> None:
     line = tables.row(operation, await measure(operation))

@@ -146,6 +146,7 @@ async def test_bad_arguments_are_refused_at_once(example: ModuleType, period: An
             example.RateGate(client, PATH, period=period)
 
 
+@pytest.mark.exhaustive("runs an example as a program")
 def test_as_a_program(hosts: str) -> None:
     with_token, without = (Program("examples/rate_gate.py", hosts=hosts).run() for _ in range(2))
     assert re.fullmatch(r"makes the report, token \d+", with_token[0])

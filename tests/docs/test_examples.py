@@ -23,6 +23,8 @@ from aiolead import blocking
 from aiolead.testing import EmbeddedServer, ThreadedServer, simulation
 from aiolead.testing.launch import free_ports
 
+pytestmark = pytest.mark.exhaustive("runs each example as a program")
+
 EXAMPLES = ROOT / "examples"
 
 

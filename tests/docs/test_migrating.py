@@ -16,6 +16,8 @@ from support.waiting import until
 
 from aiolead.testing.launch import free_ports
 
+pytestmark = pytest.mark.exhaustive("needs Redis and Curator")
+
 PAGES = sorted(MIGRATING.glob("*.md"))
 WITH_BEFORE = {"aiozk", "kazoo", "redis-py"}
 """Those whose other side is in Python, too."""

@@ -87,6 +87,7 @@ def _marked(blocks: list[Block]) -> list[Any]:
     ]
 
 
+@pytest.mark.exhaustive("runs each example of the pages as a program")
 @pytest.mark.parametrize(
     "block", _marked([b for b in _of_kind("program") if MIGRATING not in b.page.parents])
 )
@@ -100,6 +101,7 @@ def test_programs_run(
     Program(str(script), hosts=embedded + chroot).run()
 
 
+@pytest.mark.exhaustive("runs each example of the pages as a program")
 @pytest.mark.parametrize("block", _marked(_of_kind("tests")))
 def test_tests_pass(block: Block, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     if _starts_a_real_server(block):
@@ -129,6 +131,7 @@ def _lines_of_a_picture(file: Path) -> list[str]:
     return [" ".join(line.split()) for _, line in sorted(found.items())]
 
 
+@pytest.mark.exhaustive("runs each example of the pages as a program")
 def test_the_demo_says_what_the_readme_shows() -> None:
     assert "](docs/pictures/demo.svg)" in (ROOT / "README.md").read_text()
     lines = _lines_of_a_picture(ROOT / "docs" / "pictures" / "demo.svg")

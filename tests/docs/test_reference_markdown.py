@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.docs import ROOT
 
 TOOL = ROOT / "docs" / "_site" / "markdown.py"
@@ -18,6 +19,7 @@ def _written() -> dict[str, str]:
     return {file.name: file.read_text("utf-8") for file in NAMES.glob("*.md")}
 
 
+@pytest.mark.exhaustive("needs Sphinx")
 def test_the_pages_are_current() -> None:
     """If not: python docs/_site/markdown.py"""
     # In a process of its own: the tool changes which module classes say that they are of.

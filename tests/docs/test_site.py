@@ -16,6 +16,8 @@ from support.docs import ROOT
 
 import aiolead
 
+pytestmark = pytest.mark.exhaustive("needs Sphinx")
+
 DOCS = ROOT / "docs"
 MODULES = (
     "aiolead",

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from support.docs import TUTORIAL, Program, blocks
 
+pytestmark = pytest.mark.exhaustive("runs the tutorial as programs")
+
 LEADS = r"process (\d+) leads, token (\d+)"
 
 

@@ -12,6 +12,8 @@ import trio
 import uvloop
 from support.loops import BACKENDS
 
+pytestmark = pytest.mark.exhaustive("checks the test runner")
+
 
 async def test_each_backend_is_the_one_that_it_is_called(request: pytest.FixtureRequest) -> None:
     name = request.node.callspec.id

@@ -41,6 +41,7 @@ async def test_our_own_client_keeps_every_promise(
     assert len(internal_errors) == 1  # that of a promise about them
 
 
+@pytest.mark.exhaustive("a client that is not ours")
 @only_on("asyncio")
 async def test_an_adapted_client_keeps_every_promise(
     internal_errors: list[logging.LogRecord],
@@ -320,6 +321,7 @@ BUGS = [
 ]
 
 
+@pytest.mark.exhaustive("checks the kit, and nothing it checks")
 @only_on("trio")
 async def test_planted_bugs_break_their_promises(
     internal_errors: list[logging.LogRecord],

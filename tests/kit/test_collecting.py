@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 # It starts pytest with workers.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.exhaustive("checks the test runner"),
+]
 
 TESTS = Path(__file__).parents[1]
 MODULES = 7

@@ -62,6 +62,7 @@ async def test_when_the_leader_is_killed_another_one_leads(ensemble: Ensemble) -
     assert old in await ensemble.followers()
 
 
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 async def test_an_isolated_follower_serves_reads_and_no_writes_and_then_nothing(
     ensemble: Ensemble, chroot: str
 ) -> None:
@@ -97,6 +98,7 @@ async def test_who_was_cut_off_for_a_moment_serves_when_it_is_said_to(
         inside.create(chroot)
 
 
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 async def test_an_isolated_leader_is_replaced(ensemble: Ensemble) -> None:
     old = await ensemble.leader()
     await ensemble.isolate(old)
@@ -108,6 +110,7 @@ async def test_an_isolated_leader_is_replaced(ensemble: Ensemble) -> None:
     assert await ensemble.leader() is new
 
 
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 async def test_members_know_no_way_past_the_proxies(ensemble: Ensemble) -> None:
     old = await ensemble.leader()
     await old.restart()  # So that there were elections in both directions.
@@ -134,6 +137,7 @@ def test_only_a_partitionable_ensemble_can_be_cut_apart() -> None:
         ensemble.isolate(ensemble.servers[0])
 
 
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 @pytest.mark.usefixtures("real_ensemble")
 async def test_as_a_context_manager_it_leaves_nothing_behind() -> None:
     async with Ensemble(3) as ensemble:

@@ -166,6 +166,7 @@ def test_it(zookeeper):
 """
 
 
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 def test_servers_that_were_given_are_left_as_they_were_found(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(_GIVEN)
     with EmbeddedServer.in_thread() as server:
@@ -177,6 +178,7 @@ def test_servers_that_were_given_are_left_as_they_were_found(pytester: pytest.Py
         assert server.requests["CREATE2"] >= 4
 
 
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 def test_an_address_that_makes_no_sense_is_told_by_name(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(_GIVEN)
     pytester.makeini("[pytest]\nzookeeper_url = zk1:port\n")
@@ -185,6 +187,7 @@ def test_an_address_that_makes_no_sense_is_told_by_name(pytester: pytest.Pyteste
     result.stdout.fnmatch_lines(["*InvalidConnectStringError: *'port' is no port*"])
 
 
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 @pytest.mark.parametrize("by", ["option", "setting"])
 def test_a_version_is_that_of_the_embedded_server(pytester: pytest.Pytester, by: str) -> None:
     pytester.makepyfile(
@@ -205,6 +208,7 @@ def test_a_version_is_that_of_the_embedded_server(pytester: pytest.Pytester, by:
     result.stdout.fnmatch_lines(["zookeeper: 3.9.3"])
 
 
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 def test_a_version_that_is_not_there_is_told_by_name(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(zookeeper_ensemble): pass")
     result = _run(pytester, "--zookeeper-version=3.0.99")
@@ -293,6 +297,7 @@ def test_a_znode_that_is_put_there_is_refused_as_that_of_a_client() -> None:
         assert server.zxid == zxid + 2
 
 
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 def test_an_ensemble_is_brought_back_whatever_was_done_to_it(
     real_ensemble: BlockingEnsemble,
 ) -> None:

@@ -29,6 +29,7 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 @pytest.mark.usefixtures("zookeeper_installed")
 async def test_a_server_is_of_the_version_that_was_asked_for() -> None:
     for found in find_installations():
@@ -36,6 +37,7 @@ async def test_a_server_is_of_the_version_that_was_asked_for() -> None:
             assert text_of_version(server.connect_string) == found.version
 
 
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 async def test_data_survive_a_restart(zookeeper: ZooKeeperServer, chroot: str) -> None:
     with RawClient(zookeeper.connect_string) as client:
         client.create(chroot, b"kept")
@@ -68,6 +70,7 @@ async def test_an_orderly_stop_ends_the_process_and_frees_the_port(
         RawClient(zookeeper.connect_string)
 
 
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 async def test_a_paused_server_is_silent_until_it_is_resumed(zookeeper: ZooKeeperServer) -> None:
     with RawClient(zookeeper.connect_string) as client:
         client.wait(0.2)
@@ -81,6 +84,7 @@ async def test_a_paused_server_is_silent_until_it_is_resumed(zookeeper: ZooKeepe
         assert header.err == 0
 
 
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 async def test_a_paused_server_can_be_stopped(zookeeper: ZooKeeperServer) -> None:
     pid = zookeeper.pid
     await zookeeper.pause()
@@ -93,6 +97,7 @@ async def test_it_answers_four_letter_words(zookeeper: ZooKeeperServer) -> None:
     assert (await zookeeper.mntr())["server_state"] == "standalone"
 
 
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 async def test_verbs_need_a_process(zookeeper: ZooKeeperServer) -> None:
     with pytest.raises(UsageError, match="runs already"):
         await zookeeper.start()
@@ -102,6 +107,7 @@ async def test_verbs_need_a_process(zookeeper: ZooKeeperServer) -> None:
             await verb()
 
 
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 @pytest.mark.usefixtures("real_server")
 async def test_as_a_context_manager_it_leaves_nothing_behind() -> None:
     async with ZooKeeperServer(tick_time=0.1) as server:
@@ -112,6 +118,7 @@ async def test_as_a_context_manager_it_leaves_nothing_behind() -> None:
     assert not log.parent.exists()
 
 
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 @pytest.mark.usefixtures("real_server")
 async def test_it_is_gone_also_if_the_caller_was_cancelled() -> None:
     with anyio.CancelScope() as scope:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.exhaustive("checks the test runner")
+
 TESTS = Path(__file__).parents[1]
 
 STOP = """

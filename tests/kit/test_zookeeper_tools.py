@@ -14,6 +14,8 @@ from tools import every_zookeeper, fetch_zookeeper
 from aiolead.testing import installation
 from aiolead.testing.installation import Installation, find_installation
 
+pytestmark = pytest.mark.exhaustive("checks the test runner")
+
 
 @pytest.fixture
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -17,7 +17,10 @@ from aiolead.model import CREATOR_ALL_ACL
 REQUIRED = "AIOLEAD_REQUIRE_KERBEROS"
 MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 
-pytestmark = pytest.mark.real
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.exhaustive("needs a Kerberos server and its headers"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,7 @@ def hosts(
         yield hosts
 
 
+@pytest.mark.exhaustive("the same as on the embedded server", only="real")
 @pytest.mark.parametrize("user", USERS)
 async def test_whoever_knows_the_password_is_let_in(hosts: str, user: str, chroot: str) -> None:
     async with connect(hosts, sasl=SASL.digest_md5(user, USERS[user])) as client:
@@ -45,6 +46,7 @@ async def test_whoever_knows_the_password_is_let_in(hosts: str, user: str, chroo
             await client.get(chroot)
 
 
+@pytest.mark.exhaustive("the same as on the embedded server", only="real")
 @pytest.mark.parametrize(("user", "password"), [("ann", "wrong"), ("nobody", "wrong")])
 async def test_nobody_else_is(hosts: str, user: str, password: str) -> None:
     with pytest.raises(AuthFailedError, match="refused the SASL login") as caught:

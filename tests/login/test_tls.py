@@ -58,6 +58,7 @@ async def why(host: str, port: int, tls: TLS) -> str:
     pytest.fail("there is a connection")
 
 
+@pytest.mark.exhaustive("the same as on the embedded server", only="real")
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 async def test_tls(ports: Ports, authority: Authority, host: str, chroot: str) -> None:
     data = bytes(range(256)) * 2000
@@ -69,6 +70,7 @@ async def test_tls(ports: Ports, authority: Authority, host: str, chroot: str) -
         assert [who.scheme for who in await client.whoami()] == ["ip"]
 
 
+@pytest.mark.exhaustive("the same as on the embedded server", only="real")
 async def test_mutual_tls(ports: Ports, authority: Authority, chroot: str) -> None:
     """Whoever has a certificate is somebody, by the name that Java gives its subject."""
     mine = authority.issue("app@example.org", common_name="app", organization=ODD)
@@ -92,6 +94,7 @@ async def test_a_wrong_authority(ports: Ports, tmp_path: Path) -> None:
     assert reason.startswith("TLS: the server's certificate was refused: ")
 
 
+@pytest.mark.exhaustive("the same as on the embedded server", only="real")
 async def test_a_wrong_host_name(ports: Ports, authority: Authority) -> None:
     reason = await why("127.0.0.2", ports.secure, TLS(ca=authority.pem))
     assert "certificate was refused: IP address mismatch" in reason
@@ -100,6 +103,7 @@ async def test_a_wrong_host_name(ports: Ports, authority: Authority) -> None:
     assert "certificate was refused: Hostname mismatch" in reason
 
 
+@pytest.mark.exhaustive("the same as on the embedded server", only="real")
 async def test_a_certificate_of_ours_that_the_server_refuses(
     ports: Ports, authority: Authority, tmp_path: Path
 ) -> None:
@@ -164,6 +168,7 @@ def expired(
         yield ports
 
 
+@pytest.mark.exhaustive("the same as on the embedded server", only="real")
 async def test_an_expired_certificate(expired: Ports, authority: Authority) -> None:
     reason = await why("localhost", expired.secure, TLS(ca=authority.pem))
     assert reason == "TLS: the server's certificate was refused: certificate has expired"

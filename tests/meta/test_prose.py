@@ -30,12 +30,14 @@ def _name(file: Path) -> str:
     return file.relative_to(ROOT).as_posix()
 
 
+@pytest.mark.exhaustive("`make lint`, with which `make test` begins, does the same")
 @check_each("page", pages(), ids=_name)
 def test_a_page_is_written_plainly(page: Path) -> None:
     _, findings = check(page)
     assert len(findings) <= MAY.get(_name(page), 0), "\n".join(map(str, findings))
 
 
+@pytest.mark.exhaustive("`make lint`, with which `make test` begins, does the same")
 def test_docstrings_and_comments_are_written_plainly() -> None:
     found = {_name(module): check(module)[1] for module in modules()}
     more = over({name: len(findings) for name, findings in found.items()}, MAY)

@@ -17,6 +17,10 @@ from support.regex_steps import worst_growth
 from aiolead import _contender_names as kinds
 from aiolead._recipes.contention.layouts import LAYOUTS
 
+pytestmark = pytest.mark.exhaustive(
+    "tries each regular expression on long texts; test_parsers.py parses the worst data here"
+)
+
 LINEAR = 2.6
 """Twice the text takes twice the steps, and a few more; quadratic would be four times."""
 

@@ -45,7 +45,10 @@ from aiolead import (
 from aiolead.testing import EmbeddedServer
 from aiolead.types import TenureContext
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH = "/contended"
 
@@ -191,6 +194,7 @@ def verbs(*lists: list[Verb]) -> Any:
 situations = pytest.mark.parametrize("contended", [False, True], ids=["alone", "behind another"])
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @verbs(LOCKS, MORE_LOCKS, SHARED, ELECTIONS, MORE_ELECTIONS)
 @moments
 @situations
@@ -200,6 +204,7 @@ async def test_cancelled_by_a_scope_anywhere_it_leaves_nothing(
     await _cancel_everywhere("scope", moment, verb, contended)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @native_only
 @verbs(LOCKS, SHARED, ELECTIONS)
 @moments
@@ -210,6 +215,7 @@ async def test_cancelled_natively_anywhere_it_leaves_nothing(
     await _cancel_everywhere("native", moment, verb, contended)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @native_only
 @verbs(LOCKS, SHARED, ELECTIONS)
 @situations
@@ -248,6 +254,7 @@ async def _cancel_everywhere(way: str, moment: Moment, verb: Verb, contended: bo
 # --- at certain moments ------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @pytest.mark.parametrize("how", ["create applied", "create on its way"])
 async def test_cancelled_while_the_create_is_unanswered(how: str) -> None:
     """It does not wait for the answer; the znode goes as soon as that comes."""
@@ -287,6 +294,7 @@ async def test_cancelled_while_the_create_is_unanswered(how: str) -> None:
         await nothing_left(server, PATH)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 async def test_cancelled_while_the_delete_is_unanswered() -> None:
     """It waits for the confirmation, but not for ever; the znode has gone anyway."""
     async with EmbeddedServer() as server:
@@ -339,6 +347,7 @@ async def test_everything_is_cancelled_at_once(holds: bool) -> None:
             pass
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 async def test_cancelled_while_it_is_being_lost() -> None:
     """Cancelled from outside and lost in the same moment: the cancellation is what counts."""
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:

@@ -27,7 +27,10 @@ from aiolead import Barrier, Client, DoubleBarrier, ExclusiveLock, Semaphore
 from aiolead.testing import EmbeddedServer
 from aiolead.types import TenureContext
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH = "/contended"
 BELOW = "/contended/thing"
@@ -171,6 +174,7 @@ cases = pytest.mark.parametrize(
 # --- everywhere ----------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @cases
 @moments
 async def test_cancelled_by_a_scope_anywhere_it_leaves_nothing(
@@ -179,12 +183,14 @@ async def test_cancelled_by_a_scope_anywhere_it_leaves_nothing(
     await _cancel_everywhere("scope", moment, verb, around)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @native_only
 @cases
 async def test_cancelled_natively_anywhere_it_leaves_nothing(verb: Verb, around: Around) -> None:
     await _cancel_everywhere("native", at_suspension, verb, around)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @native_only
 @cases
 async def test_cancelled_natively_and_again_at_once_it_leaves_nothing(

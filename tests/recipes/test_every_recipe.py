@@ -29,7 +29,10 @@ from aiolead.model import SessionState
 from aiolead.paths import parse_connect_string
 from aiolead.testing import FaultProxy, OpCode
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.prefers_real_servers,
+]
 
 LONG = 30.0
 """A session timeout that no hiccup of a busy machine outlives, in seconds; servers grant less."""

@@ -23,6 +23,8 @@ pytestmark = [
     pytest.mark.timeout(120),
     pytest.mark.parametrize("server", ["standalone"], indirect=True),
     only_on("trio"),
+    pytest.mark.exhaustive("each case cancels at every await", one_in=4),
+    pytest.mark.both_loops,
 ]
 
 Work = Callable[[Client], Coroutine[Any, Any, None]]

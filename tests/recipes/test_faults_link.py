@@ -450,6 +450,7 @@ def test_links_that_fall_silent(backend: Backend) -> None:
     on_virtual_time(backend, play)
 
 
+@pytest.mark.exhaustive("the same as on the embedded server")
 @only_on("trio")
 @pytest.mark.keeps_time(5.0)
 @pytest.mark.parametrize("server", ["standalone"], indirect=True)

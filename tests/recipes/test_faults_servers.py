@@ -21,6 +21,8 @@ from aiolead.errors import LossReason
 from aiolead.model import SessionState
 from aiolead.testing import BlockingServer, EmbeddedServer, Ensemble, ZooKeeperServer
 
+pytestmark = pytest.mark.prefers_real_servers
+
 # --- one server --------------------------------------------------------------------------------
 
 
@@ -166,16 +168,19 @@ async def on_a_follower(ensemble: Ensemble, fault: str, chroot: str) -> None:
         await waiter.holding()
 
 
+@pytest.mark.exhaustive("test_margin.py does the same to a server, and measures the margin")
 @only_on("trio")
 async def test_follower_that_is_cut_off(ensemble: Ensemble, chroot: str) -> None:
     await on_a_follower(ensemble, "isolated", chroot)
 
 
+@pytest.mark.exhaustive("test_margin.py does the same to a server, and measures the margin")
 @only_on("asyncio")
 async def test_follower_that_freezes(ensemble: Ensemble, chroot: str) -> None:
     await on_a_follower(ensemble, "frozen", chroot)
 
 
+@pytest.mark.exhaustive("test_margin.py does the same to a server, and measures the margin")
 @only_on("asyncio+uvloop")
 async def test_follower_that_dies(ensemble: Ensemble, chroot: str) -> None:
     await on_a_follower(ensemble, "killed", chroot)

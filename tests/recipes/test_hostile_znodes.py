@@ -23,7 +23,10 @@ from aiolead.errors import ConfigurationError, InternalError, UsageError
 from aiolead.testing import EmbeddedServer
 from aiolead.types import Codec
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [
+    pytest.mark.timeout(240),
+    pytest.mark.exhaustive("each case is one recipe and one kind of data", one_in=3),
+]
 
 PATH = "/here"
 

@@ -34,7 +34,10 @@ from aiolead.errors import UsageError
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
 
-pytestmark = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+pytestmark = [
+    pytest.mark.parametrize("backend", ["asyncio", "trio"]),
+    pytest.mark.both_loops,
+]
 
 PATH = "/left/thing"
 

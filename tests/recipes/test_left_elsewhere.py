@@ -21,7 +21,10 @@ from support.recipes import PATIENCE, connect
 from aiolead import Client, Condition, Lock, MultiLock, Queue, ReentrantLock, Semaphore
 from aiolead.errors import UsageError
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH = "/l"
 

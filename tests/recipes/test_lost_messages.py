@@ -237,6 +237,7 @@ async def ride_on(ground: OverTCP | InMemory, kind: str, caplog: pytest.LogCaptu
                 tasks.start_soon(shooting.shoot_at, name, use)
 
 
+@pytest.mark.exhaustive("loses each of some hundred messages", only="held")
 @pytest.mark.parametrize("kind", USES)
 def test_recipes_ride_on(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     async def play(server: EmbeddedServer) -> None:
@@ -246,6 +247,7 @@ def test_recipes_ride_on(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     on_virtual_time("asyncio", play)
 
 
+@pytest.mark.exhaustive("the same as on the embedded server")
 @only_on("asyncio" if OVER_AIOZK else "trio")
 @pytest.mark.parametrize("kind", USES)
 @pytest.mark.parametrize("server", ["embedded" if OVER_AIOZK else "standalone"], indirect=True)

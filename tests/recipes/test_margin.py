@@ -32,7 +32,11 @@ from aiolead.testing import (
     Ensemble,
 )
 
-pytestmark = [pytest.mark.timeout(60 * TRIALS), pytest.mark.keeps_time(2.0)]
+pytestmark = [
+    pytest.mark.timeout(60 * TRIALS),
+    pytest.mark.keeps_time(2.0),
+    pytest.mark.prefers_real_servers,
+]
 
 Record = Callable[[str, object], None]
 
@@ -136,6 +140,7 @@ async def test_isolated_follower(
         await measure(slow_to_notice, "follower", "isolated", f"{chroot}-{trial}", record_property)
 
 
+@pytest.mark.exhaustive("it ends at once; one that is isolated serves on for longer than a session")
 @only_on("trio")
 async def test_killed_follower(
     slow_to_notice: BlockingEnsemble, chroot: str, record_property: Record

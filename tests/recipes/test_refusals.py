@@ -266,6 +266,7 @@ def _notes(error: BaseException) -> list[str]:
     return getattr(error, "__notes__", [])
 
 
+@pytest.mark.exhaustive("all recipes alike", one_in=4)
 @both_loops
 @every_recipe
 @pytest.mark.parametrize("ending", ["raises", "is cancelled"])

@@ -38,6 +38,7 @@ from aiolead.errors import ClientClosedError, LossReason, UsageError
 pytestmark = [
     pytest.mark.timeout(60),
     pytest.mark.parametrize("server", ["embedded"], indirect=True),
+    pytest.mark.both_loops,
 ]
 
 PATH = "/election"

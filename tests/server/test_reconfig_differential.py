@@ -15,6 +15,8 @@ from aiolead._wire.requests import AuthPacket, GetData, Reconfig
 from aiolead.model import Auth
 from aiolead.testing import BlockingEnsemble, EmbeddedServer
 
+pytestmark = pytest.mark.exhaustive("compares the embedded server with an ensemble of its own")
+
 SUPER = Auth.digest("super", "secret")
 DIGEST = SUPER.acl().id
 

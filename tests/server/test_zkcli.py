@@ -22,6 +22,8 @@ from aiolead.testing.installation import find_installation
 from aiolead.testing.servers import BlockingServer
 from aiolead.types import Feature
 
+pytestmark = pytest.mark.exhaustive("starts programs of ZooKeeper's own in Java")
+
 EXPECTED = Path(__file__).with_name("zkcli.txt")
 
 COMMANDS = """

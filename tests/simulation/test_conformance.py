@@ -18,7 +18,10 @@ from aiolead.testing import BlockingEnsemble
 from aiolead.testing.servers import BlockingServer
 from aiolead.types import Feature
 
-pytestmark = pytest.mark.real
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.exhaustive("compares simulated servers with real ensembles"),
+]
 
 # What stands in /zookeeper/config tells the servers' ports, and the model has none.
 STORIES = [

@@ -29,7 +29,11 @@ from aiolead.testing.simulation.ensemble.rehearsal import rehearse
 from aiolead.testing.simulation.ensemble.sync import SyncKind, plan_sync
 
 # A test starts up to twenty servers, one JVM each.
-pytestmark = [pytest.mark.usefixtures("zookeeper_installed"), pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.usefixtures("zookeeper_installed"),
+    pytest.mark.timeout(180),
+    pytest.mark.exhaustive("compares simulated elections with real ensembles"),
+]
 
 PATIENCE = 30.0
 

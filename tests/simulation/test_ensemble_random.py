@@ -186,6 +186,7 @@ def play(seed: int) -> Stage:
     return stage
 
 
+@pytest.mark.exhaustive("each is one seed", one_in=2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_replicas_agree_after_random_faults(seed: int) -> None:
     play(seed)

@@ -9,6 +9,8 @@ import pytest
 from mutants.catalogue import by_name
 from mutants.catch import hunt
 
+pytestmark = pytest.mark.exhaustive("checks the simulation, and nothing of the library")
+
 SEEDS = 60
 """They take a few."""
 

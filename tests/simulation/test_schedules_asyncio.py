@@ -6,7 +6,10 @@ import pytest
 from support.schedules import BLOCKS, check_block, check_situations
 
 # A block takes some seconds; on a machine that is busy with other things, a minute or two.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.exhaustive("test_schedules.py reaches the same with few"),
+]
 
 
 @pytest.mark.parametrize(("scenario", "first"), BLOCKS["asyncio"])

@@ -12,6 +12,8 @@ from .checks import FOLDER
 from .lease_rules import NA, Client, Rules
 from .tlc import Graph, TlcNotFoundError, find_tlc, graph, with_constants
 
+pytestmark = pytest.mark.exhaustive("needs TLC, and checks no code of the library")
+
 CLIENT_ACTIONS = {
     "Disconnect",
     "Connect",

@@ -64,6 +64,7 @@ def planted(name: str) -> type[LeaseProof]:
     return proof
 
 
+@pytest.mark.exhaustive("checks the check of traces")
 @pytest.mark.parametrize("name", ["counted-from-the-answer", "renewal-counts-itself"])
 def test_a_bug_that_no_invariant_of_the_history_sees(name: str) -> None:
     proof = planted(name)
@@ -75,12 +76,14 @@ def test_a_bug_that_no_invariant_of_the_history_sees(name: str) -> None:
     assert any(each.startswith("Receive: nothing proves") for each in seen)
 
 
+@pytest.mark.exhaustive("checks the check of traces")
 @pytest.mark.parametrize("name", ["no-half-tick", "renewals-in-one-step", "handshake-is-proof"])
 def test_other_planted_bugs(name: str) -> None:
     proof = planted(name)
     assert any(checked(CONTEND, seed, "asyncio", proof)[1] for seed in range(12))
 
 
+@pytest.mark.exhaustive("checks the check of traces")
 def test_half_a_tick_without_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     """No invariant sees it: the partition would have to begin within a millisecond."""
     module = planted_in("_session/lease/timing.py", "half-a-tick-without-drift")
@@ -93,6 +96,7 @@ def test_half_a_tick_without_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(each.startswith("Receive: nothing proves") for each in seen)
 
 
+@pytest.mark.exhaustive("checks the check of traces")
 def test_a_late_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen by the time of the cancellation alone, although no answer comes before the body ends."""
     module = planted_in("_session/lease/lease_book.py", "cancelled-a-grace-period-late")

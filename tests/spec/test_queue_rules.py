@@ -15,6 +15,8 @@ from .checks import FOLDER
 from .queue_rules import Client, Contender, Job, Rules, Znode
 from .tlc import TlcNotFoundError, find_tlc, graph, with_constants
 
+pytestmark = pytest.mark.exhaustive("needs TLC, and checks no code of the library")
+
 WAITING = {"List", "Arm", "Wake", "Enter", "Release", "GiveUp"}
 SEEKING = {"Resolve", "Look"}
 ACTIONS = WAITING | SEEKING | {"BehindOurs"}

@@ -91,6 +91,7 @@ def found_in(name: str, bug: str, seeds: range) -> tuple[list[str], list[str]]:
     return traced, others
 
 
+@pytest.mark.exhaustive("checks the check of traces")
 def test_a_bug_that_no_invariant_of_the_history_sees() -> None:
     """It takes two places, and two that leave in a certain order, before anybody waits in vain."""
     found, others = found_in("contend", "one-watch-for-several-places", range(4, 7))
@@ -99,6 +100,7 @@ def test_a_bug_that_no_invariant_of_the_history_sees() -> None:
     assert all(each.startswith("List: the specification does not allow") for each in found)
 
 
+@pytest.mark.exhaustive("checks the check of traces")
 @pytest.mark.parametrize(
     ("name", "bug", "seed", "action"),
     [

@@ -13,6 +13,8 @@ from .specifications import SPECIFICATIONS
 from .tlc import TlcNotFoundError, check, find_tlc, plant
 from .verdict import check_complaints, plant_complaints
 
+pytestmark = pytest.mark.exhaustive("needs TLC, and checks no code of the library")
+
 SMALL = [(each, one) for each in SPECIFICATIONS for one in each.checks if one.is_small]
 PLANTED = [(each, one) for each in SPECIFICATIONS for one in each.planted]
 

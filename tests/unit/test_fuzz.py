@@ -51,6 +51,7 @@ def changed(data: st.DataObject, seed: bytes) -> bytes:
     return bytes(out)
 
 
+@pytest.mark.exhaustive("random data, beside the worst data")
 @pytest.mark.parametrize("target", TARGETS)
 @given(data=st.data())
 @settings(max_examples=100, deadline=None)
@@ -59,6 +60,7 @@ def test_what_made_sense_until_it_was_changed(target: str, data: st.DataObject) 
     TARGETS[target](changed(data, seed))
 
 
+@pytest.mark.exhaustive("random data, beside the worst data")
 @pytest.mark.parametrize("target", TARGETS)
 @given(data=st.binary(max_size=300))
 @settings(max_examples=60, deadline=None)

@@ -77,6 +77,7 @@ def test_each_hostile_value_at_each_key(parser: Parser) -> None:
         run(parser, data)
 
 
+@pytest.mark.exhaustive("random data, beside the worst data", one_in=8)
 @EXAMPLES
 @given(st.data())
 @pytest.mark.parametrize("parser", BY_DATA, ids=str)
@@ -85,6 +86,7 @@ def test_hostile_data(parser: Parser, data: st.DataObject) -> None:
     run(parser, as_text(drawn) if parser.takes_text else drawn or b"")
 
 
+@pytest.mark.exhaustive("random data, beside the worst data", one_in=8)
 @EXAMPLES
 @given(st.data())
 @pytest.mark.parametrize("parser", BY_NAME, ids=str)

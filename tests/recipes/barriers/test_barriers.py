@@ -425,6 +425,7 @@ def test_a_round_of_late_comers_ends_before_the_next_begins(backend: Backend) ->
     on_virtual_time(backend, play)
 
 
+@pytest.mark.exhaustive("all recipes alike", one_in=3)
 @backends
 @pytest.mark.parametrize("op", [OpCode.CREATE2, OpCode.DELETE, OpCode.GET_CHILDREN])
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])

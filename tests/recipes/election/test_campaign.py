@@ -26,7 +26,10 @@ from aiolead.errors import ClientClosedError, LossReason, MixedLayoutError, Usag
 from aiolead.testing import EmbeddedServer
 from aiolead.types import Campaign, CampaignState
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH = "/election"
 

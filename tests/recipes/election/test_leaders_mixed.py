@@ -16,7 +16,10 @@ from aiolead import Client, Election
 from aiolead.errors import ConfigurationError
 from aiolead.types import Layout
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH = "/election"
 

@@ -11,7 +11,10 @@ from aiolead import Client, Election, LeadershipLost, Term
 from aiolead.model import Participant
 from aiolead.testing import EmbeddedServer
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH = "/election"
 

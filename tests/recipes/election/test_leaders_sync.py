@@ -19,7 +19,10 @@ from aiolead.abc import CoordinationClient
 from aiolead.errors import BadVersionError
 from aiolead.testing import EmbeddedServer
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 READS = frozenset({"get", "get_children", "exists", "make_watch", "sync"})
 WRITES = frozenset({"create", "set", "delete", "check", "transaction"})

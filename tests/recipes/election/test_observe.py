@@ -25,7 +25,10 @@ from aiolead.errors import ClientClosedError, MixedLayoutError, UsageError
 from aiolead.testing import EmbeddedServer
 from aiolead.types import Campaign, ElectionState
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH = "/election"
 

@@ -28,7 +28,10 @@ from aiolead.errors import (
 )
 from aiolead.testing import EmbeddedServer
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH = "/election"
 

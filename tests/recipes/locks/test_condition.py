@@ -36,7 +36,10 @@ from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
 from aiolead.types import ConditionHeld
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH = "/condition"
 
@@ -538,12 +541,14 @@ async def test_who_can_wait_and_notify(server: ServerUnderTest) -> None:
 # --- cancelled everywhere ----------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @pytest.mark.parametrize("notified", [False, True], ids=["in vain", "notified"])
 @moments
 async def test_cancelled_by_a_scope_anywhere(moment: Moment, notified: bool) -> None:
     await _cancel_everywhere("scope", moment, notified)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @native_only
 @pytest.mark.parametrize("notified", [False, True], ids=["in vain", "notified"])
 @pytest.mark.parametrize("way", ["native", "native twice"])

@@ -18,7 +18,10 @@ from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH = "/condition"
 SIGNALS = f"{PATH}/signals"

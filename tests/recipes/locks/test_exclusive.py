@@ -24,7 +24,10 @@ from aiolead.errors import AlreadyHeldError, ConfigurationError, LossReason
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PARENT = "/locks"
 PATH = "/locks/nightly"

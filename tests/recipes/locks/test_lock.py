@@ -23,7 +23,10 @@ from support.recipes import (
 from aiolead import AcquireTimeout, Fenced, Held, Lock, LockLost, NoNodeError
 from aiolead.errors import Blame, ClientClosedError, LossReason, UsageError
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH = "/lock"
 

@@ -34,7 +34,10 @@ from aiolead.testing import EmbeddedServer
 from aiolead.testing.simulation import Backend
 from aiolead.types import MultiHeld, WriteHeld
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 A, B, C = "/a", "/b", "/c"
 

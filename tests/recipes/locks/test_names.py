@@ -21,7 +21,10 @@ from aiolead._wire.codes import OpCode
 from aiolead.errors import ConfigurationError, LossReason
 from aiolead.testing import EmbeddedServer
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH = "/app/names"
 

@@ -39,7 +39,10 @@ from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
 from aiolead.types import Layout, ReadLock, WriteHeld, WriteLock
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH = "/shared"
 

@@ -19,7 +19,10 @@ from aiolead import Held, Lock, LockLost, ReentrantLock
 from aiolead.errors import AlreadyHeldError, UsageError
 from aiolead.testing import EmbeddedServer
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH = "/lock"
 

@@ -14,7 +14,10 @@ from aiolead.errors import ConfigurationError
 from aiolead.testing import EmbeddedServer
 from aiolead.testing.simulation import Backend
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH = "/line"
 

@@ -41,7 +41,10 @@ from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
 from aiolead.types import Layout
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH = "/semaphore"
 LEASES = f"{PATH}/leases"
@@ -501,6 +504,7 @@ def test_the_place_at_the_front_is_lost_time_and_again(backend: Backend) -> None
         sys.setrecursionlimit(before)
 
 
+@pytest.mark.exhaustive("all recipes alike", one_in=3)
 @backends
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
 @pytest.mark.parametrize("number", [1, 2, 3])

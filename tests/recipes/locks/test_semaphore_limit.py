@@ -15,7 +15,10 @@ from aiolead.errors import ConfigurationError
 from aiolead.model import ACL, Auth, Permission
 from aiolead.types import Layout
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH = "/semaphore"
 LEASES = f"{PATH}/leases"

@@ -377,12 +377,14 @@ async def _cancel(way: str, moment: Moment, verb: Any) -> None:
 VERBS = pytest.mark.parametrize("verb", [join, look], ids=lambda verb: verb.__name__)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @VERBS
 @moments
 async def test_cancelled_by_a_scope_anywhere_it_leaves_nothing(moment: Moment, verb: Any) -> None:
     await _cancel("scope", moment, verb)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @native_only
 @VERBS
 @moments

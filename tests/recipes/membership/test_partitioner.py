@@ -403,11 +403,13 @@ async def _cancel(way: str, moment: Moment) -> None:
         await cancel_everywhere(way, moment, client, lambda: run(client), afterwards)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @moments
 async def test_cancelled_by_a_scope_anywhere_it_leaves_nothing(moment: Moment) -> None:
     await _cancel("scope", moment)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @native_only
 @moments
 @pytest.mark.parametrize("way", ["native", "native twice"])

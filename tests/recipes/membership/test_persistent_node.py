@@ -552,12 +552,14 @@ async def _cancel(way: str, moment: Moment, verb: Any, *, is_blocked: bool = Fal
         await cancel_everywhere(way, moment, client, lambda: verb(client), afterwards)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @VERBS
 @moments
 async def test_cancelled_by_a_scope_anywhere_it_leaves_nothing(moment: Moment, verb: Any) -> None:
     await _cancel("scope", moment, verb)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @native_only
 @VERBS
 @moments

@@ -22,7 +22,10 @@ from support.recipes import PATIENCE, contenders_left, eventually, in_memory
 from aiolead import Queue
 from aiolead.testing import EmbeddedServer
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 PATH, CLAIMS = "/jobs", "/jobs-claims"
 
@@ -75,6 +78,7 @@ def quiet_logs(caplog: pytest.LogCaptureFixture) -> Any:
     no_complaints(caplog)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @verbs(VERBS, MORE_VERBS)
 @moments
 @situations
@@ -82,6 +86,7 @@ async def test_cancelled_by_a_scope_anywhere(moment: Moment, verb: Verb, contend
     await _cancel_everywhere("scope", moment, verb, contended)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @native_only
 @verbs(VERBS)
 @moments
@@ -90,6 +95,7 @@ async def test_cancelled_natively_anywhere(moment: Moment, verb: Verb, contended
     await _cancel_everywhere("native", moment, verb, contended)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @native_only
 @verbs([get_and_ack])
 @situations

@@ -63,12 +63,14 @@ def quiet_logs(caplog: pytest.LogCaptureFixture) -> Any:
     no_complaints(caplog)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @verbs
 @moments
 async def test_cancelled_by_a_scope_anywhere(moment: Moment, verb: Verb) -> None:
     await _cancel_everywhere("scope", moment, verb)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @native_only
 @pytest.mark.parametrize("verb", [finish, look_on], ids=lambda verb: verb.__name__)
 @moments

@@ -25,7 +25,10 @@ from aiolead import Client, Config, Counter, SequenceAllocator, SharedValue, Tre
 from aiolead.testing import EmbeddedServer
 from aiolead.types import Codec
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.both_loops,
+]
 
 TOP = "/values"
 
@@ -101,18 +104,21 @@ def quiet_logs(caplog: pytest.LogCaptureFixture) -> Any:
     no_complaints(caplog)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @verbs
 @moments
 async def test_cancelled_by_a_scope_anywhere_it_leaves_nothing(moment: Moment, verb: Verb) -> None:
     await _cancel_everywhere("scope", moment, verb)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @native_only
 @verbs
 async def test_cancelled_natively_anywhere_it_leaves_nothing(verb: Verb) -> None:
     await _cancel_everywhere("native", at_suspension, verb)
 
 
+@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
 @native_only
 @verbs
 async def test_cancelled_natively_and_again_at_once_it_leaves_nothing(verb: Verb) -> None:

@@ -317,6 +317,7 @@ def survives(read: Callable[[Reader], Any], data: bytes) -> None:
     assert reader_of(record)(Reader(encode(record))) == record
 
 
+@pytest.mark.exhaustive("random data, beside the worst data")
 @pytest.mark.parametrize("sample", SAMPLES, ids=named)
 @given(data=st.binary(max_size=200))
 @settings(max_examples=30, deadline=None)
@@ -324,6 +325,7 @@ def test_any_bytes_are_a_record_or_refused(sample: Any, data: bytes) -> None:
     survives(reader_of(sample), data)
 
 
+@pytest.mark.exhaustive("random data, beside the worst data")
 @pytest.mark.parametrize("sample", SAMPLES, ids=named)
 @given(data=st.data())
 @settings(max_examples=40, deadline=None)
