@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,21 +48,31 @@ class Program:
     """A child process whose output is read as it comes. Killed on exit, with its own children.
 
     Args:
-        *command: the arguments; a script that ends in `.py` is run by this Python.
+        *command: the arguments; a script that ends in `.py`, or a module after `-m`, is run by this
+            Python.
         hosts: what `AIOLEAD_HOSTS` is set to; by default it is not set.
         cwd: the directory to run in.
+        env: more variables of the environment.
     """
 
-    def __init__(self, *command: str, hosts: str | None = None, cwd: Path = ROOT) -> None:
-        if command[0].endswith(".py"):
+    def __init__(
+        self,
+        *command: str,
+        hosts: str | None = None,
+        cwd: Path = ROOT,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        if command[0] == "-m" or command[0].endswith(".py"):
             command = (sys.executable, *command)
-        env = {name: value for name, value in os.environ.items() if name != "AIOLEAD_HOSTS"}
+        environment = {**os.environ, **(env or {})}
+        environment.pop("AIOLEAD_HOSTS", None)
         if hosts is not None:
-            env["AIOLEAD_HOSTS"] = hosts
-        env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH")]))
-        env["PYTHONUNBUFFERED"] = "1"
+            environment["AIOLEAD_HOSTS"] = hosts
+        path = [str(ROOT), environment.get("PYTHONPATH")]
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+        environment["PYTHONUNBUFFERED"] = "1"
         # A socket that was not closed, a coroutine that was not awaited: to be seen.
-        env["PYTHONWARNINGS"] = "default"
+        environment["PYTHONWARNINGS"] = "default"
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -69,7 +80,7 @@ class Program:
             stderr=subprocess.STDOUT,
             text=True,
             cwd=cwd,
-            env=env,
+            env=environment,
             start_new_session=True,
         )
         self._lines: list[str] = []
@@ -130,12 +141,23 @@ class Program:
                     raise AssertionError(f"never said {pattern!r}, but:\n{said}")
                 self._changed.wait(left)
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, number: signal.Signals, *, whole_group: bool = False) -> None:
+        """Sends a signal to it; with `whole_group` also to its own children."""
+        if whole_group:
+            os.killpg(self._process.pid, number)
+        else:
+            self._process.send_signal(number)
+
     def interrupt(self) -> None:
         """What Ctrl-C does."""
-        self._process.send_signal(signal.SIGINT)
+        self.send(signal.SIGINT)
 
     def terminate(self) -> None:
-        self._process.terminate()
+        self.send(signal.SIGTERM)
 
     def finish(self) -> int:
         """Waits until it has ended; gives its exit status."""

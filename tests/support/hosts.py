@@ -1,0 +1,238 @@
+"""Hosts of aiolead (web servers, task queues, notebooks) as real processes that get real signals,
+and how the server sees their sessions end.
+
+The server grants sessions that outlive every test, so none of them ends by its timeout: a session
+ends because its client closes it, because a guardian does, or because a test expires the session of
+a process that it has killed. Nothing here depends on how fast the machine is.
+
+A program runs `work` of `tests/hosts/programs/work.py` in its leader: that creates `AT_WORK`, and
+fails if another leader is still at work.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import aiolead
+from aiolead import blocking
+from aiolead.testing import EmbeddedServer, ThreadedServer
+
+from .docs import PATIENCE, ROOT, Program
+from .raw_client import RawClient
+from .waiting import until
+
+PROGRAMS = ROOT / "tests" / "hosts" / "programs"
+
+ELECTION = "/hosts/scheduler"
+AT_WORK = "/hosts/at-work"
+
+SESSION_TIMEOUT = 600.0
+"""In seconds, longer than any test may take. Programs may ask for less: they get this."""
+
+_LEADS = r"^(\d+) leads in session ([0-9a-f]+)$"
+_HAS_STOPPED = r"^(\d+) has stopped$"
+_COMPLAINT = re.compile(r"Traceback|Warning|never retrieved|never awaited|unexpected error")
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """A process that leads, as it has reported.
+
+    Attributes:
+        pid: the process id.
+        session: the id of its session.
+    """
+
+    pid: int
+    session: int
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+
+class NextContender:
+    """A contender in this process, which leads once the hosts before it have left the queue."""
+
+    def __init__(self, hosts: str) -> None:
+        self._hosts = hosts
+        self._leads = threading.Event()
+        self._found_at_work = False
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        thread = threading.Thread(target=self._contend)
+        with ExitStack() as stack:
+            stack.callback(lambda: thread.ident is not None and thread.join())
+            self._client = stack.enter_context(blocking.connect(self._hosts))
+            thread.start()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stack.close()
+
+    def _contend(self) -> None:
+        with suppress(aiolead.errors.ClientClosedError, aiolead.TenureLost):
+            blocking.Election(self._client, ELECTION).run(self._lead)
+
+    def _lead(self, term: blocking.Term) -> None:
+        self._found_at_work = self._client.exists(AT_WORK) is not None
+        self._leads.set()
+        term.lost.wait()
+
+    @property
+    def session(self) -> int:
+        return self._client.session_id
+
+    @property
+    def leads(self) -> bool:
+        return self._leads.is_set()
+
+    def wait_until_it_leads(self) -> None:
+        """Waits until it leads; nobody else is at work then."""
+        assert self._leads.wait(PATIENCE), "the next contender never led"
+        assert not self._found_at_work, "two led at the same time"
+
+
+class HostedElection:
+    """An election among hosts, and the server on which it takes place."""
+
+    def __init__(self, server: ThreadedServer) -> None:
+        self.server = server
+
+    @property
+    def hosts(self) -> str:
+        return self.server.connect_string
+
+    def start(
+        self, *command: str, cwd: Path = PROGRAMS, env: dict[str, str] | None = None
+    ) -> Program:
+        """Starts a host. Its first argument may be a script, or `-m` for a module."""
+        return Program(*command, hosts=self.hosts, cwd=cwd, env=env)
+
+    def leader(self, program: Program) -> Leader:
+        """Waits until a process of this host leads: another one each time that it is called."""
+        pid, session = program.wait_for(_LEADS).groups()
+        return Leader(int(pid), int(session, 16))
+
+    @contextmanager
+    def next_contender(self) -> Iterator[NextContender]:
+        """A contender behind those that contend now."""
+        before = len(self.contenders())
+        with NextContender(self.hosts) as contender:
+            self.wait_for_contenders(before + 1)
+            yield contender
+
+    def contenders(self) -> set[int]:
+        """The sessions that have a place in the queue."""
+        places = [path for path in self.server.znodes() if path.startswith(f"{ELECTION}/")]
+        return {int(path.rsplit("/", 1)[1].split("-", 1)[0], 16) for path in places}
+
+    def wait_for_contenders(self, number: int) -> set[int]:
+        """Waits until that many sessions contend; gives their ids."""
+        until(lambda: len(self.contenders()) == number, f"{number} contenders")
+        return self.contenders()
+
+    @property
+    def closed(self) -> int:
+        """How many sessions were closed by a request of their client or its guardian."""
+        return self.server.requests["CLOSE_SESSION"]
+
+    def stop(
+        self,
+        program: Program,
+        number: signal.Signals,
+        *,
+        whole_group: bool = False,
+        status: int = 0,
+    ) -> None:
+        """Stops a host by a signal, and checks that nothing is lost.
+
+        Each of its clients closes its session, the next contender leads, no process of the host
+        prints a traceback or a warning, and the host ends with the status that it always has.
+
+        Args:
+            program: the host, one of whose processes leads.
+            number: SIGTERM or SIGINT.
+            whole_group: send the signal to every process of the host. A terminal does so on Ctrl-C,
+                and systemd does so on stop. Otherwise only the first process gets it, as in a
+                container.
+            status: the exit status of the host, also without aiolead.
+        """
+        with self.next_contender() as contender:
+            closed = self.closed
+            sessions = self.server.sessions().keys() - {contender.session}
+            assert sessions
+            program.send(number, whole_group=whole_group)
+            contender.wait_until_it_leads()
+            assert program.finish() == status, "\n".join(program.lines)
+            # Sessions end here only by a request.
+            assert self.server.sessions().keys() == {contender.session}
+            assert self.closed - closed == len(sessions)
+        self.check_output(program)
+
+    def crash(self, program: Program, leader: Leader) -> None:
+        """Kills the process that leads. Until its session has ended nobody leads; then that ends as
+        its timeout would end it. Who leads next is for the caller to see.
+        """
+        leader.kill()
+        until(
+            lambda: not self.server.sessions()[leader.session].is_connected,
+            "the server has lost the connection of the process",
+        )
+        # Whoever is the next one, it has not begun.
+        with RawClient(self.hosts) as client:
+            client.sync(AT_WORK)
+            assert int(client.get(AT_WORK), 16) == leader.session
+        assert leader.session in self.server.sessions()
+        self.server.expire_session(leader.session)
+
+    def crash_guarded(self, program: Program, leader: Leader) -> None:
+        """Kills the process that leads, whose client has `close_on_crash`: the guardian closes the
+        session. Who leads next is for the caller to see.
+        """
+        closed = self.closed
+        leader.kill()
+        until(lambda: leader.session not in self.server.sessions(), "the session is closed")
+        assert self.closed > closed
+
+    def replaced(self, program: Program, old: Leader) -> Leader:
+        """Waits until another process of a host leads after the old leader had stopped in good
+        order: its session is closed.
+        """
+        new = self.leader(program)
+        assert new.pid != old.pid
+        until(lambda: old.session not in self.server.sessions(), "the old session is closed")
+        assert f"{old.pid} has stopped" in program.lines
+        return new
+
+    @staticmethod
+    def check_output(program: Program, *, expected: str = "") -> None:
+        """Checks that a host has printed no traceback and no warning, and that no two of its
+        processes led at the same time.
+
+        Args:
+            program: the host, which has ended.
+            expected: a pattern for the complaints that the host prints without aiolead, too.
+        """
+        lines = program.lines
+        complaints = [line for line in lines if _COMPLAINT.search(line)]
+        if expected:
+            complaints = [line for line in complaints if not re.search(expected, line)]
+        assert not complaints, "\n".join(lines)
+
+
+@contextmanager
+def hosted_election() -> Iterator[HostedElection]:
+    with EmbeddedServer.in_thread(
+        min_session_timeout=SESSION_TIMEOUT, max_session_timeout=SESSION_TIMEOUT
+    ) as server:
+        yield HostedElection(server)
