@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeVar, TypeVarTuple, cast, final
 
 import anyio
+import anyio.abc
 
 from .._shielding import shielded
 from .._tasks import AnyTaskGroup, trio_here
@@ -172,15 +173,40 @@ class HostTasks:
 
 
 def open_group() -> AbstractAsyncContextManager[AnyTaskGroup, bool | None]:
-    """A task group whose tasks survive a native cancellation of asyncio if the present one does.
+    """A task group whose tasks outlive what the present task outlives: a native cancellation of
+    asyncio, or Ctrl-C on trio.
 
     Its tasks must contain their errors.
     """
+    trio = trio_here()
+    if trio is not None and trio.lowlevel.currently_ki_protected():
+        return _protected_group(trio)
     spawn = _spawner()
     if spawn is None:
         ordinary: Any = anyio.create_task_group()
         return cast("AbstractAsyncContextManager[AnyTaskGroup, bool | None]", ordinary)
     return _own_group(spawn)
+
+
+class _ProtectedGroup:
+    def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
+        self.cancel_scope = tasks.cancel_scope
+        self._tasks = tasks
+
+    def start_soon(self, function: Callable[[*Ts], Awaitable[Any]], /, *args: *Ts) -> None:
+        self._tasks.start_soon(_call, function, *args)
+
+
+async def _call(function: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> None:
+    await function(*args)
+
+
+@asynccontextmanager
+async def _protected_group(trio: Any) -> AsyncIterator[AnyTaskGroup]:
+    # Trio raises `KeyboardInterrupt` in a child of a system task, which ends the event loop.
+    trio.lowlevel.enable_ki_protection(_call)
+    async with anyio.create_task_group() as tasks:
+        yield _ProtectedGroup(tasks)
 
 
 class _OwnGroup:

@@ -601,6 +601,25 @@ def test_abandoned_generator_that_holds_a_lock_does_not_break_leaving(
     assert server.sessions() == {}
 
 
+def test_ctrl_c_during_a_client_task_on_trio_reaches_the_main_task(server: ThreadedServer) -> None:
+    """Trio raises `KeyboardInterrupt` in the code that runs, unless that is protected."""
+    protected: list[bool] = []
+
+    def interrupt() -> None:
+        protected.append(trio.lowlevel.currently_ki_protected())
+        signal.raise_signal(signal.SIGINT)
+
+    async def main() -> None:
+        async with aiolead.connect(server.connect_string) as client:
+            # The task that reads from the server calls it.
+            client.get("/").add_done_callback(interrupt)
+            await trio.sleep_forever()
+
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(main)
+    assert protected == [True]
+
+
 PROGRAM = """
 import asyncio, signal, sys
 import aiolead
