@@ -11,6 +11,7 @@ you like.
 import argparse
 import inspect
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,10 @@ def command(main: Callable[..., Any]) -> Iterator[list[Any]]:
     os.environ.setdefault("AIOLEAD_HOSTS", LOCAL)
     if sys.stderr.isatty():
         print(f"{text.partition(chr(10) * 2)[0]} (Ctrl-C ends it.)", file=sys.stderr)
+    # SIGTERM, which supervisors send, is Ctrl-C here, with every event loop and without one. SIGINT
+    # may be ignored, as in what a shell script starts in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield arguments
     except BaseException as error:

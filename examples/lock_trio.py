@@ -19,4 +19,4 @@ async def main() -> None:
 
 
 with command(main):
-    trio.run(main)
+    trio.run(main, restrict_keyboard_interrupt_to_checkpoints=True)

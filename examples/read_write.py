@@ -41,4 +41,4 @@ async def read(client: aiolead.Client) -> bytes:
 
 
 with command(main) as arguments:
-    trio.run(main, *arguments)
+    trio.run(main, *arguments, restrict_keyboard_interrupt_to_checkpoints=True)

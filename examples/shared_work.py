@@ -25,4 +25,4 @@ async def main(name: str) -> None:
 
 
 with command(main) as arguments:
-    trio.run(main, *arguments)
+    trio.run(main, *arguments, restrict_keyboard_interrupt_to_checkpoints=True)

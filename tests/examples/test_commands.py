@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -79,15 +80,18 @@ def test_a_missing_argument_is_answered_by_a_usage_line(script: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 @pytest.mark.parametrize("script", ENDLESS)
-def test_ctrl_c_ends_it_with_one_line(script: str, server: ThreadedServer) -> None:
+def test_a_signal_ends_it_with_one_line(
+    script: str, number: signal.Signals, server: ThreadedServer
+) -> None:
     chroot = f"/{script.partition('.')[0]}"
     hosts = f"{server.connect_string}{chroot}"
     with Program(f"examples/{script}", *ENDLESS[script], hosts=hosts) as program:
         while not server.sessions():  # until it has connected
             time.sleep(0.01)
-        program.interrupt()
-        assert program.finish() == 130, program.lines
+        program.send(number)
+        assert program.finish() == 130, "\n".join(program.lines)
         assert program.lines[-1] == "stopped by Ctrl-C"
         assert not any("Traceback" in line for line in program.lines)
 
