@@ -242,8 +242,10 @@ class AnswerTooLargeError(RemoteWireError):
     """A list in an answer has more elements than the client takes.
 
     A listing may have one name for each 32 bytes of `Limits.max_reply` (two million by default),
-    since short names take ten times their size in memory; ACLs and identities may be 10,000. Only
-    this request fails, and the connection is kept.
+    since short names take ten times their size in memory; ACLs and identities may be 10,000. Names
+    with accents take up to eight times their size. So a listing of them is refused beyond three
+    times `max_reply` in memory, and beyond 65,536 names that ZooKeeper would refuse. Only this
+    request fails, and the connection is kept.
     """
 
 

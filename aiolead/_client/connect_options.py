@@ -49,7 +49,8 @@ class Limits:
     Attributes:
         max_request: the largest request to send, in bytes: the servers' `jute.maxbuffer`.
         max_reply: the largest frame to accept, in bytes. A listing may have one name for each 32
-            bytes of it; a longer one raises `AnswerTooLargeError`.
+            bytes of it, and with accents may take three times as many bytes in memory; a longer one
+            raises `AnswerTooLargeError`.
         max_in_flight: how many requests may be sent and unanswered; the others wait in the client,
             in order. Lease renewals go first and are not counted; while anything is held, no more
             are in flight than the server answers in time for them.

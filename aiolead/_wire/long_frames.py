@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import io
 import struct
+import sys
 from collections import deque
 from collections.abc import Generator
 from typing import TypeVar
 
 from ..errors import AnswerTooLargeError, RemoteWireError
 from ..model import Stat
-from ..paths import as_listed
+from ..paths import ListedPath, as_listed
 from .codes import OpCode
 from .jute import Reader
-from .replies import DataReply, ErrorResult, NamesReply, ReadResult
+from .replies import BYTES_AN_ELEMENT, DataReply, ErrorResult, NamesReply, ReadResult
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -32,6 +33,18 @@ PIECE = 256 * 1024
 
 STEP = 64 * 1024
 """The most bytes of data that one step copies. It decodes as many names as have 32 bytes each."""
+
+MEMORY = 3
+"""An answer may take so many times the longest answer in memory."""
+
+PLAIN = 2.92
+"""Names in ASCII take at most so many bytes in memory for each of their bytes in a long answer, if
+there are not more of them than there may be."""
+
+MOST_MARKED = 64 * 1024
+"""The most names that are marked as `ListedPath`, as many as fit in a short frame.
+
+The garbage collector visits each of them: a million stop the process for 100 ms, several times."""
 
 _STAT = 68
 _MULTI_HEADER = 9
@@ -76,12 +89,18 @@ class LongFrame:
 
 
 class LongReader(Reader):
-    """Reads a long frame, of which it has one piece at a time, or what one value needs."""
+    """Reads a long frame, of which it has one piece at a time, or what one value needs.
 
-    __slots__ = ("_pieces",)
+    Its limits are those of all its lists together.
+    """
+
+    __slots__ = ("_markable", "_pieces", "_room")
 
     def __init__(self, frame: LongFrame, pos: int, most_elements: int) -> None:
         self._pieces = frame.pieces
+        self._room = MEMORY * BYTES_AN_ELEMENT * most_elements - PLAIN * frame.size
+        """The bytes that names which are no ASCII may take beyond what plain ones would."""
+        self._markable = MOST_MARKED
         super().__init__(self._pieces.popleft(), pos, most_elements=most_elements)
 
     def _fill(self, size: int) -> None:
@@ -106,6 +125,7 @@ class LongReader(Reader):
             raise AnswerTooLargeError(
                 f"a list of {left} elements, where {self._most_elements} are allowed"
             )
+        self._most_elements -= left
         names: list[str] = []
         while left:
             # All that are complete in this piece, in the loop of `Reader.texts`; then one at a time
@@ -116,10 +136,38 @@ class LongReader(Reader):
                 if self.remaining >= 4:
                     self._fill(4 + _int_at(self._data, self._pos)[0])
                 found = [self.text()]
-            names += as_listed(found)
+            found = as_listed(found)
+            names += found
+            if why := self._excess(found):
+                yield from self._freed(names)
+                raise AnswerTooLargeError(why)
             left -= len(found)
             yield
         return names
+
+    def _excess(self, names: list[str]) -> str:
+        """Why there may be no more names; empty while there may be."""
+        for name in names:
+            is_marked = type(name) is ListedPath
+            if is_marked or not name.isascii():
+                # A decoded string may have a third more than it needs. Then there are a reference
+                # and the rest of a block.
+                taken = sys.getsizeof(name) * 4 / 3 + 24
+                self._room -= taken - PLAIN * (4 + len(name))
+                self._markable -= is_marked
+        if self._room < 0:
+            return f"names that take more than {MEMORY} times the longest answer in memory"
+        if self._markable < 0:
+            return f"more than {MOST_MARKED} names that ZooKeeper would refuse"
+        return ""
+
+    def _freed(self, names: list[str]) -> Steps[None]:
+        """Free the names and the rest of the frame: at once it would be a long step."""
+        while names or self._pieces:
+            del names[-(STEP // 32) :]
+            if self._pieces:
+                self._pieces.popleft()
+            yield
 
     def _texts_at_hand(self, most: int) -> list[str]:
         data, pos, end, found = self._data, self._pos, self._end, list[str]()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import pytest
 from support.client_script import STAT, Holder, Packet, Script, get
@@ -186,28 +187,82 @@ def test_a_server_counts_as_alive_while_its_answer_is_decoded(script: Script) ->
     assert call.result() == NAMES
 
 
-@pytest.mark.parametrize("is_data", [True, False])
-def test_memory_is_below_three_times_the_answer(is_data: bool) -> None:
-    size = 8 << 20
-    script = Script(max_reply=size + 1024)
+def peak_while_read(size: int, limit: int, content: bytes | list[str]) -> tuple[Call[Any], int]:
+    """The request of an answer, and the most memory in bytes while it came."""
+    script = Script(max_reply=limit)
     script.connect()
-    if is_data:
-        call = get(script, "/a")
+    if isinstance(content, bytes):
+        call: Call[Any] = get(script, "/a")
         call.steps = LongReader.blob_and_stat_in_steps
     else:
         call = listing(script)
     (one,) = script.sent()
-    names = ["n" * 28] * (size // 32)
-    body = DataReply(bytes(size), STAT) if is_data else NamesReply(names)
+    body = DataReply(content, STAT) if isinstance(content, bytes) else NamesReply(content)
     data = encode_reply(ReplyHeader(one.xid, 9, 0), body)
-    del body, names
+    assert size <= len(data) <= limit
+    del content, body
     tracemalloc.start()
     try:
         for pos in range(0, len(data), 1 << 16):
             script.machine.receive(data[pos : pos + (1 << 16)], script.now)
         steps(script)
-        peak = tracemalloc.get_traced_memory()[1]
+        return call, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+SIZE = 4 << 20
+LIMIT = SIZE + 1024
+
+PLAIN = "n" * 28
+OTHERS = {"accent": "n" * 26 + "é", "wide": "n" * 25 + "€", "refused": "n" * 27 + "\x01"}
+"""Names of 28 bytes, which take more memory than plain ones."""
+
+
+@pytest.mark.parametrize("is_data", [True, False])
+def test_memory_is_below_three_times_the_answer(is_data: bool) -> None:
+    call, peak = peak_while_read(SIZE, LIMIT, bytes(SIZE) if is_data else [PLAIN] * (SIZE // 32))
     assert call.error() is None
-    assert peak < 3 * size
+    assert peak < 3 * SIZE
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_names_that_would_take_more_are_refused(kind: str) -> None:
+    call, peak = peak_while_read(SIZE, LIMIT, [OTHERS[kind]] * (SIZE // 32))
+    assert isinstance(call.error(), AnswerTooLargeError)
+    assert peak < 3 * SIZE
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_some_names_that_take_more_are_read(kind: str) -> None:
+    names = [PLAIN] * (SIZE // 32)
+    names[::100] = [OTHERS[kind]] * len(names[::100])
+    call, peak = peak_while_read(SIZE, LIMIT, names)
+    assert call.result() == names
+    assert peak < 3 * SIZE
+
+
+def test_names_with_accents_are_read_up_to_half_of_the_limit() -> None:
+    names = [OTHERS["accent"]] * (SIZE // 64)
+    call, peak = peak_while_read(SIZE // 2, LIMIT, names)
+    assert call.result() == names
+    assert peak < 3 * SIZE
+
+
+def test_few_names_are_marked_for_the_garbage_collector(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_frames, "MOST_MARKED", 50)
+    for count in (50, 51):
+        call, read = listing(script), get(script, "/b")
+        one, other = script.sent()
+        names = [*NAMES, *["\x01"] * count]
+        receive(script, answer_to(one, names))
+        taken = steps(script)
+        if count == 50:
+            assert call.result() == names
+        else:
+            assert isinstance(call.error(), AnswerTooLargeError)
+            assert taken > 2 * len(NAMES) // 10, "they are freed in steps as they are read in steps"
+        script.answer(other)
+        assert read.result() == b"data"

@@ -184,6 +184,23 @@ def test_too_many_names_are_refused_at_once() -> None:
         run(LongReader(in_pieces(data, [5]), 0, 99).texts_in_steps())
 
 
+def test_lists_of_one_answer_have_one_limit() -> None:
+    data = body(MultiReadReply([NamesReply(["x"] * 50), NamesReply(["x"] * 51)]).write)
+    run(LongReader(in_pieces(data, []), 0, 101).reads_in_steps(2))
+    with pytest.raises(AnswerTooLargeError, match="a list of 51 elements, where 50"):
+        run(LongReader(in_pieces(data, []), 0, 100).reads_in_steps(2))
+
+
+def test_refused_names_are_freed_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_frames, "STEP", 320)
+    monkeypatch.setattr(long_frames, "MOST_MARKED", 50)
+    data = body(lambda w: w.texts(["\x01"] * 100))
+    pieces = in_pieces(data, [5] * 50)
+    with pytest.raises(AnswerTooLargeError, match="more than 50 names that ZooKeeper would refuse"):
+        run(LongReader(pieces, 0, 1000).texts_in_steps())
+    assert not pieces.pieces
+
+
 def test_more_results_than_reads_are_not_read() -> None:
     results = [ErrorResult(-101)] * 100
     data = body(MultiReadReply(results).write)
