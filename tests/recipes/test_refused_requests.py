@@ -12,11 +12,14 @@ from dataclasses import replace
 
 import anyio
 import pytest
+from anyio.abc import ByteStream
+from anyio.streams.stapled import StapledByteStream
 from support.recipes import OVER_AIOZK, PATIENCE
 from support.virtual_time import SESSION, connect, embedded, passes, virtually
 
 import aiolead
 from aiolead import Client, Lock
+from aiolead._wire.jute import int_bytes, text_bytes
 from aiolead.errors import ConnectionLossError, RequestRefusedError
 from aiolead.testing import BlockingServer, EmbeddedServer, OpCode
 from aiolead.types import Codec
@@ -347,6 +350,64 @@ async def test_tree_cache_goes_on_beside_a_too_long_reply() -> None:
                 assert node is not None
                 assert node.data == b"new"
                 assert cache.unread == 0
+                assert cache.is_live
+
+
+class CuttingProxy:
+    """Closes the connection on each request for the data of `path`, and lets all else through."""
+
+    def __init__(self, server: EmbeddedServer) -> None:
+        self._server = server
+        self.path = ""
+
+    async def dial(self, _host: str, _port: int) -> ByteStream:
+        return _Cut(self, await self._server.connect_stream())
+
+    def cuts(self, segment: bytes) -> bool:
+        return self.path != "" and int_bytes(OpCode.GET_DATA) + text_bytes(self.path) in segment
+
+
+class _Cut(StapledByteStream):
+    def __init__(self, proxy: CuttingProxy, stream: ByteStream) -> None:
+        super().__init__(stream, stream)
+        self._proxy = proxy
+
+    async def send(self, item: bytes) -> None:
+        if self._proxy.cuts(item):
+            await self.send_stream.send_eof()
+        else:
+            await super().send(item)
+
+
+@virtually
+async def test_tree_cache_goes_on_beside_a_read_that_a_proxy_cuts() -> None:
+    """The request is short. Only it pauses, also when a lost connection makes all be looked at."""
+    async with embedded() as server, connect(server) as other:
+        for path in ("/tree", "/tree/a", "/tree/b"):
+            await other.create(path, b"old")
+        proxy = CuttingProxy(server)
+        async with holding(server, dial=proxy.dial) as client:
+            async with aiolead.TreeCache(client, "/tree") as cache:
+                proxy.path = "/tree/a"
+                await other.set("/tree/a", b"new")
+                await passes(4 * SESSION)
+                for number in range(30):
+                    await other.set("/tree/b", b"%d" % number)
+                    await other.create(f"/tree/{number}")
+                    await passes(SESSION)
+                    node = cache.get("/tree/b")
+                    assert node is not None
+                    assert node.data == b"%d" % number
+                    assert f"/tree/{number}" in cache
+                assert not cache.is_live
+                assert cache.unread == 1
+                # 16, and one after each pause of 1, 2, 4, 8, 16 and 16 session timeouts.
+                assert connections(client) <= 1 + 16 + 6
+                proxy.path = ""
+                await passes(17 * SESSION)
+                node = cache.get("/tree/a")
+                assert node is not None
+                assert node.data == b"new"
                 assert cache.is_live
 
 

@@ -21,7 +21,7 @@ from ...errors import (
 from ...model import Missed, SessionState
 from ...paths import validate
 from .._core.arguments import checked_client, checked_count
-from .._core.error_policy import Step, before_next_try, pause_until
+from .._core.error_policy import Step, before_next_try
 from .._core.observe import ClientJob
 from .tree_copy import TreeCopy, TreeEvents, TreeNode
 from .tree_reader import TreeReader
@@ -238,17 +238,15 @@ class TreeCache(ClientJob):
             self._todo = anyio.Event()
             try:
                 await self._reader.catch_up()
-            except RequestRefusedError as error:
+            except RequestRefusedError:
                 if not self._is_full.is_set():
                     raise  # to the task that opens the cache
-                self._todo = anyio.Event()
-                await pause_until(self._client, error, self._todo)
-                continue
             except AioleadError as error:
                 await before_next_try(self._client, error, Step.FOLLOW)
                 continue
-            if not self._reader.unread:
-                await self._todo.wait()
+            if not self._reader.has_marked:
+                with anyio.CancelScope(deadline=self._reader.next_try):
+                    await self._todo.wait()
 
     def _on_todo(self) -> None:
         self._todo.set()

@@ -17,7 +17,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import TypeAlias
+
+import anyio
 
 from ...abc import CoordinationClient, Reply, Watch
 from ...errors import NoAuthError, NoNodeError, RequestRefusedError, TreeTooLargeError
@@ -73,7 +76,9 @@ class TreeReader:
         self._batch: dict[str, Todo] = {}
         """The znodes that are being read."""
         self._aside: dict[str, Todo] = {}
-        """The znodes whose replies cost connections, while the others are read."""
+        """The znodes whose reads cost connections, while the others are read."""
+        self._aside_until: dict[str, float] = {}
+        """When each of them may be read again."""
         self._missing: set[str] = set()
         """Marked by `note_all`, or found by reading those: without them it is not complete."""
         self._is_completing = False
@@ -92,6 +97,16 @@ class TreeReader:
     @property
     def unread(self) -> int:
         return len(self._todo.keys() | self._batch.keys() | self._aside.keys())
+
+    @property
+    def has_marked(self) -> bool:
+        """Whether there is something to read now."""
+        return bool(self._todo)
+
+    @property
+    def next_try(self) -> float:
+        """When the first of the znodes that were set aside may be read again; or infinite."""
+        return min(self._aside_until.values(), default=inf)
 
     @property
     def is_complete(self) -> bool:
@@ -117,6 +132,9 @@ class TreeReader:
         self._mark(path, todo)
 
     def _mark(self, path: str, todo: Todo) -> None:
+        if path in self._aside:
+            self._aside[path] |= todo
+            return
         self._todo[path] = self._todo.get(path, Todo.COMPARE) | todo
         self._on_todo()
 
@@ -154,18 +172,26 @@ class TreeReader:
 
         Raises `ConnectionLossError`, `SessionExpiredError` (the rest stays marked), `NoAuthError`
         (for the top), `TreeTooLargeError`. Raises `RequestRefusedError` once all other znodes are
-        read; those that were refused stay marked.
+        read; those that were refused are set aside until `next_try`.
         """
         refusal: RequestRefusedError | None = None
-        try:
-            while self._todo:
-                refusal = await self._read_batch() or refusal
-        finally:
-            aside, self._aside = self._aside, {}
-            for path, todo in aside.items():
-                self._mark(path, todo)
+        self._recall(anyio.current_time())
+        while self._todo:
+            refusal = await self._read_batch() or refusal
         if refusal is not None:
             raise refusal
+
+    def _set_aside(self, path: str, todo: Todo, pause: float) -> None:
+        """Read a znode only after a pause, whatever happens: each read may cost a connection."""
+        self._missing.add(path)
+        self._aside[path] = todo | self._todo.pop(path, Todo.COMPARE)
+        self._aside_until[path] = anyio.current_time() + pause
+
+    def _recall(self, now: float) -> None:
+        """Mark what was set aside until now."""
+        for path in [path for path, until in self._aside_until.items() if until <= now]:
+            del self._aside_until[path]
+            self._mark(path, self._aside.pop(path))
 
     async def _read_batch(self) -> RequestRefusedError | None:
         """Read some znodes; return why one of them could not be read, if so."""
@@ -184,8 +210,7 @@ class TreeReader:
                     await self._take(path, self._apply(path, todo, look, listing), gaps)
                 except RequestRefusedError as error:
                     refusal = error
-                    self._missing.add(path)
-                    self._aside[path] = todo
+                    self._set_aside(path, todo, error.retry_in)
                 del batch[path]
                 if not self._missing:
                     self._on_complete()
