@@ -59,6 +59,8 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/client/test_client_names.py",),
+        simulated=False,
     ),
     Mutant(
         number="40d",
@@ -75,6 +77,8 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/client/test_client_names.py",),
+        simulated=False,
     ),
     Mutant(
         number="40b",
