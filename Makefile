@@ -66,7 +66,6 @@ unit: $(VENV)/.test ## Only the tests that need neither sockets nor Java.
 	$(BIN)/python -m pytest tests/unit
 
 docs: $(VENV)/.dev ## Builds the site from the pages and the docstrings, into build/site.
-	$(BIN)/python docs/_site/markdown.py
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
 	@echo "file://$(CURDIR)/build/site/index.html"
 

@@ -30,8 +30,7 @@ extensions = [
 # `make docs` has it; the build of the tests, which is of text, does without.
 if find_spec("sphinx_copybutton"):
     extensions.append("sphinx_copybutton")
-# Generated pages stay in the repository, out of the reading path and of the search.
-exclude_patterns = ["_site", "reports", "reference/names"]
+exclude_patterns = ["_site", "reports"]
 nitpicky = True
 html_theme = "furo"
 html_title = f"aiolead {release}"
