@@ -139,10 +139,9 @@ fuzz: $(VENV)/.fuzz ## Feeds what reads the network with a coverage-guided fuzze
 verify: zookeeper $(VENV)/.verify ## Model-checks the specifications in docs/spec, exhaustively (about 15 minutes): SPEC="lease".
 	$(BIN)/python -m tests.spec $(SPEC)
 
-bench: peers $(VENV)/.bench ## Measures everything beside its peers, on a quiet machine (about 35 minutes), and publishes it.
+bench: peers $(VENV)/.bench ## Measures everything beside its peers, on a quiet machine (about 35 minutes): BENCH="--scale quick".
 	tests/tools/install-zookeeper $(BIN)/python benchmarks
-	$(BIN)/python -m benchmarks run --minutes 35
-	$(BIN)/python -m benchmarks publish benchmark-report/results.json
+	$(BIN)/python -m benchmarks run $(or $(BENCH),--minutes 35)
 
 bench-threads: $(VENV)/.bench ## Measures aiolead.blocking beside kazoo in 1 to 32 threads, in two minutes.
 	$(BIN)/python -m benchmarks run --settings standalone --out benchmark-report/threads \

@@ -1,4 +1,4 @@
-"""`python -m benchmarks run | show | publish | list`; see README.md."""
+"""`python -m benchmarks run | show | list`; see README.md."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import math
 import resource
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -24,7 +23,7 @@ _HERDS = {"full": herd.SIZES[:-1], "quick": (2, 10, 100), "tiny": (2, 3)}
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="run | show | publish | list")
+    commands = parser.add_subparsers(required=True, metavar="run | show | list")
 
     command = commands.add_parser("run", help="measures, and writes a report")
     command.add_argument(
@@ -42,18 +41,14 @@ def main() -> None:
         "--minutes",
         type=float,
         default=math.inf,
-        help="after so many, only what the page of results shows is measured; all by default",
+        help="after so many, only the rows of the comparison are measured; all by default",
     )
     command.add_argument("--out", type=Path, default=Path("benchmark-report"), metavar="FOLDER")
     command.set_defaults(do=_run)
 
     command = commands.add_parser("show", help="prints the tables of a run")
     command.add_argument("file", type=Path)
-    command.set_defaults(do=lambda options: sys.stdout.write(_shown(options.file)))
-
-    command = commands.add_parser("publish", help="writes a full and quiet run into docs/")
-    command.add_argument("file", type=Path, nargs="?", help="without one, writes what is there")
-    command.set_defaults(do=_publish)
+    command.set_defaults(do=_show)
 
     command = commands.add_parser("list", help="says what there is")
     command.set_defaults(do=_list)
@@ -83,7 +78,7 @@ def _run(options: argparse.Namespace) -> None:
         results.herd = _herd(options.scale)
         results.save(file)
     (options.out / "results.md").write_text(report.markdown(results), "utf-8")
-    print(report.block("table", results))
+    print(report.table(results))
     try:
         plots.draw(results, options.out)
         plots.summary(results, options.out)
@@ -92,6 +87,8 @@ def _run(options: argparse.Namespace) -> None:
     for failure in results.failures:
         print(f"{failure.peer} failed at {failure.workload}, {failure.setting}: {failure.what}")
         print(f"    {failure.again}")
+    if reason := report.reason_not_to_quote(results):
+        print(f"Do not quote these numbers: {reason}.")
     print(f"All of it: {options.out / 'results.md'}")
 
 
@@ -120,35 +117,8 @@ def _herd(scale: str) -> list[dict[str, object]]:
     return rows
 
 
-def _shown(file: Path) -> str:
-    return report.markdown(Results.load(file))
-
-
-def _publish(options: argparse.Namespace) -> None:
-    if options.file is None:
-        results = report.published()
-        if results is not None:
-            _draw(results)
-        report.write_pages()
-        return
-    results = Results.load(options.file)
-    try:
-        report.check_publishable(results)
-    except report.NotPublishableError as reason:
-        sys.exit(f"{options.file} does not belong on the page: {reason}")
-    _draw(results)
-    results.samples = [
-        replace(sample, values={k: v for k, v in sample.values.items() if k != "latencies"})
-        for sample in results.samples
-    ]
-    results.save(report.DATA)
-    report.write_pages()
-    print(f"{report.PAGE}, {report.DETAILS} and the pictures are written.")
-
-
-def _draw(results: Results) -> None:
-    plots.draw(results, report.DETAILS)
-    plots.summary(results, report.PICTURES)
+def _show(options: argparse.Namespace) -> None:
+    sys.stdout.write(report.markdown(Results.load(options.file)))
 
 
 def _list(_: argparse.Namespace) -> None:

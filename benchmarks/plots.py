@@ -67,7 +67,7 @@ def _style(peer: str) -> dict[str, str]:
 
 
 def _handover(results: Results) -> Any:
-    """How the latencies of hand-overs are distributed; published results have none any more."""
+    """How the latencies of hand-overs are distributed."""
     pooled = {
         (setting, peer): sorted(
             1000 * latency
@@ -132,7 +132,7 @@ def _curve(curve: Curve) -> Callable[[Results], Any]:
 
 
 def summary(results: Results, folder: Path) -> Path | None:
-    """Draws the chart of the page of results: aiolead on asyncio beside everybody, row by row."""
+    """Draws the chart of the comparison: aiolead on asyncio beside everybody, row by row."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""The rows of the page of results: what is measured where, and how it is shown."""
+"""The rows of the comparison: what is measured where, and how it is shown."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class Run:
         choice: of what.
         progress: is told.
         file: where the results are written, after each workload; None for nowhere.
-        minutes: after so many, only what the page of results shows is measured.
+        minutes: after so many, only the rows of the comparison are measured.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Run:
         self._file = file
         self._until = time.monotonic() + 60 * minutes
         self._reserved = 0.0
-        """How long what the page shows will still take, about, in seconds."""
+        """How long the rows of the comparison will still take, about, in seconds."""
         self._absent: set[str] = set()
         self._failed: Counter[tuple[str, str, str]] = Counter()
         self.results = Results(begun, choice.scale, choice.seed, choice.how_often)
@@ -169,7 +169,7 @@ class Run:
         results.machine = machine.describe()
         results.busy.append(machine.busy())
         self._look_for_peers(steps)
-        self._reserved = sum(map(self._on_page, steps))
+        self._reserved = sum(map(self._of_comparison, steps))
         try:
             with Drivers() as drivers:
                 for (servers, fsync), some in _by_servers(steps):
@@ -213,7 +213,7 @@ class Run:
         """
         self._progress.begin(f"{step.setting.name}  {step.workload.title}  {step.peer.name}")
         place = [step.setting.name, step.workload.name]
-        self._reserved -= self._on_page(step)
+        self._reserved -= self._of_comparison(step)
         if step.peer.name in self._absent:
             pass
         elif tuple(place) not in PLACES and time.monotonic() + self._reserved > self._until:
@@ -267,8 +267,8 @@ class Run:
         except OSError as dead:
             self._progress.say(f"a server does not answer: {dead}")
 
-    def _on_page(self, step: Step) -> float:
-        """What a step takes, about, if the page shows it; else nothing."""
+    def _of_comparison(self, step: Step) -> float:
+        """What a step takes, about, if it is of the comparison; else nothing."""
         if (step.setting.name, step.workload.name) not in PLACES:
             return 0.0
         return _OVERHEAD + step.workload.guess(self._choice.scale, step.peer.library)

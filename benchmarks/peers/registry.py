@@ -74,7 +74,7 @@ _OF_GO = (
     "connect",
     "recover",
 )
-"""Its only recipe is a lock; what is not on the page of results is not asked of it."""
+"""Its only recipe is a lock; what is not in the comparison is not asked of it."""
 
 PEERS: dict[str, PeerKind] = {
     kind.name: kind

@@ -102,7 +102,6 @@ _WITHOUT_CURATOR = (
     "lists the queue. With 1,000 it took 117 s and 7.3 GB on 22 November 2026."
 )
 
-_NOW = "2026-11-24"
 
 _MOST_SESSIONS = 3000
 _SHARED_SESSIONS = 100
@@ -131,7 +130,6 @@ def _workload(
     seconds: float = 1.5,
     slow: Mapping[str, float] | None = None,
     most_rounds: int = ONCE,
-    since: str = "",
 ) -> Workload:
     return Workload(
         f"{name}-{count}",
@@ -149,13 +147,12 @@ def _workload(
         seconds=seconds,
         slow=slow or {},
         most_rounds=most_rounds,
-        since=since,
         is_curve=count != 3000 or name in ("sessions", "shared"),
     )
 
 
 def _of_sessions(
-    count: int, peers: Callable[[PeerKind], bool] = warm, seconds: float = 1.5, since: str = _NOW
+    count: int, peers: Callable[[PeerKind], bool] = warm, seconds: float = 1.5
 ) -> Workload:
     return _workload(
         count,
@@ -165,13 +162,12 @@ def _of_sessions(
         measure=crowd(most_sessions=_MOST_SESSIONS),
         peers=peers,
         seconds=seconds,
-        since=since,
     )
 
 
 WORKLOADS = (
-    _workload(1, title="A contender on one session", about=_HOW, since=_NOW),
-    _workload(10, since=_NOW),
+    _workload(1, title="A contender on one session", about=_HOW),
+    _workload(10),
     _workload(100),
     _workload(
         1000,
@@ -207,7 +203,7 @@ WORKLOADS = (
     _of_sessions(1),
     _of_sessions(10),
     _of_sessions(100),
-    _of_sessions(1000, seconds=8.0, since=""),
+    _of_sessions(1000, seconds=8.0),
     _of_sessions(3000, lean, seconds=25.0),
     *(
         _workload(
@@ -219,7 +215,6 @@ WORKLOADS = (
             measure=crowd(most_sessions=_SHARED_SESSIONS),
             peers=lean,
             seconds=1.0 + count / 300,
-            since=_NOW,
         )
         for count in (100, 1000, 3000)
     ),

@@ -129,7 +129,6 @@ def _curve(
         peers=peers,
         is_fresh=True,
         most_rounds=ONCE,
-        since="2026-11-24",
         is_curve=True,
     )
     return [

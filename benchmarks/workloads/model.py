@@ -22,7 +22,7 @@ QUICK = ("limit", "aiolead", "kazoo", "aiozk", "curator")
 EVERY_LOOP = (*QUICK, "limit-uvloop", "limit-trio", "aiolead-uvloop", "aiolead-trio")
 EVERYWHERE = tuple(ALL_SETTINGS)
 ON_THE_PAGE = ("standalone", "standalone+delay")
-"""One server, no disk: where the page of results and the bars are read."""
+"""One server, no disk: where the comparison and the bars are read."""
 
 ONCE = 1
 """Rounds of what takes long, and of curves, where the sizes are what differs."""
@@ -112,7 +112,6 @@ class Workload:
         slow: the same for libraries that take much longer.
         delayed: how many times less of it there is behind the network's delay.
         is_warmed: whether peers do it once for nothing first.
-        since: from when on runs have it: older ones do not lack it.
         is_curve: whether it is a point of a curve, and not a table of its own.
     """
 
@@ -135,7 +134,6 @@ class Workload:
     slow: Mapping[str, float] = field(default_factory=dict)
     delayed: int = 1
     is_warmed: bool = True
-    since: str = ""
     is_curve: bool = False
 
     @property

@@ -45,7 +45,6 @@ def _workload(op: str, count: int, size: int) -> Workload:
         is_of_threads=True,
         most_rounds=ONCE,
         seconds=1.3,
-        since="2026-11-24",
         is_curve=True,
     )
 

@@ -1,6 +1,6 @@
 """The faults that aiozk's own recipes do not survive, on theirs and on ours over the adapter.
 
-The table in docs/reports/safety-measurements.md is what is asserted here, for aiozk 0.32.0, on the
+The table in docs/contributing/safety-evidence.md is what is asserted here, for aiozk 0.32.0, on the
 embedded server and a real one.
 """
 

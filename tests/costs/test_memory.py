@@ -2,7 +2,7 @@
 
 Nothing of a finished hold is left to the garbage collector.
 
-Seconds are measured by `benchmarks/`, bytes by docs/reports/performance.md. The server runs in a
+`benchmarks/` measures seconds and bytes (docs/explanation/performance.md). The server runs in a
 process of its own, so that the objects are those of the client alone.
 """
 

@@ -39,20 +39,7 @@ def made_up(**values: float) -> Results:
     return results
 
 
-# --- the page ------------------------------------------------------------------------------------
-
-
-def test_the_page_says_what_was_found_or_that_nothing_was() -> None:
-    results = report.published()
-    for file in report.PAGES:
-        page = file.read_text("utf-8")
-        assert report.rendered(page, results) == page
-    for name, text in report.details(results).items():
-        assert (report.DETAILS / name).read_text("utf-8") == text
-    if results is None:
-        assert report.NOTHING in report.PAGE.read_text("utf-8")
-    else:
-        report.check_publishable(results)
+# --- the comparison, and what may be quoted -------------------------------------------------------
 
 
 def test_the_table_has_every_row_and_peer_with_ratio_and_spread() -> None:
@@ -60,26 +47,22 @@ def test_the_table_has_every_row_and_peer_with_ratio_and_spread() -> None:
     sample = next(s for s in results.samples if (s.workload, s.peer) == ("lock-cycles", "aiolead"))
     slower = {**sample.values, "per_second": 1.0}
     results.samples += [replace(sample, round=1), replace(sample, round=2, values=slower)]
-    lines = report.block("table", results).splitlines()
+    lines = report.table(results).splitlines()
     assert len(lines) == 2 + len(ROWS)
     assert lines[2].startswith("| uncontended lock, cycles/s | 2 ±25% (2.00) | 2 (2.00) |")
     assert lines[2].endswith("| 1 **2.00** |")
-    assert "This run lacks some" not in report.block("machine", results)
-    results.samples = [s for s in results.samples if not s.workload.startswith("holds-")]
-    assert "This run lacks some" in report.block("machine", results)
 
 
-def test_a_newer_run_may_not_lack_what_an_older_one_could_not_have() -> None:
+def test_unmeasured_workloads_are_listed() -> None:
     some = [s for s in made_up().samples if not s.workload.startswith("holds-")]
-    report.check_publishable(replace(made_up(), samples=some))
-    today = replace(made_up(), begun="2026-11-25T00:00:00+00:00")
-    report.check_publishable(today)
-    with pytest.raises(report.NotPublishableError, match="holds-20000"):
-        report.check_publishable(replace(today, samples=some))
-    # Unless there was no time for it, which the report says.
+    assert "Everything was measured" in report.markdown(made_up())
+    lacking = replace(made_up(), samples=some)
+    assert "* standalone: holds-1, " in report.markdown(lacking)
+    assert "holds-20000" in (report.reason_not_to_quote(lacking) or "")
+    # A workload that a run had no time for does not spoil the others.
     late = [["standalone", f"holds-{n}"] for n in SIZES["holds"]]
-    report.check_publishable(replace(today, samples=some, skipped=late))
-    assert "* standalone: holds-1, " in report.details(replace(today, skipped=late))["README.md"]
+    assert report.reason_not_to_quote(replace(lacking, skipped=late)) is None
+    assert "* standalone: holds-1, " in report.markdown(replace(lacking, skipped=late))
 
 
 def test_curves_have_exponents() -> None:
@@ -90,7 +73,7 @@ def test_curves_have_exponents() -> None:
             sample.values["acquire"] = float(size) ** 2
     (line, *_) = [
         line
-        for line in report.details(results)["curves.md"].splitlines()
+        for line in report.markdown(results).splitlines()
         if line.startswith("| aiolead | 1.000 | 100.000 |")
     ]
     assert line.endswith("| 400,000,000.000 | 2.00 |")
@@ -109,26 +92,20 @@ def test_curves_have_exponents() -> None:
     ]
 
 
-def test_every_block_is_on_the_page() -> None:
-    page = report.PAGE.read_text("utf-8")
-    assert [f"<!-- results: {name} -->" in page for name in report.BLOCKS] == [True] * len(
-        report.BLOCKS
-    )
-
-
-def test_only_full_runs_on_quiet_machines_are_published() -> None:
-    report.check_publishable(made_up())
+def test_only_full_runs_on_quiet_machines_may_be_quoted() -> None:
+    assert report.reason_not_to_quote(made_up()) is None
     some = [sample for sample in made_up().samples if sample.setting == "standalone+delay"]
-    report.check_publishable(partial := replace(made_up(), samples=some))
-    assert "Not run: standalone, " in report.block("machine", partial)
+    partial = replace(made_up(), samples=some)
+    assert report.reason_not_to_quote(partial) is None
+    assert "Not run: standalone, " in report.markdown(partial)
     for bad in (
         replace(made_up(), scale="quick"),
         replace(made_up(), busy=[0.0, 0.3]),
         replace(made_up(), samples=[each for each in some if each.workload != "connect"]),
         replace(made_up(), samples=[]),
     ):
-        with pytest.raises(report.NotPublishableError):
-            report.check_publishable(bad)
+        assert report.reason_not_to_quote(bad) is not None
+        assert "Do not quote these numbers: " in report.markdown(bad)
 
 
 # --- the bars ------------------------------------------------------------------------------------

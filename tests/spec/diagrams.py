@@ -1,4 +1,4 @@
-"""Counterexamples of the lease as diagrams: `python -m tests.spec.diagrams` writes the page's.
+"""Counterexamples of the lease as diagrams: `python -m tests.spec.diagrams` prints them.
 
 Each line is a step of TLC's counterexample, in the column of the process that takes it. Steps of
 time are left out, except for the time itself, and so are pings behind an unanswered ping.
@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 
 from .checks import PlantedError
 from .specifications import LEASE
 from .tlc import Outcome, plant
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reports" / "counterexamples.md"
-MARK = "<!-- counterexamples: written by python -m tests.spec.diagrams -->"
 SHOWN = (
     "ping counts as proof",
     "an event counts as proof",
@@ -122,21 +119,19 @@ def _text(
 
 
 def shown() -> list[PlantedError]:
-    """The errors whose counterexamples are on the page."""
+    """The errors whose counterexamples are printed."""
     by_name = {each.name: each for each in LEASE.planted}
     return [by_name[name] for name in SHOWN]
 
 
 def section(error: PlantedError, outcome: Outcome) -> str:
-    """A counterexample as it is on the page."""
+    """A counterexample in Markdown."""
     return f"### {error.name.capitalize()}\n\n{error.about}\n\n```text\n{diagram(outcome)}\n```\n"
 
 
 def main() -> None:
-    before, _, behind = PAGE.read_text("utf-8").partition(MARK)
-    _, _, rest = behind.partition(MARK)
-    sections = "\n".join(section(each, plant(LEASE, each)) for each in shown())
-    PAGE.write_text(f"{before}{MARK}\n\n{sections}\n{MARK}{rest}", "utf-8")
+    for each in shown():
+        sys.stdout.write(f"{section(each, plant(LEASE, each))}\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Input is passed on in the event loop's own callback. Output leaves at once, or in a callback at the
 end of the same turn. Only the caller's task is woken. Over a stream, a sequential read takes twice
-the CPU time (docs/reports/performance.md).
+the CPU time (benchmarks/optimizations.md).
 """
 
 from __future__ import annotations
