@@ -87,7 +87,21 @@ CANNOT = {
 def describe(
     core: Core, supervisor: Supervisor, opener: Opener, tls: TLS | ssl.SSLContext | None
 ) -> dict[str, Any]:
-    """The fields are those of `docs/explanation/guardian.md`; some are secret."""
+    """Describe the session to the guardian, as the control socket has it. Some of it is secret.
+
+    The client writes one line of JSON at `CONNECTED`, before any request of the session leaves;
+    when the list of servers changes; at `add_auth`; and in `detach()`. Each line replaces the one
+    before.
+
+    | field | meaning |
+    |---|---|
+    | `hidden` | whether other processes of the user may not read the owner's memory |
+    | `session`, `password` | the session; `session` is 0 if there is nothing to close |
+    | `timeout` | the session timeout in seconds, which bounds everything after the end |
+    | `servers` | the present server first, with its address; then all others of the list |
+    | `auth` | credentials to present before closing, as packets |
+    | `tls` | the PEM files, the key's password, whether names are checked; null without TLS |
+    """
     machine = core.machine
     credentials = machine.credentials
     if (
@@ -143,7 +157,7 @@ ENDS_WITHIN = 0.5
 class GuardianControl:
     """Starts a guardian of this process, keeps it up to date, and ends it.
 
-    `describe` returns what it has to know; see `docs/explanation/guardian.md`.
+    `describe` returns what the guardian has to know.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Every recipe under the same faults, on embedded and on real servers: links that break in the
 middle of what is said, sessions that end, processes that die.
 
-What is special to one of them is in its own tests; docs/contributing/recipe-tests.md says where.
+What is special to one of them is in its own tests.
 All recipes are played at the same time, on the same two clients: most of the time is waiting.
 """
 

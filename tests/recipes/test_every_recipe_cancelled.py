@@ -1,7 +1,7 @@
 """Every recipe on a real server, cancelled at every await: nothing is left behind.
 
 By a cancel scope. On the embedded server they are cancelled in all ways, while others have what
-they want and while nobody has: see docs/contributing/recipe-tests.md.
+they want and while nobody has.
 """
 
 from __future__ import annotations
