@@ -19,7 +19,7 @@ from aiolead.testing.launch import free_ports
 pytestmark = pytest.mark.exhaustive("needs Redis and Curator")
 
 PAGES = sorted(MIGRATING.glob("*.md"))
-WITH_BEFORE = {"aiozk", "kazoo", "redis-py"}
+WITH_BEFORE = {"aiozk", "kazoo", "others"}
 """Those whose other side is in Python, too."""
 
 
