@@ -15,7 +15,7 @@ from costs import _tables as costs
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.costs", description=costs.__doc__)
-    parser.add_argument("--write", action="store_true", help="writes the pages")
+    parser.add_argument("--write", action="store_true", help="writes the tables")
     parser.add_argument("--group", help="only measures that one, and says what it has found")
     options = parser.parse_args()
     if options.group:
@@ -27,9 +27,8 @@ def main() -> None:
         for found in measured.values():
             sys.stdout.write(costs.table(found) + "\n")
         return
-    for page in costs.pages():
-        page.write_text(costs.rendered(page.read_text("utf-8"), measured), "utf-8")
-    costs.PAGE.write_text(costs.with_rates(costs.PAGE.read_text("utf-8")), "utf-8")
+    text = costs.rendered(costs.PAGE.read_text("utf-8"), measured)
+    costs.PAGE.write_text(costs.with_rates(text), "utf-8")
 
 
 async def show(rows: list[costs.Operation]) -> None:

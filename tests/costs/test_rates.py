@@ -1,6 +1,6 @@
 """No recipe sends more requests per second than its bound, also beside a hostile writer.
 
-The page shows what they send; it is made by `python -m tests.costs --write`.
+`expected.md` shows what they send; it is made by `python -m tests.costs --write`.
 """
 
 from __future__ import annotations
