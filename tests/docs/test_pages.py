@@ -34,7 +34,9 @@ from aiolead.instrumentation.measures import MEASURES
 PAGES = pages()
 OUR_STRINGS = {"acquire", "client", "identity", "outcome", "path", "recipe", "recipes"}
 OUR_STRINGS |= {measure.name.split(".")[1] for measure in MEASURES}
-OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")]
+OTHERS = [
+    ROOT / name for name in ("CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")
+]
 BLOCKS = [block for page in PAGES if page != TUTORIAL for block in blocks(page)]
 
 

@@ -8,7 +8,7 @@ Some work is done again and again, and cancelled a bit later each time, until it
   before it has run.
 
 A test of a recipe calls `cancel_everywhere` with the work, and with what has to be true after it;
-see `recipes/test_cancellation.py` for the marks that it takes.
+see `recipes/test_cancellation.py`, whose tables have every recipe.
 """
 
 from __future__ import annotations

@@ -9,10 +9,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support.cancelling import Moment, cancel_everywhere, moments, native_only
 from support.hostile_data import DATA_CASES, JSON_FORMATS, JSON_VALUES, json_object
 from support.recipes import (
-    PATIENCE,
     Served,
     catch_up,
     connect,
@@ -22,10 +20,10 @@ from support.recipes import (
     stopped_clock,
 )
 
-from aiolead import AcquireTimeout, Client, Lock, ServiceInstance, ServiceRegistry
+from aiolead import AcquireTimeout, Lock, ServiceInstance, ServiceRegistry
 from aiolead.errors import ConfigurationError, UsageError
 from aiolead.testing import EmbeddedServer
-from aiolead.types import Picker, Registration, RoundRobin, ServiceType, ServiceView
+from aiolead.types import Picker, RoundRobin, ServiceType, ServiceView
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -306,49 +304,3 @@ def test_what_curator_does_not_know_is_beside_what_it_knows() -> None:
 def test_json_that_makes_no_sense(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         ServiceInstance.from_json(text.encode("latin-1"))
-
-
-# --- cancellation ------------------------------------------------------------------------------
-
-
-async def register(client: Client) -> None:
-    async with ServiceRegistry(client, PATH).register(WEB, load_interval=0.0) as registration:
-        await registration.report_load(1)
-        await registration.drain()
-
-
-async def watch(client: Client) -> None:
-    registry = ServiceRegistry(client, PATH)
-    async with registry.observe("web") as view, registry.register(WEB) as registration:
-        assert isinstance(registration, Registration)
-        async for instances in view:
-            if instances:
-                break
-
-
-async def _cancel(way: str, moment: Moment, verb: Any) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client, in_memory(server) as b:
-
-        async def afterwards() -> None:
-            await nothing_left(server, f"{PATH}/web")
-            with anyio.fail_after(PATIENCE):
-                async with ServiceRegistry(b, PATH).register(WEB):
-                    pass
-
-        await cancel_everywhere(way, moment, client, lambda: verb(client), afterwards)
-
-
-VERBS = pytest.mark.parametrize("verb", [register, watch], ids=lambda verb: verb.__name__)
-
-
-@VERBS
-@moments
-async def test_cancelled_by_a_scope_anywhere_it_leaves_nothing(moment: Moment, verb: Any) -> None:
-    await _cancel("scope", moment, verb)
-
-
-@native_only
-@VERBS
-@pytest.mark.parametrize("way", ["native", "native twice"])
-async def test_cancelled_natively_anywhere_it_leaves_nothing(way: str, verb: Any) -> None:
-    await _cancel(way, moments.args[1][0], verb)

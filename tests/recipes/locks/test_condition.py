@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 import anyio
 import anyio.lowlevel
 import pytest
 from conftest import ServerUnderTest
-from support.cancelling import (
-    Moment,
-    at_suspension,
-    cancel_everywhere,
-    moments,
-    native_only,
-)
 from support.recipes import (
     PATIENCE,
     catch_up,
@@ -536,72 +528,6 @@ async def test_who_can_wait_and_notify(server: ServerUnderTest) -> None:
                 await verb()
         async with condition.try_acquire() as held:
             assert held is not None
-
-
-# --- cancelled everywhere ----------------------------------------------------------------------
-
-
-@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
-@pytest.mark.parametrize("notified", [False, True], ids=["in vain", "notified"])
-@moments
-async def test_cancelled_by_a_scope_anywhere(moment: Moment, notified: bool) -> None:
-    await _cancel_everywhere("scope", moment, notified)
-
-
-@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
-@native_only
-@pytest.mark.parametrize("notified", [False, True], ids=["in vain", "notified"])
-@pytest.mark.parametrize("way", ["native", "native twice"])
-async def test_cancelled_natively_anywhere(way: str, notified: bool) -> None:
-    await _cancel_everywhere(way, at_suspension, notified)
-
-
-async def _cancel_everywhere(way: str, moment: Moment, notified: bool) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
-        mine, theirs = Condition(a, PATH), Condition(b, PATH)
-
-        async def work() -> None:
-            async with mine as held:
-                await held.wait(timeout=None if notified else 0)
-
-        async def first_work() -> None:
-            async with mine as held:
-                await held.wait(timeout=0)
-
-        @asynccontextmanager
-        async def somebody_who_notifies() -> AsyncIterator[None]:
-            ended = anyio.Event()
-
-            async def notify() -> None:
-                while not ended.is_set():
-                    async with theirs as held:
-                        await held.notify_all()
-                    await anyio.sleep(0.001)
-
-            async with anyio.create_task_group() as tasks:
-                if notified:
-                    tasks.start_soon(notify)
-                yield
-                ended.set()
-
-        async def afterwards() -> None:
-            """Others get their turn, and then nothing is left."""
-            async with theirs.acquire(timeout=PATIENCE) as held:
-                await held.verify()
-                await held.notify_all()
-            await eventually(lambda: left(server) == [], f"nothing is left: {left(server)}")
-            await eventually(lambda: server.watches() == {}, f"no watch: {server.watches()}")
-
-        await first_work()
-        turns = iter([first_work])
-        await cancel_everywhere(
-            way,
-            moment,
-            a,
-            lambda: next(turns, work)(),
-            afterwards,
-            around=somebody_who_notifies,
-        )
 
 
 def left(server: EmbeddedServer) -> list[str]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import anyio
 import pytest
-from support.cancelling import Moment, cancel_everywhere, moments, native_only, no_complaints
 from support.recipes import (
     PATIENCE,
     Served,
@@ -343,53 +342,3 @@ async def test_names_are_checked_before_anything_is_sent(identity: Any) -> None:
         with pytest.raises(ConfigurationError, match=r"^identity"):
             Group(client, PATH).join(identity=identity)
         assert server.packets_in == before
-
-
-async def join(client: Client) -> None:
-    async with Group(client, PATH).join(identity="m") as membership:
-        await membership.set(b"x")
-
-
-async def look(client: Client) -> None:
-    async with Group(client, PATH).observe() as view, Group(client, PATH).join(identity="m"):
-        await anext(view.changes())
-
-
-@pytest.fixture(autouse=True)
-def quiet_logs(caplog: pytest.LogCaptureFixture) -> Any:
-    """No test here may leave a complaint behind."""
-    yield
-    no_complaints(caplog)
-
-
-async def _cancel(way: str, moment: Moment, verb: Any) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client, in_memory(server) as b:
-
-        async def afterwards() -> None:
-            await nothing_left(server, PATH)
-            with anyio.fail_after(PATIENCE):
-                async with Group(b, PATH).join(identity="m"):
-                    pass
-
-        await cancel_everywhere(way, moment, client, lambda: verb(client), afterwards)
-
-
-VERBS = pytest.mark.parametrize("verb", [join, look], ids=lambda verb: verb.__name__)
-
-
-@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
-@VERBS
-@moments
-async def test_cancelled_by_a_scope_anywhere_it_leaves_nothing(moment: Moment, verb: Any) -> None:
-    await _cancel("scope", moment, verb)
-
-
-@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
-@native_only
-@VERBS
-@moments
-@pytest.mark.parametrize("way", ["native", "native twice"])
-async def test_cancelled_natively_anywhere_it_leaves_nothing(
-    way: str, moment: Moment, verb: Any
-) -> None:
-    await _cancel(way, moment, verb)

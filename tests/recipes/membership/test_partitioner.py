@@ -9,9 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.cancelling import Moment, cancel_everywhere, moments, native_only
 from support.recipes import (
-    PATIENCE,
     Served,
     connect,
     contenders_left,
@@ -374,44 +372,3 @@ async def test_arguments_are_checked_before_anything_is_sent(
         with pytest.raises(ConfigurationError, match=f"^{named}"):
             Partitioner(client, **{"path": PATH, "items": ITEMS, **options})
         assert server.packets_in == before
-
-
-# --- cancellation ------------------------------------------------------------------------------
-
-
-class Done(Exception):
-    pass
-
-
-async def run(client: Client) -> None:
-    async def work(item: str, held: Held) -> None:
-        await held.verify()
-        raise Done(item)
-
-    with pytest.raises(Done):
-        await Partitioner(client, PATH, ITEMS[:1], identity="m").run(work)
-
-
-async def _cancel(way: str, moment: Moment) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client, in_memory(server) as b:
-
-        async def afterwards() -> None:
-            await nobody_left(server)
-            with anyio.fail_after(PATIENCE):
-                await run(b)
-
-        await cancel_everywhere(way, moment, client, lambda: run(client), afterwards)
-
-
-@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
-@moments
-async def test_cancelled_by_a_scope_anywhere_it_leaves_nothing(moment: Moment) -> None:
-    await _cancel("scope", moment)
-
-
-@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
-@native_only
-@moments
-@pytest.mark.parametrize("way", ["native", "native twice"])
-async def test_cancelled_natively_anywhere_it_leaves_nothing(way: str, moment: Moment) -> None:
-    await _cancel(way, moment)

@@ -8,7 +8,6 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.cancelling import Moment, cancel_everywhere, moments, native_only, no_complaints
 from support.recipes import (
     PATIENCE,
     SESSION,
@@ -514,57 +513,3 @@ async def test_arguments_are_checked_before_anything_is_sent(
         with pytest.raises(ConfigurationError, match=r"^client"):
             PersistentNode(object(), PATH)  # type: ignore[arg-type]
         assert server.packets_in == before
-
-
-# --- cancellation ------------------------------------------------------------------------------
-
-
-async def keep(client: Client) -> None:
-    async with PersistentNode(client, PATH, b"x"):
-        await anyio.lowlevel.checkpoint()
-
-
-async def keep_and_set(client: Client) -> None:
-    async with PersistentNode(client, PATH, mode=CreateMode.EPHEMERAL_SEQUENTIAL) as node:
-        await node.set(b"y")
-        await anext(aiter(node))
-
-
-VERBS = pytest.mark.parametrize("verb", [keep, keep_and_set], ids=lambda verb: verb.__name__)
-
-
-@pytest.fixture(autouse=True)
-def quiet_logs(caplog: pytest.LogCaptureFixture) -> Any:
-    """No test here may leave a complaint behind."""
-    yield
-    no_complaints(caplog)
-
-
-async def _cancel(way: str, moment: Moment, verb: Any, *, is_blocked: bool = False) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client, in_memory(server) as b:
-
-        async def afterwards() -> None:
-            await nothing_left(server, FOLDER)
-            # The path is as good as new.
-            async with PersistentNode(b, PATH):
-                pass
-
-        await cancel_everywhere(way, moment, client, lambda: verb(client), afterwards)
-
-
-@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
-@VERBS
-@moments
-async def test_cancelled_by_a_scope_anywhere_it_leaves_nothing(moment: Moment, verb: Any) -> None:
-    await _cancel("scope", moment, verb)
-
-
-@pytest.mark.exhaustive("each case cancels at every await", one_in=4)
-@native_only
-@VERBS
-@moments
-@pytest.mark.parametrize("way", ["native", "native twice"])
-async def test_cancelled_natively_anywhere_it_leaves_nothing(
-    way: str, moment: Moment, verb: Any
-) -> None:
-    await _cancel(way, moment, verb)
