@@ -57,6 +57,11 @@ def in_seconds(value: float | None) -> str:
     return f"{value:g} second" if value == 1 else f"{value:g} seconds"
 
 
+def shown_session(session_id: int) -> str:
+    """A session id as the servers show it. Those of servers with an id above 127 are negative."""
+    return f"0x{session_id & (1 << 64) - 1:x}"
+
+
 def get_logger(name: str) -> logging.Logger:
     """The logger `aiolead` or one below it; messages are escaped before any handler.
 

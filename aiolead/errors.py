@@ -90,6 +90,7 @@ from ._error_base import (
     UnknownServerError,
     UnsupportedError,
 )
+from ._escaping import shown_session
 from ._parsing import shown
 
 __all__ = [
@@ -478,8 +479,9 @@ class MixedLayoutError(CoordinationError, blame=Blame.CALLER):
     def __init__(self, neighbour: str, why: str, *, session_id: int | None = None) -> None:
         owner = ""
         if session_id is not None:
-            unsigned = session_id & (1 << 64) - 1
-            owner = f" (of session 0x{unsigned:x})" if session_id else " (of no session)"
+            owner = (
+                f" (of session {shown_session(session_id)})" if session_id else " (of no session)"
+            )
         super().__init__(f"{neighbour}{owner} {why}")
         self.neighbour = neighbour
         self.why = why

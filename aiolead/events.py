@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ._escaping import escaped, get_logger
+from ._escaping import escaped, get_logger, shown_session
 
 __all__ = ["Event", "EventName"]
 
@@ -78,7 +78,7 @@ class Event:
 
     def __str__(self) -> str:
         line = _LINES[self.name].format(
-            self=self, session=f"session {_hex(self.session_id)}", **self.fields
+            self=self, session=f"session {shown_session(self.session_id)}", **self.fields
         )
         return escaped(line)
 
@@ -86,7 +86,7 @@ class Event:
         """All but the level as a flat mapping, for structured logs. Text is escaped."""
         whole: dict[str, Field] = {"event": str(self.name)}
         if self.session_id:
-            whole["session_id"] = _hex(self.session_id)
+            whole["session_id"] = shown_session(self.session_id)
         if self.path:
             whole["path"] = escaped(self.path)
         for name, value in self.fields.items():
@@ -119,10 +119,6 @@ _LINES: dict[EventName, str] = {
     "{token}: {reason}",
     EventName.ELECTION_CHANGED: "Election {self.path}: {leaders} lead, first of all {identity!r}",
 }
-
-
-def _hex(session_id: int) -> str:
-    return f"0x{session_id:x}"
 
 
 class EventHub:

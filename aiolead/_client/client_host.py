@@ -11,7 +11,7 @@ from typing import final
 import anyio
 import anyio.lowlevel
 
-from .._escaping import get_logger, in_seconds
+from .._escaping import get_logger, in_seconds, shown_session
 from .._internal_errors import internal_error
 from .._shielding import wait_through
 from ..errors import AioleadError, ConnectFailed, InternalError
@@ -190,9 +190,9 @@ class ClientHost:
                     await self._everything_answered()
                 elif not machine.is_own:
                     _logger.info(
-                        "the session 0x%x is not closed, and ends when it times out: another "
+                        "the session %s is not closed, and ends when it times out: another "
                         "process may still hold something under it",
-                        machine.session_id & (1 << 64) - 1,
+                        shown_session(machine.session_id),
                     )
                     await self._everything_answered()
                 else:

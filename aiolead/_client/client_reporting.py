@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from logging import DEBUG, INFO, WARNING
 from typing import final
 
-from .._escaping import get_logger
+from .._escaping import get_logger, shown_session
 from .._session.machine import SessionMachine
 from ..events import EventHub, EventName, EventSink
 from ..model import SessionState
@@ -114,9 +114,9 @@ class ClientReporting:
         if timing.is_remarkable and not self._has_reported_timeout:
             self._has_reported_timeout = True
             _logger.warning(
-                "session 0x%x: the servers grant a session timeout of %g s, where %g s were asked "
+                "session %s: the servers grant a session timeout of %g s, where %g s were asked "
                 "for: see their minSessionTimeout and maxSessionTimeout",
-                session_id,
+                shown_session(session_id),
                 timing.granted,
                 timing.asked,
             )

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import NoReturn, final
 
-from .._escaping import described, escaped
+from .._escaping import described, escaped, shown_session
 from .._session.lease.overdue import Overdue
 from .._session.machine import SessionMachine
 from ..errors import ConfigurationError, LossReason
@@ -56,7 +56,7 @@ class OverdueHold:
             why = "the event loop does not run"
         else:
             why = f"its body goes on, although {self.reason}"
-        return f"{self.path} (session 0x{self.session_id & 0xFFFF_FFFF_FFFF_FFFF:x}): {why}"
+        return f"{self.path} (session {shown_session(self.session_id)}): {why}"
 
 
 @final

@@ -95,6 +95,9 @@ def test_an_event_is_a_line_of_the_log_and_a_dict(
 
 def test_lines_that_were_there_before_events_say_the_same() -> None:
     assert str(_event(EventName.SESSION_AUTH_FAILED)) == "session 0x2a: auth failed"
+    negative = Event(EventName.SESSION_AUTH_FAILED, logging.ERROR, -(0xC8 << 55), None, {})
+    assert str(negative) == "session 0x9c00000000000000: auth failed"
+    assert negative.as_dict()["session_id"] == "0x9c00000000000000"
     assert str(_event(EventName.SESSION_READ_ONLY)) == "session 0x2a: read-only"
     assert str(_event(EventName.CONNECTION_OPENED)) == "zk1:2181: session 0x2a"
     assert str(_event(EventName.CONNECTION_LOST, reason="EOF {x}")) == "zk1:2181: EOF {x}"

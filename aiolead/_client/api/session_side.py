@@ -10,6 +10,7 @@ from typing import Self
 import anyio
 import anyio.lowlevel
 
+from ..._escaping import shown_session
 from ..._session.requests.call import no_result
 from ..._wire.codes import OpCode
 from ..._wire.framing import encode_body
@@ -112,7 +113,8 @@ class SessionSide:
 
     def __repr__(self) -> str:
         state = self._core.machine.state.value
-        return f"<Client session 0x{self.session_id:x} {state} chroot={self._scope.prefix or '/'}>"
+        session, chroot = shown_session(self.session_id), self._scope.prefix or "/"
+        return f"<Client session {session} {state} chroot={chroot}>"
 
     # --- the session ---------------------------------------------------------------------------
 

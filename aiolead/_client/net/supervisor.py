@@ -9,7 +9,7 @@ from math import inf
 import anyio
 from anyio.abc import ByteStream
 
-from ..._escaping import get_logger
+from ..._escaping import get_logger, shown_session
 from ..._internal_errors import internal_error
 from ..._racing import open_first
 from ..._session.states import SERVED
@@ -261,8 +261,8 @@ class Supervisor:
                 self.on_vain_round()
             refusals = refusals + 1 if refused else 0
             if refusals >= REFUSALS and await self._session_is_lost():
-                session_id, zxid = self._session_id, self._machine.last_zxid
-                logger.warning("every server refuses session 0x%x at zxid 0x%x", session_id, zxid)
+                session, zxid = shown_session(self._session_id), self._machine.last_zxid
+                logger.warning("every server refuses session %s at zxid 0x%x", session, zxid)
                 self._machine.give_up_session()
 
     @property
@@ -303,9 +303,9 @@ class Supervisor:
         if server not in self._ask_again:
             logger.warning(
                 "%s is read-only, and grants no session: it needs localSessionsEnabled. Session "
-                "0x%x is kept until there is a quorum",
+                "%s is kept until there is a quorum",
                 server[0],
-                self._session_id & (1 << 64) - 1,
+                shown_session(self._session_id),
             )
         self._ask_again[server] = now + timing.session_timeout
         return False
