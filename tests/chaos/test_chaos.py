@@ -1,6 +1,6 @@
 """The short form of the runs with real processes and servers: what is nastiest, and all invariants.
 
-`make chaos` has any number of seeds, and other libraries as contenders.
+`python -m tests.chaos` has any number of seeds, and other libraries as contenders.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs one target, or each in turn, under a coverage-guided fuzzer: `make fuzz`.
+"""Runs one target, or each in turn, under a coverage-guided fuzzer.
 
     python -m tests.fuzz [--target machine] [--seconds 60]
 

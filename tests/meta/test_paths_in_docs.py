@@ -1,4 +1,4 @@
-"""The files, classes and packages that the pages name exist where the pages say."""
+"""The files, classes, packages and targets of make that the pages name exist."""
 
 from __future__ import annotations
 
@@ -91,6 +91,19 @@ def test_what_a_page_names_exists(page: Path) -> None:
         if not any((ROOT / top / each).exists() for top in ("", "aiolead", "aiolead/_recipes"))
     ] == []
     assert [each for each in DOTTED.findall(text) if not _is_module(each)] == []
+
+
+MAKE = re.compile(r"(?:`|^ {0,4})make ([a-z][a-z -]*?)(?= [A-Z]|  |`|$)", re.MULTILINE)
+"""`make lint types`, or a line of a listing."""
+
+
+@check_each("page", PAGES, ids=lambda page: page.name)
+def test_a_page_names_targets_that_exist(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    targets = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))
+    text = re.sub(r"<!--.*?-->", "", page.read_text("utf-8"), flags=re.DOTALL)
+    named = {name for names in MAKE.findall(text) for name in names.split()}
+    assert named <= targets
 
 
 FOR_CONTRIBUTORS = [

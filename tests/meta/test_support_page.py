@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import yaml
 from tools.fetch_zookeeper import SUITES
 
 from aiolead._wire.versions import OLDEST, TESTED, Feature, Version
@@ -13,6 +15,12 @@ from aiolead.cli.doctor import server_checks
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "support.md").read_text("utf-8")
+
+
+def matrix(workflow: str, job: str) -> Any:
+    """What a job of a workflow runs with."""
+    text = (ROOT / ".github" / "workflows" / f"{workflow}.yml").read_text("utf-8")
+    return yaml.safe_load(text)["jobs"][job]["strategy"]["matrix"]
 
 
 def text_of(version: Version) -> str:
@@ -48,6 +56,8 @@ def test_the_versions_of_zookeeper_are_those_of_the_tests() -> None:
     assert OLDEST[:2] == server_checks.OLDEST
     since = Feature.JOINING_KEEPS_COMMITS.releases
     assert f"use {', '.join(map(text_of, since))} or newer" in PAGE
+    # The other jobs run with the oldest one, which Debian 12 has.
+    assert matrix("ci", "zookeeper")["zookeeper"] == list(SUITES)[1:]
 
 
 def test_the_versions_of_python_are_those_of_the_package() -> None:
@@ -58,6 +68,10 @@ def test_the_versions_of_python_are_those_of_the_package() -> None:
         if re.fullmatch(r".*Python :: 3\.\d+", classifier)
     ]
     assert called_tested("Python") == pythons
+    assert matrix("ci", "test")["python"] == pythons
+    assert matrix("release", "try")["python"] == pythons
+    assert f"PYTHONS = {pythons}".replace("'", '"') in (ROOT / "noxfile.py").read_text("utf-8")
+    assert project["requires-python"] == f">={pythons[0]}"
 
 
 def test_the_event_loops_are_those_that_the_package_asks_for() -> None:

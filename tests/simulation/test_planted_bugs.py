@@ -1,6 +1,6 @@
 """The simulation has teeth: some of the planted bugs, those that are found soonest, are found.
 
-All of them: `make mutants`, and docs/reports/planted-bugs.md.
+All of them: `python -m tests.mutants`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks the specifications: `make verify`, or `python -m tests.spec [--small] [MODULE ...]`."""
+"""Checks the specifications: `python -m tests.spec [--small] [MODULE ...]`."""
 
 from __future__ import annotations
 

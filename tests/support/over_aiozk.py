@@ -3,7 +3,8 @@
     AIOLEAD_CLIENT=aiozk pytest tests/recipes
 
 runs those that get their clients from `support.recipes`, on asyncio and the embedded server. That
-is `make aiozk`; `make test` leaves some files out, whose point is not the client.
+is `AIOLEAD_CLIENT=aiozk pytest tests/recipes`; `make test` leaves some files
+out, whose point is not the client.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ change that:
   What `ELSEWHERE` lists is not even imported.
 * `--every-combination`, used by `make test-all`: nothing is left out, and the run fails if a test
   has not met each combination of its event loops and servers.
-* `--real-servers`, used by `make every-zookeeper`: every test that can meet a real server meets
-  each kind of them, on one event loop, which a hash of its node id chooses.
+* `--real-servers`, used by `tests/tools/every_zookeeper.py`: every test that can meet a real
+  server meets each kind of them, on one event loop, which a hash of its node id chooses.
 
 The choice depends on names alone: it is the same on every machine and in every process.
 """
@@ -219,7 +219,7 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--real-servers",
         action="store_true",
-        help="only tests with real servers, each on one event loop, as `make every-zookeeper`",
+        help="only tests with real servers, each on one event loop, as tools/every_zookeeper.py",
     )
 
 

@@ -1,6 +1,6 @@
 """Prints constraints for pip: the lowest versions of the package's own dependencies.
 
-`make oldest` installs by them. What only tests need is not constrained, so pip chooses the newest
+`nox -s oldest` installs by them. What only tests need is not constrained, so pip chooses the newest
 that goes with the rest. Each lower bound has to name a release that exists.
 """
 

@@ -3,9 +3,10 @@
     python tests/tools/every_zookeeper.py [--others] [pytest's arguments ...]
 
 Versions are looked for as always (`find_installations`), and in build/zookeepers, where
-`make zookeepers` puts them. `--others` leaves out the version that the tests have by default. At
-the end a table says what passed, failed and was skipped on which version, and which version that
-docs/reference/support.md calls tested was not found: a failure if AIOLEAD_REQUIRE_ZOOKEEPERS=1.
+`python tests/tools/fetch_zookeeper.py build/zookeepers` puts them. `--others` leaves out the version
+that the tests have by default. At the end a table says what passed, failed and was skipped on which
+version, and which version that docs/reference/support.md calls tested was not found: a failure if
+AIOLEAD_REQUIRE_ZOOKEEPERS=1.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ def main(arguments: list[str]) -> int:
         status, table[one.version] = run(one, environ, arguments[is_others:])
         statuses.append(status)
     missing = {".".join(map(str, version)) for version in TESTED} - table.keys()
-    table |= dict.fromkeys(sorted(missing), "NOT RUN: it was not found; see `make zookeepers`")
+    table |= dict.fromkeys(
+        sorted(missing), "NOT RUN: not found; see tests/tools/fetch_zookeeper.py"
+    )
     for version, outcome in table.items():
         print(f"ZooKeeper {version:8} {outcome}")
     return max([*statuses, int(bool(missing) and os.environ.get(REQUIRED) == "1"), 0])

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Fetches ZooKeeper distributions for the tests, without installing them:
 
-    fetch_zookeeper.py DIRECTORY VERSION... [--sha512 HEX]
+    fetch_zookeeper.py DIRECTORY [VERSION...] [--sha512 HEX]
 
-Each is unpacked to DIRECTORY/VERSION, where `ZOOKEEPER_HOMES=DIRECTORY` finds it; one that is there
-is left alone. On Debian it is the package of the suite that has this version, from the mirror that
-apt is configured with, whose signatures apt checks. Elsewhere it is Apache's binary release, over
+Without a version, each that docs/reference/support.md calls tested. Each is unpacked to
+DIRECTORY/VERSION, where `ZOOKEEPER_HOMES=DIRECTORY` finds it; one that is there is left alone. On
+Debian it is the package of the suite that has this version, from the mirror that apt is configured
+with, whose signatures apt checks. Elsewhere it is Apache's binary release, over
 the proxy of the environment (`https_proxy`), with the checksum below or the one that is given.
 
 Exits with 1 and says which are missing if any could not be fetched. Needs nothing but Python.
@@ -152,11 +153,11 @@ def fetch(version: str, directory: Path, sha512: str | None) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("directory", type=Path)
-    parser.add_argument("versions", nargs="+", metavar="version", help="such as 3.9.3")
+    parser.add_argument("versions", nargs="*", metavar="version", help="such as 3.9.3")
     parser.add_argument("--sha512", help="the checksum of Apache's binary release")
     given = parser.parse_args()
     missing = []
-    for version in given.versions:
+    for version in given.versions or SUITES:
         if not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", version):
             parser.error(f"version: must be such as 3.9.3, not {version!r}")
         try:

@@ -1,7 +1,7 @@
 """Whatever comes from the network: a typed error, in bounded memory, and never a hang.
 
 The frame reader, every record, and a whole client that is told changed conversations. Records one
-by one are in test_wire_records.py; `make fuzz` does more of this, for as long as one likes.
+by one are in test_wire_records.py; `python -m tests.fuzz` does more of this.
 """
 
 from __future__ import annotations

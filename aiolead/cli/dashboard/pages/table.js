@@ -172,4 +172,3 @@ export function focus(key) {
   const row = [...$("rows").children].find((each) => each.dataset.key === key);
   (row?.querySelector("a") ?? row)?.focus({ preventScroll: true });
 }
-
