@@ -3,10 +3,10 @@
     python tests/tools/every_zookeeper.py [--others] [pytest's arguments ...]
 
 Versions are looked for as always (`find_installations`), and in build/zookeepers, where
-`python tests/tools/fetch_zookeeper.py build/zookeepers` puts them. `--others` leaves out the version
-that the tests have by default. At the end a table says what passed, failed and was skipped on which
-version, and which version that docs/reference/support.md calls tested was not found: a failure if
-AIOLEAD_REQUIRE_ZOOKEEPERS=1.
+`python tests/tools/fetch_zookeeper.py build/zookeepers` puts them. `--others` leaves out the
+version that the tests have by default. At the end a table says what passed, failed and was skipped
+on which version, and which version that docs/reference/support.md calls tested was not found: a
+failure if AIOLEAD_REQUIRE_ZOOKEEPERS=1.
 """
 
 from __future__ import annotations
