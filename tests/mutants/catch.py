@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from .model import Mutant
-from .plant import environment, plant
+from .plant import ROOT, environment, mutated, plant
 
 SCENARIO = "tests/simulation/scenarios.py:contend"
 """What the simulation runs."""
@@ -25,6 +27,9 @@ SLOWEST_SEED = 30.0
 
 SLOWEST_TESTS = 300.0
 """Real seconds for the tests that see a mutant; they take a few."""
+
+PYTEST = ("-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "--promises")
+"""The tests are run as `make test` runs them: each on one event loop and one kind of server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +52,11 @@ class Hunt:
 
 
 @contextmanager
-def planted(mutant: Mutant | None) -> Iterator[Path]:
-    """A copy of the project with the bug in it."""
+def planted(files: Mapping[str, str]) -> Iterator[Path]:
+    """A copy of the project with other texts for some files of the package."""
     with tempfile.TemporaryDirectory(prefix="planted-") as name:
         tree = Path(name)
-        plant(mutant, tree)
+        plant(files, tree)
         yield tree
 
 
@@ -77,7 +82,8 @@ def hunt(
     command = [sys.executable, "-m", "tests.mutants.hunt", "--backend", backend]
     command += ["--seeds", str(seeds), "--first", str(first), "--minutes", str(minutes)]
     command += ["--name", mutant.name]
-    with planted(mutant if is_planted else None) as tree, tempfile.TemporaryFile("w+") as errors:
+    files = mutated(mutant) if is_planted else {}
+    with planted(files) as tree, tempfile.TemporaryFile("w+") as errors:
         child = subprocess.Popen(
             [*command, SCENARIO],
             cwd=tree,
@@ -150,29 +156,60 @@ def verdict(lines: list[dict[str, Any]], errors: str) -> Hunt:
     return Hunt((what,), *count, f"seed {last['began']}: {text}")
 
 
-def run_tests(mutant: Mutant, tests: Sequence[str] = ()) -> Hunt:
-    """Runs tests up to the first that sees a mutant: those that it names, or the given ones."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider"]
+def run_tests(
+    files: Mapping[str, str], tests: Sequence[str], *, seconds: float = SLOWEST_TESTS
+) -> Hunt:
+    """Run tests up to the first that fails, in a copy with other texts for some files.
+
+    Raises:
+        RuntimeError: pytest did not run.
+    """
+    where = [located(each) for each in tests]
     start = time.monotonic()
-    with planted(mutant) as tree:
-        done = subprocess.run(
-            [*command, *(tests or mutant.tests)],
-            cwd=tree,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=SLOWEST_TESTS,
-            check=False,
-        )
-    seconds = time.monotonic() - start
-    if done.returncode == 0:
-        return Hunt((), 0, seconds)
-    failed = [
-        line
-        for line in done.stdout.splitlines()
-        if line.startswith(("FAILED tests/", "ERROR tests/"))
-    ]
-    if done.returncode != 1 or not failed:
-        raise RuntimeError(f"{mutant.name}: pytest did not run:\n{done.stdout}{done.stderr}")
-    name = failed[0].split()[1]
-    return Hunt((name,), 0, seconds, failed[0])
+    with planted(files) as tree:
+        done = _run([sys.executable, *PYTEST, *where], tree, seconds)
+    took = time.monotonic() - start
+    if done is None:
+        return Hunt(("hang",), 0, took, f"no end within {seconds:g} s")
+    code, output = done
+    if code in (0, NO_TESTS):
+        return Hunt((), 0, took, "" if code == 0 else "make test selects none of its tests")
+    failed = [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR tests/"))]
+    if failed:
+        return Hunt((failed[0].split()[1],), 0, took, failed[0])
+    if code in (1, USAGE_ERROR):
+        raise RuntimeError(f"pytest did not run:\n{output}")
+    return Hunt(("crash",), 0, took, f"pytest ended with {code}")
+
+
+NO_TESTS = 5
+USAGE_ERROR = 4
+
+
+def _run(command: Sequence[str], tree: Path, seconds: float) -> tuple[int, str] | None:
+    """The exit code and the output of a command; None if it hangs. Its children end with it."""
+    with subprocess.Popen(
+        command,
+        cwd=tree,
+        env=environment(),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as child:
+        try:
+            output, _ = child.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+    return child.returncode, output
+
+
+def located(path: str) -> str:
+    """A file or folder with tests; where it has moved to, if one alone has that name now."""
+    if (ROOT / path).exists():
+        return path
+    found = sorted((ROOT / "tests").rglob(Path(path).name))
+    return found[0].relative_to(ROOT).as_posix() if len(found) == 1 else path

@@ -5,22 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+class StaleMutantError(Exception):
+    """A bug cannot be planted any more: the code that it changes is another one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One replacement in the source.
-
-    Where neither text has more than one line, `old` is any part of a line. Otherwise both are
-    blocks of whole lines, written without the indentation that they have in the file.
+    """One replacement in a named function. See `edit` for how the code is found.
 
     Attributes:
-        file: which one, from the package's root.
-        old: what stands there; exactly once.
-        new: what stands there instead.
+        where: `module:qualified.name`, the module without the package's name. What is named may
+            also be a class, or a constant of a module or class. If the module does not define
+            it, another one that is alone in doing so is meant: it has moved.
+        old: the code: an expression, statements that follow each other, or the head of an `if`,
+            a loop or a `with` (with its colon). It is there exactly once.
+        new: what stands there instead. Nothing at all for statements that are taken out.
     """
 
-    file: str
+    where: str
     old: str
     new: str
+
+    @property
+    def module(self) -> str:
+        return self.where.partition(":")[0]
+
+    @property
+    def qualname(self) -> str:
+        return self.where.partition(":")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +45,9 @@ class Aim:
         least: how long they last at least, in session timeouts.
         spread: within how much time they begin, in session timeouts.
         groups: how many times that is done.
-        target: to whom, `holder` or `waiter`, or to its server; to somebody unless given.
-        waits: whether they may wait for somebody to enter or to leave.
-        tick: the servers' tick time, in session timeouts; as the seed means unless given.
+        target: to whom, `holder` or `waiter`, or to its server; by default to anybody.
+        waits: whether they may wait for a contender to enter or to leave.
+        tick: the servers' tick time, in session timeouts; by default as the seed means.
         sync_limit: the servers', in ticks; likewise.
         grace_period: how long bodies may take to stop, in session timeouts; likewise.
     """
@@ -55,40 +67,24 @@ class Aim:
 class Mutant:
     """One bug.
 
+    Why it is kept: the promise at the top of its file in the catalogue, and `seen_in`.
+
     Attributes:
-        number: of the failure that it stands for; variants of one have letters.
         name: what the command calls it.
         wrong: what is wrong, in a sentence.
-        seen_in: where that was found, if it is known.
+        seen_in: the library that had this bug, if it is known.
         changes: how it is planted.
-        aim: which faults bring it out.
-        tests: those that see it, as arguments of pytest, where a simulation does not.
-        note: what is to be said about the result, above all if the simulation does not see it.
-        simulated: whether the simulation can see it; it has neither threads nor a real clock, and
-            cannot be the judge of its own servers.
+        tests: files with tests that see it, the quickest first.
+        simulated: whether the simulation sees it, too.
+        aim: which faults bring it out there.
+        note: what has to be known about the result.
     """
 
-    number: str
     name: str
     wrong: str
     seen_in: str = ""
     changes: tuple[Change, ...]
+    tests: tuple[str, ...]
+    simulated: bool = False
     aim: Aim = Aim()
-    tests: tuple[str, ...] = ()
     note: str = ""
-    simulated: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Absent:
-    """A failure of the list that our architecture has no place for.
-
-    Attributes:
-        number: of the failure.
-        failure: what it is.
-        why: why it cannot be planted.
-    """
-
-    number: str
-    failure: str
-    why: str

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from textwrap import dedent
 
-from .model import Change, Mutant
+from .edit import replaced, scopes_of
+from .model import Change, Mutant, StaleMutantError
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "aiolead"
@@ -16,28 +17,19 @@ COPIED = (PACKAGE, "tests", "pyproject.toml")
 LEFT_OUT = (".pytest_cache", ".hypothesis")
 
 
-class StaleMutantError(Exception):
-    """A mutant does not fit the source any more: the code that it changes was changed."""
-
-
-def plant(mutant: Mutant | None, tree: Path) -> None:
-    """Copies the project into an empty directory, with the bug in it; None for no bug.
-
-    Raises:
-        StaleMutantError: the mutant does not fit the source.
-    """
+def plant(files: Mapping[str, str], tree: Path) -> None:
+    """Copy the project into an empty directory, with other texts for some files of the package."""
     for name in COPIED:
         source, target = ROOT / name, tree / name
         if source.is_dir():
             shutil.copytree(source, target, ignore=shutil.ignore_patterns(*LEFT_OUT))
         else:
             shutil.copy(source, target)
-    if mutant is not None:
-        for file, text in mutated(mutant).items():
-            path = tree / PACKAGE / file
-            path.write_text(text, "utf-8")
-            for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
-                compiled.unlink()
+    for file, text in files.items():
+        path = tree / PACKAGE / file
+        path.write_text(text, "utf-8")
+        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
+            compiled.unlink()
 
 
 def environment() -> dict[str, str]:
@@ -50,55 +42,42 @@ def environment() -> dict[str, str]:
 
 
 def mutated(mutant: Mutant) -> Mapping[str, str]:
-    """The files that a mutant changes, with their new text.
+    """The files of the package that a mutant changes, with their new text.
 
     Raises:
-        StaleMutantError: the mutant does not fit the source.
+        StaleMutantError: the mutant cannot be planted any more.
     """
     files: dict[str, str] = {}
     for change in mutant.changes:
-        text = files.get(change.file)
+        file = file_of(change)
+        text = files.get(file)
         if text is None:
-            text = (ROOT / PACKAGE / change.file).read_text("utf-8")
-        try:
-            files[change.file] = replaced(text, change)
-        except StaleMutantError as error:
-            raise StaleMutantError(f"{mutant.name}: {change.file}: {error}") from None
+            text = (ROOT / PACKAGE / file).read_text("utf-8")
+        files[file] = replaced(text, change)
     return files
 
 
-def replaced(text: str, change: Change) -> str:
-    """The text with one replacement made.
+def file_of(change: Change) -> str:
+    """The file that a change is made in: that of its module, or the one its function moved to.
 
     Raises:
-        StaleMutantError: the old text is not there exactly once.
+        StaleMutantError: no file defines the function any more, or several do.
     """
-    if "\n" not in change.old + change.new:
-        count = text.count(change.old)
-        if count != 1:
-            raise StaleMutantError(f"found {count} times: {change.old!r}")
-        return text.replace(change.old, change.new)
-    return _replaced_block(text, change)
-
-
-def _replaced_block(text: str, change: Change) -> str:
-    lines = text.splitlines()
-    old = dedent(change.old).strip("\n").splitlines()
-    found: list[tuple[int, str]] = []
-    for start in range(len(lines) - len(old) + 1):
-        margin = " " * (_indentation(lines[start]) - _indentation(old[0]))
-        if lines[start : start + len(old)] == _indented(old, margin):
-            found.append((start, margin))
+    package = ROOT / PACKAGE
+    path = package.joinpath(*change.module.split("."))
+    for named in (path.with_suffix(".py"), path / "__init__.py"):
+        if named.is_file() and _defines(named, change.qualname):
+            return named.relative_to(package).as_posix()
+    last = change.qualname.rpartition(".")[2]
+    found = [
+        each
+        for each in sorted(package.rglob("*.py"))
+        if last in each.read_text("utf-8") and _defines(each, change.qualname)
+    ]
     if len(found) != 1:
-        raise StaleMutantError(f"found {len(found)} times: {change.old!r}")
-    ((start, margin),) = found
-    new = _indented(dedent(change.new).strip("\n").splitlines(), margin)
-    return "\n".join([*lines[:start], *new, *lines[start + len(old) :]]) + "\n"
+        raise StaleMutantError(f"{change.where}: defined in {len(found)} files")
+    return found[0].relative_to(package).as_posix()
 
 
-def _indentation(line: str) -> int:
-    return len(line) - len(line.lstrip())
-
-
-def _indented(lines: list[str], margin: str) -> list[str]:
-    return [margin + line if line else line for line in lines]
+def _defines(path: Path, qualname: str) -> bool:
+    return any(True for _ in scopes_of(ast.parse(path.read_text("utf-8")), qualname))

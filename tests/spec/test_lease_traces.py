@@ -14,8 +14,7 @@ from aiolead._session.lease.proof import LeaseProof
 from aiolead._session.lease.timing import LOSING, Timing
 from aiolead.errors import LossReason
 from aiolead.testing.simulation.run import load_scenario
-from tests.mutants.catalogue import MUTANTS
-from tests.mutants.plant import mutated
+from tests.mutants.fixtures import mutated_or_skip
 from tests.support.half_ticks import waited
 
 from . import lease_traces
@@ -48,12 +47,12 @@ def test_simulated_schedules(name: str) -> None:
 
 def planted_in(file: str, name: str) -> ModuleType:
     """The module with a bug of the catalogue in it."""
-    mutant = next(each for each in MUTANTS if each.name == name)
+    text = mutated_or_skip(name)[file]
     module = ModuleType("aiolead._session.lease.planted")
     module.__package__ = "aiolead._session.lease"
     sys.modules[module.__name__] = module
     try:
-        exec(compile(mutated(mutant)[file], file, "exec"), module.__dict__)
+        exec(compile(text, file, "exec"), module.__dict__)
     finally:
         del sys.modules[module.__name__]
     return module

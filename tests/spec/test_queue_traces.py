@@ -18,8 +18,7 @@ from aiolead._recipes._core.ephemeral import EphemeralNode
 from aiolead._recipes._core.ephemeral_names import SerialNode
 from aiolead._recipes.contention import contender as contender_module
 from aiolead.testing.simulation.run import load_scenario
-from tests.mutants.catalogue import MUTANTS
-from tests.mutants.plant import mutated
+from tests.mutants.fixtures import mutated_or_skip
 
 from .queue_recorder import Fact, Pending, Recorder, Step
 from .queue_replay import violations
@@ -51,7 +50,7 @@ CLASSES: dict[str, tuple[str, type]] = {
 @contextmanager
 def planted(name: str) -> Iterator[None]:
     """A bug of the catalogue in the methods of contenders, or in the function of the kernel."""
-    changed = mutated(next(each for each in MUTANTS if each.name == name))
+    changed = mutated_or_skip(name)
     with ExitStack() as stack:
         for file, text in changed.items():
             package, real = CLASSES.get(file, ("_recipes.contention", None))
@@ -106,8 +105,8 @@ def test_a_bug_that_no_invariant_of_the_history_sees() -> None:
     [
         ("contend", "watches-the-successor", 0, "List"),
         ("crowd", "predecessor-gone-means-first", 0, "List"),
-        ("crowd", "whoever-was-before-us-was-first", 3, "Wake"),
-        ("contend", "missing-neighbour-has-gone", 3, "Wake"),
+        ("crowd", "departed-predecessor-was-first", 3, "Wake"),
+        ("contend", "missing-predecessor-has-gone", 3, "Wake"),
         ("contend", "own-znode-unwatched", 0, "Arm"),
         ("contend", "lost-create-is-forgotten", 1, "Join"),
         ("contend", "lost-create-is-not-adopted", 1, "Look"),

@@ -1,70 +1,17 @@
-"""All planted bugs, by what they break. The numbers are those of docs/reports/planted-bugs.md."""
+"""All planted bugs. Each file has those that break one promise, which its first line states."""
 
 from __future__ import annotations
 
-from ..model import Absent, Mutant
-from . import (
-    command,
-    containment,
-    guardian,
-    lease,
-    limits,
-    liveness,
-    locks,
-    membership,
-    ownership,
-    pending_deletes,
-    queues,
-    recipes,
-    resources,
-    secrets,
-    session,
-    shared,
-    simulator,
-    threads,
-    values,
-    watchdog,
-    watches,
-)
+from ..model import Mutant
+from . import hangs, lease, left_behind, losses, ownership, queue, requests, secrets
 
-MUTANTS: tuple[Mutant, ...] = (
-    *lease.MUTANTS,
-    *session.MUTANTS,
-    *recipes.MUTANTS,
-    *pending_deletes.MUTANTS,
-    *ownership.MUTANTS,
-    *watches.MUTANTS,
-    *liveness.MUTANTS,
-    *resources.MUTANTS,
-    *limits.MUTANTS,
-    *watchdog.MUTANTS,
-    *shared.MUTANTS,
-    *locks.MUTANTS,
-    *simulator.MUTANTS,
-    *values.MUTANTS,
-    *queues.MUTANTS,
-    *membership.MUTANTS,
-    *threads.MUTANTS,
-    *secrets.MUTANTS,
-    *command.MUTANTS,
-    *containment.MUTANTS,
-    *guardian.MUTANTS,
-)
+PROMISES: dict[str, tuple[Mutant, ...]] = {
+    str(module.__doc__): module.MUTANTS
+    for module in (lease, losses, queue, ownership, left_behind, requests, hangs, secrets)
+}
+"""The planted bugs by the promise that they break."""
 
-ABSENT: tuple[Absent, ...] = (
-    Absent(
-        "27",
-        "The step-down callback runs before the hold counts as over",
-        "Users have no such callback: losing cancels a scope, and no code of theirs runs before "
-        "the loss is recorded. What is left of it is `loss-not-recorded`.",
-    ),
-    Absent(
-        "56",
-        "The table of pending requests grows with each cancelled one",
-        "There is no table: requests are answered in order, and a cancelled one keeps its place "
-        "until its answer comes. What can leak are its callbacks and watches: `arming-never-ends`.",
-    ),
-)
+MUTANTS: tuple[Mutant, ...] = tuple(each for found in PROMISES.values() for each in found)
 
 
 def by_name(name: str) -> Mutant:
