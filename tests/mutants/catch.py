@@ -176,7 +176,8 @@ def run_tests(
         return Hunt((), 0, took, "" if code == 0 else "make test selects none of its tests")
     failed = [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR tests/"))]
     if failed:
-        return Hunt((failed[0].split()[1],), 0, took, failed[0])
+        name = failed[0].partition(" ")[2].partition(" - ")[0]  # a name may have spaces
+        return Hunt((name,), 0, took, failed[0])
     if code in (1, USAGE_ERROR):
         raise RuntimeError(f"pytest did not run:\n{output}")
     return Hunt(("crash",), 0, took, f"pytest ended with {code}")

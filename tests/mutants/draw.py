@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -132,14 +132,18 @@ def related(file: str) -> list[str]:
 
 
 def kill(site: Site, seconds: float) -> Hunt:
-    """Run the related tests up to the first that fails with the mutant, and passes without it."""
-    found = run_tests({site.file: site.text}, related(site.file), seconds=seconds)
-    if not found.caught or not found.caught[0].startswith("tests/"):
-        return found
-    control = run_tests({}, [found.caught[0]], seconds=seconds)
-    if control.caught:
-        return Hunt(("unsure",), 0, found.seconds, f"fails without it, too: {found.text}")
-    return found
+    """Run the related tests, folder by folder, up to the first that fails only with the mutant."""
+    spent = 0.0
+    for folder in related(site.file):
+        found = run_tests({site.file: site.text}, [folder], seconds=seconds)
+        spent += found.seconds
+        if found.caught and found.caught[0].startswith("tests/"):
+            control = run_tests({}, [found.caught[0]], seconds=seconds)
+            if control.caught:
+                return Hunt(("unsure",), 0, spent, found.text)
+        if found.caught:
+            return replace(found, seconds=spent)
+    return Hunt((), 0, spent)
 
 
 def main() -> int:
@@ -150,7 +154,12 @@ def main() -> int:
     parser.add_argument("--changed", metavar="BASE", help="from lines that differ from a branch")
     parser.add_argument("--only", nargs="*", metavar="ID", help="only these of the draw")
     parser.add_argument("--list", action="store_true", help="list the mutants, and run none")
-    parser.add_argument("--minutes", type=float, default=8.0, help="how long at most, for each")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=8.0,
+        help="how long at most, for each of a mutant's folders of tests",
+    )
     parser.add_argument("--jobs", type=int, default=1, help="how many at a time")
     parser.add_argument("--least", type=float, default=0.0, help="the least kill rate in percent")
     parser.add_argument("--report", type=Path, help="a file for the report, as it grows")

@@ -13,7 +13,7 @@ from .model import Change, Mutant, StaleMutantError
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "aiolead"
-COPIED = (PACKAGE, "tests", "pyproject.toml")
+COPIED = (PACKAGE, "tests", "docs", "examples", "pyproject.toml", "README.md")
 LEFT_OUT = (".pytest_cache", ".hypothesis")
 
 
