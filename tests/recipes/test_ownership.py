@@ -232,6 +232,39 @@ def test_persistent_node_does_not_delete_the_znode_of_the_next_owner(backend: Ba
 
 
 @backends
+@pytest.mark.parametrize("mode", [CreateMode.PERSISTENT, CreateMode.EPHEMERAL])
+@pytest.mark.parametrize("write", ["other data", "the same data twice"])
+def test_cancelled_persistent_node_does_not_delete_the_znode_of_another_client(
+    backend: Backend, mode: CreateMode, write: str
+) -> None:
+    """Its create is lost, another client creates the path, and it is cancelled before it looks."""
+
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as a, connect_virtually(server) as b:
+            await b.ensure_path(PATH.rpartition("/")[0])
+
+            async def keep() -> None:
+                async with PersistentNode(a, PATH, b"ours", mode=mode):
+                    pytest.fail("another client has created it")
+
+            async with anyio.create_task_group() as tasks:
+                server.drop_request(OpCode.CREATE2)
+                link.room = 0
+                tasks.start_soon(keep)
+                await settled()
+                await b.create(PATH, b"theirs" if write == "other data" else b"ours")
+                if write != "other data":
+                    await b.set(PATH, b"ours")
+                tasks.cancel_scope.cancel()
+            link.restore()
+            await passes(2 * SESSION)
+            assert await b.exists(PATH) is not None
+
+    on_virtual_time(backend, play)
+
+
+@backends
 def test_lost_create_does_not_take_the_znode_of_its_sibling(backend: Backend) -> None:
     """The sibling creates its znode as the search for the lost one begins."""
 
