@@ -343,3 +343,24 @@ def test_texts_are_what_they_are_one_by_one(
             return str(error), r.remaining
 
     assert outcome(Reader.texts) == outcome(lambda r: r.vector(4, Reader.text))
+
+
+@pytest.mark.parametrize("rest", [b"", b"!"])
+@pytest.mark.parametrize("length", [-(2**31), -2, -1, 0, 11, 12, 13, 80, 81, 2**31 - 1])
+def test_data_and_stat_are_what_they_are_one_by_one(length: int, rest: bytes) -> None:
+    """They are read in one go, and a length that contradicts the frame is not believed."""
+    stat = Stat(1, 2, 3, 4, 5, 6, 7, 8, 12, 0, 9)
+    data = struct.pack(">i", length) + b"twelve bytes" + written("stat", stat) + rest
+
+    def outcome(read: Callable[[Reader], object]) -> tuple[object, int]:
+        r = Reader(data)
+        try:
+            return read(r), r.remaining
+        except RemoteWireError as error:
+            return str(error), r.remaining
+
+    assert outcome(Reader.blob_and_stat) == outcome(lambda r: (r.blob(), r.stat()))
+    assert (outcome(Reader.blob_and_stat)[0] == (b"twelve bytes", stat)) == (length == 12)
+    if length > 12 + len(rest):
+        with pytest.raises(RemoteWireError):
+            Reader(data).blob_and_stat()
