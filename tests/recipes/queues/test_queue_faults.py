@@ -230,6 +230,26 @@ def test_the_answer_to_an_ack_is_lost(backend: Backend, drop: Drop) -> None:
     on_virtual_time(backend, play)
 
 
+@pytest.mark.parametrize("refused", [1, 2])
+def test_ack_waits_between_its_tries(backend: Backend, refused: int) -> None:
+    """An overloaded server refuses it: each try waits for a 16th of the session timeout."""
+
+    async def play(server: EmbeddedServer) -> None:
+        async with connect(server) as client:
+            queue = await with_items(client, 1)
+            async with queue.get() as item:
+                await passes(SESSION / 8)  # no renewal is due soon, which is a transaction, too
+                before, began = server.requests["MULTI"], anyio.current_time()
+                server.throttle(OpCode.MULTI, refused)
+                await item.ack()
+                took = anyio.current_time() - began
+                assert took == pytest.approx(refused * SESSION / 16, abs=0.1)
+                assert server.requests["MULTI"] == before + refused + 1
+            assert await items_and_claims(server) == (0, 0)
+
+    on_virtual_time(backend, play)
+
+
 @answers
 def test_an_ack_is_abandoned(backend: Backend, drop: Drop) -> None:
     """Leaving gives the item back if it was not applied, and is no loss if it was."""
