@@ -170,7 +170,7 @@ def run_tests(
         done = _run([sys.executable, *PYTEST, *where], tree, seconds)
     took = time.monotonic() - start
     if done is None:
-        return Hunt(("hang",), 0, took, f"no end within {seconds:g} s")
+        return Hunt((OVERDUE,), 0, took, f"no end within {seconds:g} s")
     code, output = done
     if code in (0, NO_TESTS):
         return Hunt((), 0, took, "" if code == 0 else "make test selects none of its tests")
@@ -178,10 +178,15 @@ def run_tests(
     if failed:
         name = failed[0].partition(" ")[2].partition(" - ")[0]  # a name may have spaces
         return Hunt((name,), 0, took, failed[0])
+    if code == 1 and "+ Timeout +" in output:
+        return Hunt(("hang",), 0, took, "pytest-timeout has ended the process")
     if code in (1, USAGE_ERROR):
         raise RuntimeError(f"pytest did not run:\n{output}")
     return Hunt(("crash",), 0, took, f"pytest ended with {code}")
 
+
+OVERDUE = "overdue"
+"""Instead of a test: the run took too long. It hangs, or the machine is slow."""
 
 NO_TESTS = 5
 USAGE_ERROR = 4
