@@ -262,6 +262,37 @@ def test_a_wait_that_cannot_let_go_of_its_lock_raises_that(
     on_virtual_time(backend, play)
 
 
+@both_loops
+def test_refused_release_of_a_cancelled_wait_is_logged(
+    backend: Backend, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The wait that released the lock is cancelled before the refusal: no caller reports it."""
+
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with connect(server) as operator, link.connect() as client:
+            znodes: list[str] = []
+
+            async def wait() -> None:
+                async with aiolead.Condition(client, PATH) as held:
+                    znodes.extend(await ours(client))
+                    await refuse_deletes(operator, znodes)
+                    link.room = 0
+                    server.drop_request(OpCode.DELETE)
+                    await held.wait()
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(wait)
+                await passes(1.0)
+                tasks.cancel_scope.cancel()
+            assert refusals(caplog) == []
+            link.restore()
+            await passes(2.0)
+            assert refusals(caplog) == znodes
+
+    on_virtual_time(backend, play)
+
+
 def _notes(error: BaseException) -> list[str]:
     return getattr(error, "__notes__", [])
 
