@@ -47,6 +47,8 @@ BAD_CALLS: list[tuple[str, Callable[[Client, Any], object]]] = [
     ("ttl: must be a number of seconds", lambda c, _: ttl(c, nan)),
     ("ttl: must be a number of seconds", lambda c, _: ttl(c, inf)),
     ("ttl: must be a number of seconds", lambda c, _: ttl(c, 2.0**40)),
+    ("ttl: must be a number of seconds", lambda c, _: ttl(c, LONGEST_TTL + 0.001)),
+    ("ttl: must be a number of seconds", lambda c, _: ttl(c, SHORTEST_TTL / 2)),
     ("ttl: must be a number of seconds", lambda c, bad: ttl(c, bad("5"))),
     ("acl: must be a sequence of at least one", lambda c, _: c.create("/a", acl=[])),
     ("acl: must be a sequence of at least one", lambda c, bad: c.create("/a", acl=bad(["x"]))),
@@ -63,7 +65,11 @@ BAD_CALLS: list[tuple[str, Callable[[Client, Any], object]]] = [
 ]
 
 
-def ttl(client: Client, value: float | None) -> object:
+SHORTEST_TTL, LONGEST_TTL = 0.001, 1_099_511_627.775
+"""A number of milliseconds with at most 40 bits, in seconds."""
+
+
+def ttl(client: Client, value: float | None) -> Any:
     return client.create("/a", mode=CreateMode.PERSISTENT_WITH_TTL, ttl=value)
 
 
@@ -98,6 +104,13 @@ async def test_bad_arguments_are_refused_at_the_call_and_nothing_is_sent() -> No
         assert server.packets_in == before
         await client.sync()
         assert server.packets_in == before + 1
+
+
+async def test_shortest_and_longest_time_to_live_are_accepted() -> None:
+    async with EmbeddedServer() as server, Wire(server).connect() as c:
+        for value in (SHORTEST_TTL, LONGEST_TTL):
+            await ttl(c, value)
+            await c.delete("/a")
 
 
 async def test_bad_paths_of_ensure_path_send_nothing_either() -> None:

@@ -28,8 +28,10 @@ from aiolead import (
     Queue,
     ReadWriteLock,
     Semaphore,
+    SharedValue,
     UniqueNames,
 )
+from aiolead._recipes._core.observe import View
 from aiolead.errors import UsageError
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
@@ -331,5 +333,27 @@ def test_asyncios_own_cancellation(backend: Backend, when: str) -> None:
         wait = SESSION / 3 if when == "the body ran" else 0.0
         assert anyio.current_time() - began == pytest.approx(1.0 + wait, abs=0.01)
         assert task.cancelling() == 0
+
+    on_virtual_time(backend, play)
+
+
+def test_view_is_left_in_time_although_its_job_does_not_end(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = View._run
+
+    async def lingers(view: View[Any]) -> None:
+        try:
+            await run(view)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await passes(5 * SESSION)
+
+    async def play(server: EmbeddedServer) -> None:
+        monkeypatch.setattr(View, "_run", lingers)
+        async with connect(server) as client:
+            async with SharedValue(client, PATH).observe():
+                began = anyio.current_time()
+            assert anyio.current_time() - began == pytest.approx(SESSION / 3, abs=0.01)
 
     on_virtual_time(backend, play)
