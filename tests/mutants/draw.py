@@ -39,6 +39,7 @@ TESTS = {
 """The tests of a package, the related ones first."""
 
 OTHER_TESTS = ("tests/unit", "tests/client", "tests/recipes")
+NOT_REAL = ("-m", "not real")  # real servers take most of the time
 
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 """Mutants that were read and change nothing that counts: an id, then the reason."""
@@ -135,7 +136,7 @@ def kill(site: Site, seconds: float) -> Hunt:
     """Run the related tests, folder by folder, up to the first that fails only with the mutant."""
     spent = 0.0
     for folder in related(site.file):
-        found = run_tests({site.file: site.text}, [folder], seconds=seconds)
+        found = run_tests({site.file: site.text}, [folder, *NOT_REAL], seconds=seconds)
         spent += found.seconds
         if found.caught:
             name = found.caught[0]
