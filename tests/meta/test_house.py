@@ -76,23 +76,6 @@ def test_the_rule_about_loggers_bites(code: str) -> None:
     assert _LOGGER.search(code) or _LOG_CALL.search(code)
 
 
-PACKAGES = [
-    folder / "__init__.py"
-    for top in ("_wire", "_session", "_client", "_recipes")
-    for folder in (ROOT / top, *(ROOT / top).rglob("*"))
-    if (folder / "__init__.py").exists()
-]
-
-
-@check_each("file", PACKAGES, ids=lambda file: str(file.parent.relative_to(ROOT)))
-def test_a_package_says_what_is_where(file: Path) -> None:
-    """The file that a stranger opens first names every module."""
-    docstring = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
-    modules = {path.stem for path in file.parent.glob("*.py")} - {"__init__"}
-    modules |= {path.parent.name for path in file.parent.glob("*/__init__.py")}
-    assert {name for name in modules if not re.search(rf"\b{name}\b", docstring)} == set()
-
-
 def _unsafe_starts(code: str) -> list[int]:
     """Lines that start a Python that would import modules from the current directory."""
     return [
