@@ -30,7 +30,7 @@ extensions = [
 # `make docs` has it; the build of the tests, which is of text, does without.
 if find_spec("sphinx_copybutton"):
     extensions.append("sphinx_copybutton")
-exclude_patterns = ["_site", "reports"]
+exclude_patterns = ["_site"]
 nitpicky = True
 html_theme = "furo"
 html_title = f"aiolead {release}"

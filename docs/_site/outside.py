@@ -29,8 +29,7 @@ def source_url() -> str:
 
 
 def _is_in_the_site(target: Path) -> bool:
-    generated = (DOCS / "reports", DOCS / "reference" / "names")
-    return target.is_relative_to(DOCS) and not any(map(target.is_relative_to, generated))
+    return target.is_relative_to(DOCS)
 
 
 def _lead_outside(app: Sphinx, docname: str, source: list[str]) -> None:

@@ -34,7 +34,6 @@ ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = 100
 """How long a line of prose may be. Tables, headings and single addresses may be longer."""
 
-
 OF_CONTRIBUTORS = ("benchmarks", "tests")
 """Folders whose older texts have findings. Each has one number, so that files may be moved."""
 
@@ -294,7 +293,7 @@ def too_long(file: Path, text: str) -> Iterator[Finding]:
 
 
 def pages() -> list[Path]:
-    """The pages that somebody wrote."""
+    """Every page."""
     found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
     found += (ROOT / "benchmarks").glob("*.md")
     return sorted(found)
