@@ -32,7 +32,9 @@ if find_spec("sphinx_copybutton"):
     extensions.append("sphinx_copybutton")
 exclude_patterns = ["_site"]
 nitpicky = True
-html_theme = "furo"
+# `-t plain` is for the tests, which look at the pages and at the search, not at the theme.
+html_theme = "basic" if tags.has("plain") else "furo"  # noqa: F821 - Sphinx defines it
+html_search_scorer = str(HERE / "_site" / "search_scorer.js")
 html_title = f"aiolead {release}"
 html_copy_source = False
 # A page about the code is about the code of this version; it is in the repository.
@@ -40,12 +42,13 @@ html_show_sourcelink = False
 
 html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
-html_theme_options = {
-    "source_repository": PROJECT["urls"]["Source"],
-    "source_branch": "main",
-    "source_directory": "docs/",
-    "footer_icons": [],
-}
+if html_theme == "furo":
+    html_theme_options = {
+        "source_repository": PROJECT["urls"]["Source"],
+        "source_branch": "main",
+        "source_directory": "docs/",
+        "footer_icons": [],
+    }
 # What a reader copies is the command, without its prompt and its output.
 copybutton_exclude = ".linenos, .gp, .go"
 

@@ -11,6 +11,7 @@ import inspect
 from types import ModuleType
 
 from docutils import nodes
+from members import documented_at
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -83,10 +84,10 @@ def find(name: str, cls: type | None = None, module: str = "aiolead") -> str | N
         if full and not rest:
             return full
         if full and "." not in rest and not rest.startswith("_") and hasattr(thing, rest):
-            return f"{full}.{rest}"
+            return documented_at(f"{full}.{rest}")
     if cls is not None and not rest and not name.startswith("_") and hasattr(cls, name):
         full = public_name(cls)
-        return full and f"{full}.{name}"
+        return full and documented_at(f"{full}.{name}")
     return None
 
 

@@ -12,10 +12,9 @@ import re
 import sys
 
 from docstrings import converted
+from members import NAMES, names_on, shown_elsewhere
 from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
-
-_NAMES = re.compile(r"^<!-- reference: ([\w.]+) -->\n((?:.+\n)+)", re.MULTILINE)
 
 NOT_FOR_USERS = {
     "ClientWatch": {"slot_in"},
@@ -25,15 +24,6 @@ NOT_FOR_USERS = {
     "SASL": {"mechanism_for"},
 }
 """Methods of public classes that are for the library itself."""
-
-
-def names_on(page: str) -> list[tuple[str, str]]:
-    """The names that a page documents, each after its module."""
-    return [
-        (module, name)
-        for module, text in _NAMES.findall(page)
-        for name in re.findall(r"`(\w+)`", text)
-    ]
 
 
 def _directive(module: str, name: str) -> str:
@@ -46,8 +36,13 @@ def _directive(module: str, name: str) -> str:
         lines = converted(said_of(name, thing), None, module)
         return "\n   ".join([f".. py:data:: {module}.{name}", "", *lines])
     lines = [f".. {kind}:: {module}.{name}"]
-    if hidden := NOT_FOR_USERS.get(name):
+    elsewhere = shown_elsewhere().get(f"{module}.{name}", {})
+    if hidden := {*NOT_FOR_USERS.get(name, ()), *elsewhere}:
         lines.append(f"   :exclude-members: {', '.join(sorted(hidden))}")
+    for other in dict.fromkeys(elsewhere.values()):
+        shown = [f":py:obj:`{m} <{other}.{m}>`" for m, where in elsewhere.items() if where == other]
+        title = other.removeprefix("aiolead.").removeprefix("types.")
+        lines += ["", f"   As in :py:obj:`{title} <{other}>`: {', '.join(shown)}."]
     return "\n".join(lines)
 
 
@@ -66,7 +61,7 @@ def _document(app: Sphinx, docname: str, source: list[str]) -> None:
         made = [_directive(module, name) for module, name in names_on(match[0])]
         return "\n".join(["```{eval-rst}", *made, "```", ""])
 
-    source[0] = _NAMES.sub(directives, source[0])
+    source[0] = NAMES.sub(directives, source[0])
 
 
 def setup(app: Sphinx) -> dict[str, object]:

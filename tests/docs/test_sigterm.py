@@ -18,7 +18,7 @@ THREADS = ROOT / "docs" / "how-to" / "blocking.md"
 PAGES = {
     README: "leading, with token",
     ROOT / "docs" / "index.md": "leading, with token",
-    ROOT / "docs" / "tutorial" / "ten-minutes.md": "leading, with token",
+    ROOT / "docs" / "tutorial" / "getting-started.md": "leading, with token",
     TUTORIAL: "sends bill",
     THREADS: "holds the lock",
 }

