@@ -1,6 +1,6 @@
 """The herd: electing by watching the parent, and by watching the predecessor. See README.md.
 
-`aiolead herd` measures the same on the embedded server; `aiolead.testing.herd` has the measurement.
+`aiolead herd` measures the same on the embedded server: `aiolead.cli.herd_measurement`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import anyio
 from anyio.abc import ByteStream
 
 import aiolead
+from aiolead.cli.herd_measurement import WAYS, Result, measure, on_embedded, plot
 from aiolead.testing import BlockingServer
-from aiolead.testing.herd import WAYS, Result, measure, on_embedded, plot
 
 SIZES = (2, 3, 5, 10, 30, 100, 300, 1000)
 

@@ -12,7 +12,7 @@ from .options import BASICS, Basics, check_range
 from .output import table, write_json, write_line
 
 if TYPE_CHECKING:
-    from ..testing.herd import Result
+    from .herd_measurement import Result
 
 LARGEST = 1000
 BAR = 40
@@ -41,7 +41,11 @@ def herd(
     """
     for size in sizes:
         check_range(2, LARGEST, sizes=size)
-    from ..testing.herd import WAYS, on_embedded, plot  # a server, which other commands do not need
+    from .herd_measurement import (  # a server, which other commands do not need
+        WAYS,
+        on_embedded,
+        plot,
+    )
 
     results: list[Result] = []
 

@@ -2,8 +2,6 @@
 
 from .._client.connect_options import Hooks as Hooks
 from .._wire.codes import OpCode as OpCode
-from .checking import check_client as check_client
-from .checking.stage import BrokenPromises as BrokenPromises
 from .embedded import EmbeddedServer as EmbeddedServer
 from .embedded import SessionInfo as SessionInfo
 from .ensemble import BlockingEnsemble as BlockingEnsemble
@@ -25,7 +23,6 @@ from .threaded import ThreadedServer as ThreadedServer
 __all__ = [
     "BlockingEnsemble",
     "BlockingServer",
-    "BrokenPromises",
     "EmbeddedServer",
     "Ensemble",
     "EnsembleSandbox",
@@ -41,7 +38,6 @@ __all__ = [
     "ThreadedServer",
     "ZooKeeperNotFoundError",
     "ZooKeeperServer",
-    "check_client",
     "find_installation",
     "find_installations",
 ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import anyio
 
-from ..._wire.codes import OpCode
-from ...abc import Hold
-from ...errors import LossReason
-from ...model import CreateMode, SessionState
+from aiolead._wire.codes import OpCode
+from aiolead.abc import Hold
+from aiolead.errors import LossReason
+from aiolead.model import CreateMode, SessionState
+
 from .stage import Stage, promise, same, true
 
 HELD = "/held"

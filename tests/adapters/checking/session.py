@@ -6,8 +6,8 @@ from functools import partial
 
 import anyio
 
-from ...abc import CoordinationClient
-from ...errors import (
+from aiolead.abc import CoordinationClient
+from aiolead.errors import (
     AioleadError,
     ClientClosedError,
     ConnectionLossError,
@@ -15,7 +15,8 @@ from ...errors import (
     NoNodeError,
     SessionError,
 )
-from ...model import CreateMode, SessionState
+from aiolead.model import CreateMode, SessionState
+
 from .stage import CREATES, Stage, fails, promise, refuses, same, true
 
 

@@ -22,8 +22,7 @@ import anyio.lowlevel
 from anyio.abc import ByteStream
 
 from .. import Client, CreateMode, Election, connect
-from . import Hooks
-from .embedded import EmbeddedServer
+from ..testing import EmbeddedServer, Hooks
 
 __all__ = ["WAYS", "Result", "Traffic", "measure", "on_embedded", "plot"]
 

@@ -11,6 +11,8 @@ from typing import Any
 import aiozk
 import anyio
 import pytest
+from adapters.checking import BrokenPromises, check_client, promises
+from adapters.checking.stage import PROMISES
 from support.aiozk_peer import Adapted
 from support.faults import only_on
 
@@ -18,9 +20,6 @@ import aiolead
 from aiolead.abc import CoordinationClient
 from aiolead.errors import ConfigurationError, ConnectionLossError, LossReason
 from aiolead.model import SessionState, WatchEvent
-from aiolead.testing import BrokenPromises, check_client
-from aiolead.testing.checking import promises
-from aiolead.testing.checking.stage import PROMISES
 
 TIMEOUT = 2.0
 

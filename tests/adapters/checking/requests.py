@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 
-from ...errors import (
+from aiolead.errors import (
     BadVersionError,
     ConfigurationError,
     NoChildrenForEphemeralsError,
@@ -12,7 +12,8 @@ from ...errors import (
     NoNodeError,
     NotEmptyError,
 )
-from ...model import Created, CreateMode
+from aiolead.model import Created, CreateMode
+
 from .stage import CREATES, Stage, fails, promise, refuses, same, true
 
 

@@ -1,4 +1,4 @@
-"""The promises of a client on which every recipe runs: docs/how-to/testing-your-code.md."""
+"""The promises of a client on which every recipe runs, and whether a client keeps them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 import anyio
 
-from ...errors import ConfigurationError
+from aiolead.errors import ConfigurationError
+
 from . import lease, requests, session, watches, writes
 from .stage import PROMISES, BrokenPromises, Open, Stage, shown
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from ..._wire.codes import OpCode
-from ...errors import NoNodeError, UnsupportedError, UsageError
-from ...model import EventType, WatchEvent
+from aiolead._wire.codes import OpCode
+from aiolead.errors import NoNodeError, UnsupportedError, UsageError
+from aiolead.model import EventType, WatchEvent
+
 from .stage import Stage, fails, promise, same, true
 
 

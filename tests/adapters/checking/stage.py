@@ -10,14 +10,14 @@ from typing import Self
 
 import anyio
 
-from ..._client.api.client import Client
-from ..._client.connect import connect as connect_operator
-from ..._wire.codes import OpCode
-from ...abc import CoordinationClient, Reply
-from ...errors import AioleadError
-from ...model import CreateMode, SessionState
-from ..embedded import EmbeddedServer
-from ..proxy import FaultProxy
+from aiolead._client.api.client import Client
+from aiolead._client.connect import connect as connect_operator
+from aiolead._wire.codes import OpCode
+from aiolead.abc import CoordinationClient, Reply
+from aiolead.errors import AioleadError
+from aiolead.model import CreateMode, SessionState
+from aiolead.testing.embedded import EmbeddedServer
+from aiolead.testing.proxy import FaultProxy
 
 Open = Callable[[str], AbstractAsyncContextManager[CoordinationClient]]
 Promise = Callable[["Stage"], Awaitable[None]]

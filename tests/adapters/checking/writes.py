@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from ..._wire.codes import OpCode
-from ...abc import CoordinationClient, Reply
-from ...errors import (
+from aiolead._wire.codes import OpCode
+from aiolead.abc import CoordinationClient, Reply
+from aiolead.errors import (
     AioleadError,
     BadVersionError,
     ConnectionLossError,
@@ -17,7 +17,8 @@ from ...errors import (
     TransactionError,
     UsageError,
 )
-from ...model import CreateMode, SessionState, Stat
+from aiolead.model import CreateMode, SessionState, Stat
+
 from .stage import CREATES, Stage, fails, promise, refuses, same, true
 
 
