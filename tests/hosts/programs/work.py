@@ -1,5 +1,6 @@
 """What the leader does in each of these programs: it must not begin before the last one ended."""
 
+import contextlib
 import os
 from collections.abc import Awaitable, Callable
 
@@ -16,14 +17,18 @@ def work(client: aiolead.Client) -> Callable[[aiolead.Term], Awaitable[None]]:
 
     async def worker(term: aiolead.Term) -> None:
         session = f"{term.session_id:x}"
-        # It raises NodeExistsError if another leader is at work.
-        await client.create(AT_WORK, session.encode(), mode=aiolead.CreateMode.EPHEMERAL)
-        print(f"{os.getpid()} leads in session {session}", flush=True)
         try:
+            await client.create(AT_WORK, session.encode(), mode=aiolead.CreateMode.EPHEMERAL)
+            print(f"{os.getpid()} leads in session {session}", flush=True)
             await anyio.sleep_forever()
-        finally:
-            print(f"{os.getpid()} has stopped", flush=True)
-            with anyio.CancelScope(shield=True):
+        except aiolead.errors.NodeExistsError:
+            print("Traceback: two lead at the same time", flush=True)
+            raise
+        except BaseException:
+            # Also if it was cancelled before the answer: the request was sent.
+            with anyio.CancelScope(shield=True), contextlib.suppress(aiolead.errors.NoNodeError):
                 await client.delete(AT_WORK)
+            print(f"{os.getpid()} has stopped", flush=True)
+            raise
 
     return worker
