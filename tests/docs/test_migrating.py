@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +9,7 @@ from pathlib import Path
 import pytest
 from support.docs import MIGRATING, Block, blocks
 from support.raw_client import RawClient
-from support.waiting import until
-
-from aiolead.testing.launch import free_ports
+from support.redis_server import redis_server
 
 pytestmark = pytest.mark.exhaustive("needs Redis and Curator")
 
@@ -25,36 +20,8 @@ WITH_BEFORE = {"aiozk", "kazoo", "others"}
 
 @pytest.fixture(scope="module")
 def redis_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Redis of our own."""
-    server = shutil.which("redis-server")
-    if server is None:
-        if os.environ.get("AIOLEAD_REQUIRE_REDIS") == "1":
-            pytest.fail("AIOLEAD_REQUIRE_REDIS=1, but there is no redis-server", pytrace=False)
-        pytest.skip("needs redis-server")
-    import redis
-
-    (port,) = free_ports(1)
-    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-    process = subprocess.Popen(
-        [server, *options],
-        cwd=tmp_path_factory.mktemp("redis"),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        with redis.Redis(port=port) as client:
-
-            def answers() -> bool:
-                try:
-                    return bool(client.ping())
-                except redis.ConnectionError:
-                    return False
-
-            until(answers, "Redis answers")
+    with redis_server(tmp_path_factory.mktemp("redis")) as port:
         yield f"127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -199,10 +199,14 @@ class HostedElection:
         self.check_output(program, expected=expected)
 
     def crash(self, leader: Leader) -> None:
-        """Kills the process that leads. Until its session has ended nobody leads; then that ends as
-        its timeout would end it. Who leads next is for the caller to see.
-        """
+        """Kills the process that leads. Who leads next is for the caller to see."""
         leader.kill()
+        self.let_expire(leader)
+
+    def let_expire(self, leader: Leader) -> None:
+        """Checks that a process that has ended has not closed its session, and that nobody leads
+        until the session has ended. Then ends that as its timeout would end it.
+        """
         until(
             lambda: not self.server.sessions()[leader.session].is_connected,
             "the server has lost the connection of the process",
