@@ -6,12 +6,14 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from support.docs import Program
 from support.hosts import ELECTION, HostedElection
 from support.redis_server import redis_server
+from support.waiting import until
 
 BIN = Path(sys.executable).parent
 CELERY = (str(BIN / "celery"), "--quiet", "--app", "celery_app", "worker", "--without-mingle")
@@ -143,3 +145,48 @@ def test_beat(election: HostedElection, tmp_path: Path, number: signal.Signals) 
             assert not is_alive(pid)
             program.finish()
             assert election.server.sessions().keys() == {contender.session}
+
+
+# --- a lock in a task of Celery ----------------------------------------------------------------
+
+TASK = (str(BIN / "celery"), "--quiet", "--app", "celery_task")
+
+
+@contextmanager
+def task_that_holds_a_lock(
+    election: HostedElection, folder: Path, *options: str
+) -> Iterator[Program]:
+    """A worker with one task, which holds a lock until there is a file `go on` in the folder."""
+    env = {"FOLDER": str(folder)}
+    worker = (*TASK, "worker", "--without-mingle", "--concurrency", "1", *options)
+    with election.start(*worker, env=env) as program:
+        with election.start(*TASK, "call", "celery_task.bill", env=env) as call:
+            assert call.finish() == 0, "\n".join(call.lines)
+        program.wait_for("holds the lock")
+        yield program
+
+
+def test_sigterm_lets_a_task_finish_that_holds_a_lock(
+    election: HostedElection, tmp_path: Path
+) -> None:
+    with task_that_holds_a_lock(election, tmp_path) as program:
+        program.send(signal.SIGTERM)
+        program.wait_for("Warm shutdown")
+        assert len(election.server.sessions()) == 1
+        (tmp_path / "go on").touch()
+        program.wait_for("has sent the bill")
+        assert program.finish() == 0
+    assert election.server.sessions() == {}
+    assert election.closed == 1
+    election.check_output(program)
+
+
+def test_soft_time_limit_releases_the_lock_of_a_task(
+    election: HostedElection, tmp_path: Path
+) -> None:
+    with task_that_holds_a_lock(election, tmp_path, "--soft-time-limit", "1") as program:
+        program.wait_for("SoftTimeLimitExceeded")
+        until(lambda: election.server.sessions() == {}, "the session is closed")
+        program.terminate()
+        assert program.finish() == 0
+    assert election.closed == 1
