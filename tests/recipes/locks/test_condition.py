@@ -285,7 +285,6 @@ def test_the_notifier_and_the_notified_die(backend: Backend, who: str) -> None:
     on_virtual_time(backend, play)
 
 
-@on_embedded
 async def test_signals_that_nobody_is_left_to_take(server: ServerUnderTest) -> None:
     """They are deleted, and wake nobody who comes later."""
     async with connect(server) as a:
