@@ -50,15 +50,12 @@ def run_tests(
     return subprocess.run(command, cwd=kazoo, env=environ, check=False).returncode
 
 
-def stand_in(arguments: list[str]) -> None:
-    """Become the server that the command line of a real one describes."""
+def write_certificates(settings: dict[str, str], certificate: Path, authorities: Path) -> None:
+    """Write what is in the key stores as PEM files."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.x509 import load_der_x509_certificate
 
     jks: Any = importlib.import_module("jks")  # kazoo's tests need it, and aiolead's do not
-    config = Path(arguments[-1])
-    lines = config.read_text("utf-8").splitlines()
-    settings = dict(line.split("=", 1) for line in lines if "=" in line)
     pem = serialization.Encoding.PEM
 
     def store(kind: str) -> Any:
@@ -70,7 +67,6 @@ def stand_in(arguments: list[str]) -> None:
     key = serialization.load_der_private_key(entry.pkey_pkcs8, None)
     chain = [load_der_x509_certificate(der).public_bytes(pem) for _, der in entry.cert_chain]
     trusted = store("trust").certs.values()
-    certificate, authorities = config.with_name("server.pem"), config.with_name("trusted.pem")
     private = key.private_bytes(
         pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -78,6 +74,16 @@ def stand_in(arguments: list[str]) -> None:
     authorities.write_bytes(
         b"".join(load_der_x509_certificate(each.cert).public_bytes(pem) for each in trusted)
     )
+
+
+def stand_in(arguments: list[str]) -> None:
+    """Become the server that the command line of a real one describes."""
+    config = Path(arguments[-1])
+    lines = config.read_text("utf-8").splitlines()
+    settings = dict(line.split("=", 1) for line in lines if "=" in line)
+    certificate, authorities = config.with_name("server.pem"), config.with_name("trusted.pem")
+    if not certificate.exists():  # kazoo waits 5 seconds for a server that it has restarted
+        write_certificates(settings, certificate, authorities)
     data = Path(settings["dataDir"]) / "aiolead"
     data.mkdir(parents=True, exist_ok=True)
     command = [
