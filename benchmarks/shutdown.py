@@ -284,6 +284,8 @@ def main() -> None:
     if arguments.program:
         PROGRAMS[arguments.program][0]()
         return
+    # In the background of a shell it would be ignored, by the programs, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     words = arguments.words or [""]
     rows = [row for row in ROWS if any(word in row.name for word in words)]
     results: dict[str, list[float]] = {}
