@@ -17,6 +17,7 @@ from benchmarks.names import ROWS, Outcome, Row, command_for
 
 pytestmark = [
     pytest.mark.timeout(120),
+    pytest.mark.exhaustive("each case waits for real time; the same is tested on virtual time"),
     pytest.mark.skipif(not has_namespaces(), reason="the system allows no namespaces"),
 ]
 
