@@ -1,4 +1,4 @@
-"""What dead nameservers, slow names and dead addresses cost, beside kazoo.
+"""The costs of dead nameservers, slow names and dead addresses, beside kazoo.
 
 A network namespace with a small DNS server; an embedded server behind several addresses; clients as
 processes, with the system's resolver and a session timeout of ten seconds. In each trial a client
@@ -45,7 +45,7 @@ NEW = {f"zk{n}.test": f"10.8.1.{n}" for n in (1, 2, 3)}
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a trial.
+    """The result of a trial.
 
     Attributes:
         connected: how long connecting took, in seconds.
@@ -61,8 +61,8 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class Row:
     """Attributes:
-    name: what the table calls it.
-    hosts: what the client connects to.
+    name: the name in the table.
+    hosts: the connect string of the client.
     before: prepares the network.
     change: what happens while the client holds the lock.
     """
@@ -211,7 +211,7 @@ def trial(row: Row, client: str) -> Outcome:
                 begin = time.monotonic()
                 assert process.stdout.readline() == '"holds"\n', f"{client} does not connect"
                 connected = time.monotonic() - begin
-                time.sleep(1.0)  # what it looks up in the background has come, if it can
+                time.sleep(1.0)  # lookups in the background are over, if they can be
                 # It may not connect again before all of the change has happened.
                 process.send_signal(signal.SIGSTOP)
                 row.change(network)

@@ -40,7 +40,7 @@ TIMEOUT = 10.0
 ELECTION = "/shutdown"
 
 LEADS = r"\bleads\b"
-"""What a program prints when it leads."""
+"""A program prints it when it leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Row:
     """A way to end a program.
 
     Attributes:
-        name: what the table calls it.
+        name: the name in the table.
         command: starts the program, which finds the servers in `AIOLEAD_HOSTS`. "{folder}" stands
             for an empty folder of its own.
         signal: SIGINT or SIGTERM.
