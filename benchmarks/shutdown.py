@@ -25,14 +25,18 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import anyio
 
 import aiolead
 from aiolead import blocking
 from aiolead.testing import BlockingEnsemble
-from tests.support.docs import Program
+from tests.support.docs import ROOT, Program
+from tests.support.hosts import ELECTION as HOSTED
+from tests.support.hosts import PROGRAMS as HOSTS
 from tests.support.waiting import until
+from tests.support.web_hosts import WEB_HOSTS
 
 TIMEOUT = 10.0
 """The session timeout, in seconds: what each trial would take if the session was left behind."""
@@ -53,12 +57,19 @@ class Row:
             for an empty folder of its own.
         signal: SIGINT or SIGTERM.
         election: the path of the election.
+        cwd: the directory to run in.
+        whole_group: whether all processes of the program get the signal, as on Ctrl-C.
+        stops: a pattern with one group, for the line that the leader prints when its host begins to
+            stop the application: the group is the monotonic time. Empty if there is no such line.
     """
 
     name: str
     command: tuple[str, ...]
     signal: signal.Signals
     election: str = ELECTION
+    cwd: Path = ROOT
+    whole_group: bool = False
+    stops: str = ""
 
 
 # --- the programs ----------------------------------------------------------------------------
@@ -224,19 +235,55 @@ BEAT = (
     *("--schedule", "{folder}/schedule"),  # beat deletes the file if it is none of its own
 )
 
+# With several workers, another worker of the same server would lead next.
+WEB_SERVERS = {
+    "uvicorn": WEB_HOSTS["uvicorn-fastapi"].command,
+    "gunicorn": (*WEB_HOSTS["gunicorn"].command, "-w", "1"),
+    "hypercorn": WEB_HOSTS["hypercorn"].command,
+    "aiohttp": WEB_HOSTS["aiohttp-hooks"].command,
+}
+
+WEB_ROWS = [
+    Row(
+        f"{end}, {name}",
+        command,
+        number,
+        HOSTED,
+        HOSTS,
+        whole_group=number is signal.SIGINT,
+        stops=r"^\d+ is told to stop at ([\d.]+)$",
+    )
+    for name, command in WEB_SERVERS.items()
+    for end, number in (("SIGTERM", signal.SIGTERM), ("Ctrl-C", signal.SIGINT))
+]
+
 ROWS = [
     *(Row(name, (*PROGRAM, name), number) for name, (_, number) in PROGRAMS.items()),
     Row("SIGTERM, `aiolead run -- sleep`", (*RUN, "sleep", "600"), signal.SIGTERM),
     Row("SIGTERM, `aiolead run -- celery beat`", (*RUN, *BEAT), signal.SIGTERM),
+    *WEB_ROWS,
 ]
 
 
 # --- the measurement -------------------------------------------------------------------------
 
 
-def hand_overs(hosts: str, row: Row, trials: int) -> list[float]:
-    """The seconds without a leader, of each trial."""
-    times: list[float] = []
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Two times of a trial, in seconds.
+
+    Attributes:
+        total: from the signal to the next leader.
+        after_host: of that, from when the host of the leader begins to stop the application.
+    """
+
+    total: float
+    after_host: float
+
+
+def hand_overs(hosts: str, row: Row, trials: int) -> list[HandOver]:
+    """The times without a leader, of each trial."""
+    times: list[HandOver] = []
     with ExitStack() as stack:
         client = stack.enter_context(blocking.connect(hosts))
         election = blocking.Election(client, row.election)
@@ -245,12 +292,12 @@ def hand_overs(hosts: str, row: Row, trials: int) -> list[float]:
         def join() -> None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="aiolead-shutdown-"))
             command = [part.replace("{folder}", folder) for part in row.command]
-            queue.append(stack.enter_context(Program(*command, hosts=hosts)))
+            queue.append(stack.enter_context(Program(*command, hosts=hosts, cwd=row.cwd)))
             until(lambda: len(election.contenders()) == len(queue), "it has joined")
 
         def stop() -> Program:
             leader = queue.popleft()
-            leader.interrupt() if row.signal is signal.SIGINT else leader.terminate()
+            leader.send(row.signal, whole_group=row.whole_group)
             return leader
 
         join()
@@ -261,17 +308,21 @@ def hand_overs(hosts: str, row: Row, trials: int) -> list[float]:
             begin = time.monotonic()
             leader = stop()
             queue[0].wait_for(LEADS)
-            times.append(time.monotonic() - begin)
+            end = time.monotonic()
+            stopped = float(leader.wait_for(row.stops)[1]) if row.stops else begin
+            times.append(HandOver(end - begin, end - stopped))
             leader.finish()
         stop().finish()
     return times
 
 
-def table(results: dict[str, list[float]]) -> str:
-    lines = ["| end of the leader | median | worst |", "|---|---|---|"]
+def table(results: dict[str, list[HandOver]]) -> str:
+    lines = ["| end of the leader | median | worst | worst without the host |", "|---|---|---|---|"]
     for name, times in results.items():
-        median, worst = statistics.median(times) * 1000, max(times) * 1000
-        lines.append(f"| {name} | {median:.0f} ms | {worst:.0f} ms |")
+        median = statistics.median(each.total for each in times) * 1000
+        worst = max(each.total for each in times) * 1000
+        own = max(each.after_host for each in times) * 1000
+        lines.append(f"| {name} | {median:.0f} ms | {worst:.0f} ms | {own:.0f} ms |")
     return "\n".join(lines)
 
 
@@ -288,7 +339,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     words = arguments.words or [""]
     rows = [row for row in ROWS if any(word in row.name for word in words)]
-    results: dict[str, list[float]] = {}
+    results: dict[str, list[HandOver]] = {}
     with BlockingEnsemble(3) as ensemble:
         for row in rows:
             times = hand_overs(ensemble.connect_string, row, arguments.trials)

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from collections.abc import Awaitable, Callable
 
 import anyio
@@ -25,6 +26,7 @@ def work(client: aiolead.Client) -> Callable[[aiolead.Term], Awaitable[None]]:
             print("Traceback: two lead at the same time", flush=True)
             raise
         except BaseException:
+            print(f"{os.getpid()} is told to stop at {time.monotonic()}", flush=True)
             # Also if it was cancelled before the answer: the request was sent.
             with anyio.CancelScope(shield=True), contextlib.suppress(aiolead.errors.NoNodeError):
                 await client.delete(AT_WORK)
