@@ -109,8 +109,10 @@ class NamesNetwork:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._listeners: dict[str, asyncio.Server] = {}
-        self._serving: dict[str, set[asyncio.Task[None]]] = defaultdict(set)
-        """The tasks of the connections at each address."""
+        self._serving: dict[str, dict[asyncio.Task[None], asyncio.WriteTransport]] = defaultdict(
+            dict
+        )
+        """The connections at each address, with the tasks that serve them."""
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -178,26 +180,24 @@ class NamesNetwork:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
             assert task is not None
-            self._serving[address].add(task)
+            self._serving[address][task] = writer.transport
             server_reader, server_writer = await asyncio.open_connection(*self._target)
             pumps = (_pump(reader, server_writer), _pump(server_reader, writer))
             halves = [asyncio.create_task(each) for each in pumps]
-            try:
-                await asyncio.wait(halves, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for each in (writer, server_writer):
-                    each.transport.abort()
-                await asyncio.wait(halves)
-                self._serving[address].remove(task)
+            await asyncio.wait(halves, return_when=asyncio.FIRST_COMPLETED)
+            for each in (writer, server_writer):
+                each.transport.abort()
+            await asyncio.wait(halves)
+            del self._serving[address][task]
 
         return await asyncio.start_server(serve, address, PORT)
 
     async def _close(self, address: str) -> None:
         self._listeners.pop(address).close()
-        tasks = list(self._serving[address])
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        serving = dict(self._serving[address])
+        for transport in serving.values():
+            transport.abort()
+        await asyncio.gather(*serving)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
