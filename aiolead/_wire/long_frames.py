@@ -58,7 +58,7 @@ class LongFrame:
 
     Attributes:
         size: its bytes so far.
-        pieces: all but the one that grows.
+        pieces: all except the one that grows.
     """
 
     __slots__ = ("_growing", "pieces", "size")

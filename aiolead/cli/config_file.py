@@ -41,7 +41,7 @@ def fill_in_options(
     """Fill in options given nowhere else; raises `ConfigurationError` for an invalid file.
 
     cyclopts calls it after it has read the command line and the environment. `tables` are the names
-    of all commands. A command without a connection takes nothing but the basic options from the top
+    of all commands. A command without a connection takes only the basic options from the top
     of the file, even if it has another option of the same name.
     """
     options = {name.removeprefix("--") for argument in arguments for name in argument.names}

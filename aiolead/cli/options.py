@@ -65,7 +65,7 @@ class Basics:
     """Say everything as JSON, one object per line."""
 
     quiet: Annotated[Flag, Parameter(alias="-q", group=_RUNNING)] = False
-    """Say nothing but results and errors."""
+    """Print only results and errors."""
 
     verbose: Annotated[Flag, Parameter(alias="-v", group=_RUNNING)] = False
     """Show the log of the library."""

@@ -10,7 +10,7 @@ beside and above them. A path without a recipe's layout is not a recipe.
 | task board | `tasks`, `claims` and `results`, with `task-` and a number below them |
 | configuration | `keys`, and `history` with versions below it |
 | partitioner | a group at `party`, and `locks` |
-| double barrier | ephemeral children beside `ready`, or with nothing but unique ids as names |
+| double barrier | ephemeral children beside `ready`, or with only unique ids as names |
 | barrier | a mark in its data, which only aiolead leaves |
 | group, service | ephemeral children, and no others; a service's have an instance as data |
 
@@ -251,7 +251,7 @@ def _members(tree: ZnodeTree, path: str) -> OtherRecipe | None:
 
 
 def _is_member(name: str, stat: Stat) -> bool:
-    """Whether a znode may be a member's: ephemeral, and without a number, but for aiozk's."""
+    """Whether a znode may be a member's: ephemeral, and without a number, except aiozk's."""
     is_numbered = sequence_of(name) is not None and not _UNIQUE.fullmatch(name)
     return bool(stat.ephemeral_owner) and (not is_numbered or bool(_PARTY.fullmatch(name)))
 

@@ -74,14 +74,14 @@ def run(
     The command finds in its environment: AIOLEAD_PATH, AIOLEAD_NODE, AIOLEAD_ID, AIOLEAD_TOKEN (the
     fencing token), AIOLEAD_SESSION, AIOLEAD_CONNECT. It does not find the variables that hold
     credentials (AIOLEAD_AUTH, AIOLEAD_SASL, AIOLEAD_TLS_KEY_PASSWORD, AIOLEAD_DASHBOARD_TOKEN),
-    but for --pass-credentials.
+    except with --pass-credentials.
 
     Exits with the command's own code (128 + n for a signal); 2 usage, 69 no server, 74 leadership
     lost, 77 not allowed, 126 and 127 if there is no such command.
 
     Args:
         path: The path of the election, such as /jobs/scheduler.
-        command: The command and its arguments, after "--". No shell is involved, but for --shell.
+        command: The command and its arguments, after "--". Without --shell, no shell starts it.
         forever: Contend again when leadership was lost, or the command has ended.
         shell: The command is one argument, for /bin/sh.
         options: How to run it.
@@ -122,19 +122,19 @@ def lock(
     The command finds in its environment: AIOLEAD_PATH, AIOLEAD_NODE, AIOLEAD_ID, AIOLEAD_TOKEN (the
     fencing token), AIOLEAD_SESSION, AIOLEAD_CONNECT. It does not find the variables that hold
     credentials (AIOLEAD_AUTH, AIOLEAD_SASL, AIOLEAD_TLS_KEY_PASSWORD, AIOLEAD_DASHBOARD_TOKEN),
-    but for --pass-credentials.
+    except with --pass-credentials.
 
     Exits with the command's own code (128 + n for a signal); 2 usage, 69 no server, 74 lock lost,
     75 not acquired in time, 77 not allowed, 126 and 127 if there is no such command.
 
     Args:
         path: The lock, such as /locks/migrate.
-        command: The command and its arguments, after "--". No shell is involved, but for --shell.
+        command: The command and its arguments, after "--". Without --shell, no shell starts it.
         nonblock: Do not wait for the lock.
         wait: How long to wait for the lock, in seconds. Default: forever.
         conflict_exit_code: The exit code if the lock was not acquired in time.
         shared: Share a read/write lock with all others that do; --exclusive locks them out.
-        exclusive: Have a read/write lock alone, as opposed to those with --shared.
+        exclusive: Take the write lock of a read/write lock, which excludes --shared.
         slots: How many may hold it at once: one of so many permits of a semaphore.
         shell: The command is one argument, for /bin/sh.
         options: How to run it.

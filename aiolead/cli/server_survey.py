@@ -55,7 +55,7 @@ class InquiryOptions:
     """How long a server has for an answer, in seconds."""
 
     admin_port: int = 8080
-    """Where the admin servers listen; 0 not to ask them."""
+    """Where the admin servers listen; with 0 they are not asked."""
 
     admin_plain_http: Flag = False
     """Ask admin servers without TLS also where the other options say to use TLS: then anybody on

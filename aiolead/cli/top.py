@@ -47,7 +47,7 @@ def top(
     Args:
         path: Where to look. Default: everywhere.
         once: Show what there is, and end.
-        interval: How often to ask all servers which sessions are connected, in seconds; 0 not to.
+        interval: How often to ask all servers which sessions are connected, in seconds; 0: never.
         scene: The types and details to show.
         common: Where to connect.
     """

@@ -84,7 +84,7 @@ class Link:
         self._sent = anyio.Event()
 
     async def serve(self) -> None:
-        """Runs until the connection is over. Raises nothing but cancellation."""
+        """Runs until the connection is over. Raises only cancellation."""
         try:
             with self._scope:
                 async with anyio.create_task_group() as tasks:

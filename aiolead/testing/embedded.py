@@ -522,7 +522,7 @@ class EmbeddedServer:
         return self._running.core.processor.zxid
 
     def znodes(self) -> list[str]:
-        """Every path, sorted, but for the server's own below `/zookeeper`."""
+        """Every path, sorted, except the server's own below `/zookeeper`."""
         return sorted(self._running.core.processor.tree.paths())
 
     def sessions(self) -> dict[int, SessionInfo]:
