@@ -79,6 +79,7 @@ class Plan:
     due: dict[str, float] = field(default_factory=dict)  # in the order in which they were put
     drained: anyio.Event = field(default_factory=anyio.Event)
     spoiling: set[str] = field(default_factory=set)
+    below: set[str] = field(default_factory=set)  # znodes below items
 
     def queue(self, client: aiolead.Client, who: str, time_of_day: Callable[[], float]) -> AnyQueue:
         if self.kind is aiolead.DelayQueue:
@@ -466,7 +467,8 @@ async def is_empty(client: aiolead.Client, queue: AnyQueue) -> bool:
 
 async def spoiler(plan: Plan, process: Process) -> None:
     """Puts znodes below items until all has healed; then deletes all of them."""
-    world, rng, made = plan.world, process.rng, set[str]()
+    # Also those of a spoiler that was killed: nobody else would delete them.
+    world, rng, made = plan.world, process.rng, plan.below
     while True:
         with suppress(ConnectFailed, SessionError):
             async with world.client(process) as client:
