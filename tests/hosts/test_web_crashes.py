@@ -4,14 +4,21 @@ by its timeout or by a guardian.
 
 from __future__ import annotations
 
-from signal import SIGTERM
+from signal import SIGINT, SIGTERM
 
 import pytest
 from support.hosts import HostedElection
 from support.web_hosts import WEB_HOSTS
 
 _GOES_ON = ["uvicorn-workers", "gunicorn", "gunicorn-aiohttp", "sanic-workers"]
-_ENDS = ["uvicorn-fastapi", "hypercorn", "granian", "aiohttp-hooks", "sanic"]
+_ENDS = [
+    "uvicorn-fastapi",
+    "hypercorn",
+    "hypercorn-quart-trio",
+    "granian",
+    "aiohttp-hooks",
+    "sanic",
+]
 
 
 @pytest.mark.parametrize("name", _GOES_ON)
@@ -66,6 +73,26 @@ def test_guardian_closes_the_session_of_a_killed_worker(
                 assert not contender.leads
             else:
                 contender.wait_until_it_leads()
+
+
+def test_django_command_is_killed(election: HostedElection) -> None:
+    with election.start("django_site/manage.py", "schedule") as program:
+        leader = election.leader(program)
+        with election.next_contender() as contender:
+            election.crash(leader)
+            contender.wait_until_it_leads()
+
+
+def test_sigint_to_the_master_of_gunicorn_is_a_crash(election: HostedElection) -> None:
+    """gunicorn sends SIGQUIT to its workers. uvicorn's worker ignores it until it is killed."""
+    host = WEB_HOSTS["gunicorn"]
+    with election.start(*host.arguments(), "--graceful-timeout", "1") as program:
+        leader = election.leader(program)
+        election.wait_for_contenders(host.workers)
+        program.send(SIGINT)
+        program.finish()
+        assert leader.session in election.server.sessions()
+    assert f"{leader.pid} has stopped" not in program.lines
 
 
 def test_sigterm_to_all_processes_of_hypercorn_is_a_crash(election: HostedElection) -> None:
