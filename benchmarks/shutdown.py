@@ -7,8 +7,10 @@ call that sends it to the line that the next leader prints in its body. Then a n
     python -m benchmarks.shutdown                       # 20 trials of each row
     python -m benchmarks.shutdown --trials 5 uvloop     # the rows whose names contain a word
 
-docs/explanation/client-tasks.md and docs/how-to/frameworks.md quote the numbers. The rows are `ROWS`: any command that contends
-once it has started, and prints a line with the word "leads" when it leads.
+docs/explanation/client-tasks.md and docs/how-to/frameworks.md quote the numbers. The rows are
+`ROWS`: any command that contends once it has started, and prints a line with the word "leads" when
+it leads. The last column is the worst value without the time of a web server: it counts from when
+the server begins to stop the application.
 """
 
 from __future__ import annotations
