@@ -2,7 +2,7 @@
 
 A real ensemble of three servers, and two contenders, each a process, all on this machine. In each
 trial the leader gets a signal, as from a terminal, systemd or a container. The time counts from the
-call that sends it to the line that the next leader prints in its body. Then a new contender joins.
+call that sends it to the first line of the next leader's body. Then a new contender joins.
 
     python -m benchmarks.shutdown                       # 20 trials of each row
     python -m benchmarks.shutdown --trials 5 uvloop     # the rows whose names contain a word
@@ -77,12 +77,16 @@ class Row:
 # --- the programs ----------------------------------------------------------------------------
 
 
+def say_that_it_leads() -> None:
+    print(f"leads at {time.monotonic()}", flush=True)
+
+
 async def lead() -> None:
     async with (
         aiolead.connect(session_timeout=TIMEOUT) as client,
         aiolead.Election(client, ELECTION).leadership(),
     ):
-        print("leads", flush=True)
+        say_that_it_leads()
         await anyio.sleep_forever()
 
 
@@ -165,7 +169,7 @@ def lead_in_a_thread() -> None:
         blocking.connect(session_timeout=TIMEOUT) as client,
         blocking.Election(client, ELECTION).leadership() as term,
     ):
-        print("leads", flush=True)
+        say_that_it_leads()
         while not term.lost.wait(60):
             pass
 
@@ -178,7 +182,7 @@ def celery_worker(started: str, stopped: str) -> Callable[[], None]:
             suppress(aiolead.errors.ClientClosedError, aiolead.TenureLost),
             blocking.Election(client, ELECTION).leadership() as term,
         ):
-            print("leads", flush=True)
+            say_that_it_leads()
             term.lost.wait()
 
     def program() -> None:
@@ -309,8 +313,8 @@ def hand_overs(hosts: str, row: Row, trials: int) -> list[HandOver]:
             time.sleep(0.3)  # all is quiet
             begin = time.monotonic()
             leader = stop()
-            queue[0].wait_for(LEADS)
-            end = time.monotonic()
+            (led_at,) = queue[0].wait_for(LEADS).groups()
+            end = float(led_at) if led_at else time.monotonic()
             stopped = float(leader.wait_for(row.stops)[1]) if row.stops else begin
             times.append(HandOver(end - begin, end - stopped))
             leader.finish()
