@@ -45,8 +45,8 @@ TIMEOUT = 10.0
 
 ELECTION = "/shutdown"
 
-LEADS = r"\bleads\b"
-"""A program prints it when it leads."""
+LEADS = r"\bleads\b(?: at ([\d.]+))?"
+"""What a program prints when it leads: with the time, or the time of reading the line counts."""
 
 
 @dataclass(frozen=True, slots=True)
