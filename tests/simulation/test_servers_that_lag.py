@@ -8,7 +8,7 @@ import anyio
 import pytest
 from support.ensemble_model import Stage
 
-from aiolead import Config, Lock, NoNodeError, TaskBoard
+from aiolead import Config, ExclusiveLock, Lock, NoNodeError, TaskBoard
 from aiolead.errors import BadVersionError
 from aiolead.testing.simulation import Backend, Process, run_virtual
 from aiolead.testing.simulation.ensemble import Server
@@ -86,6 +86,36 @@ def test_a_lost_create_that_is_not_committed_yet_is_found_at_another_server(
     in_a_process(backend, stage, f"{first.address},{second.address}", program)
     (path,) = created()
     assert path.endswith("-lock-0000000000")
+
+
+def test_abandoned_create_that_is_not_committed_yet_is_deleted_soon(backend: Backend) -> None:
+    """Without a sync before the look, the znode would stay until the next one: for a session
+    timeout, in which nobody else gets the lock."""
+    stage = Stage()
+    stage.start()
+    first, second = stage.followers()
+
+    async def program(process: Process) -> None:
+        async with process.connect(session_timeout=4.0) as client:
+            await client.sync()
+            for server in stage.ensemble.servers:
+                server.disk_delay = SLOW
+            async with anyio.create_task_group() as tasks:
+
+                async def hold() -> None:
+                    async with ExclusiveLock(client, PATH):
+                        pytest.fail("its answer is lost")
+
+                tasks.start_soon(hold)
+                await anyio.sleep(SLOW / 10)  # the leader has proposed it
+                (left,) = (s for s in (first, second) if client.session_id in s.attached())
+                left.kill()
+                tasks.cancel_scope.cancel()
+            await anyio.sleep(6 * SLOW)
+            assert len(stage.told("znode-created")) == 1
+            assert await client.exists(PATH) is None
+
+    in_a_process(backend, stage, f"{first.address},{second.address}", program)
 
 
 def test_a_task_that_another_server_has_not_heard_of_yet(backend: Backend) -> None:
