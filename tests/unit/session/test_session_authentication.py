@@ -259,6 +259,22 @@ def test_without_a_server_the_wait_ends_and_the_credentials_stay() -> None:
     assert shown(script) == [ANN]
 
 
+def test_wait_for_another_server_begins_when_the_connection_is_lost() -> None:
+    script = Script(session_timeout=8.0)
+    script.connect()
+    call = added(script, ANN)
+    script.sent()
+    script.now += 5
+    script.lose_link()
+    lost_at = script.now
+    script.now = lost_at + 7.9
+    script.machine.tick(script.now)
+    assert not call.is_done
+    script.now = lost_at + 8.0
+    script.machine.tick(script.now)
+    assert isinstance(call.error(), ConnectionLossError)
+
+
 def test_credentials_that_are_refused_at_run_time_end_the_client() -> None:
     script = Script()
     script.connect()
