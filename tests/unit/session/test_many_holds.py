@@ -16,13 +16,6 @@ MARGIN = 0.808
 DEADLINE = START + TIMEOUT - MARGIN
 
 
-@pytest.fixture
-def script() -> Script:
-    script = Script()
-    script.connect()
-    return script
-
-
 class SlowHolder(Holder):
     """Cancelling its body takes as long as it may take."""
 

@@ -19,13 +19,6 @@ E = EventType
 SINCE = 5
 
 
-@pytest.fixture
-def script() -> Script:
-    script = Script()
-    script.connect()
-    return script
-
-
 def arm(script: Script, *paths: str) -> tuple[Call[None], list[Watcher]]:
     """Asks for a watch on each path."""
     watches = script.machine.watches

@@ -14,13 +14,6 @@ from aiolead.errors import LossReason
 TIMEOUT = 8.0
 
 
-@pytest.fixture
-def script() -> Script:
-    script = Script()
-    script.connect()
-    return script
-
-
 def unconfirmed(script: Script) -> float:
     """For how long nothing was confirmed, in seconds."""
     return script.now - script.machine.confirmed_at

@@ -40,13 +40,6 @@ MARGIN = 0.808
 SETTLE = 0.1
 
 
-@pytest.fixture
-def script() -> Script:
-    script = Script()
-    script.connect()
-    return script
-
-
 # --- when renewals leave -----------------------------------------------------------------------
 
 

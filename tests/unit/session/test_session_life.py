@@ -35,13 +35,6 @@ TIMEOUT = 8.0
 AUTH = [Auth.digest("a", "secret"), Auth.digest("b", "secret")]
 
 
-@pytest.fixture
-def script() -> Script:
-    script = Script()
-    script.connect()
-    return script
-
-
 def error_of(call: Call[object]) -> Exception:
     error = call.error()
     assert error is not None

@@ -21,13 +21,6 @@ TIMEOUT = 8.0
 BOUND = TIMEOUT * 2 / 3
 
 
-@pytest.fixture
-def script() -> Script:
-    script = Script()
-    script.connect()
-    return script
-
-
 def until_cut(script: Script, longest: float = 30.0) -> float:
     """Seconds until the connection is given up, while nothing but pings is answered."""
     start = script.now

@@ -44,13 +44,6 @@ DATA = DataReply(b"", STAT)
 AUTH = [Auth.digest("a", "secret"), Auth.digest("b", "secret")]
 
 
-@pytest.fixture
-def script() -> Script:
-    script = Script()
-    script.connect()
-    return script
-
-
 def outcome_of(call: Call[object]) -> Outcome:
     error = call.error()
     assert error is not None

@@ -26,13 +26,6 @@ R = MissedReason
 EXACT, RECURSIVE = AddWatchMode.PERSISTENT, AddWatchMode.RECURSIVE
 
 
-@pytest.fixture
-def script() -> Script:
-    script = Script()
-    script.connect()
-    return script
-
-
 class Stream:
     """A stream of events that opens, and what its reader has read."""
 

@@ -25,13 +25,6 @@ TIMEOUT = 8.0
 MARGIN = 0.808
 
 
-@pytest.fixture
-def script() -> Script:
-    script = Script()
-    script.connect()
-    return script
-
-
 def test_a_renewal_is_a_transaction_and_then_a_sync(script: Script) -> None:
     Holder(script, "/held", urgent=True)
     packets: list[Packet] = []

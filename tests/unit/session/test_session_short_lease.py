@@ -17,13 +17,6 @@ TIMEOUT = 8.0
 MARGIN = 0.808
 
 
-@pytest.fixture
-def script() -> Script:
-    script = Script()
-    script.connect()
-    return script
-
-
 def next_renewal(script: Script) -> Packet:
     """Lets time pass up to the next renewal, which is not answered; pings are."""
     for _ in range(20):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-import pytest
 from support.client_script import START, Script
 
 from aiolead._session.lease.lease_book import HeldZnode
@@ -39,13 +38,6 @@ class Deaf:
         if len(self.tries) <= self._fails:
             raise RuntimeError("no running event loop")
         self.heard.append((reason, self._script.now))
-
-
-@pytest.fixture
-def script() -> Script:
-    script = Script()
-    script.connect()
-    return script
 
 
 def lease_runs_out(script: Script) -> float:

@@ -19,13 +19,6 @@ from aiolead.model import EventType, WatchEvent
 E = EventType
 
 
-@pytest.fixture
-def script() -> Script:
-    script = Script()
-    script.connect()
-    return script
-
-
 def armed(script: Script, read: str = "get", path: str = "/a", *, err: int = 0) -> Watcher:
     """A watch that its read has armed; the read's answer may be an error."""
     watcher = Watcher(script)
