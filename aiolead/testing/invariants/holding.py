@@ -141,7 +141,8 @@ def told_in_time(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Viol
 
     The servers delete its znode no earlier than that after its loss was signalled, and later by the
     time that it takes to cancel the others of its session that are signalled at the same time. An
-    operator may delete it any time.
+    operator may delete it any time. A body that has ended before, while the release of its hold is
+    not answered, needs no time.
     """
     reading = Reading.of(events)
     revoked = [(event.line, event.at) for _, event in reading.all(Revoked)]
@@ -154,6 +155,8 @@ def told_in_time(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Viol
         for signalled, turn in lost:
             node = turn.node
             if node is None or node.deleted == inf or node.by or _unable(turn, bounds):
+                continue
+            if turn.closed_at < signalled:
                 continue
             if any(line == turn.line and signalled <= at <= node.deleted for line, at in revoked):
                 continue

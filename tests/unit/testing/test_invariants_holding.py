@@ -896,3 +896,18 @@ def test_an_operator_deletes_what_was_lost_before(
     tale.after(0.1).revoked(line, "host")
     tale.node_deleted("/1/x", 101, 7)
     assert bool(told_in_time(tale.events, BOUNDS)) is broken
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_body_that_has_ended_before_the_lease_needs_no_time(
+    tale: HistoryBuilder, ended: bool
+) -> None:
+    """Its release was not answered, and an operator deletes the znode meanwhile."""
+    tale.node_created("/1/x", 1, 7)
+    tale.entered("/1", "host", 1, path="/1/x", session_id=7)
+    tale.after(5)
+    if ended:
+        tale.left("/1", "host", 1)
+    tale.after(0.1).node_deleted("/1/x", 101, 7)
+    tale.after(0.1).stepped_down("/1", "host", 1, UNCONFIRMED)
+    assert bool(told_in_time(tale.events, BOUNDS)) is not ended
