@@ -12,7 +12,8 @@
 What has to hold, besides the invariants of everything that is held (a line for each claim):
 
     queue-lost    what was put is there until somebody has acknowledged it
-    queue-again   what was acknowledged is not handed out again
+    queue-again   what was acknowledged is not handed out again, unless an operator has deleted the
+                  claim that stays of a finished item
     queue-order   items are claimed for the first time in the order of their numbers
     queue-early   no item is handed out before it is due, by the clock of who gets it
     queue-stuck   in the end everything is consumed, by consumers that only wait; or in `turns`,
@@ -43,7 +44,7 @@ from aiolead.errors import (
 )
 from aiolead.model import CreateMode
 from aiolead.paths import sequence_of
-from aiolead.testing.history.events import NodeCreated, Revoked, Session
+from aiolead.testing.history.events import NodeCreated, NodeDeleted, Revoked, Session
 from aiolead.testing.simulation import Process, World, told
 
 QUEUE, CLAIMS = "/jobs", "/jobs-claims"
@@ -379,10 +380,20 @@ class _Consumer:
         if not self._world.is_healed:
             await anyio.sleep(rng.uniform(0.0, 0.1) * tau)
 
+    def _is_freed(self, claim: str) -> bool:
+        """Whether an operator has deleted the persistent claim of a finished item."""
+        return any(
+            isinstance(event, NodeDeleted)
+            and event.path == claim
+            and not event.owner
+            and not event.by
+            for event in self._history.events
+        )
+
     async def _work(self, item: aiolead.types.QueueItem) -> None:
         plan, history, who = self._plan, self._history, self._who
         data = item.data.decode()
-        if data in plan.acknowledged:
+        if data in plan.acknowledged and not self._is_freed(item.path):
             self._world.violation("queue-again", f"{data} is handed out after its ack")
         self._look_at_the_clock(data)
         history.joined(item.path, who)
