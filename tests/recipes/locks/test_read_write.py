@@ -21,7 +21,15 @@ from support.recipes import (
     nothing_left,
     raw,
 )
-from support.virtual_time import SESSION, Link, on_virtual_time, passes, settled
+from support.virtual_time import (
+    SESSION,
+    Link,
+    embedded,
+    on_virtual_time,
+    passes,
+    settled,
+    virtually,
+)
 from support.virtual_time import connect as connect_virtually
 
 from aiolead import AcquireTimeout, Fenced, Held, Lock, LockLost, ReadWriteLock
@@ -435,6 +443,17 @@ async def test_what_it_costs_to_read_beside_readers_and_to_downgrade() -> None:
                 assert (server.requests - before)["GET_DATA"] == 1
                 assert (server.requests - before)["MULTI"] in (1, 2), "a renewal may leave, too"
             await nothing_left(server, PATH)
+
+
+@virtually
+async def test_downgrade_sends_one_transaction_and_one_read() -> None:
+    async with embedded() as server, connect_virtually(server) as client:
+        async with ReadWriteLock(client, PATH).write as held:
+            await passes(1.0)  # no other renewal is due
+            before = server.requests.copy()
+            await held.downgrade()
+            await passes(0.01)
+            assert server.requests - before == {"MULTI": 1, "GET_DATA": 1}
 
 
 async def test_readers_come_in_without_looking_again() -> None:
