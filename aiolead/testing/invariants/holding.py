@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from math import inf
 
 from ...errors import LossReason
-from ..history.events import Acted, Event, Read, Revoked, Value, Wrote
+from ..history.events import Acted, Event, Read, Value, Wrote
 from .bounds import Bounds, Margin, Violation
 from .reading import Node, Reading, Turn
 
@@ -141,11 +141,9 @@ def told_in_time(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Viol
 
     The servers delete its znode no earlier than that after its loss was signalled, and later by the
     time that it takes to cancel the others of its session that are signalled at the same time. An
-    operator may delete it any time. A body that has ended before, while the release of its hold is
-    not answered, needs no time.
+    operator may delete it any time.
     """
     reading = Reading.of(events)
-    revoked = [(event.line, event.at) for _, event in reading.all(Revoked)]
     sessions: defaultdict[int, list[tuple[float, Turn]]] = defaultdict(list)
     for turn in reading.holds():
         if turn.stepped and turn.stepped[0][1].why == LossReason.UNCONFIRMED.value:
@@ -156,9 +154,7 @@ def told_in_time(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Viol
             node = turn.node
             if node is None or node.deleted == inf or node.by or _unable(turn, bounds):
                 continue
-            if turn.closed_at < signalled:
-                continue
-            if any(line == turn.line and signalled <= at <= node.deleted for line, at in revoked):
+            if reading.was_taken(turn):
                 continue
             others = sum(at == signalled for at, _ in lost) - 1
             needed = bounds.body + others * bounds.losing

@@ -67,7 +67,7 @@ def _why_it_is_over(
         return "it had left"
     if turn.stepped and turn.stepped[0][0] < pos:
         return "it was notified of the loss"
-    if turn.revoked < inf:
+    if turn.revoked < inf or reading.was_taken(turn):
         return None
     node = turn.node
     if node is not None and node.deleted < inf and node.by == 0:

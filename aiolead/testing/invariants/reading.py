@@ -186,6 +186,7 @@ class Reading:
         self._open: defaultdict[str, dict[Turn, None]] = defaultdict(dict)
         self._by_token: dict[tuple[str, str, int], Turn] = {}
         self._revocations: dict[tuple[str, str], tuple[int, Revoked]] = {}
+        self._revoked_at: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         self._by_path: defaultdict[str, list[Node]] = defaultdict(list)
         self._by_czxid: dict[int, Node] = {}
         self._stops: defaultdict[str, list[Stop]] = defaultdict(list)
@@ -230,6 +231,14 @@ class Reading:
         holds = self.holds_in(line)
         index = bisect_left(holds, pos, key=lambda turn: turn.entered_pos)
         return holds[index - 1] if index else None
+
+    def was_taken(self, turn: Turn) -> bool:
+        """Whether an operator deleted its znode, while it held or after it had left."""
+        node = turn.node
+        if node is None or node.deleted == inf or node.by:
+            return False
+        times = self._revoked_at.get((turn.line, turn.contender), ())
+        return any(turn.hold.at <= at <= node.deleted for at in times)
 
     def stops_of(self, contender: str) -> list[Stop]:
         """When the contender's process did not run, in order."""
@@ -330,6 +339,7 @@ class Reading:
 
     def _on_revoked(self, pos: int, event: Revoked) -> None:
         self._revocations[event.line, event.contender] = pos, event
+        self._revoked_at[event.line, event.contender].append(event.at)
         turn = self._current.get((event.line, event.contender))
         if turn is not None and turn.closed is None:
             self._revoke(turn, pos, event)

@@ -898,16 +898,16 @@ def test_an_operator_deletes_what_was_lost_before(
     assert bool(told_in_time(tale.events, BOUNDS)) is broken
 
 
-@pytest.mark.parametrize("ended", [True, False])
-def test_body_that_has_ended_before_the_lease_needs_no_time(
-    tale: HistoryBuilder, ended: bool
+@pytest.mark.parametrize("taken", [True, False])
+def test_operator_deletes_what_was_released_before_the_lease_ran_out(
+    tale: HistoryBuilder, taken: bool
 ) -> None:
-    """Its release was not answered, and an operator deletes the znode meanwhile."""
+    """The release was not answered. Without an operator, the lease was too long."""
     tale.node_created("/1/x", 1, 7)
     tale.entered("/1", "host", 1, path="/1/x", session_id=7)
-    tale.after(5)
-    if ended:
-        tale.left("/1", "host", 1)
-    tale.after(0.1).node_deleted("/1/x", 101, 7)
+    tale.after(5).left("/1", "host", 1)
+    if taken:
+        tale.after(0.1).revoked("/1", "host")
+    tale.node_deleted("/1/x", 101, 7)
     tale.after(0.1).stepped_down("/1", "host", 1, UNCONFIRMED)
-    assert bool(told_in_time(tale.events, BOUNDS)) is not ended
+    assert bool(told_in_time(tale.events, BOUNDS)) is not taken

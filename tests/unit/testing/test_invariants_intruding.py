@@ -79,6 +79,21 @@ def test_what_a_thread_is_told_to_be_left_of_a_hold(tale: HistoryBuilder, remain
     assert tale.broken() == (["I24"] if remaining > 1 else [])
 
 
+@pytest.mark.parametrize("taken", [True, False])
+def test_operator_deletes_what_was_released_within_the_remaining_time(
+    tale: HistoryBuilder, taken: bool
+) -> None:
+    """The thread could not know of it. Without an operator, the session had ended too early."""
+    tale.at(0).waits("a", 1)
+    tale.at(1).holds("a", 1)
+    tale.at(2).peeked(L, "a", 1, "thread", call="remaining", held=True, remaining=1.1)
+    tale.at(2.5).left(L, "a", 1)
+    if taken:
+        tale.at(2.9).revoked(L, "a")
+    tale.at(3).gone("a", 1)
+    assert tale.broken() == ([] if taken else ["I24"])
+
+
 @pytest.mark.parametrize("where", ["thread", "loop"])
 def test_hold_that_a_thread_has_read_to_be_over_does_not_come_back(
     tale: HistoryBuilder, where: str
