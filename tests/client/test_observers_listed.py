@@ -10,6 +10,10 @@ import aiolead
 from aiolead.testing import EmbeddedServer
 
 TIMEOUT = 1.0
+
+# Beside observers a lease may be as short as a quarter of the session timeout.
+pytestmark = pytest.mark.keeps_time(TIMEOUT / 2)
+
 VOTER = "server.1=127.0.0.1:2888:3888:participant\n"
 OBSERVER = "server.2=127.0.0.1:2889:3889:observer\n"
 
