@@ -7,7 +7,6 @@ a daemon: it does not keep the process alive.
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import sys
 import threading
@@ -15,12 +14,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
+from types import ModuleType
 from typing import NoReturn, final
 
 from .._escaping import described, escaped, shown_session
 from .._session.lease.overdue import Overdue
 from .._session.machine import SessionMachine
 from ..errors import ConfigurationError, LossReason
+
+faulthandler: ModuleType | None
+try:
+    import faulthandler
+except ImportError:  # isolated subinterpreters cannot load it
+    faulthandler = None
 
 EXIT_CODE = 70
 """`EX_SOFTWARE` of sysexits.h; neither Python nor the command `aiolead` exits with it."""
@@ -164,6 +170,8 @@ def _stacks() -> bytes:
 
     It lets no other thread run, so it must not write to what may be full, but to a pipe of our own.
     """
+    if faulthandler is None:
+        return b""
     source, sink = os.pipe()
     try:
         os.set_blocking(sink, False)
