@@ -38,7 +38,8 @@ async def test_new_hold_is_confirmed_as_soon_as_it_is_due(urgent: bool) -> None:
         await client.create("/kept", mode=CreateMode.EPHEMERAL)
         await passes(GRAIN)
         began = anyio.current_time()
-        hold = client.backend.lease.hold("/kept", lambda _reason: None, urgent=urgent)
+        options = {"urgent": True} if urgent else {}
+        hold = client.backend.lease.hold("/kept", lambda _reason: None, **options)
         confirmed = await renewal(server)
         assert confirmed - began == pytest.approx(0.0 if urgent else 0.1, abs=2 * GRAIN)
         hold.release()
