@@ -33,7 +33,8 @@ def test_reload_on_sighup(election: HostedElection, name: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["uvicorn", "--port", "0", "--reload", "starlette_app:app"],
+        # It notices only what changes after its first look, which has to come before the change.
+        ["uvicorn", "--port", "0", "--reload", "--reload-delay", "0.01", "starlette_app:app"],
         ["hypercorn", "--bind", "127.0.0.1:0", "--reload", "starlette_app:app"],
     ],
     ids=["uvicorn", "hypercorn"],
