@@ -75,10 +75,8 @@ class TreeReader:
         self._todo: dict[str, Todo] = {}
         self._batch: dict[str, Todo] = {}
         """The znodes that are being read."""
-        self._aside: dict[str, Todo] = {}
-        """The znodes whose reads cost connections, while the others are read."""
-        self._aside_until: dict[str, float] = {}
-        """When each of them may be read again."""
+        self._aside: dict[str, tuple[Todo, float]] = {}
+        """The znodes whose reads cost connections, with when each may be read again."""
         self._missing: set[str] = set()
         """Marked by `note_all`, or found by reading those: without them it is not complete."""
         self._is_completing = False
@@ -106,7 +104,7 @@ class TreeReader:
     @property
     def next_try(self) -> float:
         """When the first of the znodes that were set aside may be read again; or infinite."""
-        return min(self._aside_until.values(), default=inf)
+        return min((until for _, until in self._aside.values()), default=inf)
 
     @property
     def is_complete(self) -> bool:
@@ -133,7 +131,8 @@ class TreeReader:
 
     def _mark(self, path: str, todo: Todo) -> None:
         if path in self._aside:
-            self._aside[path] |= todo
+            before, until = self._aside[path]
+            self._aside[path] = before | todo, until
             return
         self._todo[path] = self._todo.get(path, Todo.COMPARE) | todo
         self._on_todo()
@@ -184,14 +183,14 @@ class TreeReader:
     def _set_aside(self, path: str, todo: Todo, pause: float) -> None:
         """Read a znode only after a pause, whatever happens: each read may cost a connection."""
         self._missing.add(path)
-        self._aside[path] = todo | self._todo.pop(path, Todo.COMPARE)
-        self._aside_until[path] = anyio.current_time() + pause
+        todo |= self._todo.pop(path, Todo.COMPARE)
+        self._aside[path] = todo, anyio.current_time() + pause
 
     def _recall(self, now: float) -> None:
         """Mark what was set aside until now."""
-        for path in [path for path, until in self._aside_until.items() if until <= now]:
-            del self._aside_until[path]
-            self._mark(path, self._aside.pop(path))
+        for path in [path for path, (_, until) in self._aside.items() if until <= now]:
+            todo, _ = self._aside.pop(path)
+            self._mark(path, todo)
 
     async def _read_batch(self) -> RequestRefusedError | None:
         """Read some znodes; return why one of them could not be read, if so."""
