@@ -185,8 +185,9 @@ class Reading:
         self._current: dict[tuple[str, str], Turn] = {}
         self._open: defaultdict[str, dict[Turn, None]] = defaultdict(dict)
         self._by_token: dict[tuple[str, str, int], Turn] = {}
-        self._revocations: dict[tuple[str, str], tuple[int, Revoked]] = {}
-        self._revoked_at: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+        self._revocations: defaultdict[tuple[str, str], list[tuple[int, Revoked]]] = defaultdict(
+            list
+        )
         self._by_path: defaultdict[str, list[Node]] = defaultdict(list)
         self._by_czxid: dict[int, Node] = {}
         self._stops: defaultdict[str, list[Stop]] = defaultdict(list)
@@ -237,8 +238,8 @@ class Reading:
         node = turn.node
         if node is None or node.deleted == inf or node.by:
             return False
-        times = self._revoked_at.get((turn.line, turn.contender), ())
-        return any(turn.hold.at <= at <= node.deleted for at in times)
+        revocations = self._revocations.get((turn.line, turn.contender), ())
+        return any(turn.hold.at <= event.at <= node.deleted for _, event in revocations)
 
     def stops_of(self, contender: str) -> list[Stop]:
         """When the contender's process did not run, in order."""
@@ -290,8 +291,8 @@ class Reading:
             turn.node = self._by_czxid.get(event.token)
         # A campaign's term may have begun and ended before it is reported here.
         before = self._revocations.get((event.line, event.contender))
-        if before and turn.node and turn.node.created_pos < before[0]:
-            self._revoke(turn, *before)
+        if before and turn.node and turn.node.created_pos < before[-1][0]:
+            self._revoke(turn, *before[-1])
 
     def _on_withdrew(self, pos: int, event: Withdrew) -> None:
         turn = self._current.get((event.line, event.contender))
@@ -338,8 +339,7 @@ class Reading:
             turn.cancelled = event
 
     def _on_revoked(self, pos: int, event: Revoked) -> None:
-        self._revocations[event.line, event.contender] = pos, event
-        self._revoked_at[event.line, event.contender].append(event.at)
+        self._revocations[event.line, event.contender].append((pos, event))
         turn = self._current.get((event.line, event.contender))
         if turn is not None and turn.closed is None:
             self._revoke(turn, pos, event)
