@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Counts
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -139,30 +139,24 @@ class Finished(Exception):
     pass
 
 
-def entered(context: Callable[[Client, str], Callable[[], Any]]) -> Begin:
-    """A block of a context that one object makes again and again."""
+def entered(
+    context: Callable[[Client, str], Callable[[], Any]],
+    act: Callable[[Any], Awaitable[object]] | None = None,
+) -> Begin:
+    """A block of a context that one object makes again and again, and what is done in it."""
 
     def begin(client: Client, path: str) -> Work:
         enter = context(client, path)
 
         async def work() -> None:
-            async with enter():
+            async with enter() as mine:
+                if act is not None:
+                    await act(mine)
                 await checkpoint()
 
         return work
 
     return begin
-
-
-def resign(client: Client, path: str) -> Work:
-    election = Election(client, path)
-
-    async def work() -> None:
-        async with election.leadership() as term:
-            await term.resign()
-            await checkpoint()
-
-    return work
 
 
 def run(client: Client, path: str) -> Work:
@@ -201,47 +195,6 @@ def observe_election(client: Client, path: str) -> Work:
     return work
 
 
-def wait_in_vain(client: Client, path: str) -> Work:
-    condition = Condition(client, path)
-
-    async def work() -> None:
-        async with condition as held:
-            await held.wait(timeout=0)
-
-    return work
-
-
-def wait_until_notified(client: Client, path: str) -> Work:
-    condition = Condition(client, path)
-
-    async def work() -> None:
-        async with condition as held:
-            await held.wait()
-
-    return work
-
-
-def notify(client: Client, path: str) -> Work:
-    condition = Condition(client, path)
-
-    async def work() -> None:
-        async with condition as held:
-            await held.notify_all()
-
-    return work
-
-
-def acknowledge(client: Client, path: str) -> Work:
-    queue = Queue(client, path)
-
-    async def work() -> None:
-        async with queue.get() as item:
-            await item.ack()
-            await checkpoint()
-
-    return work
-
-
 def consume(client: Client, path: str) -> Work:
     queue = Queue(client, path)
 
@@ -261,17 +214,6 @@ def report(client: Client, path: str) -> Work:
         async with board.claim() as task:
             await task.report(0.5)
             await task.verify()
-
-    return work
-
-
-def finish(client: Client, path: str) -> Work:
-    board = TaskBoard(client, path)
-
-    async def work() -> None:
-        async with board.claim() as task:
-            await task.finish()
-            await checkpoint()
 
     return work
 
@@ -404,18 +346,33 @@ MORE: dict[str, Use] = {
     "Semaphore.try_acquire": Use(
         entered(lambda c, p: partial(Semaphore(c, p, 3).try_acquire, permits=2)), "Semaphore"
     ),
-    "Term.resign": Use(resign, "Election"),
+    "Term.resign": Use(
+        entered(lambda c, p: Election(c, p).leadership, lambda term: term.resign()), "Election"
+    ),
     "Election.run": Use(run, "Election"),
     "Election.campaign": Use(campaign, "Election"),
     "Election.observe": Use(observe_election, "Election"),
-    "Condition.wait in vain": Use(wait_in_vain, "Condition"),
-    "Condition.wait": Use(wait_until_notified, "Condition", notify),
+    "Condition.wait in vain": Use(
+        entered(lambda c, p: Condition(c, p).acquire, lambda held: held.wait(timeout=0)),
+        "Condition",
+    ),
+    "Condition.wait": Use(
+        entered(lambda c, p: Condition(c, p).acquire, lambda held: held.wait()),
+        "Condition",
+        beside=entered(lambda c, p: Condition(c, p).acquire, lambda held: held.notify_all()),
+    ),
     "Queue.get": Use(entered(lambda c, p: partial(Queue(c, p).get, timeout=PATIENCE)), "Queue"),
     "Queue.try_get": Use(entered(lambda c, p: Queue(c, p).try_get), "Queue"),
-    "Queue.ack": Use(acknowledge, "Queue", ends_items=True),
+    "Queue.ack": Use(
+        entered(lambda c, p: Queue(c, p).get, lambda item: item.ack()), "Queue", ends_items=True
+    ),
     "Queue.consume": Use(consume, "Queue", ends_items=True),
     "Task.report": Use(report, "TaskBoard"),
-    "Task.finish": Use(finish, "TaskBoard", ends_items=True),
+    "Task.finish": Use(
+        entered(lambda c, p: TaskBoard(c, p).claim, lambda task: task.finish()),
+        "TaskBoard",
+        ends_items=True,
+    ),
     "TaskBoard.result": Use(result),
     "Barrier": Use(pass_barrier),
     "Barrier.wait": Use(wait_at_barrier, beside=open_and_close_barrier),
