@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import anyio
 import pytest
-from support.docs import PATIENCE, ROOT, Program
+from support.docs import PATIENCE, ROOT, WHOLE_LINES, Program
 from support.examples import end_lost_session
 from support.raw_client import SESSION, RawClient
 
@@ -66,7 +66,7 @@ def test_processes_take_turns_with_the_lock(hosts: str) -> None:
     python = shlex.quote(sys.executable)
     starts = [f"{python} examples/{name} & p{n}=$!" for n, name in enumerate(scripts)]
     command = "\n".join([*starts, "wait $p0 && wait $p1 && wait $p2"])
-    lines = Program("sh", "-c", command, hosts=hosts).run()
+    lines = Program("sh", "-c", command, hosts=hosts, env=WHOLE_LINES).run()
     said = [line.split(" ", 1) for line in lines]
     held = [(holder, words) for holder, words in said if words.startswith("holds the lock, token ")]
     assert said[1::2] == [[holder, "has done its work"] for holder, _ in held]
@@ -92,17 +92,15 @@ def test_a_buffer_is_never_too_full_and_nothing_is_lost(hosts: str) -> None:
 
 
 def test_not_more_than_two_downloads_at_a_time(hosts: str) -> None:
-    # They share one pipe, so that what they say is in the order in which things happened. A line
-    # of one may come between that of another and its end.
+    # They share one pipe, so that their lines are in the order in which things happened.
     python = shlex.quote(sys.executable)
     starts = [f"{python} examples/semaphore.py {n}a {n}b {n}c & p{n}=$!" for n in range(2)]
     command = "\n".join([*starts, "wait $p0 && wait $p1"])
-    said = " ".join(Program("sh", "-c", command, hosts=hosts).run())
-    changes = re.findall(r"\d[abc]: (begins|ends)", said)
-    assert len(changes) == 12, said
+    lines = Program("sh", "-c", command, hosts=hosts, env=WHOLE_LINES).run()
+    assert len(lines) == 12
     out = [0]
-    for change in changes:
-        out.append(out[-1] + (1 if change == "begins" else -1))
+    for line in lines:
+        out.append(out[-1] + (1 if line.endswith("begins") else -1))
     assert max(out) == 2
     assert out[-1] == 0
 
@@ -111,9 +109,8 @@ def test_three_processes_do_each_step_together(hosts: str) -> None:
     python = shlex.quote(sys.executable)
     starts = [f"{python} examples/double_barrier.py worker-{n} & p{n}=$!" for n in range(3)]
     command = "\n".join([*starts, "wait $p0 && wait $p1 && wait $p2"])
-    # They write into one pipe: a line of one may come between that of another and its end.
-    said = " ".join(Program("sh", "-c", command, hosts=hosts).run())
-    lines = re.findall(r"(\w+): worker-\d (begins|is done)", said)
+    said = "\n".join(Program("sh", "-c", command, hosts=hosts, env=WHOLE_LINES).run())
+    lines = re.findall(r"^(\w+): worker-\d (begins|is done)$", said, re.MULTILINE)
     assert [step for step, _ in lines] == ["map"] * 6 + ["shuffle"] * 6 + ["reduce"] * 6
     for first in range(0, 18, 6):
         assert lines[first][1] == "begins"

@@ -40,6 +40,10 @@ MIGRATING = ROOT / "docs" / "how-to" / "migrating"
 TUTORIAL = ROOT / "docs" / "tutorial" / "first-worker.md"
 """The page that is followed as a whole: its programs are processes that are killed and frozen."""
 
+WHOLE_LINES = {"PYTHONUNBUFFERED": ""}
+"""For processes that share a pipe, and flush what they print: a line is one write. Unbuffered, its
+end is another one, and a line of another process may come between."""
+
 SHOWN_ADDRESS = "127.0.0.1:2181"
 """Where the server is on the pages; the tests put their own server in its place."""
 
@@ -52,7 +56,7 @@ class Program:
             Python.
         hosts: what `AIOLEAD_HOSTS` is set to; by default it is not set.
         cwd: the directory to run in.
-        env: more variables of the environment.
+        env: more variables of the environment. `PYTHONUNBUFFERED` is set otherwise.
     """
 
     def __init__(
@@ -64,13 +68,12 @@ class Program:
     ) -> None:
         if command[0] == "-m" or command[0].endswith(".py"):
             command = (sys.executable, *command)
-        environment = {**os.environ, **(env or {})}
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})}
         environment.pop("AIOLEAD_HOSTS", None)
         if hosts is not None:
             environment["AIOLEAD_HOSTS"] = hosts
         path = [str(ROOT), environment.get("PYTHONPATH")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
-        environment["PYTHONUNBUFFERED"] = "1"
         # A socket that was not closed, a coroutine that was not awaited: to be seen.
         environment["PYTHONWARNINGS"] = "default"
         self._process = subprocess.Popen(

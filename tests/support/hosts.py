@@ -25,7 +25,7 @@ import aiolead
 from aiolead import blocking
 from aiolead.testing import EmbeddedServer, ThreadedServer
 
-from .docs import ROOT, Program
+from .docs import ROOT, WHOLE_LINES, Program
 from .raw_client import RawClient
 from .waiting import PATIENCE, until
 
@@ -45,6 +45,13 @@ _OF_HOSTS = re.compile(
     r"ResourceWarning: unclosed <socket\.socket (?!.*raddr)"
     r"|ResourceWarning: unclosed file <_io\.\w+ name=\d"
     r"|ResourceWarning: Enable tracemalloc"
+)
+_LATE_SIGNAL = re.compile(
+    # A signal comes while asyncio closes its loop: the second one, where a host forwards what its
+    # processes also got from the terminal.
+    r"Exception ignored when trying to write to the signal wakeup fd:\n"
+    r"Traceback .*\n(?:[ ].*\n|\n)*"
+    r"OSError: \[Errno 9\] Bad file descriptor\n"
 )
 
 
@@ -122,7 +129,7 @@ class HostedElection:
         self, *command: str, cwd: Path = PROGRAMS, env: dict[str, str] | None = None
     ) -> Program:
         """Starts a host. Its first argument may be a script, or `-m` for a module."""
-        return Program(*command, hosts=self.hosts, cwd=cwd, env=env)
+        return Program(*command, hosts=self.hosts, cwd=cwd, env={**WHOLE_LINES, **(env or {})})
 
     def leader(self, program: Program) -> Leader:
         """Waits until a process of this host leads: another one each time that it is called."""
@@ -253,7 +260,9 @@ class HostedElection:
         """
         lines = program.lines
         complaints = [
-            line for line in lines if _COMPLAINT.search(line) and not _OF_HOSTS.search(line)
+            line
+            for line in _LATE_SIGNAL.sub("", "\n".join(lines)).splitlines()
+            if _COMPLAINT.search(line) and not _OF_HOSTS.search(line)
         ]
         if expected:
             complaints = [line for line in complaints if not re.search(expected, line)]

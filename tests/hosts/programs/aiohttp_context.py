@@ -16,7 +16,7 @@ async def contending(app: web.Application) -> AsyncIterator[None]:
 
 
 async def stop_something_else(app: web.Application) -> None:
-    print(f"{os.getpid()} ran its next hook\n", end="", flush=True)
+    print(f"{os.getpid()} ran its next hook", flush=True)
 
 
 async def create_app() -> web.Application:

@@ -12,7 +12,7 @@ import aiolead
 
 async def job(term: aiolead.Term) -> None:
     term.check()
-    print(f"{os.getpid()} runs a job\n", end="", flush=True)
+    print(f"{os.getpid()} runs a job", flush=True)
 
 
 async def main() -> None:

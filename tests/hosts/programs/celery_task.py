@@ -24,8 +24,8 @@ app.conf.broker_transport_options = {
 @app.task
 def bill() -> None:
     with blocking.connect() as client, blocking.Lock(client, "/hosts/bill") as held:
-        print(f"{os.getpid()} holds the lock\n", end="", flush=True)
+        print(f"{os.getpid()} holds the lock", flush=True)
         while not (FOLDER / "go on").exists():
             held.check()
             held.lost.wait(0.02)
-        print(f"{os.getpid()} has sent the bill\n", end="", flush=True)
+        print(f"{os.getpid()} has sent the bill", flush=True)

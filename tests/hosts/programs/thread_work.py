@@ -40,10 +40,10 @@ class Contender:
         session = f"{term.session_id:x}"
         # It raises NodeExistsError if another leader is at work.
         self._client.create(AT_WORK, session.encode(), mode=aiolead.CreateMode.EPHEMERAL)
-        print(f"{os.getpid()} leads in session {session}\n", end="", flush=True)
+        print(f"{os.getpid()} leads in session {session}", flush=True)
         try:
             while not self._stops.wait(0.02):
                 term.check()
         finally:
-            print(f"{os.getpid()} has stopped\n", end="", flush=True)
+            print(f"{os.getpid()} has stopped", flush=True)
             self._client.delete(AT_WORK)

@@ -20,17 +20,17 @@ def work(client: aiolead.Client) -> Callable[[aiolead.Term], Awaitable[None]]:
         session = f"{term.session_id:x}"
         try:
             await client.create(AT_WORK, session.encode(), mode=aiolead.CreateMode.EPHEMERAL)
-            print(f"{os.getpid()} leads in session {session}\n", end="", flush=True)
+            print(f"{os.getpid()} leads in session {session}", flush=True)
             await anyio.sleep_forever()
         except aiolead.errors.NodeExistsError:
-            print("Traceback: two lead at the same time\n", end="", flush=True)
+            print("Traceback: two lead at the same time", flush=True)
             raise
         except BaseException:
-            print(f"{os.getpid()} is told to stop at {time.monotonic()}\n", end="", flush=True)
+            print(f"{os.getpid()} is told to stop at {time.monotonic()}", flush=True)
             # Also if it was cancelled before the answer: the request was sent.
             with anyio.CancelScope(shield=True), contextlib.suppress(aiolead.errors.NoNodeError):
                 await client.delete(AT_WORK)
-            print(f"{os.getpid()} has stopped\n", end="", flush=True)
+            print(f"{os.getpid()} has stopped", flush=True)
             raise
 
     return worker

@@ -23,6 +23,7 @@ class Command(BaseCommand):
         session = f"{client.session_id:x}"
         client.create("/hosts/at-work", session.encode(), mode=CreateMode.EPHEMERAL)
         self.stdout.write(f"{os.getpid()} leads in session {session}")
+        self.stdout.flush()
         try:
             while True:
                 signal.pause()
