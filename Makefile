@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # Processes that run tests at the same time. Those of `make test` wait for half of their time.
 WORKERS ?= 2
 test coverage: WORKERS = 3
-# In the order of their names, so that the many small files of tests/unit are the last ones.
+# In the order of their names, so that the small files of tests/session and after are the last ones.
 PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SOURCES := aiolead _aiolead_pytest.py tests examples benchmarks docs/conf.py docs/_site noxfile.py
@@ -69,13 +69,13 @@ coverage: $(VENV)/.dev ## The lines and branches that `make test` reaches; BEFOR
 	$(BIN)/python -m coverage json --quiet -o build/coverage.json
 	$(BIN)/python tests/tools/compare_coverage.py build/coverage.json $(BEFORE)
 
-SCENARIOS ?= tests/simulation/scenarios.py:contend tests/simulation/scenarios.py:crowd \
-	tests/simulation/scenarios.py:lockset \
-	tests/simulation/scenarios_one_znode.py:one_znode \
-	tests/simulation/scenarios_hostile.py:share_session \
-	tests/simulation/scenarios_hostile.py:close_shared \
-	tests/simulation/scenarios_hostile.py:hostile \
-	tests/simulation/scenarios_hostile.py:threads
+SCENARIOS ?= tests/assurance/simulation/scenarios.py:contend tests/assurance/simulation/scenarios.py:crowd \
+	tests/assurance/simulation/scenarios.py:lockset \
+	tests/assurance/simulation/scenarios_one_znode.py:one_znode \
+	tests/assurance/simulation/scenarios_hostile.py:share_session \
+	tests/assurance/simulation/scenarios_hostile.py:close_shared \
+	tests/assurance/simulation/scenarios_hostile.py:hostile \
+	tests/assurance/simulation/scenarios_hostile.py:threads
 MINUTES ?= $(if $(SEEDS),,10)
 
 soak: $(VENV)/.soak ## Simulates many schedules of faults: SEEDS=10000, MINUTES=60, SCENARIOS="...".

@@ -15,9 +15,10 @@ nox.needs_version = ">=2025.2"
 
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 PROJECT = nox.project.load_toml("pyproject.toml")
-QUICK = ["tests/unit", "tests/recipes", "-m", "not real"]
+PURE = ["tests/root", "tests/parsing", "tests/session", "tests/wire"]
+QUICK = [*PURE, "tests/recipes", "-m", "not real"]
 DEPENDING = [
-    "tests/unit",
+    *PURE,
     "tests/recipes/locks",
     "tests/recipes/election",
     "tests/client/test_client_connect.py",

@@ -3,7 +3,7 @@
 Every function takes linear time, and returns a value within documented bounds or raises
 `MalformedError`: never `OverflowError`, `RecursionError`, `UnicodeError` or a plain `ValueError`.
 Callers turn it into `InvalidDataError` (znodes) or `RemoteWireError` (protocol). `int`, `float`,
-`bytes.decode` and `json.loads` see such data nowhere else (tests/unit/test_parsers.py).
+`bytes.decode` and `json.loads` see such data nowhere else (tests/parsing/test_parsers.py).
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from aiolead.testing import BlockingEnsemble
-from tests.support.control_groups import limited_memory
-from tests.support.guarded import Owner
+from tests.client.control_groups import limited_memory
+from tests.client.guarded import Owner
 
 TIMEOUT = 10.0
 """The session timeout, in seconds."""

@@ -34,11 +34,11 @@ import anyio
 import aiolead
 from aiolead import blocking
 from aiolead.testing import BlockingEnsemble
-from tests.support.docs import ROOT, Program
-from tests.support.hosts import ELECTION as HOSTED
-from tests.support.hosts import PROGRAMS as HOSTS
-from tests.support.waiting import until
-from tests.support.web_hosts import WEB_HOSTS
+from tests.hosts.hosts import ELECTION as HOSTED
+from tests.hosts.hosts import PROGRAMS as HOSTS
+from tests.hosts.web_hosts import WEB_HOSTS
+from tests.kit.checks import until
+from tests.kit.pages import ROOT, Program
 
 TIMEOUT = 10.0
 """The session timeout, in seconds: what each trial would take if the session was left behind."""

@@ -2,7 +2,7 @@
 
 A coroutine test runs once for each event loop. One that takes `server` runs, in addition, once for
 each kind of server: the embedded one, a real ZooKeeper, a real ensemble of three.
-`support/selection.py` says which of these combinations `make test` runs.
+`tests/kit/selection.py` says which of these combinations `make test` runs.
 """
 
 from __future__ import annotations
@@ -23,15 +23,19 @@ import hypothesis
 import pytest
 import trio
 import uvloop
-from support.collecting import QuickCollection
-from support.hanging import HangGuard
-from support.loops import BACKENDS, eager_loop
-from support.margins import report_margins
-from support.over_aiozk import choose
-from support.raw_client import SESSION, RawClient
-from support.recipes import OVER_AIOZK
-from support.selection import SERVERS, add_options, configure, reaches_real_server
-from support.stalls import StallGuard
+from kit.clients import OVER_AIOZK
+from kit.guards import HangGuard, StallGuard, report_margins
+from kit.raw_client import SESSION, RawClient
+from kit.selection import (
+    BACKENDS,
+    SERVERS,
+    QuickCollection,
+    add_options,
+    choose,
+    configure,
+    eager_loop,
+    reaches_real_server,
+)
 
 from aiolead.testing.ensemble import BlockingEnsemble, Ensemble
 from aiolead.testing.installation import ZooKeeperNotFoundError, find_installation

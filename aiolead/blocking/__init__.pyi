@@ -1,4 +1,4 @@
-"""What type checkers read. Made by `python -m tests.support.blocking_stub`: do not edit."""
+"""What type checkers read. Made by `python -m tests.blocking.stub`: do not edit."""
 
 # fmt: off
 # ruff: noqa

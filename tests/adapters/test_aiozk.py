@@ -12,11 +12,11 @@ import aiozk
 import anyio
 import anyio.lowlevel
 import pytest
+from adapters.aiozk_peer import started
 from aiozk import exc
 from aiozk.states import States
-from support.aiozk_peer import started
-from support.faults import only_on
-from support.recipes import PATIENCE, eventually
+from kit.clients import PATIENCE, eventually
+from kit.faults import only_on
 
 import aiolead
 from aiolead.adapters.aiozk import adapt

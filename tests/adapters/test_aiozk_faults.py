@@ -15,11 +15,11 @@ from typing import Any
 import aiozk
 import anyio
 import pytest
+from adapters.aiozk_peer import started
 from aiozk.states import States
-from support.aiozk_peer import started
-from support.faults import end_session_of, only_on
-from support.raw_client import RawClient
-from support.recipes import PATIENCE, eventually
+from kit.clients import PATIENCE, eventually
+from kit.faults import end_session_of, only_on
+from kit.raw_client import RawClient
 
 import aiolead
 from aiolead.adapters.aiozk import adapt

@@ -9,10 +9,10 @@ from typing import Any
 
 import anyio
 import pytest
-from support.aiozk_peer import started
-from support.faults import only_on
-from support.recipes import eventually
-from support.waiting import PATIENCE
+from adapters.aiozk_peer import started
+from kit.checks import PATIENCE
+from kit.clients import eventually
+from kit.faults import only_on
 
 import aiolead
 from aiolead import Client

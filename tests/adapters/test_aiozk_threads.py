@@ -8,10 +8,10 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
-from support.aiozk_peer import started
-from support.elsewhere import in_child
-from support.faults import only_on
-from support.recipes import JumpingClock
+from adapters.aiozk_peer import started
+from kit.clients import JumpingClock
+from kit.elsewhere import in_child
+from kit.faults import only_on
 
 from aiolead import Lock, LockLost
 from aiolead.adapters.aiozk import adapt

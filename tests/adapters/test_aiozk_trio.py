@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import aiozk
 import pytest
-from support.faults import only_on
+from kit.faults import only_on
 
 from aiolead.adapters.aiozk import adapt
 from aiolead.errors import UsageError

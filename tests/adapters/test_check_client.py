@@ -11,10 +11,10 @@ from typing import Any
 import aiozk
 import anyio
 import pytest
+from adapters.aiozk_peer import Adapted
 from adapters.checking import BrokenPromises, check_client, promises
 from adapters.checking.stage import PROMISES
-from support.aiozk_peer import Adapted
-from support.faults import only_on
+from kit.faults import only_on
 
 import aiolead
 from aiolead.abc import CoordinationClient

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import pytest
-from support.waiting import PATIENCE
+from kit.checks import PATIENCE
 
 from aiolead.testing import EmbeddedServer, ThreadedServer
 

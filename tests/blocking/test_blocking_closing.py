@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import anyio
 import pytest
-from support.recipes import PATIENCE, SESSION
+from kit.clients import PATIENCE, SESSION
 
 import aiolead
 from aiolead import blocking

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from support.docs import Program
+from kit.pages import Program
 
 from aiolead.testing import ThreadedServer
 

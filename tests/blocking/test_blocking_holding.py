@@ -10,9 +10,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Literal
 
 import pytest
-from support.raw_client import RawClient
-from support.recipes import PATIENCE, SESSION, Served
-from support.waiting import until
+from kit.checks import until
+from kit.clients import PATIENCE, SESSION, Served
+from kit.raw_client import RawClient
 
 import aiolead
 from aiolead import blocking

@@ -10,9 +10,9 @@ from types import FrameType
 from typing import Literal
 
 import pytest
-from support.docs import Program
-from support.recipes import PATIENCE, SESSION
-from support.waiting import until
+from kit.checks import until
+from kit.clients import PATIENCE, SESSION
+from kit.pages import Program
 
 import aiolead
 from aiolead import blocking

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from support.waiting import PATIENCE, until
+from kit.checks import PATIENCE, until
 
 from aiolead import blocking
 from aiolead.errors import UsageError

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import pytest
-from support.raw_client import RawClient
-from support.recipes import PATIENCE, SESSION, JumpingClock
-from support.waiting import until
+from kit.checks import until
+from kit.clients import PATIENCE, SESSION, JumpingClock
+from kit.raw_client import RawClient
 
 import aiolead
 from aiolead import blocking

@@ -15,9 +15,8 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
-from support.checks import check_each
-from support.cli import environment
-from support.waiting import PATIENCE
+from kit.checks import PATIENCE, check_each
+from kit.cli import environment
 
 import aiolead
 from aiolead import blocking

@@ -11,9 +11,9 @@ from types import FrameType
 from typing import Literal
 
 import pytest
-from support.raw_client import RawClient
-from support.recipes import PATIENCE, SESSION, Served
-from support.waiting import until
+from kit.checks import until
+from kit.clients import PATIENCE, SESSION, Served
+from kit.raw_client import RawClient
 
 import aiolead
 from aiolead import blocking

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.cli import Run, without_notice
+from kit.cli import Run, without_notice
 
 from aiolead.cli import main
 from aiolead.testing import EmbeddedServer

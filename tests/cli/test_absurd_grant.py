@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from support.cli import WITHIN, Command, environment
-from support.hostile_server import HostileServer, hostile_server
+from cli.hostile_server import HostileServer, hostile_server
+from kit.cli import WITHIN, Command, environment
 
 pytestmark = pytest.mark.exhaustive("an edge of the command")
 

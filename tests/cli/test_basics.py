@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.cli import Run, environment
+from kit.cli import Run, environment
 
 from aiolead import errors
 from aiolead.cli import exits, main

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from support.cli import Run
-from support.raw_client import RawClient
+from kit.cli import Run
+from kit.raw_client import RawClient
 
 from aiolead import errors
 from aiolead.cli.app import app

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from cyclopts import App
-from support.cli import Run
+from kit.cli import Run
 
 from aiolead.cli import config_file
 from aiolead.cli.app import app

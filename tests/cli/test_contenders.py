@@ -6,9 +6,9 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from support.cli import Run, objects, somebody
-from support.recipes import joined
-from support.versions import has
+from kit.cli import Run, objects, somebody
+from kit.clients import joined
+from kit.raw_client import has
 
 import aiolead
 from aiolead import Election, Lock, ReadWriteLock

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import anyio
 import pytest
-from support.cli import WITHIN, outcome
-from support.raw_client import RawClient
-from support.serving import EPHEMERAL_SEQUENTIAL, Served, served
+from cli.serving import EPHEMERAL_SEQUENTIAL, Served, served
+from kit.cli import WITHIN, outcome
+from kit.raw_client import RawClient
 
 from aiolead import ACL
 from aiolead.cli.dashboard.connections import MOST_ADMITTED, MOST_UNAUTHENTICATED

@@ -16,6 +16,9 @@ from typing import Any, Self
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from cli.serving import EPHEMERAL_SEQUENTIAL, Served, served
+from kit.cli import Command
+from kit.raw_client import RawClient
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -25,9 +28,6 @@ from playwright.sync_api import (
     expect,
     sync_playwright,
 )
-from support.cli import Command
-from support.raw_client import RawClient
-from support.serving import EPHEMERAL_SEQUENTIAL, Served, served
 
 from aiolead import ACL
 from aiolead.cli.scene_values import QueueState

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.cli import WITHIN, OnTerminal, Run, environment, without_notice
-from support.raw_client import RawClient
+from kit.cli import WITHIN, OnTerminal, Run, environment, without_notice
+from kit.raw_client import RawClient
 
 from aiolead.cli import output
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.cli import Command, Lines, OnTerminal, environment, processes_with
-from support.guarded import guardian_of, is_running
-from support.waiting import until
+from client.guarded import guardian_of, is_running
+from kit.checks import until
+from kit.cli import Command, Lines, OnTerminal, environment, processes_with
 
 from aiolead.cli.demo import HandOver, broken_promises, summary
 from aiolead.cli.demo_processes import DemoTerm

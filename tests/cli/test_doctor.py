@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import trustme
-from support.cli import Run, objects, somebody
-from support.raw_client import RawClient
-from support.words_server import WordsServer
+from cli.words_server import WordsServer
+from kit.cli import Run, objects, somebody
+from kit.raw_client import RawClient
 
 import aiolead
 from aiolead.cli.contender_queue import QueuedContender, places_of

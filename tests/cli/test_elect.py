@@ -7,8 +7,8 @@ import signal
 from dataclasses import replace
 from typing import Any
 
-from support.cli import Command, Run
-from support.raw_client import RawClient
+from kit.cli import Command, Run
+from kit.raw_client import RawClient
 
 from aiolead import Phase
 from aiolead.cli import elections

@@ -8,10 +8,9 @@ import time
 import anyio
 import anyio.abc
 import pytest
-from support.cli import WITHIN, Run, objects
-from support.raw_client import RawClient
-from support.versions import text_of_version
-from support.words_server import WordsServer
+from cli.words_server import WordsServer
+from kit.cli import WITHIN, Run, objects
+from kit.raw_client import RawClient, text_of_version
 
 from aiolead.cli.ensemble import _summary, behind
 from aiolead.cli.server_inquiry import (

@@ -11,8 +11,8 @@ from functools import partial
 
 import anyio
 import pytest
-from support.cli import WITHIN
-from support.raw_client import SESSION, RawClient
+from kit.cli import WITHIN
+from kit.raw_client import SESSION, RawClient
 
 import aiolead
 from aiolead import Election, Semaphore, Term

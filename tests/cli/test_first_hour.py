@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.cli import Command, Run, somebody
+from kit.cli import Command, Run, somebody
 
 from aiolead._escaping import in_seconds
 from aiolead.cli.demo import next_steps, own_name

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from support.cli import Run, objects
+from kit.cli import Run, objects
 
 pytestmark = pytest.mark.exhaustive("an edge of the command")
 

@@ -14,10 +14,10 @@ from contextlib import ExitStack, contextmanager
 from urllib.request import urlopen
 
 import pytest
-from support import hostile_servers as hostile
-from support.cli import WITHIN, Command, Run, objects
-from support.hostile_servers import HostileServer
-from support.raw_client import RawClient
+from cli import hostile_servers as hostile
+from cli.hostile_servers import HostileServer
+from kit.cli import WITHIN, Command, Run, objects
+from kit.raw_client import RawClient
 
 from aiolead.cli import exits
 from aiolead.cli.app import app

@@ -11,11 +11,11 @@ from typing import Any
 
 import anyio
 import pytest
+from cli.serving import EPHEMERAL_SEQUENTIAL
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.cli import WITHIN, Run, objects
-from support.raw_client import RawClient
-from support.serving import EPHEMERAL_SEQUENTIAL
+from kit.cli import WITHIN, Run, objects
+from kit.raw_client import RawClient
 
 import aiolead
 from aiolead.cli import render, scene_text

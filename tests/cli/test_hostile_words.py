@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 import trustme
-from support import hostile_servers as hostile
-from support.cli import Run, environment
-from support.hostile_servers import HostileServer
-from support.raw_client import RawClient
+from cli import hostile_servers as hostile
+from cli.hostile_servers import HostileServer
+from kit.cli import Run, environment
+from kit.raw_client import RawClient
 
 import aiolead
 from aiolead import TLS

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from support.cli import WITHIN, Lines, environment
+from kit.cli import WITHIN, Lines, environment
 
 from aiolead.cli import exits
 

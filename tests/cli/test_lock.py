@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from support.cli import Command, Run, objects, outcome
+from kit.cli import Command, Run, objects, outcome
 
 from aiolead.cli import main
 

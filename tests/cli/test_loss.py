@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.cli import WITHIN, Command, Process, environment
-from support.raw_client import RawClient
+from kit.cli import WITHIN, Command, Process, environment
+from kit.raw_client import RawClient
 
 from aiolead.cli import process_keeper as keeper
 from aiolead.errors import NoNodeError

@@ -10,8 +10,8 @@ import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from support.cli import WITHIN, Command, environment, without_notice
-from support.raw_client import RawClient
+from kit.cli import WITHIN, Command, environment, without_notice
+from kit.raw_client import RawClient
 
 
 def state(command: Command) -> dict[str, Any]:

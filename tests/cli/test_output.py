@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.checks import check_each
-from support.cli import WITHIN, Lines, Run, environment
-from support.hostile_servers import ESCAPES
+from cli.hostile_servers import ESCAPES
+from kit.checks import check_each
+from kit.cli import WITHIN, Lines, Run, environment
 
 import aiolead.cli
 from aiolead.cli import output, render

@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from support.cli import Run, objects, somebody
-from support.recipes import joined
+from kit.cli import Run, objects, somebody
+from kit.clients import joined
 
 import aiolead
 from aiolead import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.cli import Run, objects
+from kit.cli import Run, objects
 
 
 def said(run: Run, *arguments: str) -> tuple[int, dict[str, Any]]:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import anyio
 import pytest
-from support.cli import WITHIN, Command, Process, environment, outcome
-from support.raw_client import RawClient
+from kit.cli import WITHIN, Command, Process, environment, outcome
+from kit.raw_client import RawClient
 
 import aiolead
 from aiolead.cli import main

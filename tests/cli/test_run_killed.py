@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from support.cli import Command
-from support.guarded import TIMEOUT, guardian_of, is_running
-from support.waiting import until
+from client.guarded import TIMEOUT, guardian_of, is_running
+from kit.checks import until
+from kit.cli import Command
 
 from aiolead.testing import EmbeddedServer, ThreadedServer
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from client.login.certificates import Authority
 from kazoo.client import KazooClient, KazooState
-from support.certificates import Authority
-from support.cli import Command, Run
+from kit.cli import Command, Run
 
 from aiolead.cli import main
 from aiolead.testing.launch import free_ports

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from support.cli import OnTerminal
+from kit.cli import OnTerminal
 
 READS = "echo asks; while read x; do echo got $x; done"
 

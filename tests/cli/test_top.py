@@ -14,10 +14,10 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from cli.preforked import ReadyProcess
 from kazoo.security import make_acl
+from kit.cli import WITHIN, Command, Run, environment, somebody
 from rich.cells import cell_len
-from support.cli import WITHIN, Command, Run, environment, somebody
-from support.preforked import ReadyProcess
 
 from aiolead.cli.scene import Scene
 from aiolead.cli.server_inquiry import ClientConnection

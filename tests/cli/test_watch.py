@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 
-from support.cli import Command, Run, somebody
+from kit.cli import Command, Run, somebody
 
 from aiolead.cli import watch
 from aiolead.model import EventType, Missed, MissedReason, WatchEvent

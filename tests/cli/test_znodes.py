@@ -9,10 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.cli import Command, Run, objects, somebody
-from support.raw_client import RawClient
-from support.versions import has
-from support.waiting import until
+from kit.checks import until
+from kit.cli import Command, Run, objects, somebody
+from kit.raw_client import RawClient, has
 
 import aiolead.cli
 from aiolead.cli import znodes

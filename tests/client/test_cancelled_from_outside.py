@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from support.waiting import PATIENCE
+from kit.checks import PATIENCE
 
 import aiolead
 from aiolead.testing import EmbeddedServer

@@ -10,8 +10,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support.client_fake import FakeServer, usual
-from support.waiting import PATIENCE
+from client.client_fake import FakeServer, usual
+from kit.checks import PATIENCE
 
 import aiolead
 from aiolead._client.net.asyncio_carrier import LoopCarrier

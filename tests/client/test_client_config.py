@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
+from client.many_addresses import Fleet, a_fleet
 from conftest import ServerUnderTest
-from support.many_addresses import Fleet, a_fleet
-from support.recipes import connect, eventually
+from kit.clients import connect, eventually
 
 from aiolead import Auth
 from aiolead.errors import (

@@ -14,11 +14,11 @@ import pytest
 import trio.testing
 import uvloop
 from anyio.abc import ByteStream, SocketAttribute, SocketStream
+from client.client_fake import FakeServer
 from conftest import ServerUnderTest
-from support.client_fake import FakeServer
-from support.recipes import PATIENCE, Wire, connect, eventually, tasks_living
-from support.virtual_time import embedded as embedded_in_memory
-from support.virtual_time import settled, virtually
+from kit.clients import PATIENCE, Wire, connect, eventually, tasks_living
+from kit.virtual_time import embedded as embedded_in_memory
+from kit.virtual_time import settled, virtually
 
 import aiolead
 from aiolead import Auth, Client, CreateMode

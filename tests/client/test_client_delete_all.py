@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import Wire, connect, eventually, in_memory, raw
-from support.virtual_time import connect as connect_virtually
-from support.virtual_time import embedded, virtually
+from kit.clients import Wire, connect, eventually, in_memory, raw
+from kit.virtual_time import connect as connect_virtually
+from kit.virtual_time import embedded, virtually
 
 from aiolead import ACL, Client, CreateMode, Limits
 from aiolead._client.api import delete_all as deletion

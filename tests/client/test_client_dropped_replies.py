@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.recipes import connect
+from kit.clients import connect
 
 from aiolead import Client, NoNodeError
 from aiolead.errors import ClientClosedError

@@ -9,8 +9,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support.recipes import PATIENCE, SESSION, eventually
-from support.recorded_events import RecordedEvents
+from kit.clients import PATIENCE, SESSION, eventually
+from kit.pages import RecordedEvents
 
 import aiolead
 from aiolead import CreateMode, Election, Lock, Queue, ServiceRegistry

@@ -8,14 +8,13 @@ from typing import Any
 
 import anyio
 import pytest
+from client.client_fake import STAT, FakeServer, usual
 from conftest import ServerUnderTest
-from support.client_fake import STAT, FakeServer, usual
-from support.memory_proxy import MemoryProxy
-from support.raw_client import RawClient
-from support.recipes import PATIENCE, SESSION, connect, eventually, losing_the_link
-from support.versions import told_zxid
-from support.virtual_time import connect as connect_virtually
-from support.virtual_time import embedded, virtually
+from kit.clients import PATIENCE, SESSION, connect, eventually, losing_the_link
+from kit.memory_proxy import MemoryProxy
+from kit.raw_client import RawClient, told_zxid
+from kit.virtual_time import connect as connect_virtually
+from kit.virtual_time import embedded, virtually
 
 import aiolead
 from aiolead import CreateMode

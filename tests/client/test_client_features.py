@@ -11,8 +11,8 @@ import anyio.to_thread
 import pytest
 from anyio.abc import ByteStream
 from conftest import ServerUnderTest
-from support.recipes import PATIENCE, SESSION, connect, eventually
-from support.virtual_time import embedded, virtually
+from kit.clients import PATIENCE, SESSION, connect, eventually
+from kit.virtual_time import embedded, virtually
 
 import aiolead
 from aiolead import Client, ConnectionLossError

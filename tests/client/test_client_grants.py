@@ -12,8 +12,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support.client_fake import FakeServer, usual
-from support.virtual_time import SESSION, VirtualClock, passes
+from client.client_fake import FakeServer, usual
+from kit.virtual_time import SESSION, VirtualClock, passes
 
 import aiolead
 from aiolead._wire.codes import XID_PING, OpCode

@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.recipes import eventually
+from kit.clients import eventually
 
 import aiolead
 from aiolead import Election, blocking

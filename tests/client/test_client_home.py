@@ -16,8 +16,8 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 import trio
-from support.cli import environment
-from support.recipes import eventually
+from kit.cli import environment
+from kit.clients import eventually
 
 from aiolead import Auth, Client, Election, Lock, connect
 from aiolead.errors import ClientClosedError, UsageError

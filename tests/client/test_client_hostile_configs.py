@@ -7,8 +7,8 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from support.client_fake import STAT, FakeServer, usual
-from support.recipes import eventually
+from client.client_fake import STAT, FakeServer, usual
+from kit.clients import eventually
 
 from aiolead._wire.codes import OpCode
 from aiolead._wire.config_text import MAX_SERVERS

@@ -2,7 +2,7 @@
 
 Whatever comes, a request ends within a bounded time, with a value of its type or an error of ours,
 and the client goes on with the next server. On virtual time: waits are exact, and cost nothing.
-Bytes that make no sense at all are in tests/unit/test_fuzz.py.
+Bytes that make no sense at all are in tests/parsing/test_fuzz.py.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support.client_fake import STAT, FakeServer, usual
-from support.virtual_time import SESSION, VirtualClock, passes
+from client.client_fake import STAT, FakeServer, usual
+from kit.virtual_time import SESSION, VirtualClock, passes
 
 import aiolead
 from aiolead import SASL, Auth, CreateMode

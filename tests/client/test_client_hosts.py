@@ -18,12 +18,12 @@ import dns.message
 import dns.rcode
 import dns.rrset
 import pytest
+from client.login.certificates import Authority
+from client.login.login_servers import why_not_connected
+from client.many_addresses import a_fleet
 from conftest import ServerUnderTest
-from support.certificates import Authority
-from support.login_servers import why_not_connected
-from support.many_addresses import a_fleet
-from support.recipes import SESSION, eventually
-from support.virtual_time import virtually
+from kit.clients import SESSION, eventually
+from kit.virtual_time import virtually
 
 import aiolead
 from aiolead import TLS, Hosts

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from support.recipes import PATIENCE, connect
+from kit.clients import PATIENCE, connect
 
 import aiolead
 from aiolead import Client, Election, SharedValue, TreeCache

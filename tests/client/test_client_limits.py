@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from support.recipes import eventually
-from support.virtual_time import connect as connect_virtually
-from support.virtual_time import embedded, virtually
+from kit.clients import eventually
+from kit.virtual_time import connect as connect_virtually
+from kit.virtual_time import embedded, virtually
 
 from aiolead import Client, CreateMode, Election, Limits, Lock, NoNodeError, connect
 from aiolead._wire.codes import OpCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import anyio.lowlevel
 import pytest
-from support.recipes import PATIENCE, connect
+from kit.clients import PATIENCE, connect
 
 from aiolead import Client, Lock
 from aiolead._session import machine as machines

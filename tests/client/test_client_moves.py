@@ -6,9 +6,9 @@ from typing import Any
 
 import anyio
 import pytest
-from support.many_addresses import a_fleet
-from support.recipes import eventually, stopped_clock
-from support.virtual_time import virtually
+from client.many_addresses import a_fleet
+from kit.clients import eventually, stopped_clock
+from kit.virtual_time import virtually
 
 from aiolead import CreateMode, Lock
 from aiolead.errors import (

@@ -14,10 +14,9 @@ import anyio
 import pytest
 import uvloop
 from anyio.abc import ByteStream
-from support.hooks import hooked
-from support.recipes import eventually
-from support.virtual_time import SESSION, embedded, passes, settled, virtually
-from support.waiting import PATIENCE
+from kit.checks import PATIENCE
+from kit.clients import eventually, hooked
+from kit.virtual_time import SESSION, embedded, passes, settled, virtually
 
 import aiolead
 from aiolead import Lock, _daemon_threads

@@ -5,8 +5,8 @@ from __future__ import annotations
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import catch_up, connect, eventually
-from support.versions import told_zxid
+from kit.clients import catch_up, connect, eventually
+from kit.raw_client import told_zxid
 
 import aiolead
 from aiolead import ACL, Auth, CreateMode, NodeExistsError, NoNodeError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import catch_up, connect, eventually, in_memory
+from kit.clients import catch_up, connect, eventually, in_memory
 
 from aiolead import ACL, Client, CreateMode, NodeExistsError, NoNodeError
 from aiolead._client.api.quotas import decode_limits, decode_usage, encode_limits

@@ -6,9 +6,9 @@ from itertools import islice
 
 import anyio
 import pytest
-from support.many_addresses import a_fleet
-from support.recipes import eventually
-from support.virtual_time import embedded, virtually
+from client.many_addresses import a_fleet
+from kit.clients import eventually
+from kit.virtual_time import embedded, virtually
 
 from aiolead import CreateMode, Election, Lock, LockLost
 from aiolead._client.net.four_letter_words import pauses

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from client.client_fake import FakeServer
 from conftest import ServerUnderTest
-from support.client_fake import FakeServer
-from support.recipes import connect
-from support.waiting import PATIENCE
+from kit.checks import PATIENCE
+from kit.clients import connect
 
 from aiolead import ACL, Auth, CreateMode, NoNodeError
 from aiolead._wire.codes import XID_PING, OpCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import PATIENCE, connect, eventually
+from kit.clients import PATIENCE, connect, eventually
 
 import aiolead
 from aiolead import ACL, CreateMode

@@ -9,9 +9,9 @@ from typing import Any
 
 import anyio
 import pytest
-from support.client_fake import FakeServer
-from support.recipes import SESSION, Wire, connect
-from support.virtual_time import virtually
+from client.client_fake import FakeServer
+from kit.clients import SESSION, Wire, connect
+from kit.virtual_time import virtually
 
 import aiolead
 from aiolead import ACL, Client, CreateMode

@@ -11,8 +11,8 @@ from typing import Any
 import anyio
 import pytest
 import trio
-from support.loops import BACKENDS
-from support.recipes import connect
+from kit.clients import connect
+from kit.selection import BACKENDS
 
 import aiolead
 from aiolead import Client, NoNodeError

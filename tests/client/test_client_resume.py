@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
+from client.client_fake import FakeServer
 from conftest import ServerUnderTest
-from support.client_fake import FakeServer
-from support.recipes import JumpingClock, catch_up, connect, eventually
+from kit.clients import JumpingClock, catch_up, connect, eventually
 
 import aiolead
 from aiolead import CreateMode, Lock, LockLost

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from client.client_fake import FakeServer
 from conftest import ServerUnderTest
-from support.client_fake import FakeServer
-from support.recipes import PATIENCE, Wire, connect, eventually, losing_the_link
-from support.virtual_time import connect as connect_virtually
-from support.virtual_time import embedded, virtually
+from kit.clients import PATIENCE, Wire, connect, eventually, losing_the_link
+from kit.virtual_time import connect as connect_virtually
+from kit.virtual_time import embedded, virtually
 
 import aiolead
 from aiolead import Client

@@ -8,14 +8,13 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
+from client.client_fake import FakeServer, usual
 from client.test_client_faults import through_proxy
 from conftest import ServerUnderTest
-from support.client_fake import FakeServer, usual
-from support.raw_client import RawClient
-from support.recipes import PATIENCE, catch_up, connect, eventually
-from support.versions import told_zxid
-from support.virtual_time import connect as connect_virtually
-from support.virtual_time import embedded, virtually
+from kit.clients import PATIENCE, catch_up, connect, eventually
+from kit.raw_client import RawClient, told_zxid
+from kit.virtual_time import connect as connect_virtually
+from kit.virtual_time import embedded, virtually
 
 import aiolead
 from aiolead import Auth, ConnectionLossError

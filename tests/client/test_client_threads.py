@@ -10,8 +10,8 @@ import anyio
 import anyio.to_thread
 import pytest
 from conftest import ServerUnderTest
-from support.elsewhere import in_thread
-from support.recipes import connect
+from kit.clients import connect
+from kit.elsewhere import in_thread
 
 from aiolead.errors import UsageError
 

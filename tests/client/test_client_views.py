@@ -7,14 +7,14 @@ from typing import Any
 
 import anyio
 import pytest
+from client.client_fake import STAT, FakeServer
 from client.test_client_faults import through_proxy
 from client.test_client_streams import refusing_auth
 from conftest import ServerUnderTest
-from support.client_fake import STAT, FakeServer
-from support.raw_client import RawClient
-from support.recipes import PATIENCE, connect, eventually
-from support.virtual_time import connect as connect_virtually
-from support.virtual_time import embedded, virtually
+from kit.clients import PATIENCE, connect, eventually
+from kit.raw_client import RawClient
+from kit.virtual_time import connect as connect_virtually
+from kit.virtual_time import embedded, virtually
 
 import aiolead
 from aiolead import ACL, Auth

@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 from anyio.abc import ByteStream
-from support.client_fake import FakeServer, usual
-from support.virtual_time import SESSION, VirtualClock, passes, settled
+from client.client_fake import FakeServer, usual
+from kit.virtual_time import SESSION, VirtualClock, passes, settled
 
 import aiolead
 from aiolead._wire.codes import XID_PING, OpCode

@@ -5,8 +5,8 @@ from __future__ import annotations
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.raw_client import RawClient
-from support.recipes import PATIENCE, connect
+from kit.clients import PATIENCE, connect
+from kit.raw_client import RawClient
 
 from aiolead.errors import UsageError
 from aiolead.model import EventType, WatchEvent

@@ -11,7 +11,7 @@ from functools import partial
 
 import anyio
 import pytest
-from support.recipes import contenders_left, eventually
+from kit.clients import contenders_left, eventually
 
 from aiolead import Client, CreateMode, Limits, Lock, NodeExistsError, PersistentNode, connect
 from aiolead._session.ephemeral_paths import size_of

@@ -24,11 +24,11 @@ from typing import Any
 
 import anyio
 import pytest
-from support.certificates import Authority
-from support.control_groups import limited_memory
-from support.guarded import MAY_NOT_TRACE, TIMEOUT, Owner, exists, guardian_of, is_running
-from support.raw_client import RawClient
-from support.waiting import PATIENCE, until
+from client.control_groups import limited_memory
+from client.guarded import MAY_NOT_TRACE, TIMEOUT, Owner, exists, guardian_of, is_running
+from client.login.certificates import Authority
+from kit.checks import PATIENCE, until
+from kit.raw_client import RawClient
 
 import aiolead
 from aiolead import SASL, TLS, SessionGuardian, blocking

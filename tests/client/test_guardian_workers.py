@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.guarded import TIMEOUT, guardian_of, is_running
-from support.waiting import PATIENCE, until
+from client.guarded import TIMEOUT, guardian_of, is_running
+from kit.checks import PATIENCE, until
 
 from aiolead.testing import EmbeddedServer
 

@@ -24,8 +24,8 @@ import anyio.lowlevel
 import pytest
 import trio
 import uvloop
-from support.recipes import connect, eventually, tasks_living
-from support.waiting import PATIENCE
+from kit.checks import PATIENCE
+from kit.clients import connect, eventually, tasks_living
 
 import aiolead
 from aiolead import Client, Lock

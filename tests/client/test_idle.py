@@ -11,7 +11,7 @@ import time
 from contextlib import AsyncExitStack
 
 import anyio
-from support.recipes import PATIENCE, eventually
+from kit.clients import PATIENCE, eventually
 
 import aiolead
 from aiolead.testing import EmbeddedServer, FaultProxy

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 import anyio
 import pytest
-from support.recipes import PATIENCE, connect, eventually, in_memory
-from support.virtual_time import embedded, virtually
+from kit.clients import PATIENCE, connect, eventually, in_memory
+from kit.virtual_time import embedded, virtually
 
 import aiolead
 from aiolead import (

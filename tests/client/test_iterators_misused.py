@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.waiting import PATIENCE
+from kit.checks import PATIENCE
 
 import aiolead
 

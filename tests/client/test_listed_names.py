@@ -9,8 +9,8 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.hostile_data import FORBIDDEN_NAMES
-from support.recipes import PATIENCE, connect, eventually
+from kit.clients import PATIENCE, connect, eventually
+from parsing.hostile_data import FORBIDDEN_NAMES
 
 import aiolead
 from aiolead import Client, Lock, TreeCache, paths

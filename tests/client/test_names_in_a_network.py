@@ -10,8 +10,8 @@ import json
 import subprocess
 
 import pytest
-from support.docs import ROOT
-from support.names_network import has_namespaces
+from client.names_network import has_namespaces
+from kit.pages import ROOT
 
 from benchmarks.names import ROWS, Outcome, Row, command_for
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import anyio
 import pytest
-from support.recipes import PATIENCE, catch_up
+from kit.clients import PATIENCE, catch_up
 
 from aiolead import AcquireTimeout, CreateMode, DoubleBarrier, Election, Group, Lock, Semaphore
 from aiolead import connect as dial

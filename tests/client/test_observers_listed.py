@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from support.faults import eventually
+from kit.faults import eventually
 
 import aiolead
 from aiolead.testing import EmbeddedServer

@@ -8,8 +8,8 @@ from functools import partial
 
 import anyio
 import pytest
-from support.local_sessions import refuses_ephemerals
-from support.recipes import catch_up, eventually
+from kit.clients import catch_up, eventually
+from kit.raw_client import refuses_ephemerals
 
 import aiolead
 from aiolead import CreateMode, Lock

@@ -10,9 +10,9 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from support.client_fake import FakeServer
-from support.recipes import PATIENCE
-from support.virtual_time import SESSION, Link, connect, embedded, passes, virtually
+from client.client_fake import FakeServer
+from kit.clients import PATIENCE
+from kit.virtual_time import SESSION, Link, connect, embedded, passes, virtually
 
 import aiolead
 from aiolead import Client, Lock

@@ -6,7 +6,7 @@ import threading
 
 import anyio
 import pytest
-from support.waiting import PATIENCE
+from kit.checks import PATIENCE
 
 from aiolead import SASL
 from aiolead._client.sasl import Login, Logins

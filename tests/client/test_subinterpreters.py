@@ -7,7 +7,7 @@ import sys
 from textwrap import dedent
 
 import pytest
-from support.docs import ROOT
+from kit.pages import ROOT
 
 from aiolead.testing import EmbeddedServer
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from support.recipes import JumpingClock
-from support.virtual_time import VirtualClock, connect, embedded, passes, virtually
+from kit.clients import JumpingClock
+from kit.virtual_time import VirtualClock, connect, embedded, passes, virtually
 
 from aiolead import Lock, LockLost
 from aiolead.errors import LossReason

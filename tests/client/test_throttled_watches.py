@@ -7,7 +7,7 @@ missed, and what the session holds is kept.
 from __future__ import annotations
 
 import pytest
-from support.virtual_time import SESSION, Link, connect, embedded, passes, settled, virtually
+from kit.virtual_time import SESSION, Link, connect, embedded, passes, settled, virtually
 
 from aiolead import Client, Lock
 from aiolead.model import EventType, Missed, WatchEvent

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
-from support.certificates import NAME, Authority
+from client.login.certificates import NAME, Authority
 
 from aiolead import TLS
 from aiolead._client.net.opener import ConnectionEnded, OneAtATime, Opener

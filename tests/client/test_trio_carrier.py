@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from support.waiting import PATIENCE
+from kit.checks import PATIENCE
 
 from aiolead._client.net.carrier import TrioCarrier
 

@@ -9,8 +9,8 @@ import logging
 
 import anyio
 import pytest
-from support.virtual_time import SESSION, embedded, passes, virtually
-from support.virtual_time import connect as connect_virtually
+from kit.virtual_time import SESSION, embedded, passes, virtually
+from kit.virtual_time import connect as connect_virtually
 
 from aiolead import ACL, CreateMode, Lock
 from aiolead.errors import LossReason

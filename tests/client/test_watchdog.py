@@ -22,12 +22,12 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
-from support.cli import SOURCE, Process
-from support.faults import only_on
-from support.margins import MARGIN
-from support.overrun import BACKENDS, TERM
-from support.raw_client import RawClient
-from support.recipes import PATIENCE, SESSION, JumpingClock, eventually
+from client.overrun import BACKENDS, TERM
+from kit.cli import SOURCE, Process
+from kit.clients import PATIENCE, SESSION, JumpingClock, eventually
+from kit.faults import only_on
+from kit.guards import MARGIN
+from kit.raw_client import RawClient
 
 import aiolead
 from aiolead import Watchdog
@@ -406,7 +406,7 @@ async def test_a_healthy_client(hosts: str) -> None:
 @contextmanager
 def program(how: str, hosts: str, backend: str = "trio") -> Iterator[Any]:
     """A process that does not let go of its lock."""
-    script = Path(__file__).parents[1] / "support" / "overrun.py"
+    script = Path(__file__).with_name("overrun.py")
     with subprocess.Popen(
         [sys.executable, str(script), backend, how, hosts],
         env={**os.environ, "PYTHONPATH": str(SOURCE)},

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from support import rates
-from support.costs import Cost, Operation, measure
+from costs import _rates as rates
+from costs._counting import Cost, Operation, measure
 
 PAGE = Path(__file__).with_name("expected.md")
 SUMMARY = Path(__file__).parents[2] / "docs" / "reference" / "costs.md"

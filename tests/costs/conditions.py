@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import anyio
 import anyio.lowlevel
-from support.costs import IDENTITY, PATH, Bench, Operation
 
 from aiolead import Client, Condition, Lock, MultiLock
+from costs._counting import IDENTITY, PATH, Bench, Operation
 
 
 def condition(client: Client) -> Condition:

@@ -6,9 +6,9 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 import anyio
-from support.costs import IDENTITY, PATH, Bench, Operation
 
 from aiolead import Client, Election
+from costs._counting import IDENTITY, PATH, Bench, Operation
 from costs.membership import until
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import anyio
-from support.costs import IDENTITY, PATH, Bench, Operation
 
 from aiolead import Group, Held, Partitioner, PersistentNode, ServiceInstance, ServiceRegistry
 from aiolead.types import MembersView
+from costs._counting import IDENTITY, PATH, Bench, Operation
 
 
 async def until(check: Callable[[], bool]) -> None:

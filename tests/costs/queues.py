@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 import anyio
-from support.costs import IDENTITY, PATH, Bench, Operation
 
 from aiolead import Client, DelayQueue, PriorityQueue, Queue, TaskBoard
+from costs._counting import IDENTITY, PATH, Bench, Operation
 
 
 def queue(client: Client) -> Queue:

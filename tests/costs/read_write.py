@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import anyio
-from support.costs import IDENTITY, PATH, Bench, Operation
 
 from aiolead import Client, Election, ReadWriteLock, ReentrantLock
+from costs._counting import IDENTITY, PATH, Bench, Operation
 
 
 def lock(client: Client) -> ReadWriteLock:

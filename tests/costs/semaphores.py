@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import anyio
-from support.costs import IDENTITY, PATH, Bench, Operation
 
 from aiolead import Barrier, Client, DoubleBarrier, ExclusiveLock, Semaphore
+from costs._counting import IDENTITY, PATH, Bench, Operation
 
 
 def semaphore(client: Client, limit: int = 3) -> Semaphore:

@@ -6,11 +6,11 @@ import re
 
 import anyio
 import pytest
-from support.costs import PATH, Bench, Cost, Operation, measure
 
 from aiolead import Lock
 from costs import _tables as tables
 from costs import lock
+from costs._counting import PATH, Bench, Cost, Operation, measure
 
 PAGE = tables.PAGE.read_text("utf-8")
 ROWS = [

@@ -19,7 +19,7 @@ from typing import Literal
 import anyio
 import pytest
 from anyio.abc import TaskStatus
-from support.recipes import eventually
+from kit.clients import eventually
 
 import aiolead
 

@@ -10,12 +10,12 @@ import re
 import anyio
 import anyio.lowlevel
 import pytest
-from support import rates
-from support.rates import RECIPES
 
 import aiolead._recipes.locks.semaphore.permits as permits
 from aiolead.testing.simulation import Backend
+from costs import _rates as rates
 from costs import _tables as tables
+from costs._rates import RECIPES
 
 PAGE = tables.PAGE.read_text("utf-8")
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from support.costs import IDENTITY, PATH, Bench, Operation
-
 from aiolead import Client, Config, Counter, SequenceAllocator, SharedValue, TreeCache, UniqueNames
+from costs._counting import IDENTITY, PATH, Bench, Operation
 
 KEYS = {"colour": b"red", "limit": b"10", "name": b"one"}
 

@@ -8,7 +8,7 @@ import sys
 from types import ModuleType
 
 import pytest
-from support.examples import EXAMPLES, Load, Said
+from kit.pages import EXAMPLES, Load, Said
 
 
 @pytest.fixture(params=["embedded", "standalone"])

@@ -11,10 +11,9 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.cancelling import Moment, at_suspension, cancel_everywhere, moments, native_only
-from support.docs import ROOT, Program
-from support.examples import Load
-from support.recipes import PATIENCE, catch_up, connect, eventually, in_memory, nothing_left
+from kit.clients import PATIENCE, catch_up, connect, eventually, in_memory, nothing_left
+from kit.pages import ROOT, Load, Program
+from recipes.cancelling import Moment, at_suspension, cancel_everywhere, moments, native_only
 
 from aiolead import AcquireTimeout, Client, LockLost
 from aiolead.errors import ConfigurationError, LossReason

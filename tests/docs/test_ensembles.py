@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from support.docs import ROOT
+from kit.pages import ROOT
 
 from aiolead._session.lease.timing import Timing
 from aiolead.testing.simulation.ensemble.election import quorum_size

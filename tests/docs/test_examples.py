@@ -14,9 +14,8 @@ from collections.abc import Iterator
 
 import anyio
 import pytest
-from support.docs import PATIENCE, ROOT, WHOLE_LINES, Program
-from support.examples import end_lost_session
-from support.raw_client import SESSION, RawClient
+from kit.pages import PATIENCE, ROOT, WHOLE_LINES, Program, end_lost_session
+from kit.raw_client import SESSION, RawClient
 
 import aiolead
 from aiolead import blocking

@@ -21,8 +21,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from support.docs import PATIENCE, Program
-from support.examples import EXAMPLES, Load, Said, lifespan
+from kit.pages import EXAMPLES, PATIENCE, Load, Program, Said, lifespan
 
 import aiolead
 from aiolead.testing import EmbeddedServer, ThreadedServer

@@ -18,12 +18,11 @@ import anyio
 import httpx
 import pytest
 import yaml
+from kit.pages import EXAMPLES, PATIENCE, Load, Program, Said, lifespan
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
-from support.docs import PATIENCE, Program
-from support.examples import EXAMPLES, Load, Said, lifespan
 
 from aiolead.cli import environment
 from aiolead.cli.app import app as aiolead_command

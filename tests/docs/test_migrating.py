@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.docs import MIGRATING, Block, blocks
-from support.raw_client import RawClient
-from support.redis_server import redis_server
+from hosts.redis_server import redis_server
+from kit.pages import MIGRATING, Block, blocks
+from kit.raw_client import RawClient
 
 pytestmark = pytest.mark.exhaustive("needs Redis and Curator")
 

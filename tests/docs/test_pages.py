@@ -13,8 +13,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support.checks import check_each
-from support.docs import (
+from kit.checks import check_each
+from kit.pages import (
     MIGRATING,
     PATIENCE,
     ROOT,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.docs import ROOT, TUTORIAL, Program, blocks
+from kit.pages import ROOT, TUTORIAL, Program, blocks
 
 from aiolead.testing import EmbeddedServer, ThreadedServer
 

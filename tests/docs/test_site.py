@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.docs import ROOT
+from kit.pages import ROOT
 
 import aiolead
 

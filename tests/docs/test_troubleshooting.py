@@ -7,7 +7,7 @@ import re
 from functools import cache
 
 import pytest
-from support.docs import ROOT
+from kit.pages import ROOT
 
 import aiolead
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from support.docs import TUTORIAL, Program, blocks
+from kit.pages import TUTORIAL, Program, blocks
 
 pytestmark = pytest.mark.exhaustive("runs the tutorial as programs")
 

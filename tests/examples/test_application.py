@@ -12,8 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support.docs import PATIENCE, ROOT, Program
-from support.examples import end_lost_session
+from kit.pages import PATIENCE, ROOT, Program, end_lost_session
 
 from aiolead.testing import EmbeddedServer
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.docs import ROOT, WHOLE, Program
+from kit.pages import ROOT, WHOLE, Program
 
 from aiolead.testing import EmbeddedServer, ThreadedServer
 from aiolead.testing.launch import free_ports

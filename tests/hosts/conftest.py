@@ -1,11 +1,11 @@
-"""An election among hosts of aiolead: see support/hosts.py, which says what a stop has to show."""
+"""An election among hosts of aiolead: hosts.py says what a stop has to show."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from support.hosts import HostedElection, hosted_election
+from hosts.hosts import HostedElection, hosted_election
 
 
 @pytest.fixture

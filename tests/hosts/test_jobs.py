@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.docs import Program
-from support.hosts import ELECTION, HostedElection
-from support.redis_server import redis_server
-from support.waiting import until
+from hosts.hosts import ELECTION, HostedElection
+from hosts.redis_server import redis_server
+from kit.checks import until
+from kit.pages import Program
 
 BIN = Path(sys.executable).parent
 CELERY = (str(BIN / "celery"), "--quiet", "--app", "celery_app", "worker", "--without-mingle")

@@ -14,11 +14,11 @@ from typing import Any
 
 import nbformat
 import pytest
+from hosts.hosts import PROGRAMS, HostedElection, Leader
 from jupyter_client.manager import KernelManager
+from kit.checks import until
+from kit.pages import PATIENCE, Program
 from nbclient import NotebookClient
-from support.docs import PATIENCE, Program
-from support.hosts import PROGRAMS, HostedElection, Leader
-from support.waiting import until
 
 pytestmark = [
     # A kernel reports that its ports are on the loopback; the clients of Jupyter, how they run.

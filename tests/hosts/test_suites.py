@@ -6,8 +6,8 @@ from __future__ import annotations
 import signal
 
 import pytest
-from support.docs import Program
-from support.hosts import PROGRAMS, HostedElection
+from hosts.hosts import PROGRAMS, HostedElection
+from kit.pages import Program
 
 PYTEST = ("-m", "pytest", "-p", "no:aiolead")
 AUTO = ("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function")

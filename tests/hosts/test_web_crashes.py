@@ -7,8 +7,8 @@ from __future__ import annotations
 from signal import SIGINT, SIGTERM
 
 import pytest
-from support.hosts import HostedElection
-from support.web_hosts import WEB_HOSTS
+from hosts.hosts import HostedElection
+from hosts.web_hosts import WEB_HOSTS
 
 _GOES_ON = ["uvicorn-workers", "gunicorn", "gunicorn-aiohttp", "sanic-workers"]
 _ENDS = [

@@ -7,8 +7,8 @@ from pathlib import Path
 from signal import SIGHUP
 
 import pytest
-from support.hosts import PROGRAMS, HostedElection
-from support.web_hosts import WEB_HOSTS
+from hosts.hosts import PROGRAMS, HostedElection
+from hosts.web_hosts import WEB_HOSTS
 
 _RELOADS = [
     "uvicorn-workers",

@@ -7,8 +7,8 @@ from __future__ import annotations
 from signal import SIGINT, SIGTERM, Signals
 
 import pytest
-from support.hosts import HostedElection
-from support.web_hosts import WEB_HOSTS, To, WebHost
+from hosts.hosts import HostedElection
+from hosts.web_hosts import WEB_HOSTS, To, WebHost
 
 _STOPS = [
     pytest.param(host, number, to, id=f"{name}-{number.name}-{to}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 
-from support.blocking_stub import STUB, stub
-from support.checks import check_each
+from blocking.stub import STUB, stub
+from kit.checks import check_each
 
 import aiolead
 import aiolead.types
@@ -44,7 +44,7 @@ def _without_docstrings(text: str) -> str:
 
 def test_the_stub_is_up_to_date() -> None:
     is_, should_be = _without_docstrings(STUB.read_text()), _without_docstrings(stub())
-    assert is_ == should_be, "run `python -m tests.support.blocking_stub`"
+    assert is_ == should_be, "run `python -m tests.blocking.stub`"
 
 
 @check_each("name", sorted(name for name in PUBLIC if _is_async(PUBLIC[name])))

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from support.checks import check_each
+from kit.checks import check_each
 
 import aiolead
 import aiolead.blocking

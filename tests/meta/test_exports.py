@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from support.checks import check_each
+from kit.checks import check_each
 
 import aiolead
 import aiolead.abc

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.checks import check_each
+from kit.checks import check_each
 
 import aiolead
 

@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from support.checks import check_each
-from support.docs import ROOT
-from support.every_recipe import DONE, FOLLOWED, HELD, KEPT
+from kit.checks import check_each
+from kit.every_recipe import DONE, FOLLOWED, HELD, KEPT
+from kit.pages import ROOT
 
 import aiolead
 
@@ -226,7 +226,7 @@ def test_each_interop_test_is_named(tests: dict[str, set[str]]) -> None:
         for name, places in tests.items()
         if not name.endswith(".py") and any(place.startswith("interop/") for place in places)
     }
-    pages = ("docs/reference/interop.md", "tests/interop/README.md")
+    pages = ("docs/reference/interop.md", "tests/assurance/interop/README.md")
     text = "".join((ROOT / page).read_text("utf-8") for page in pages)
     assert len(there) > 40
     assert set(re.findall(r"`(test_\w+)`", text)) == there

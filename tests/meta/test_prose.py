@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.checks import check_each
+from kit.checks import check_each
 from tools.check_prose import (
     ALLOWANCE,
     COLUMNS,

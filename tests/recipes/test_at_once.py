@@ -8,8 +8,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support.virtual_time import SESSION, Link, on_virtual_time, passes
-from support.virtual_time import connect as connect_virtually
+from kit.virtual_time import SESSION, Link, on_virtual_time, passes
+from kit.virtual_time import connect as connect_virtually
 
 from aiolead import (
     AcquireTimeout,

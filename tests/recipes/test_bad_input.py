@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.recipes import PATIENCE, contenders_left, eventually, in_memory, nothing_left
+from kit.clients import PATIENCE, contenders_left, eventually, in_memory, nothing_left
 
 from aiolead import ACL, CreateMode, Election, Lock, ReadWriteLock, ReentrantLock, Semaphore
 from aiolead._recipes.contention.layouts import LAYOUTS, Role

@@ -9,7 +9,7 @@ from uuid import uuid4
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import PATIENCE, catch_up, connect, eventually, names
+from kit.clients import PATIENCE, catch_up, connect, eventually, names
 
 from aiolead import Client, CreateMode, Election, Lock, ReadWriteLock, ReentrantLock, Semaphore
 from aiolead.errors import MixedLayoutError

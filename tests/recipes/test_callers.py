@@ -1,6 +1,6 @@
 """Every public synchronous member, called by threads and by forked children at each time.
 
-`support/callers.py` says who may call what. What a thread has called must have changed nothing: a
+`recipes/callers.py` says who may call what. What a thread has called must have changed nothing: a
 hold goes on, or is ended by its own event loop.
 """
 
@@ -14,7 +14,10 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.callers import (
+from kit.checks import check_each
+from kit.clients import SESSION, JumpingClock, connect, eventually
+from kit.elsewhere import in_child, in_thread
+from recipes.callers import (
     AN_INSTANCE,
     ANY,
     CALLS,
@@ -26,9 +29,6 @@ from support.callers import (
     members_of,
     public_classes,
 )
-from support.checks import check_each
-from support.elsewhere import in_child, in_thread
-from support.recipes import SESSION, JumpingClock, connect, eventually
 
 import aiolead
 from aiolead import Client
@@ -60,7 +60,7 @@ def nothing_is_left_to_the_next_test() -> Iterator[None]:
 def test_every_public_member_has_a_row() -> None:
     found = {row for kind in public_classes() for row in members_of(kind).values()}
     inherited = {row for row in ROWS if not any(row in _all_rows(k) for k in public_classes())}
-    assert found - ROWS.keys() == set(), "say in support/callers.py who may call it"
+    assert found - ROWS.keys() == set(), "say in tests/recipes/callers.py who may call it"
     assert inherited == set(), "there is no such member any more"
     assert CALLS.keys() - ROWS.keys() == set()
 

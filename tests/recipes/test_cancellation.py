@@ -1,8 +1,8 @@
 """Every recipe, cancelled at every await, in every way there is: nothing is left behind.
 
 No znode, no watch, no task of a cancelled client stays, others get their turn, and the object is as
-good as new. How it is cancelled: see `support/cancelling.py`. A new recipe has a row in `HELD`,
-`KEPT`, `FOLLOWED` or `DONE` of `support/every_recipe.py`, and one in `MORE` for each other verb.
+good as new. How it is cancelled: see `recipes/cancelling.py`. A new recipe has a row in `HELD`,
+`KEPT`, `FOLLOWED` or `DONE` of `kit/every_recipe.py`, and one in `MORE` for each other verb.
 """
 
 from __future__ import annotations
@@ -19,16 +19,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from conftest import ServerUnderTest
-from support.cancelling import (
-    at_packet,
-    at_suspension,
-    cancel_everywhere,
-    native_only,
-    no_complaints,
-)
-from support.every_recipe import AN_INSTANCE, DONE, FOLLOWED, HELD, KEPT, Done, Followed, Held
-from support.faults import only_on
-from support.recipes import (
+from kit.clients import (
     PATIENCE,
     Wire,
     catch_up,
@@ -38,6 +29,15 @@ from support.recipes import (
     has_looked,
     in_memory,
     nothing_left,
+)
+from kit.every_recipe import AN_INSTANCE, DONE, FOLLOWED, HELD, KEPT, Done, Followed, Held
+from kit.faults import only_on
+from recipes.cancelling import (
+    at_packet,
+    at_suspension,
+    cancel_everywhere,
+    native_only,
+    no_complaints,
 )
 
 from aiolead import (

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from support.recipes import in_memory
+from kit.clients import in_memory
 
 import aiolead
 from aiolead.errors import ConfigurationError, UsageError

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import anyio
 import pytest
-from support.recipes import (
+from kit.clients import (
     HandClock,
     Wire,
     connect,
@@ -21,8 +21,8 @@ from support.recipes import (
     stopped_clock,
     tasks_living,
 )
-from support.virtual_time import connect as connect_virtually
-from support.virtual_time import embedded, virtually
+from kit.virtual_time import connect as connect_virtually
+from kit.virtual_time import embedded, virtually
 
 from aiolead import Client, Election, Lock
 from aiolead._client.core import KEPT

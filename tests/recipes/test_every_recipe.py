@@ -19,9 +19,9 @@ import anyio
 import pytest
 from anyio.streams.text import TextReceiveStream
 from conftest import ServerUnderTest
-from support.every_recipe import DONE, FOLLOWED, HELD, HOLDS, KEPT, WAITING, Done, Held, Seen
-from support.faults import end_session, only_on
-from support.recipes import PATIENCE, catch_up, connect, eventually
+from kit.clients import PATIENCE, catch_up, connect, eventually
+from kit.every_recipe import DONE, FOLLOWED, HELD, HOLDS, KEPT, WAITING, Done, Held, Seen
+from kit.faults import end_session, only_on
 
 from aiolead import Barrier, Client, Condition, ConnectionLossError, TenureLost
 from aiolead.errors import LossReason, Outcome
@@ -279,7 +279,7 @@ async def dies(server: ServerUnderTest) -> None:
 
     async with connect(server, session_timeout=LONG) as b, anyio.create_task_group() as tasks:
         await prepare(b, scenes)
-        command = [sys.executable, "-m", "support.every_recipe", server.connect_string]
+        command = [sys.executable, "-m", "kit.every_recipe", server.connect_string]
         env = {**os.environ, "PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}"}
         async with await anyio.open_process(command, stderr=None, env=env) as process:
             try:

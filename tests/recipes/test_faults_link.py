@@ -1,6 +1,6 @@
 """Contenders whose links break: never two holders, never stuck, nothing left behind.
 
-What must hold after every scene is checked by the arena (see `support.faults`); a scene only says
+What must hold after every scene is checked by the arena (see `kit.faults`); a scene only says
 what must follow from its own fault at once. Scenes of one test are played at the same time.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import anyio
 import pytest
-from support.faults import (
+from kit.faults import (
     Arena,
     Contender,
     MemoryArena,
@@ -21,7 +21,7 @@ from support.faults import (
     only_on,
     together,
 )
-from support.virtual_time import on_virtual_time
+from kit.virtual_time import on_virtual_time
 
 import aiolead
 from aiolead._recipes.contention.layouts import Role

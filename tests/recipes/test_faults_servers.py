@@ -1,6 +1,6 @@
 """Contenders whose servers die, freeze, or are cut off from each other.
 
-What must hold after every fault is checked by the arena (see `support.faults`). How early a holder
+What must hold after every fault is checked by the arena (see `kit.faults`). How early a holder
 stops is measured in `test_margin`.
 """
 
@@ -13,9 +13,9 @@ import anyio
 import anyio.to_thread
 import pytest
 from anyio.abc import ByteStream
-from support.faults import Arena, Contender, MemoryArena, an_election, eventually, only_on
-from support.raw_client import RawClient
-from support.virtual_time import embedded, virtually
+from kit.faults import Arena, Contender, MemoryArena, an_election, eventually, only_on
+from kit.raw_client import RawClient
+from kit.virtual_time import embedded, virtually
 
 from aiolead.errors import LossReason
 from aiolead.model import SessionState

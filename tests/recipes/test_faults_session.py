@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from support.faults import (
+from kit.faults import (
     Arena,
     Contender,
     a_lock,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
-from support.recipes import connect
+from kit.clients import connect
 
 from aiolead import (
     Client,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import trio
 from conftest import ServerUnderTest
-from support.elsewhere import in_child
-from support.recipes import SESSION, JumpingClock, connect
+from kit.clients import SESSION, JumpingClock, connect
+from kit.elsewhere import in_child
 
 from aiolead import Client, Election, Lock, MultiLock, Queue, Semaphore
 from aiolead.errors import LossReason, UsageError

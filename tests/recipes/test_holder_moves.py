@@ -8,8 +8,8 @@ from typing import Any
 
 import anyio
 from anyio.abc import ByteStream
-from support.memory_proxy import MemoryProxy
-from support.virtual_time import VirtualClock, embedded, passes, virtually
+from kit.memory_proxy import MemoryProxy
+from kit.virtual_time import VirtualClock, embedded, passes, virtually
 
 import aiolead
 from aiolead.testing import Hooks

@@ -13,9 +13,9 @@ from typing import Any
 
 import anyio
 import pytest
-from support.every_recipe import AN_INSTANCE, DONE, HELD, KEPT, Held
-from support.hostile_data import ALLOWED_NAMES, DATA_CASES
-from support.recipes import PATIENCE, connect
+from kit.clients import PATIENCE, connect
+from kit.every_recipe import AN_INSTANCE, DONE, HELD, KEPT, Held
+from parsing.hostile_data import ALLOWED_NAMES, DATA_CASES
 
 import aiolead
 from aiolead import AioleadError, Client

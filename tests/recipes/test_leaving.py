@@ -13,8 +13,8 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from support.recipes import contenders_left
-from support.virtual_time import SESSION, Link, connect, on_virtual_time, passes, settled
+from kit.clients import contenders_left
+from kit.virtual_time import SESSION, Link, connect, on_virtual_time, passes, settled
 
 from aiolead import (
     Client,

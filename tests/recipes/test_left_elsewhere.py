@@ -15,8 +15,8 @@ import anyio
 import pytest
 import trio
 from conftest import ServerUnderTest
-from support.every_recipe import HELD, Held
-from support.recipes import PATIENCE, connect
+from kit.clients import PATIENCE, connect
+from kit.every_recipe import HELD, Held
 
 from aiolead import Client, Condition, Lock, MultiLock, Queue, ReentrantLock, Semaphore
 from aiolead.errors import UsageError

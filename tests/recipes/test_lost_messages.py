@@ -18,12 +18,12 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 from conftest import ServerUnderTest
-from support.every_recipe import DONE, FOLLOWED, HELD, KEPT, Done, Followed, Held
-from support.faults import only_on
-from support.memory_proxy import MemoryProxy
-from support.recipes import OVER_AIOZK, PATIENCE, catch_up, connect, eventually
-from support.virtual_time import Link, on_virtual_time
-from support.virtual_time import connect as connect_virtually
+from kit.clients import OVER_AIOZK, PATIENCE, catch_up, connect, eventually
+from kit.every_recipe import DONE, FOLLOWED, HELD, KEPT, Done, Followed, Held
+from kit.faults import only_on
+from kit.memory_proxy import MemoryProxy
+from kit.virtual_time import Link, on_virtual_time
+from kit.virtual_time import connect as connect_virtually
 
 from aiolead import Client, ConnectionLossError
 from aiolead.paths import parse_connect_string

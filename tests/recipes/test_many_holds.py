@@ -6,7 +6,7 @@ import gc
 
 import anyio
 import pytest
-from support.recipes import connect, contenders_left, eventually
+from kit.clients import connect, contenders_left, eventually
 
 from aiolead import Client, Election, Lock, Semaphore
 from aiolead._session.lease import timing

@@ -17,9 +17,9 @@ from functools import partial
 
 import anyio.to_thread
 import pytest
-from support.faults import TRIALS, Arena, Contender, an_election, eventually, only_on
-from support.margins import MARGIN
-from support.raw_client import RawClient
+from kit.faults import TRIALS, Arena, Contender, an_election, eventually, only_on
+from kit.guards import MARGIN
+from kit.raw_client import RawClient
 
 import aiolead
 from aiolead._client.connect_options import lease_clock

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 import anyio
 import anyio.to_thread
 import pytest
-from support.faults import TRIALS, only_on
-from support.fed_observer import FedObserver
-from support.margins import MARGIN
+from kit.faults import TRIALS, only_on
+from kit.guards import MARGIN
+from recipes.fed_observer import FedObserver
 
 import aiolead
 from aiolead._client.connect_options import lease_clock

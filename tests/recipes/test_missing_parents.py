@@ -8,9 +8,9 @@ from typing import Any
 
 import anyio
 import pytest
-from support.recipes import PATIENCE
-from support.virtual_time import connect as connect_virtually
-from support.virtual_time import embedded, virtually
+from kit.clients import PATIENCE
+from kit.virtual_time import connect as connect_virtually
+from kit.virtual_time import embedded, virtually
 
 import aiolead
 from aiolead import (

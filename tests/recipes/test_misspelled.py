@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.recipes import in_memory
+from kit.clients import in_memory
 
 import aiolead
 from aiolead import Client

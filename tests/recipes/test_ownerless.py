@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import PATIENCE, connect, eventually
-from support.virtual_time import SESSION, on_virtual_time, passes, settled
-from support.virtual_time import connect as connect_virtually
+from kit.clients import PATIENCE, connect, eventually
+from kit.virtual_time import SESSION, on_virtual_time, passes, settled
+from kit.virtual_time import connect as connect_virtually
 
 import aiolead
 from aiolead import AcquireTimeout, Client, Lock

@@ -10,8 +10,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support.virtual_time import Link, on_virtual_time, passes, settled
-from support.virtual_time import connect as connect_virtually
+from kit.virtual_time import Link, on_virtual_time, passes, settled
+from kit.virtual_time import connect as connect_virtually
 
 import aiolead
 from aiolead import (

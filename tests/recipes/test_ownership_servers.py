@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import PATIENCE, connect, eventually
+from kit.clients import PATIENCE, connect, eventually
 
 import aiolead
 from aiolead import CreateMode, Election, ExclusiveLock, Lock, ReadWriteLock, UniqueNames

@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
-from support.recipes import PATIENCE
-from support.virtual_time import Link, embedded, passes, settled, virtually
-from support.virtual_time import connect as connect_virtually
+from kit.clients import PATIENCE
+from kit.virtual_time import Link, embedded, passes, settled, virtually
+from kit.virtual_time import connect as connect_virtually
 
 import aiolead
 from aiolead import (

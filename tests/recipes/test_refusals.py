@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.every_recipe import FOLLOWED, HELD, KEPT, Held
-from support.recipes import PATIENCE, catch_up, eventually
-from support.recipes import connect as connect_to
-from support.virtual_time import Link, connect, on_virtual_time, passes, settled
+from kit.clients import PATIENCE, catch_up, eventually
+from kit.clients import connect as connect_to
+from kit.every_recipe import FOLLOWED, HELD, KEPT, Held
+from kit.virtual_time import Link, connect, on_virtual_time, passes, settled
 
 import aiolead
 from aiolead import ACL, Client

@@ -14,8 +14,8 @@ import anyio
 import pytest
 from anyio.abc import ByteStream
 from anyio.streams.stapled import StapledByteStream
-from support.recipes import OVER_AIOZK, PATIENCE
-from support.virtual_time import SESSION, connect, embedded, passes, virtually
+from kit.clients import OVER_AIOZK, PATIENCE
+from kit.virtual_time import SESSION, connect, embedded, passes, virtually
 
 import aiolead
 from aiolead import Client, Lock

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
-from support.recorded_events import RecordedEvents
-from support.virtual_time import connect, embedded, passes, virtually
+from kit.pages import RecordedEvents
+from kit.virtual_time import connect, embedded, passes, virtually
 
 from aiolead import Client, Election, Lock, Queue
 from aiolead.events import EventName

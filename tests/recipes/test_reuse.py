@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.recipes import PATIENCE, contenders_left, eventually, in_memory, nothing_left
+from kit.clients import PATIENCE, contenders_left, eventually, in_memory, nothing_left
 
 from aiolead import AcquireTimeout, Client, Election, Lock
 from aiolead.errors import AlreadyHeldError, UsageError

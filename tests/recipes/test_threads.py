@@ -17,8 +17,8 @@ import anyio.to_thread
 import pytest
 import trio
 from conftest import ServerUnderTest
-from support.elsewhere import in_thread
-from support.recipes import OVER_AIOZK, SESSION, JumpingClock, connect, eventually
+from kit.clients import OVER_AIOZK, SESSION, JumpingClock, connect, eventually
+from kit.elsewhere import in_thread
 
 from aiolead import (
     Client,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from support.recipes import contenders_left, has_looked
-from support.virtual_time import SESSION, Link, connect, on_virtual_time, passes, settled
+from kit.clients import contenders_left, has_looked
+from kit.virtual_time import SESSION, Link, connect, on_virtual_time, passes, settled
 
 from aiolead import ACL, CreateMode, Lock
 from aiolead.errors import NoAuthError

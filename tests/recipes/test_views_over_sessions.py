@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import anyio
 import pytest
-from support.virtual_time import Link, embedded, passes, settled, virtually
-from support.virtual_time import connect as connect_virtually
+from kit.virtual_time import Link, embedded, passes, settled, virtually
+from kit.virtual_time import connect as connect_virtually
 
 import aiolead
 from aiolead import Client, Config, Election, Group, ServiceRegistry, SharedValue, TaskBoard

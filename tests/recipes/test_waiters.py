@@ -10,7 +10,7 @@ from types import CoroutineType
 import anyio
 import anyio.lowlevel
 import pytest
-from support.recipes import OVER_AIOZK, contenders_left, eventually, in_memory
+from kit.clients import OVER_AIOZK, contenders_left, eventually, in_memory
 
 from aiolead import Lock
 from aiolead._session.machine import SessionMachine

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import PATIENCE, Served, catch_up, connect, eventually, names
+from kit.clients import PATIENCE, Served, catch_up, connect, eventually, names
 
 import aiolead
 from aiolead import AcquireTimeout, Client, Config, DoubleBarrier, PriorityQueue, Queue, TaskBoard

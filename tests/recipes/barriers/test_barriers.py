@@ -11,8 +11,7 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.memory_proxy import MemoryProxy
-from support.recipes import (
+from kit.clients import (
     OVER_AIOZK,
     PATIENCE,
     Served,
@@ -22,9 +21,10 @@ from support.recipes import (
     eventually,
     names,
 )
-from support.selection import REAL_SERVERS
-from support.virtual_time import Link, embedded, on_virtual_time, passes, settled, virtually
-from support.virtual_time import connect as connect_virtually
+from kit.memory_proxy import MemoryProxy
+from kit.selection import REAL_SERVERS
+from kit.virtual_time import Link, embedded, on_virtual_time, passes, settled, virtually
+from kit.virtual_time import connect as connect_virtually
 
 from aiolead import AcquireTimeout, Barrier, Client, CreateMode, DoubleBarrier
 from aiolead.errors import AlreadyHeldError, BarrierLost, ConfigurationError, LossReason

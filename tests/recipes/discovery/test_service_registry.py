@@ -9,8 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.hostile_data import DATA_CASES, JSON_FORMATS, JSON_VALUES, json_object
-from support.recipes import (
+from kit.clients import (
     Served,
     catch_up,
     connect,
@@ -19,6 +18,7 @@ from support.recipes import (
     nothing_left,
     stopped_clock,
 )
+from parsing.hostile_data import DATA_CASES, JSON_FORMATS, JSON_VALUES, json_object
 
 from aiolead import AcquireTimeout, Lock, ServiceInstance, ServiceRegistry
 from aiolead.errors import ConfigurationError, UsageError

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import (
+from kit.clients import (
     PATIENCE,
     Wire,
     connect,

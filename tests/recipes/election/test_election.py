@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import (
+from kit.clients import (
     PATIENCE,
     JumpingClock,
     connect,
@@ -20,8 +20,8 @@ from support.recipes import (
     names,
     raw,
 )
-from support.virtual_time import VirtualClock, embedded, on_virtual_time, passes, virtually
-from support.virtual_time import connect as connect_virtually
+from kit.virtual_time import VirtualClock, embedded, on_virtual_time, passes, virtually
+from kit.virtual_time import connect as connect_virtually
 
 from aiolead import ACL, AcquireTimeout, Election, Fenced, LeadershipLost, Lock, Term
 from aiolead.errors import (

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 from conftest import ServerUnderTest
-from support.recipes import PATIENCE, catch_up, connect, eventually, joined, raw
+from kit.clients import PATIENCE, catch_up, connect, eventually, joined, raw
 
 from aiolead import Client, Election
 from aiolead.errors import ConfigurationError

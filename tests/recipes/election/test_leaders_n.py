@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import PATIENCE, Wire, connect, eventually, joined, raw
+from kit.clients import PATIENCE, Wire, connect, eventually, joined, raw
 
 from aiolead import Client, Election, LeadershipLost, Term
 from aiolead.model import Participant

@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.recipes import in_memory
+from kit.clients import in_memory
 
 from aiolead import Client, Config, NoNodeError, TaskBoard
 from aiolead.abc import CoordinationClient

@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import (
+from kit.clients import (
     PATIENCE,
     Wire,
     catch_up,

@@ -9,7 +9,7 @@ import anyio
 import pytest
 import uvloop
 from conftest import ServerUnderTest
-from support.recipes import (
+from kit.clients import (
     PATIENCE,
     connect,
     eventually,

@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import (
+from kit.clients import (
     PATIENCE,
     catch_up,
     connect,
@@ -18,8 +18,8 @@ from support.recipes import (
     joined,
     names,
 )
-from support.virtual_time import SESSION, Link, on_virtual_time, passes, settled
-from support.virtual_time import connect as connect_virtually
+from kit.virtual_time import SESSION, Link, on_virtual_time, passes, settled
+from kit.virtual_time import connect as connect_virtually
 
 from aiolead import Client, Condition, Fenced, Lock, LockLost
 from aiolead._recipes.locks.condition_signals import sort_out

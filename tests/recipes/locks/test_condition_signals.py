@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, suppress
 import anyio
 import pytest
 from anyio.abc import TaskGroup
-from support.recipes import contenders_left
-from support.virtual_time import SESSION, Link, connect, on_virtual_time, passes, settled
+from kit.clients import contenders_left
+from kit.virtual_time import SESSION, Link, connect, on_virtual_time, passes, settled
 
 from aiolead import ACL, Client, Condition, LockLost
 from aiolead._recipes.locks.condition_signals import sort_out

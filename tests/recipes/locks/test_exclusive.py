@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import (
+from kit.clients import (
     PATIENCE,
     connect,
     eventually,
@@ -16,8 +16,8 @@ from support.recipes import (
     nothing_left,
     stopped_clock,
 )
-from support.virtual_time import Link, on_virtual_time, passes, settled
-from support.virtual_time import connect as connect_virtually
+from kit.virtual_time import Link, on_virtual_time, passes, settled
+from kit.virtual_time import connect as connect_virtually
 
 from aiolead import AcquireTimeout, CreateMode, ExclusiveLock, Held, LockLost
 from aiolead.errors import AlreadyHeldError, ConfigurationError, LossReason

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import (
+from kit.clients import (
     PATIENCE,
     JumpingClock,
     connect,
@@ -16,8 +16,8 @@ from support.recipes import (
     names,
     raw,
 )
-from support.virtual_time import SESSION, on_virtual_time, passes
-from support.virtual_time import connect as connect_virtually
+from kit.virtual_time import SESSION, on_virtual_time, passes
+from kit.virtual_time import connect as connect_virtually
 
 from aiolead import (
     AcquireTimeout,

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from support.recipes import (
+from kit.clients import (
     PATIENCE,
     Served,
     catch_up,

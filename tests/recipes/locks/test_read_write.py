@@ -9,7 +9,7 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 from conftest import ServerUnderTest
-from support.recipes import (
+from kit.clients import (
     PATIENCE,
     catch_up,
     connect,
@@ -21,7 +21,7 @@ from support.recipes import (
     nothing_left,
     raw,
 )
-from support.virtual_time import (
+from kit.virtual_time import (
     SESSION,
     Link,
     embedded,
@@ -30,7 +30,7 @@ from support.virtual_time import (
     settled,
     virtually,
 )
-from support.virtual_time import connect as connect_virtually
+from kit.virtual_time import connect as connect_virtually
 
 from aiolead import AcquireTimeout, Fenced, Held, Lock, LockLost, ReadWriteLock
 from aiolead.errors import (

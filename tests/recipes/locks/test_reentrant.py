@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import (
+from kit.clients import (
     JumpingClock,
     connect,
     eventually,

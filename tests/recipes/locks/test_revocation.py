@@ -5,9 +5,9 @@ from __future__ import annotations
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import PATIENCE, catch_up, connect, eventually, in_memory, joined, raw
-from support.virtual_time import Link, on_virtual_time, passes, settled
-from support.virtual_time import connect as connect_virtually
+from kit.clients import PATIENCE, catch_up, connect, eventually, in_memory, joined, raw
+from kit.virtual_time import Link, on_virtual_time, passes, settled
+from kit.virtual_time import connect as connect_virtually
 
 from aiolead import Election, Lock, Phase, ReadWriteLock, ReentrantLock
 from aiolead.errors import ConfigurationError

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import (
+from kit.clients import (
     PATIENCE,
     Wire,
     catch_up,
@@ -23,8 +23,8 @@ from support.recipes import (
     names,
     stopped_clock,
 )
-from support.virtual_time import SESSION, Link, on_virtual_time, passes, settled
-from support.virtual_time import connect as connect_virtually
+from kit.virtual_time import SESSION, Link, on_virtual_time, passes, settled
+from kit.virtual_time import connect as connect_virtually
 
 from aiolead import AcquireTimeout, Client, CreateMode, Held, LockLost, Semaphore
 from aiolead._recipes.locks.semaphore.permits import Permits

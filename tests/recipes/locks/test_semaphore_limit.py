@@ -7,7 +7,7 @@ import logging
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import PATIENCE, catch_up, connect, eventually, names
+from kit.clients import PATIENCE, catch_up, connect, eventually, names
 
 from aiolead import AcquireTimeout, Client, Semaphore
 from aiolead._recipes.locks.semaphore.parts import LimitRule

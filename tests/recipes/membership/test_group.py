@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.recipes import (
+from kit.clients import (
     PATIENCE,
     Served,
     Wire,

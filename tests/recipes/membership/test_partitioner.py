@@ -9,15 +9,15 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import (
+from kit.clients import (
     Served,
     connect,
     contenders_left,
     eventually,
     in_memory,
 )
-from support.virtual_time import connect as connect_virtually
-from support.virtual_time import embedded, virtually
+from kit.virtual_time import connect as connect_virtually
+from kit.virtual_time import embedded, virtually
 
 from aiolead import ACL, Client, CreateMode, Held, Lock, Partitioner
 from aiolead.errors import ConfigurationError, NoAuthError, UsageError

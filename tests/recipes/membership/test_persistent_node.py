@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import (
+from kit.clients import (
     PATIENCE,
     SESSION,
     Served,
@@ -18,8 +18,8 @@ from support.recipes import (
     in_memory,
     nothing_left,
 )
-from support.virtual_time import Link, embedded, passes, virtually
-from support.virtual_time import connect as connect_virtually
+from kit.virtual_time import Link, embedded, passes, virtually
+from kit.virtual_time import connect as connect_virtually
 
 import aiolead
 from aiolead import ACL, AcquireTimeout, Client, CreateMode, NoNodeError, PersistentNode

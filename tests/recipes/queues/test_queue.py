@@ -9,7 +9,7 @@ from dataclasses import replace
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import PATIENCE, Wire, catch_up, connect, eventually, in_memory, names
+from kit.clients import PATIENCE, Wire, catch_up, connect, eventually, in_memory, names
 
 from aiolead import (
     AcquireTimeout,

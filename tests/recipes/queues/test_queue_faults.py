@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
-from support.recipes import contenders_left
-from support.virtual_time import SESSION, Link, connect, on_virtual_time, passes, settled
+from kit.clients import contenders_left
+from kit.virtual_time import SESSION, Link, connect, on_virtual_time, passes, settled
 
 from aiolead import Client, ConnectionLossError, Queue
 from aiolead.errors import ClaimLost, LossReason, Outcome

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import anyio
 import anyio.lowlevel
 import pytest
-from support.recipes import PATIENCE, in_memory
+from kit.clients import PATIENCE, in_memory
 
 from aiolead import Queue
 from aiolead.testing import EmbeddedServer

@@ -8,9 +8,9 @@ from contextlib import suppress
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import PATIENCE, catch_up, connect, eventually, names
-from support.virtual_time import SESSION, Link, on_virtual_time, passes
-from support.virtual_time import connect as connect_virtually
+from kit.clients import PATIENCE, catch_up, connect, eventually, names
+from kit.virtual_time import SESSION, Link, on_virtual_time, passes
+from kit.virtual_time import connect as connect_virtually
 
 from aiolead import ACL, AcquireTimeout, Auth, Client, NodeExistsError, NoNodeError, TaskBoard
 from aiolead.errors import (

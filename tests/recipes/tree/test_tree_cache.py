@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from support.recipes import Served, Wire, catch_up, connect, eventually, in_memory
-from support.virtual_time import connect as connect_virtually
-from support.virtual_time import embedded, virtually
+from kit.clients import Served, Wire, catch_up, connect, eventually, in_memory
+from kit.virtual_time import connect as connect_virtually
+from kit.virtual_time import embedded, virtually
 
 from aiolead import ACL, Auth, Client, NoNodeError, TreeCache
 from aiolead._wire.codes import OpCode

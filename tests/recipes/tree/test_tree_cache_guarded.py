@@ -13,7 +13,7 @@ from typing import Protocol
 
 import anyio
 import pytest
-from support.recipes import Served, catch_up, connect, eventually
+from kit.clients import Served, catch_up, connect, eventually
 
 from aiolead import ACL, Auth, Client, CreateMode, TreeCache
 from aiolead.errors import NoAuthError

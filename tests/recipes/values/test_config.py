@@ -10,8 +10,8 @@ from functools import partial
 import anyio
 import pytest
 from anyio.abc import TaskStatus
-from support.hostile_data import ARABIC_DIGITS, BIDI
-from support.recipes import Served, Wire, catch_up, connect, eventually, in_memory
+from kit.clients import Served, Wire, catch_up, connect, eventually, in_memory
+from parsing.hostile_data import ARABIC_DIGITS, BIDI
 
 from aiolead import ACL, Client, Config, ConnectionLossError, NoNodeError
 from aiolead._wire.codes import OpCode

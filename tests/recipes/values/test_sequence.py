@@ -6,9 +6,9 @@ import random
 
 import anyio
 import pytest
-from support.recipes import Served, catch_up, connect, eventually, in_memory
-from support.virtual_time import connect as connect_virtually
-from support.virtual_time import embedded, virtually
+from kit.clients import Served, catch_up, connect, eventually, in_memory
+from kit.virtual_time import connect as connect_virtually
+from kit.virtual_time import embedded, virtually
 
 from aiolead import SequenceAllocator
 from aiolead._wire.codes import OpCode

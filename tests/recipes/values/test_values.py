@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from support.recipes import PATIENCE, Served, catch_up, connect, eventually, in_memory, names
-from support.virtual_time import connect as connect_virtually
-from support.virtual_time import embedded, virtually
+from kit.clients import PATIENCE, Served, catch_up, connect, eventually, in_memory, names
+from kit.virtual_time import connect as connect_virtually
+from kit.virtual_time import embedded, virtually
 
 from aiolead import Client, Counter, Lock, SharedValue
 from aiolead.errors import (

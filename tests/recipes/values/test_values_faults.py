@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
-from support.recipes import PATIENCE, Wire, eventually, in_memory
-from support.virtual_time import connect as connect_virtually
-from support.virtual_time import embedded, virtually
+from kit.clients import PATIENCE, Wire, eventually, in_memory
+from kit.virtual_time import connect as connect_virtually
+from kit.virtual_time import embedded, virtually
 
 from aiolead import ACL, Client, ConnectionLossError, Counter, Lock, LockLost, SharedValue
 from aiolead._recipes.values.optimistic import compare_and_set

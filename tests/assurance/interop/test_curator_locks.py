@@ -1,0 +1,275 @@
+"""What locks and elections share with the real Curator beyond taking turns, in both directions.
+
+Taking turns is in test_matrix.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import pytest
+from assurance.interop.peers import LONG, PATIENCE, SHORT, Peer
+from kit.clients import eventually, joined
+
+import aiolead
+from aiolead import (
+    AcquireTimeout,
+    Election,
+    Lock,
+    MultiLock,
+    ReadWriteLock,
+    ReentrantLock,
+)
+
+NewCurator = Callable[[], Peer]
+Connect = Callable[[], aiolead.types.Connection]
+
+PATH = "/locks/one"
+
+
+# --- those that come and go ----------------------------------------------------------------------
+
+
+async def test_a_mutex_whose_process_goes_leaves_the_lock_to_us(
+    connect: Connect, curator: NewCurator
+) -> None:
+    async with connect() as client:
+        async with anyio.create_task_group() as tasks:
+            entered = anyio.Event()
+
+            async def hold() -> None:
+                async with Lock(client, PATH):
+                    entered.set()
+
+            async with curator() as java:
+                assert await java.is_so("mutex.acquire", PATH, LONG)
+                tasks.start_soon(hold)
+                await joined(client, PATH, 2)
+                assert not entered.is_set()
+        assert entered.is_set()
+
+
+async def test_a_note_in_the_line_blocks_curator_and_not_us(
+    connect: Connect, curator: NewCurator
+) -> None:
+    async with connect() as client, curator() as java:
+        await client.ensure_path(f"{PATH}/-note")
+        (note,) = aiolead.types.unrecognized_children(await client.get_children(PATH))
+        assert note.blocks == ("Curator",)
+        async with Lock(client, PATH).try_acquire() as held:
+            assert held is not None
+        assert not await java.is_so("mutex.acquire", PATH, SHORT)
+        await client.delete(f"{PATH}/-note")
+        assert await java.is_so("mutex.acquire", PATH, LONG)
+
+
+async def test_two_leaders_of_ours_are_participants_to_a_latch(
+    connect: Connect, curator: NewCurator
+) -> None:
+    """A latch reads names that tell how many lead: it lists both of us, and leads after us."""
+    async with connect() as one, connect() as two, curator() as java:
+        first = Election(one, PATH, identity="first", leaders=2)
+        second = Election(two, PATH, identity="second", leaders=2)
+        async with first.leadership():
+            async with second.leadership():
+                for child in await one.get_children(PATH):
+                    assert "-2leaders-latch-" in child
+                assert await java("latch.seen", PATH) == "first,second"
+                latch = java.begin("latch.acquire", PATH, LONG)
+                await joined(one, PATH, 3)
+            assert not latch.is_done
+        assert await latch.wait() == "true"
+        state = await Election(one, PATH, leaders=2).contenders()
+        assert [each.identity for each in state] == ["curator"]
+
+
+async def test_an_observer_sees_latches_come_and_go(connect: Connect, curator: NewCurator) -> None:
+    async with connect() as client, Election(client, PATH).observe() as states:
+
+        def sees(identity: str | None) -> bool:
+            state = states.value
+            leader = state.leader if state else None
+            return (leader.identity if leader else None) == identity
+
+        async with curator() as java:
+            assert await java.is_so("latch.acquire", PATH, LONG)
+            await eventually(lambda: sees("curator"), "it sees the latch")
+        await eventually(lambda: sees(None), "and that it is gone")
+
+
+# --- ReentrantLock -------------------------------------------------------------------------------
+
+
+async def test_a_reentrant_lock_and_a_mutex_exclude_each_other(
+    connect: Connect, curator: NewCurator
+) -> None:
+    async with connect() as client, curator() as java:
+        lock = ReentrantLock(client, PATH)
+        async with lock:
+            async with lock:
+                waiting = java.begin("mutex.acquire", PATH, LONG)
+                await joined(client, PATH, 2)
+            await client.sync("/")
+            assert not waiting.is_done
+        assert await waiting.wait() == "true"
+        # Curator's is re-entrant, too: only its last release lets us in.
+        assert await java.is_so("mutex.acquire", PATH, LONG)
+        await java("mutex.release", PATH)
+        async with lock.try_acquire() as held:
+            assert held is None
+        await java("mutex.release", PATH)
+        async with lock.try_acquire() as held:
+            assert held is not None
+
+
+# --- ReadWriteLock and InterProcessReadWriteLock -------------------------------------------------
+
+
+async def test_a_waiting_writer_is_not_overtaken_by_readers(
+    connect: Connect, curator: NewCurator
+) -> None:
+    """Whosever they are."""
+    async with (
+        connect() as client,
+        connect() as another,
+        curator() as java,
+        curator() as third,
+    ):
+        lock = ReadWriteLock(client, PATH)
+        order: list[str] = []
+
+        async def write() -> None:
+            async with lock.write:
+                order.append("our writer")
+
+        async with anyio.create_task_group() as tasks:
+            async with lock.read:
+                writing = java.begin("write.acquire", PATH, LONG)
+                await joined(client, PATH, 2)
+                tasks.start_soon(write)
+                await joined(client, PATH, 3)
+                reading = third.begin("read.acquire", PATH, LONG)
+                await joined(client, PATH, 4)
+                async with ReadWriteLock(another, PATH).read.try_acquire() as held:
+                    assert held is None
+                assert not writing.is_done
+            assert await writing.wait() == "true"
+            order.append("their writer")
+            await java("write.release", PATH)
+            assert await reading.wait() == "true"
+            order.append("their reader")
+        assert order == ["their writer", "our writer", "their reader"]
+
+
+async def test_a_writer_of_ours_that_becomes_a_reader_lets_curators_readers_in(
+    connect: Connect, curator: NewCurator
+) -> None:
+    async with connect() as client, curator() as java, curator() as third:
+        async with ReadWriteLock(client, PATH).write as held:
+            reading = java.begin("read.acquire", PATH, LONG)
+            await joined(client, PATH, 2)
+            writing = third.begin("write.acquire", PATH, LONG)
+            await joined(client, PATH, 3)
+            assert not reading.is_done
+            await held.downgrade()
+            assert await reading.wait() == "true"
+            await java("read.release", PATH)
+            await client.sync("/")
+            assert not writing.is_done, "we still read"
+        assert await writing.wait() == "true"
+
+
+async def test_a_writer_of_curators_that_becomes_a_reader_lets_ours_in(
+    connect: Connect, curator: NewCurator
+) -> None:
+    """It takes the lock for reading besides, and lets go of that for writing then."""
+    async with connect() as client, curator() as java:
+        lock = ReadWriteLock(client, PATH)
+        assert await java.is_so("write.acquire", PATH, LONG)
+        entered, leave = anyio.Event(), anyio.Event()
+        written = anyio.Event()
+
+        async def read() -> None:
+            async with lock.read:
+                entered.set()
+                await leave.wait()
+
+        async def write() -> None:
+            async with lock.write:
+                written.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            await joined(client, PATH, 2)
+            assert await java.is_so("read.acquire", PATH, LONG)
+            tasks.start_soon(write)
+            await joined(client, PATH, 4)
+            assert not entered.is_set()
+            await java("write.release", PATH)
+            await entered.wait()
+            leave.set()
+            await joined(client, PATH, 2)
+            assert not written.is_set(), "Curator still reads"
+            await java("read.release", PATH)
+        assert written.is_set()
+
+
+# --- MultiLock and InterProcessMultiLock ---------------------------------------------------------
+
+
+async def test_several_locks_are_held_by_us_or_by_curator(
+    connect: Connect, curator: NewCurator
+) -> None:
+    paths = [f"{PATH}/a", f"{PATH}/b"]
+    async with connect() as client, curator() as java:
+        several = MultiLock(*[Lock(client, path) for path in paths])
+        async with several as held:
+            assert not await java.is_so("multi.acquire", ",".join(paths), SHORT)
+            waiting = java.begin("multi.acquire", ",".join(paths), LONG)
+            await joined(client, paths[0], 2)
+            assert held.is_held
+        assert await waiting.wait() == "true"
+        with pytest.raises(AcquireTimeout):
+            async with several.acquire(timeout=0.1):
+                pass
+        await java("multi.release", ",".join(paths))
+        async with several.acquire(timeout=LONG / 1000):
+            # One of them is enough to keep Curator out, and to be kept out by it.
+            assert not await java.is_so("mutex.acquire", paths[1], SHORT)
+        assert await java.is_so("mutex.acquire", paths[1], LONG)
+        with pytest.raises(AcquireTimeout):
+            async with several.acquire(timeout=0.1):
+                pass
+
+
+# --- revocation ----------------------------------------------------------------------------------
+
+
+async def test_we_are_asked_to_let_go_by_curator(connect: Connect, curator: NewCurator) -> None:
+    async with connect() as client, curator() as java:
+        async with Lock(client, PATH, identity="python") as held:
+            waiting = java.begin("mutex.acquire", PATH, LONG)
+            await joined(client, PATH, 2)
+            assert not held.is_revocation_requested
+            async with curator() as asking:
+                await asking("mutex.revoke", held.path)
+            with anyio.fail_after(PATIENCE):
+                await held.revocation_requested()
+            assert held.is_revocation_requested
+            assert held.is_held, "it is only asked"
+            assert not waiting.is_done
+        assert await waiting.wait() == "true"
+
+
+async def test_curator_is_asked_to_let_go_by_us(connect: Connect, curator: NewCurator) -> None:
+    async with connect() as client, curator() as java:
+        await java("mutex.revocable", PATH)
+        assert await java.is_so("mutex.acquire", PATH, LONG)
+        lock = Lock(client, PATH)
+        (asked,) = await lock.revoke()
+        assert asked.session_id == java.session_id
+        assert await java.is_so("mutex.revoked", PATH, LONG)
+        await java("mutex.release", PATH)
+        async with lock.try_acquire() as held:
+            assert held is not None

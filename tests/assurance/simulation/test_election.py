@@ -1,0 +1,475 @@
+"""The election kernel: by table, by rehearsal, and by letting servers elect through faults."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+import pytest
+from assurance.simulation.election_judge import ElectionJudge, Weather, notification
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aiolead.testing.simulation.ensemble.election import (
+    FINALIZE_WAIT,
+    FIRST_REPEAT,
+    LAST_REPEAT,
+    NO_VOTE,
+    Election,
+    Letter,
+    Notification,
+    Role,
+    Vote,
+    quorum_size,
+)
+from aiolead.testing.simulation.ensemble.rehearsal import rehearse
+
+LOOKING, FOLLOWING, LEADING, OBSERVING = Role.LOOKING, Role.FOLLOWING, Role.LEADING, Role.OBSERVING
+
+
+def looking(server: int = 1, voters: int = 3, zxid: int = 5) -> Election:
+    """A server that has begun to look for a leader, in round 1, at time 0."""
+    election = Election(server, range(1, voters + 1))
+    election.look(0.0, epoch=1, zxid=zxid)
+    return election
+
+
+def told(letters: Iterable[Letter]) -> list[tuple[int, int, int]]:
+    """To whom, for whom, in which round."""
+    return [(x.to, x.notification.vote.leader, x.notification.round) for x in letters]
+
+
+# --- votes -------------------------------------------------------------------------------------
+
+
+def test_votes_are_compared_by_epoch_then_zxid_then_server() -> None:
+    votes = [Vote(1, 9, 3), Vote(2, 1, 1), Vote(2, 1, 2), Vote(2, 2, 1), Vote(3, 0, 1)]
+    assert votes == sorted(random.Random(1).sample(votes, len(votes)))
+    assert min(NO_VOTE, *votes, Vote(0, 0, 0)) == NO_VOTE
+
+
+@pytest.mark.parametrize(
+    ("voters", "quorum"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 4)]
+)
+def test_a_quorum_is_more_than_half(voters: int, quorum: int) -> None:
+    assert quorum_size(voters) == quorum
+
+
+def test_who_looks_proposes_itself_to_all_others_that_vote() -> None:
+    election = Election(2, {1, 2, 3})
+    letters = election.look(0.0, epoch=4, zxid=7)
+    vote = Notification(Vote(4, 7, 2), 1, LOOKING)
+    assert letters == [Letter(1, vote), Letter(3, vote)]
+    assert (election.role, election.leader) == (LOOKING, None)
+
+
+@pytest.mark.parametrize(
+    ("vote", "leader"),
+    [
+        ((1, 6, 2), 2),  # a later zxid
+        ((2, 0, 2), 2),  # a later epoch, whatever the zxid
+        ((1, 5, 2), 2),  # the same log, a greater id
+        ((1, 4, 3), 1),  # a greater id does not make up for a shorter log
+        ((0, 9, 3), 1),  # nor a greater zxid for an older epoch
+    ],
+)
+def test_a_better_vote_is_taken_over_and_passed_on(vote: tuple[int, int, int], leader: int) -> None:
+    election = looking()
+    letters = election.receive(0.01, vote[2], notification(*vote))
+    assert election.vote.leader == leader
+    assert told(letters) == ([] if leader == 1 else [(2, leader, 1), (3, leader, 1)])
+
+
+# --- rounds ------------------------------------------------------------------------------------
+
+
+def test_an_older_round_is_answered_and_not_counted() -> None:
+    election = looking()
+    election.look(0.1, epoch=1, zxid=5)
+    for sender in (2, 3):
+        letters = election.receive(0.2, sender, notification(9, 9, 3, in_round=1))
+        assert told(letters) == [(sender, 1, 2)]
+    assert election.vote.leader == 1
+    assert election.time_passed(0.4) != []  # a repetition, not a decision
+    assert election.role is LOOKING
+
+
+def test_of_an_older_round_only_those_who_look_are_answered() -> None:
+    election = looking()
+    election.look(0.1, epoch=1, zxid=5)
+    assert election.receive(0.2, 3, notification(1, 5, 2, role=FOLLOWING)) == []
+
+
+def test_a_newer_round_is_joined_and_older_votes_are_forgotten() -> None:
+    election = looking(1, voters=5)
+    election.receive(0.01, 4, notification(1, 9, 4))
+    letters = election.receive(0.02, 2, notification(1, 7, 2, in_round=3))
+    # Server 4 was better, but that was in another round. It may be gone.
+    assert told(letters) == [(peer, 2, 3) for peer in (2, 3, 4, 5)]
+    election.receive(0.03, 4, notification(1, 9, 4, in_round=1))
+    assert (election.vote.leader, election.round) == (2, 3)
+
+
+def test_in_a_newer_round_the_own_log_is_compared_again() -> None:
+    election = looking(1)
+    letters = election.receive(0.02, 2, notification(1, 4, 2, in_round=3))
+    assert told(letters) == [(2, 1, 3), (3, 1, 3)]
+
+
+# --- deciding ----------------------------------------------------------------------------------
+
+
+def test_a_majority_decides_after_a_last_wait() -> None:
+    election = looking()
+    election.receive(0.05, 3, notification(1, 5, 3))
+    assert election.deadline == pytest.approx(0.05 + FINALIZE_WAIT)
+    assert election.time_passed(0.05 + FINALIZE_WAIT - 0.001) == []
+    assert election.role is LOOKING
+    election.time_passed(0.05 + FINALIZE_WAIT)
+    assert (election.role, election.leader, election.deadline) == (FOLLOWING, 3, None)
+
+
+def test_who_is_voted_for_by_a_majority_leads() -> None:
+    election = looking(3)
+    election.receive(0.05, 1, notification(1, 5, 3))
+    election.time_passed(0.25)
+    assert (election.role, election.leader) == (LEADING, 3)
+
+
+def test_in_the_last_wait_a_better_vote_still_counts() -> None:
+    election = looking(1)
+    election.receive(0.05, 2, notification(1, 5, 2))
+    letters = election.receive(0.2, 3, notification(1, 5, 3))
+    assert told(letters) == [(2, 3, 1), (3, 3, 1)]
+    election.time_passed(0.4)
+    assert election.leader == 3
+
+
+def test_in_the_last_wait_no_other_vote_counts_but_the_wait_starts_anew() -> None:
+    election = looking(1)
+    election.receive(0.05, 2, notification(1, 5, 2))
+    assert election.receive(0.2, 3, notification(1, 4, 3)) == []
+    assert election.deadline == pytest.approx(0.2 + FINALIZE_WAIT)
+    election.time_passed(0.4)
+    assert election.leader == 2
+
+
+def test_in_the_last_wait_servers_that_have_a_leader_are_not_heard() -> None:
+    election = looking(3, zxid=9)
+    election.receive(0.0, 1, notification(1, 9, 3))
+    election.receive(0.1, 1, notification(1, 5, 2, role=FOLLOWING))
+    election.receive(0.1, 2, notification(1, 5, 2, role=LEADING))
+    assert election.role is LOOKING
+    election.time_passed(0.5)
+    assert election.role is LEADING
+
+
+def test_votes_for_different_servers_do_not_add_up() -> None:
+    election = looking(1, voters=5, zxid=9)
+    for sender in (2, 3, 4):
+        election.receive(0.01, sender, notification(1, 5, sender))
+    election.time_passed(0.21)
+    assert election.role is LOOKING
+
+
+def test_a_vote_that_is_said_twice_counts_once() -> None:
+    election = looking(1, voters=5, zxid=9)
+    for _ in range(4):
+        election.receive(0.01, 2, notification(1, 9, 1))
+    election.time_passed(0.21)
+    assert election.role is LOOKING
+    election.receive(0.3, 3, notification(1, 9, 1))
+    election.time_passed(0.5)
+    assert election.role is LEADING
+
+
+def test_one_server_elects_itself() -> None:
+    election = looking(1, voters=1)
+    assert election.time_passed(FINALIZE_WAIT) == []
+    assert election.role is LEADING
+
+
+@pytest.mark.parametrize(("voters", "needed"), [(2, 1), (3, 1), (4, 2), (5, 2), (6, 3), (7, 3)])
+def test_an_even_ensemble_needs_one_more(voters: int, needed: int) -> None:
+    election = looking(1, voters=voters, zxid=9)
+    for sender in range(2, needed + 1):
+        election.receive(0.0, sender, notification(1, 9, 1))
+    election.time_passed(0.2)
+    assert election.role is LOOKING
+    election.receive(0.2, needed + 1, notification(1, 9, 1))
+    election.time_passed(0.4)
+    assert election.role is LEADING
+
+
+# --- repetition --------------------------------------------------------------------------------
+
+
+def test_notifications_are_repeated_less_and_less_often() -> None:
+    election, now, waits = looking(), 0.0, []
+    for _ in range(12):
+        assert election.deadline is not None
+        waits.append(election.deadline - now)
+        now = election.deadline
+        assert told(election.time_passed(now)) == [(2, 1, 1), (3, 1, 1)]
+    doubling = [FIRST_REPEAT * 2**n for n in range(12)]
+    assert waits == pytest.approx([min(wait, LAST_REPEAT) for wait in doubling])
+    election.look(now, epoch=1, zxid=5)
+    assert election.deadline == pytest.approx(now + FIRST_REPEAT)
+
+
+def test_too_early_nothing_is_repeated() -> None:
+    assert looking().time_passed(FIRST_REPEAT - 0.001) == []
+
+
+def test_the_newest_notification_is_kept_for_a_new_connection() -> None:
+    election = looking()
+    election.receive(0.01, 3, notification(1, 5, 3))
+    assert election.last_sent(2) == notification(1, 5, 3)
+    assert election.last_sent(9) is None
+
+
+# --- joining a leader that there is ------------------------------------------------------------
+
+ONE, THREE, FOUR = (1, FOLLOWING), (3, FOLLOWING), (4, FOLLOWING)
+
+
+@pytest.mark.parametrize("in_round", [1, 4, 7])
+@pytest.mark.parametrize(
+    ("heard", "joins"),
+    [
+        pytest.param([(2, LEADING)], False, id="the leader alone"),
+        pytest.param([(2, LEADING), ONE], False, id="fewer than a majority"),
+        pytest.param([(2, LEADING), ONE, ONE, ONE], False, id="one again and again"),
+        pytest.param([ONE, THREE, FOUR], False, id="a majority without the leader's word"),
+        pytest.param([ONE, THREE, FOUR, (2, FOLLOWING)], False, id="the leader leads no longer"),
+        pytest.param([(2, LEADING), ONE, (3, LOOKING)], False, id="one looks again"),
+        pytest.param([(2, LEADING), ONE, (3, OBSERVING)], False, id="one says it observes"),
+        pytest.param([(2, LEADING), ONE, THREE], True, id="a majority with the leader"),
+        pytest.param([ONE, THREE, FOUR, (2, LEADING)], True, id="the leader last"),
+    ],
+)
+def test_a_late_server_joins_when_a_majority_and_the_leader_say_so(
+    heard: list[tuple[int, Role]], joins: bool, in_round: int
+) -> None:
+    # It knows more than the leader; that comes too late.
+    election = looking(5, voters=5, zxid=99)
+    while election.round < 4:
+        election.look(0.0, epoch=1, zxid=99)
+    for sender, role in heard:
+        assert election.role is LOOKING
+        election.receive(0.1, sender, notification(1, 5, 2, in_round, role))
+    assert election.role is (FOLLOWING if joins else LOOKING)
+    if joins:
+        assert (election.leader, election.round, election.deadline) == (2, in_round, None)
+
+
+def test_those_who_have_a_leader_need_not_agree_on_its_zxid_and_round() -> None:
+    election = looking(3)
+    election.receive(0.1, 1, notification(2, 4, 2, in_round=8, role=FOLLOWING))
+    election.receive(0.1, 2, notification(2, 5, 2, in_round=9, role=LEADING))
+    assert election.leader == 2
+
+
+def test_those_who_have_a_leader_must_agree_on_its_epoch() -> None:
+    election = looking(3)
+    election.receive(0.1, 1, notification(2, 5, 2, in_round=9, role=FOLLOWING))
+    election.receive(0.1, 2, notification(3, 5, 2, in_round=9, role=LEADING))
+    assert election.role is LOOKING
+    # Server 1 has learned of the new epoch by now.
+    election.receive(0.1, 1, notification(3, 5, 2, in_round=9, role=FOLLOWING))
+    assert election.leader == 2
+
+
+def test_what_was_heard_in_the_election_before_is_forgotten() -> None:
+    election = looking(5, voters=5)
+    election.receive(0.1, 1, notification(1, 5, 2, role=FOLLOWING))
+    election.receive(0.1, 2, notification(1, 5, 2, role=LEADING))
+    for in_round in (2, 7):
+        election.look(0.2, epoch=1, zxid=5)
+        election.receive(0.3, 3, notification(1, 5, 2, in_round, FOLLOWING))
+        assert election.role is LOOKING
+
+
+def test_who_has_a_leader_tells_those_who_look_and_nobody_else() -> None:
+    election = looking(1)
+    election.receive(0.0, 2, notification(1, 5, 2))
+    election.time_passed(0.2)
+    answer = Letter(3, notification(1, 5, 2, role=FOLLOWING))
+    assert election.receive(9.0, 3, notification(7, 7, 3, in_round=7)) == [answer]
+    for role in (FOLLOWING, LEADING, OBSERVING):
+        assert election.receive(9.0, 3, notification(7, 7, 3, in_round=7, role=role)) == []
+    assert (election.leader, election.deadline) == (2, None)
+
+
+def test_an_established_epoch_is_what_others_are_told() -> None:
+    election = looking(1)
+    election.established(8)  # It has no leader: nothing to be established.
+    assert election.vote == Vote(1, 5, 1)
+    election.receive(0.0, 2, notification(1, 5, 2))
+    election.time_passed(0.2)
+    election.established(2)
+    (letter,) = election.receive(9.0, 3, notification(1, 5, 3))
+    assert letter.notification == notification(2, 5, 2, role=FOLLOWING)
+
+
+def test_a_server_that_has_lost_its_leader_starts_from_its_own_log() -> None:
+    election = looking(1)
+    election.receive(0.0, 2, notification(1, 5, 2))
+    election.time_passed(0.2)
+    letters = election.look(5.0, epoch=2, zxid=8)
+    assert letters[0] == Letter(2, notification(2, 8, 1, in_round=2))
+    assert (election.role, election.leader) == (LOOKING, None)
+
+
+def test_others_may_tell_a_server_of_its_own_leadership_in_the_same_round_only() -> None:
+    def told_in(in_round: int) -> Role:
+        election = looking(3, zxid=1)
+        for sender in (1, 2):
+            election.receive(0.0, sender, notification(1, 5, 3, in_round, FOLLOWING))
+        return election.role
+
+    assert told_in(1) is LEADING
+    assert told_in(2) is LOOKING  # That was before it was restarted.
+
+
+def test_strangers_are_not_listened_to() -> None:
+    election = looking(1)
+    election.receive(0.0, 2, notification(9, 9, 7))
+    assert election.vote.leader == 1
+    for sender in (7, 8):
+        election.receive(0.0, sender, notification(9, 9, 2))
+    assert election.vote.leader == 1
+
+
+def test_before_it_looks_a_server_says_nothing() -> None:
+    election = Election(1, {1, 2, 3})
+    assert election.receive(0.0, 2, notification(1, 5, 2)) == []
+    assert election.receive(0.0, 7, notification(1, 5, 2)) == []
+    assert election.time_passed(99.0) == []
+    assert election.deadline is None
+
+
+# --- observers ---------------------------------------------------------------------------------
+
+
+def test_an_observer_proposes_nobody_and_is_not_counted() -> None:
+    observer = Election(4, {1, 2, 3})
+    letters = observer.look(0.0, epoch=9, zxid=99)
+    assert [letter.to for letter in letters] == [1, 2, 3]
+    assert {letter.notification.vote for letter in letters} == {NO_VOTE}
+    voter = looking(1, zxid=9)
+    voter.receive(0.0, 4, notification(1, 9, 1))
+    voter.receive(0.0, 4, notification(9, 99, 4))
+    assert voter.vote.leader == 1
+    voter.time_passed(0.2)
+    assert voter.role is LOOKING
+
+
+def test_an_observer_is_told_who_was_elected_last_even_while_voters_look_again() -> None:
+    voter = looking(1)
+    assert told(voter.receive(0.0, 4, notification(-1, -1, -1))) == [(4, 1, 1)]
+    voter.receive(0.0, 2, notification(1, 5, 2))
+    voter.time_passed(0.2)
+    (letter,) = voter.receive(0.3, 4, notification(-1, -1, -1, in_round=5))
+    assert letter == Letter(4, notification(1, 5, 2, role=FOLLOWING))
+    voter.look(0.4, epoch=1, zxid=6)
+    (letter,) = voter.receive(0.5, 4, notification(-1, -1, -1))
+    assert letter == Letter(4, notification(1, 5, 2, in_round=2))
+    assert voter.receive(0.5, 4, notification(-1, -1, -1, role=OBSERVING)) == []
+
+
+def test_an_observer_learns_who_leads() -> None:
+    observer = Election(4, {1, 2, 3})
+    observer.look(0.0, epoch=1, zxid=5)
+    observer.receive(0.1, 1, notification(2, 5, 3, in_round=2, role=FOLLOWING))
+    assert observer.role is LOOKING
+    observer.receive(0.1, 3, notification(2, 5, 3, in_round=2, role=LEADING))
+    assert (observer.role, observer.leader) == (OBSERVING, 3)
+    # It has no vote, so it has nothing to tell.
+    assert observer.receive(0.2, 1, notification(1, 5, 1))[0].notification.role is OBSERVING
+    assert observer.receive(0.2, 5, notification(1, 5, 1)) == []
+
+
+def test_an_observer_does_not_argue_with_voters_that_are_behind() -> None:
+    observer = Election(4, {1, 2, 3})
+    for _ in range(3):
+        observer.look(0.0, epoch=1, zxid=5)
+    # Each answer would be answered, and so on.
+    assert observer.receive(0.1, 1, notification(1, 5, 1, in_round=1)) == []
+
+
+# --- whole elections ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("voters", range(1, 8))
+def test_as_many_as_a_quorum_elect_and_fewer_do_not(voters: int) -> None:
+    members = range(1, voters + 1)
+    for up in range(1, voters + 1):
+        outcome = rehearse(dict.fromkeys(range(1, up + 1), (1, 5)), voters=members)
+        assert outcome.leader == (up if up >= quorum_size(voters) else None), up
+
+
+LOGS = st.tuples(st.integers(0, 3), st.integers(0, 3))
+
+
+@given(
+    logs=st.dictionaries(st.integers(1, 7), LOGS, min_size=1),
+    voters=st.integers(1, 7),
+    delay=st.sampled_from([0.0, 0.001, 0.05, 0.09]),
+)
+def test_of_those_that_are_up_the_one_with_the_best_log_is_elected(
+    logs: dict[int, tuple[int, int]], voters: int, delay: float
+) -> None:
+    members = range(1, voters + 1)
+    up = [server for server in logs if server in members]
+    outcome = rehearse(logs, voters=members, delay=delay)
+    if len(up) < quorum_size(voters):
+        assert outcome.leader is None
+    else:
+        assert outcome.leader == max(up, key=lambda server: (logs[server], server))
+
+
+FAULTS = st.builds(
+    Weather,
+    loss=st.sampled_from([0.0, 0.1, 0.5, 0.9]),
+    doubled=st.sampled_from([0.0, 0.3]),
+    delay=st.sampled_from([0.01, 0.15, 0.5, 2.0]),
+    crashes=st.sampled_from([0.0, 0.1, 0.5]),
+    until=st.sampled_from([5.0, 20.0]),
+)
+
+CALM = 4 * LAST_REPEAT
+"""How long after the last fault there has to be a leader, in seconds of made-up time: servers that
+have been alone for long repeat themselves once a minute."""
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    voters=st.integers(1, 6),
+    observers=st.integers(0, 2),
+    weather=FAULTS,
+)
+def test_through_faults_no_decision_is_unfounded_and_afterwards_all_agree(
+    seed: int, voters: int, observers: int, weather: Weather
+) -> None:
+    rng = random.Random(seed)
+    electorate = ElectionJudge(rng, voters, observers, weather)
+    electorate.start(*rng.sample(sorted(electorate.servers), len(electorate.servers)))
+    electorate.run(weather.until)
+    # Some servers stay away for good, but a majority is up.
+    for name in sorted(electorate.voters)[electorate.quorum :]:
+        electorate.kill(name)
+    electorate.start(
+        *(s.name for s in electorate.servers.values() if s.election is None and rng.random() < 0.5)
+    )
+    electorate.start(
+        *(
+            name
+            for name in sorted(electorate.voters)[: electorate.quorum]
+            if electorate.servers[name].election is None
+        )
+    )
+    electorate.run(weather.until + CALM)
+    assert electorate.complaints == []
+    assert electorate.agreed() is not None, list(electorate.servers.values())

@@ -1,0 +1,409 @@
+"""What clients of the model see: handshakes, the order of answers and events, lost messages."""
+
+from __future__ import annotations
+
+import pytest
+from assurance.simulation.ensemble_model import STEP, Client, Stage, check, create
+
+from aiolead._wire.codes import OpCode
+from aiolead._wire.framing import encode_body
+from aiolead._wire.replies import DataReply, MultiReply, PathReply
+from aiolead._wire.requests import (
+    AuthPacket,
+    Check,
+    CloseSession,
+    Create,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    Multi,
+    SetData,
+    Sync,
+)
+from aiolead._wire.versions import version_in
+from aiolead.model import ACL, EventType, Permission
+
+
+def test_a_new_session_is_known_everywhere() -> None:
+    stage = Stage()
+    stage.start()
+    ids = {stage.client(server).session_id for server in stage.ensemble.servers}
+    assert len(ids) == 3
+    assert {id_ >> 56 for id_ in ids} == {1, 2, 3}
+    stage.run(10 * STEP)
+    assert all(server.sessions() == sorted(ids) for server in stage.ensemble.servers)
+    assert [server.attached() for server in stage.ensemble.servers] == [
+        [id_] for id_ in sorted(ids)
+    ]
+    assert stage.ensemble.sessions() == sorted(ids)
+    assert {fact["timeout"] for fact in stage.told("session-created")} == {2.0}
+
+
+def test_servers_tell_their_version() -> None:
+    stage = Stage()
+    stage.start()
+    for server in stage.ensemble.servers:
+        client, told = stage.knock(server), bytearray()
+        client.received = told.extend  # type: ignore[method-assign,assignment]
+        client.say(b"sr")
+        stage.run(STEP)
+        client.say(b"vr")
+        stage.until(lambda client=client: client.is_closed)  # type: ignore[misc]
+        assert version_in(bytes(told)) == (3, 8, 0)
+
+
+def test_the_timeout_is_kept_within_bounds() -> None:
+    stage = Stage(tick=0.5)
+    leader = stage.start()
+    assert stage.client(leader, timeout=0.1).timeout_ms == 1000
+    assert stage.client(leader, timeout=99.0).timeout_ms == 10_000
+    assert stage.client(stage.followers()[0], timeout=99.0).timeout_ms == 10_000
+
+
+def test_a_wrong_password_is_refused_and_ends_the_connection_that_there_was() -> None:
+    stage = Stage()
+    stage.start()
+    follower = stage.followers()[0]
+    client = stage.client(follower)
+    stranger = stage.client(follower, session=(client.session_id, bytes(16)))
+    stage.run(5 * STEP)
+    assert stranger.is_refused
+    assert stranger.is_closed
+    assert client.is_closed
+    assert stage.client(follower, session=client.session).session_id == client.session_id
+
+
+def test_a_session_that_nobody_knows_is_refused() -> None:
+    stage = Stage()
+    leader = stage.start()
+    password = leader.password(4711)
+    for server in (leader, stage.followers()[0]):
+        assert stage.client(server, session=(4711, password)).is_refused
+
+
+def test_who_has_seen_the_future_is_turned_away() -> None:
+    stage = Stage()
+    leader = stage.start()
+    client = stage.client(leader)
+    zxid = client.create("/a").zxid
+    assert stage.client(stage.followers()[0], seen=zxid).session_id
+    client = stage.client(stage.followers()[0], seen=zxid + 100)
+    assert client.is_closed
+    assert not client.is_refused
+
+
+def test_a_follower_that_lags_turns_away_who_has_seen_more() -> None:
+    stage = Stage()
+    leader = stage.start()
+    follower, _ = stage.followers()
+    stage.network.path(leader.host, follower.host).silence()
+    client = stage.client(leader)
+    zxid = client.create("/a").zxid
+    late = stage.client(follower, seen=zxid)
+    assert late.is_closed
+    stage.heal()
+    stage.run(1.0)
+    assert stage.client(follower, seen=zxid).session_id
+
+
+def test_reads_are_stale_at_a_follower_that_lags_and_not_after_a_sync() -> None:
+    stage = Stage()
+    leader = stage.start()
+    follower, _ = stage.followers()
+    writer, reader = stage.client(leader), stage.client(follower)
+    path = stage.network.path(leader.host, follower.host)
+    path.range = (0.1, 0.1)
+    assert writer.create("/a").err == 0
+    assert reader.ask(Exists("/a")).err == -101
+    assert reader.ask(Sync("/a")).err == 0
+    assert reader.ask(Exists("/a")).err == 0
+
+
+def test_what_a_session_asks_for_behind_its_own_write_waits_for_it() -> None:
+    stage = Stage()
+    leader = stage.start()
+    follower, _ = stage.followers()
+    busy, other = stage.client(follower), stage.client(follower)
+    stage.network.path(leader.host, follower.host).silence()
+    wrote, read = busy.send(create("/a")), busy.send(Exists("/a"))
+    busy.ping()
+    stage.run(0.3)
+    assert not busy.replies
+    assert not busy.pings
+    assert other.ask(Exists("/a")).err == -101  # Who has not written does not wait.
+    stage.heal()
+    stage.until(lambda: busy.pings)
+    assert busy.heard == [wrote, read]
+    assert busy.replies[read][0].err == 0
+
+
+def test_answers_come_in_the_order_of_the_questions() -> None:
+    stage = Stage()
+    stage.start()
+    client = stage.client(stage.followers()[0])
+    asked = []
+    for number in range(10):
+        asked.append(client.send(create(f"/{number}")))
+        asked.append(client.send(GetChildren("/")))
+        asked.append(client.send(Sync("/")))
+    stage.until(lambda: len(client.replies) == len(asked))
+    assert client.heard == asked
+    zxids = [client.replies[xid][0].zxid for xid in asked]
+    assert zxids == sorted(zxids)
+
+
+def test_an_event_comes_before_the_answer_that_shows_the_change() -> None:
+    stage = Stage()
+    leader = stage.start()
+    for server in (leader, stage.followers()[0]):
+        path = f"/{server.id}"
+        client = stage.client(server)
+        client.ask(Exists(path, watch=True))
+        asked = client.send(create(path))
+        stage.until(lambda asked=asked, client=client: asked in client.replies)
+        assert client.heard[-2:] == [(EventType.CREATED, path), asked]
+
+
+def test_events_come_when_and_where_the_server_applies_the_change() -> None:
+    stage = Stage()
+    leader = stage.start()
+    slow, quick = stage.followers()
+    near, far, writer = stage.client(quick), stage.client(slow), stage.client(leader)
+    stage.network.path(leader.host, slow.host).range = (0.2, 0.2)
+    for client in (near, far):
+        client.ask(Exists("/a", watch=True))
+    assert slow.watches() == {"/a": [far.session_id]}
+    writer.create("/a")
+    stage.until(lambda: far.events)
+    assert far.events[0][0] - near.events[0][0] > 0.1
+    assert not slow.watches()
+
+
+def test_a_sync_at_a_follower_comes_behind_what_was_proposed_before_it() -> None:
+    stage = Stage()
+    leader = stage.start()
+    one, other = stage.followers()
+    writer, reader = stage.client(leader), stage.client(one)
+    for server in (one, other):
+        server.disk_delay = 0.1
+    wrote = writer.send(create("/a"))
+    stage.run(2 * STEP)
+    asked, read = reader.send(Sync("/a")), reader.send(Exists("/a"))
+    stage.until(lambda: read in reader.replies)
+    assert wrote in writer.replies
+    assert reader.acked[asked] > 0.1
+    assert reader.replies[read][0].err == 0
+    assert PathReply.read(reader.replies[asked][1]).path == "/a"
+
+
+def test_a_slow_disk_of_one_follower_delays_nobody_of_two_none() -> None:
+    for slow, least, most in ((1, 0.0, 0.02), (2, 0.1, 0.13)):
+        stage = Stage()
+        leader = stage.start()
+        for server in stage.followers()[:slow]:
+            server.disk_delay = 0.1
+        client = stage.client(leader)
+        asked = stage.now
+        client.create("/a")
+        assert least < stage.now - asked < most
+
+
+def test_a_session_that_has_moved_is_not_served_where_it_was() -> None:
+    stage = Stage()
+    leader = stage.start()
+    follower, other = stage.followers()
+    old = stage.client(follower)
+    new = stage.client(other, session=old.session)
+    assert new.session_id == old.session_id
+    assert old.ask(GetData("/")).err == 0  # A follower does not know of it.
+    xid = old.send(create("/a"))
+    stage.until(lambda: old.is_closed)
+    assert xid not in old.replies  # Closed instead of answered.
+    assert "/a" not in leader.znodes()
+    assert new.create("/a").err == 0
+
+
+def test_the_leader_cuts_a_moved_session_off_at_its_next_read() -> None:
+    stage = Stage()
+    leader = stage.start()
+    old = stage.client(leader)
+    stage.client(stage.followers()[0], session=old.session)
+    old.send(GetData("/"))
+    stage.until(lambda: old.is_closed)
+    assert not old.replies
+
+
+def test_a_transaction_of_a_moved_session_is_not_answered_either() -> None:
+    stage = Stage()
+    stage.start()
+    old = stage.client(stage.followers()[0])
+    old.create("/a")
+    stage.client(stage.followers()[1], session=old.session)
+    xid = old.send(check("/a"))
+    stage.until(lambda: old.is_closed)
+    assert xid not in old.replies
+
+
+def test_watches_are_gone_with_their_connection() -> None:
+    stage = Stage()
+    stage.start()
+    follower = stage.followers()[0]
+    client = stage.client(follower)
+    client.ask(Exists("/a", watch=True))
+    client.reset()
+    stage.run(5 * STEP)
+    assert not follower.watches()
+    assert stage.ensemble.sessions() == [client.session_id]
+
+
+def test_a_failed_write_takes_a_zxid_and_so_does_a_check() -> None:
+    stage = Stage()
+    stage.start()
+    client = stage.client(stage.followers()[0])
+    first = client.create("/a").zxid
+    assert client.create("/a").zxid == first + 1
+    assert client.ask(check("/a")).zxid == first + 2
+    assert client.ask(Multi((Delete("/none", -1), Check("/a", -1)))).zxid == first + 3
+    assert client.ask(GetData("/a")).zxid == first + 3
+
+
+def test_a_transaction_fails_as_a_whole_on_every_replica() -> None:
+    stage = Stage()
+    stage.start()
+    client = stage.client(stage.followers()[0])
+    xid = client.send(Multi((create("/a"), SetData("/none", b"", -1), Delete("/a", -1))))
+    stage.until(lambda: xid in client.replies)
+    results = MultiReply.read(client.replies[xid][1]).results
+    assert [result.code for _, result in results] == [0, -101, -2]
+    stage.run(5 * STEP)
+    assert all(not server.znodes() for server in stage.ensemble.servers)
+
+
+def test_what_a_client_has_proved_to_be_travels_with_its_requests() -> None:
+    stage = Stage()
+    stage.start()
+    follower = stage.followers()[0]
+    own, stranger = stage.client(follower), stage.client(follower)
+    assert own.ask(AuthPacket("digest", b"me:secret")).err == 0
+    mine = (ACL(Permission.ALL, "auth", ""),)
+    assert own.ask(Create("/mine", b"x", mine, 0)).err == 0
+    assert own.ask(SetData("/mine", b"y", -1)).err == 0
+    assert stranger.ask(SetData("/mine", b"z", -1)).err == -102
+    assert stranger.ask(GetData("/mine")).err == -102
+
+
+def test_a_reply_can_be_lost_after_the_write_was_done() -> None:
+    stage = Stage()
+    stage.start()
+    follower = stage.followers()[0]
+    client = stage.client(follower)
+    follower.drop_reply(OpCode.CREATE2)
+    xid = client.send(create("/a"))
+    stage.until(lambda: client.is_closed)
+    assert xid not in client.replies
+    assert "/a" in follower.znodes()
+    again = stage.client(follower, session=client.session)
+    assert again.create("/b").err == 0
+
+
+def test_a_request_can_be_lost_before_the_write_was_done() -> None:
+    stage = Stage()
+    stage.start()
+    follower = stage.followers()[0]
+    client = stage.client(follower)
+    follower.drop_request(OpCode.CREATE2)
+    client.send(create("/a"))
+    stage.until(lambda: client.is_closed)
+    stage.run(10 * STEP)
+    assert not follower.znodes()
+
+
+def test_the_reply_to_a_handshake_can_be_lost_and_leaves_a_session_that_nobody_has() -> None:
+    stage = Stage()
+    stage.start()
+    follower = stage.followers()[0]
+    follower.drop_reply(OpCode.CREATE_SESSION)
+    assert stage.client(follower).is_closed
+    assert len(stage.ensemble.sessions()) == 1
+    follower.drop_request(OpCode.CREATE_SESSION)
+    assert stage.client(follower).is_closed
+    assert len(stage.ensemble.sessions()) == 1
+
+
+def test_replies_that_come_late_come_in_order() -> None:
+    stage = Stage()
+    stage.start()
+    follower = stage.followers()[0]
+    client = stage.client(follower)
+    follower.reply_delay = 0.2
+    sent = stage.now
+    first = client.send(GetData("/"))
+    stage.run(0.05)
+    follower.reply_delay = 0.0
+    second = client.send(GetData("/"))
+    stage.until(lambda: second in client.replies)
+    assert client.heard == [first, second]
+    assert client.acked[first] - sent > 0.2
+    assert client.acked[second] - client.acked[first] < STEP
+
+
+def test_a_server_that_looks_for_a_leader_closes_whoever_speaks() -> None:
+    stage = Stage()
+    stage.even_out()
+    stage.ensemble.servers[0].start()
+    client = stage.knock(stage.ensemble.servers[0])
+    stage.run(1.0)
+    assert not client.is_closed
+    client.greet()
+    stage.run(3 * STEP)
+    assert client.is_closed
+
+
+def test_too_many_connections_of_one_host_are_refused() -> None:
+    stage = Stage(max_connections=2)
+    leader = stage.start()
+    first = stage.client(leader)
+    others = [Client(stage, first.host, leader) for _ in range(2)]
+    stage.run(5 * STEP)
+    assert [other.wire is None for other in others] == [False, True]
+    assert stage.client(leader).session_id
+
+
+def test_closing_a_session_is_answered_and_then_the_connection_ends() -> None:
+    stage = Stage()
+    leader = stage.start()
+    for server in (leader, stage.followers()[0]):
+        client = stage.client(server)
+        client.create("/e", 1)
+        assert client.ask(CloseSession()).err == 0
+        stage.run(5 * STEP)
+        assert client.is_closed
+        assert not leader.znodes()
+
+
+@pytest.mark.parametrize("voters", [1, 3])
+def test_what_comes_with_the_greeting_is_answered_after_it(voters: int) -> None:
+    stage = Stage(voters=voters)
+    stage.start()
+    client = stage.knock(stage.ensemble.servers[0])
+    client.greet()
+    wrote, read = client.send(create("/a")), client.send(GetData("/a"))
+    stage.until(lambda: read in client.replies)
+    assert client.heard == [wrote, read]
+    assert DataReply.read(client.replies[read][1]).data == b""
+
+
+def test_garbage_ends_the_connection_and_a_malformed_write_is_answered() -> None:
+    stage = Stage()
+    stage.start()
+    follower = stage.followers()[0]
+    client = stage.client(follower)
+    xid = client.send_raw(OpCode.CREATE2, encode_body(create("/a"))[:-3])
+    stage.until(lambda: xid in client.replies)
+    assert client.replies[xid][0].err == -5
+    assert client.create("/a").err == 0
+    client.say(b"\xff\xff\xff\xff")
+    stage.run(3 * STEP)
+    assert client.is_closed
+    stage.settle()

@@ -1,0 +1,280 @@
+"""What the tests of the recipes share: clients, a wire to look at, clocks, a bounded wait."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+import trio
+from anyio.abc import ByteStream
+
+import aiolead
+from aiolead._client.connect_options import lease_clock
+from aiolead._recipes.contention.contender import Contender
+from aiolead._recipes.contention.layouts import Role
+from aiolead.errors import NoNodeError
+from aiolead.model import SessionState
+from aiolead.testing import EmbeddedServer, Hooks
+from kit.checks import PATIENCE
+from kit.raw_client import RawClient
+
+if TYPE_CHECKING:
+    from adapters.aiozk_peer import Adapted
+
+SESSION = 8.0
+"""A session timeout that outlives any hiccup of a busy machine, in seconds."""
+
+
+class Served(Protocol):
+    """Something to connect to."""
+
+    @property
+    def connect_string(self) -> str: ...
+
+
+OVER_AIOZK = os.environ.get("AIOLEAD_CLIENT") == "aiozk"
+"""Whether the clients of these tests are aiozk's, adapted. On asyncio and the embedded server."""
+
+
+def connect(server: Served, **options: Any) -> aiolead.types.Connection | Adapted:
+    """A client of a server over TCP."""
+    options = hooked(**{"session_timeout": SESSION, **options})
+    if OVER_AIOZK and "resume" not in options:
+        from adapters.aiozk_peer import Adapted
+
+        return Adapted(server.connect_string, **options)
+    return aiolead.connect(server.connect_string, **options)
+
+
+def raw(server: Served) -> RawClient:
+    """The operator: a client that shares no code with the one under test."""
+    return RawClient(server.connect_string)
+
+
+@asynccontextmanager
+async def losing_the_link(client: aiolead.Client) -> AsyncIterator[None]:
+    """Waits at the end of the block until the client has lost its connection, and is back.
+
+    To look for a state that ends within milliseconds, from time to time, would be to miss it.
+    """
+    states: list[SessionState] = []
+    unsubscribe = client.backend.subscribe(lambda state, _: states.append(state))
+    yield
+    await eventually(lambda: SessionState.SUSPENDED in states, "the link is lost")
+    await client.ready()
+    unsubscribe()
+
+
+async def has_looked(client: aiolead.Client, path: str) -> None:
+    """From now on, contenders of a `Lock` join with their first request: they fit on the path."""
+    await Contender(client, path, aiolead.types.Layout.CURATOR, Role.LOCK, b"").look_before()
+
+
+async def eventually(
+    check: Callable[[], bool | Awaitable[bool]], what: str, *, within: float = PATIENCE
+) -> None:
+    """Waits until something is so.
+
+    Raises:
+        AssertionError: it is not, after `within` seconds.
+    """
+    pause = 0.0005
+    with anyio.move_on_after(within):
+        while True:
+            answer = check()
+            if await answer if inspect.isawaitable(answer) else answer:
+                return
+            await anyio.sleep(pause)
+            pause = min(2 * pause, 0.01)
+    raise AssertionError(f"still not, after {within} seconds: {what}")
+
+
+async def catch_up(client: aiolead.Client) -> None:
+    """Waits until a client can read what was answered to others, and has received its watch events.
+
+    The servers of an ensemble do not apply a write at the same time. A write that changes nothing
+    is ordered after all others. A `sync` is not, at the leader: it answers its own clients' syncs
+    beside the commits, which it has sent to its followers by then.
+    """
+    with suppress(NoNodeError):
+        await client.check("/")
+
+
+async def names(client: aiolead.Client, path: str) -> list[str]:
+    """The children of a path, sorted by their numbers; none if there is no such path."""
+    await catch_up(client)
+    try:
+        children = await client.get_children(path)
+    except NoNodeError:
+        return []
+    return sorted(children, key=lambda name: name[-10:])
+
+
+async def joined(client: aiolead.Client, path: str, count: int) -> list[str]:
+    """Waits until so many contenders are in the line, and names them in order."""
+    line: list[str] = []
+
+    async def are_there() -> bool:
+        line[:] = await names(client, path)
+        return len(line) == count
+
+    await eventually(are_there, f"{count} contenders on {path}; there are {line}")
+    return line
+
+
+def tasks_living() -> int:
+    """How many tasks this event loop has."""
+    try:
+        return len(asyncio.all_tasks())
+    except RuntimeError:
+        return trio.lowlevel.current_statistics().tasks_living
+
+
+# --- clocks -----------------------------------------------------------------------------------
+
+
+class JumpingClock:
+    """The lease's clock, which a test can move on: as if the process had been blocked so long.
+
+    Args:
+        clock: what it goes by otherwise.
+    """
+
+    def __init__(self, clock: Callable[[], float] = lease_clock) -> None:
+        self._clock = clock
+        self._ahead = 0.0
+
+    def __call__(self) -> float:
+        return self._clock() + self._ahead
+
+    def jump(self, seconds: float) -> None:
+        self._ahead += seconds
+
+
+def stopped_clock() -> float:
+    """A lease's clock that stands still, so that nothing is ever due: no ping, no renewal."""
+    return 1000.0
+
+
+class HandClock:
+    """A lease's clock that stands still but where a test moves it on.
+
+    The client looks at it as it does something; its timekeeper sleeps on for as long as it was to.
+    """
+
+    def __init__(self) -> None:
+        self._now = 1000.0
+
+    def __call__(self) -> float:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        self._now += seconds
+
+
+# --- in memory --------------------------------------------------------------------------------
+
+
+class Wire:
+    """The connections of one client to an embedded server, in memory.
+
+    Attributes:
+        segments: what was sent, as it was handed to the transport.
+    """
+
+    def __init__(self, server: EmbeddedServer) -> None:
+        self._server = server
+        self._open = anyio.Event()
+        self._open.set()
+        self.segments: list[bytes] = []
+        self.received = 0
+        """How many bytes have come in."""
+
+    def connect(self, **options: Any) -> aiolead.types.Connection:
+        """The client."""
+        return aiolead.connect(
+            "127.0.0.1:1", **hooked(dial=self._dial, **{"session_timeout": SESSION, **options})
+        )
+
+    async def _dial(self, _host: str, _port: int) -> ByteStream:
+        return _WireStream(self, await self._server.connect_stream())
+
+    def hold(self) -> None:
+        """Holds back what comes from the server, until `release`."""
+        self._open = anyio.Event()
+
+    def release(self) -> None:
+        self._open.set()
+
+    async def pass_on(self, data: bytes) -> bytes:
+        await self._open.wait()
+        self.received += len(data)
+        return data
+
+
+class _WireStream(ByteStream):
+    def __init__(self, wire: Wire, inner: ByteStream) -> None:
+        self._wire = wire
+        self._inner = inner
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        return await self._wire.pass_on(await self._inner.receive(max_bytes))
+
+    async def send(self, item: bytes) -> None:
+        self._wire.segments.append(bytes(item))
+        await self._inner.send(item)
+
+    async def send_eof(self) -> None:
+        await self._inner.send_eof()
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def in_memory(server: EmbeddedServer, **options: Any) -> aiolead.types.Connection | Adapted:
+    """A client of an embedded server, in memory where it can be."""
+    return connect(server, **options) if OVER_AIOZK else Wire(server).connect(**options)
+
+
+def contenders_left(server: EmbeddedServer, path: str) -> list[str]:
+    """The znodes below a path."""
+    return [znode for znode in server.znodes() if znode.startswith(path + "/")]
+
+
+async def nothing_left(server: EmbeddedServer, path: str, *, watched: Collection[str] = ()) -> None:
+    """Waits until no contender is in the line, and no watch is on the server but those named."""
+    await eventually(
+        lambda: not contenders_left(server, path) and set(server.watches()) <= set(watched),
+        f"nothing is left: {path} {contenders_left(server, path)}, {server.watches()}",
+    )
+
+
+# --- hooks of `connect` ---------------------------------------------------------------------------
+
+NAMES = ("clock", "rng", "dial")
+
+
+_defaults: ContextVar[Callable[[], dict[str, Any]]] = ContextVar("defaults", default=dict)
+
+
+@contextmanager
+def hooks_by_default(make: Callable[[], dict[str, Any]]) -> Iterator[None]:
+    """In the block, each client has hooks of its own that are made so, where none are given."""
+    token = _defaults.set(make)
+    try:
+        yield
+    finally:
+        _defaults.reset(token)
+
+
+def hooked(**options: Any) -> dict[str, Any]:
+    """The options for `connect`: `clock`, `rng` and `dial` go into its `hooks`."""
+    options = {**_defaults.get()(), **options}
+    hooks = {name: options.pop(name) for name in NAMES if name in options}
+    return {**options, "hooks": Hooks(**hooks)} if hooks else options

@@ -1,0 +1,478 @@
+"""Events as values, and what becomes of them: the log, metrics, spans. No client takes part."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import structlog.testing
+from kit.pages import EVENTS
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+from prometheus_client import CollectorRegistry
+
+import aiolead
+from aiolead._recipes._core.reporting import RecipeReporting, hook_of
+from aiolead._session.states import TRANSITIONS
+from aiolead.abc import EventHook
+from aiolead.errors import LossReason
+from aiolead.events import LOGGERS, Event, EventHub, EventName
+from aiolead.instrumentation.measures import MEASURES, Measures, MetricKind
+from aiolead.instrumentation.otel import OpenTelemetrySink
+from aiolead.instrumentation.prometheus import PrometheusSink
+from aiolead.instrumentation.structlog import StructlogSink
+from aiolead.model import SessionState
+
+ROOT = Path(aiolead.__file__).parents[1]
+PAGE = (ROOT / "docs" / "how-to" / "observability.md").read_text("utf-8")
+FOLDER = ROOT / "examples" / "observability"
+
+SAMPLES: dict[str, str | int | float] = {
+    "away": 0.25,
+    "before": "connected",
+    "error": "OSError",
+    "identity": "host-1",
+    "lasted": 3.5,
+    "leaders": 1,
+    "outcome": "held",
+    "reason": "expired",
+    "recipe": "Lock",
+    "remaining": 5.5,
+    "server": "zk1:2181",
+    "timeout": 8.0,
+    "token": 17,
+    "took": 0.125,
+    "waited": 2.5,
+}
+
+
+def _event(name: EventName, **fields: str | int | float) -> Event:
+    """One as the page describes it."""
+    level, names = EVENTS[name]
+    return Event(name, level, 0x2A, "/app/lock", {n: SAMPLES[n] for n in names} | fields)
+
+
+# --- names, lines, the log ---------------------------------------------------------------------
+
+
+def test_the_page_has_all_events_and_no_others() -> None:
+    assert set(EVENTS) == set(EventName)
+    assert {name.partition(".")[0] for name in EventName} == set(LOGGERS)
+
+
+@pytest.mark.parametrize("name", EventName)
+def test_an_event_is_a_line_of_the_log_and_a_dict(
+    name: EventName, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "aiolead")
+    event = _event(name)
+    EventHub().emit(name, event.level, session_id=42, path=event.path, fields=event.fields)
+    (record,) = caplog.records
+    assert record.getMessage() == str(event)
+    assert "{" not in str(event)
+    assert record.levelno == event.level
+    assert record.name == LOGGERS[name.partition(".")[0]].name
+    extra = vars(record)
+    assert extra["aiolead_event"] == name.value
+    who = {"event": name.value, "session_id": "0x2a", "path": "/app/lock"}
+    assert extra["aiolead_fields"] == who | event.fields
+    assert type(extra["aiolead_event"]) is str
+
+
+def test_lines_that_were_there_before_events_say_the_same() -> None:
+    assert str(_event(EventName.SESSION_AUTH_FAILED)) == "session 0x2a: auth failed"
+    negative = Event(EventName.SESSION_AUTH_FAILED, logging.ERROR, -(0xC8 << 55), None, {})
+    assert str(negative) == "session 0x9c00000000000000: auth failed"
+    assert negative.as_dict()["session_id"] == "0x9c00000000000000"
+    assert str(_event(EventName.SESSION_READ_ONLY)) == "session 0x2a: read-only"
+    assert str(_event(EventName.CONNECTION_OPENED)) == "zk1:2181: session 0x2a"
+    assert str(_event(EventName.CONNECTION_LOST, reason="EOF {x}")) == "zk1:2181: EOF {x}"
+
+
+def test_a_program_that_does_not_configure_logging_shows_nothing(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    logger = logging.getLogger("aiolead")
+    assert [type(handler) for handler in logger.handlers] == [logging.NullHandler]
+    logger.propagate = False
+    try:
+        EventHub().emit(
+            EventName.LEASE_LATE, logging.WARNING, fields=_event(EventName.LEASE_LATE).fields
+        )
+    finally:
+        logger.propagate = True
+    assert capfd.readouterr() == ("", "")
+
+
+# --- who hears ---------------------------------------------------------------------------------
+
+
+def test_a_sink_that_fails_is_told_of_once_and_disturbs_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    heard: list[Event] = []
+
+    def fails(event: Event) -> None:
+        raise ValueError(event.name)
+
+    class Filter(logging.Filter):
+        def filter(self, record: logging.LogRecord) -> bool:
+            raise RuntimeError("a filter")
+
+    hub = EventHub([fails, heard.append, fails])
+    bad = Filter()
+    LOGGERS["lease"].addFilter(bad)
+    try:
+        for _ in range(3):
+            event = _event(EventName.LEASE_LATE)
+            hub.emit(event.name, event.level, path="/p", fields=event.fields)
+    finally:
+        LOGGERS["lease"].removeFilter(bad)
+    assert [event.name for event in heard] == [EventName.LEASE_LATE] * 3
+    complaints = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert [record.exc_info[0] for record in complaints if record.exc_info] == [
+        RuntimeError,
+        ValueError,
+        ValueError,
+    ]
+
+
+def test_a_sink_that_looks_at_what_was_cancelled_cancels_nobody() -> None:
+    def fails(_: Event) -> None:
+        raise asyncio.CancelledError
+
+    event = _event(EventName.LEASE_LATE)
+    EventHub([fails]).emit(event.name, event.level, fields=event.fields)
+
+
+def test_who_stops_the_program_from_a_sink_is_let_through() -> None:
+    def fails(_: Event) -> None:
+        raise KeyboardInterrupt
+
+    event = _event(EventName.LEASE_LATE)
+    with pytest.raises(KeyboardInterrupt):
+        EventHub([fails]).emit(event.name, event.level, fields=event.fields)
+
+
+def test_sinks_hear_all_and_the_log_what_it_is_set_to(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "aiolead.recipes")
+    assert EventHub().wants(logging.INFO)
+    assert not EventHub().wants(logging.DEBUG)
+    assert EventHub([print]).wants(logging.DEBUG)
+
+
+class _Deaf:
+    """A hook that wants to hear of losses only."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[int] = Counter()
+        self.told: list[str] = []
+
+    def wants(self, level: int) -> bool:
+        self.asked[level] += 1
+        return level >= logging.WARNING
+
+    def now(self) -> float:
+        return 0.0
+
+    def emit(self, name: EventName, level: int, **_: Any) -> None:
+        self.told.append(name)
+
+
+class _Client:
+    """A client that was closed, so that it reports losses at once."""
+
+    state = SessionState.CLOSED
+
+    def __init__(self, events: object) -> None:
+        self.backend = SimpleNamespace(events=events, shared=lambda _path, make: make())
+
+
+def test_recipes_tell_nothing_to_whom_does_not_listen() -> None:
+    hook: EventHook = (deaf := _Deaf())
+    client: Any = _Client(hook)
+    reporting = RecipeReporting(client, "Lock", "/lock", "host-1", is_rare=False)
+    assert reporting.waits(1) is None
+    reporting.begun(17, 1)
+    reporting.ended(17, 1, "released", 0.5)
+    assert deaf.told == []
+    assert deaf.asked == {logging.DEBUG: 3}
+    reporting.lost(17, 1, LossReason.EXPIRED, 0.5)
+    assert deaf.told == [EventName.TENURE_ENDED]
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (OSError(), "failed"),
+        (GeneratorExit(), "cancelled"),
+        (asyncio.CancelledError(), "cancelled"),
+    ],
+)
+def test_a_wait_that_is_cut_short_is_told_of_even_when_no_loop_runs(
+    error: BaseException, outcome: str
+) -> None:
+    heard: list[Event] = []
+    client: Any = _Client(EventHub([heard.append]))
+    waiting = RecipeReporting(client, "Lock", "/lock", "host-1", is_rare=False).waits(1)
+    assert waiting is not None
+    waiting.failed(error, 1)
+    assert heard[-1].fields["outcome"] == outcome
+    assert len(set(heard)) == 2
+
+
+def test_a_client_without_a_hook_will_do() -> None:
+    client: Any = _Client(None)
+    assert isinstance(hook_of(client), EventHub)
+
+
+def test_paths_are_told_from_the_root() -> None:
+    heard: list[Event] = []
+    hook = EventHub([heard.append]).below("/app", time.monotonic)
+    hook.emit(
+        EventName.TENURE_BEGUN,
+        logging.DEBUG,
+        session_id=1,
+        path="/lock",
+        fields=_event(EventName.TENURE_BEGUN).fields,
+    )
+    assert heard[0].path == "/app/lock"
+
+
+# --- metrics -----------------------------------------------------------------------------------
+
+
+def _values(*events: Event) -> Counter[tuple[str, str]]:
+    """What some events amount to, by measure and labels."""
+    sums: Counter[tuple[str, str]] = Counter()
+    measures = Measures()
+    for event in events:
+        for measure, value, labels in measures.of(event):
+            assert tuple(labels) == measure.labels
+            sums[measure.name, " ".join(labels.values())] += (
+                1 if measure.kind is MetricKind.TIME else int(value)
+            )
+    return sums
+
+
+@pytest.mark.parametrize("name", EventName)
+def test_every_event_counts(name: EventName) -> None:
+    assert _values(_event(name))
+
+
+def test_every_measure_is_measured_by_some_event() -> None:
+    assert {name for name, _ in _values(*map(_event, EventName))} == {m.name for m in MEASURES}
+
+
+def _walks(state: SessionState, steps: int) -> Iterator[list[SessionState]]:
+    """All ways of a session, from a state on, that end in so many steps or are over before."""
+    if steps == 0 or state.is_final:
+        yield [state]
+        return
+    for after in {to for (before, _), to in TRANSITIONS.items() if before is state}:
+        for way in _walks(after, steps - 1):
+            yield [state, *way]
+
+
+def test_a_session_is_counted_as_live_exactly_while_it_is() -> None:
+    ways = list(_walks(SessionState.CONNECTING, 6))
+    assert len(ways) > 50
+    for way in ways:
+        live = 0
+        for before, state in pairwise(way):
+            name = EventName("session." + state.name.lower())
+            event = Event(name, 10, 1, fields={"before": before.value})
+            live += _values(event)["aiolead.session.connected", ""]
+            assert live == (state in (SessionState.CONNECTED, SessionState.READ_ONLY)), way
+
+
+def test_what_is_held_and_waits_adds_up_to_nothing_in_the_end() -> None:
+    story = [
+        EventName.CONTENTION_BEGUN,
+        EventName.CONTENTION_ENDED,
+        EventName.TENURE_BEGUN,
+        EventName.TENURE_ENDED,
+    ]
+    sums = _values(*map(_event, story))
+    assert sums["aiolead.contenders", "Lock /app/lock"] == 0
+    assert sums["aiolead.held", "Lock /app/lock"] == 0
+    assert sums["aiolead.wait", "Lock /app/lock held"] == 1
+    assert sums["aiolead.tenures.ended", "Lock /app/lock expired"] == 1
+
+
+def test_the_page_has_all_metrics_and_no_others() -> None:
+    row = r"^\| `(aiolead\.\S+)` \| `(\w+)` \|(.*?)\| (.*) \|$"
+    rows = re.findall(row, PAGE, re.MULTILINE)
+    assert [(name, other, labels.strip(), says) for name, other, labels, says in rows] == [
+        (m.name, m.prometheus_name, " ".join(f"`{label}`" for label in m.labels), m.says)
+        for m in MEASURES
+    ]
+
+
+# --- sinks -------------------------------------------------------------------------------------
+
+
+def _registry(*events: Event, **options: Any) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    sink = PrometheusSink(registry=registry, **options)
+    for event in events:
+        sink(event)
+    return registry
+
+
+def test_prometheus_has_every_metric_under_its_name() -> None:
+    registry = _registry(*map(_event, EventName))
+    families = {family.name for family in registry.collect()}
+    assert families == {m.prometheus_name.removesuffix("_total") for m in MEASURES}
+    recipe = {"recipe": "Lock", "path": "/app/lock"}
+    assert registry.get_sample_value("aiolead_held", recipe) == 0
+    assert (
+        registry.get_sample_value("aiolead_wait_seconds_sum", recipe | {"outcome": "held"}) == 2.5
+    )
+    assert (
+        registry.get_sample_value("aiolead_connection_attempts_total", {"outcome": "opened"}) == 1
+    )
+    assert registry.get_sample_value("aiolead_lease_renewal_seconds_count") == 1
+
+
+def test_paths_can_be_put_together() -> None:
+    begun = _event(EventName.TENURE_BEGUN)
+    registry = _registry(begun, begun, path_label=lambda event: event.path.split("/")[1])
+    assert registry.get_sample_value("aiolead_held", {"recipe": "Lock", "path": "app"}) == 2
+
+
+def test_the_first_leader_is_not_the_first_to_be_seen() -> None:
+    registry = _registry(_event(EventName.CONTENTION_BEGUN, recipe="Election"))
+    assert (
+        registry.get_sample_value("aiolead_held", {"recipe": "Election", "path": "/app/lock"}) == 0
+    )
+
+
+def test_opentelemetry_has_the_same_metrics() -> None:
+    reader = InMemoryMetricReader()
+    sink = OpenTelemetrySink(meter_provider=MeterProvider([reader]))
+    for name in EventName:
+        sink(_event(name))
+    data = reader.get_metrics_data()
+    assert data is not None
+    metrics = {m.name: m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics}
+    assert set(metrics) == {m.name for m in MEASURES}
+    for measure in MEASURES:
+        metric = metrics[measure.name]
+        assert metric.unit == ("s" if measure.kind is MetricKind.TIME else "")
+        for point in metric.data.data_points:
+            assert set(point.attributes) == {f"aiolead.{label}" for label in measure.labels}
+    (wait,) = metrics["aiolead.wait"].data.data_points
+    assert (wait.sum, wait.explicit_bounds) == (2.5, MEASURES[8].bounds)
+
+
+def test_opentelemetry_has_a_span_of_each_wait() -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    sink = OpenTelemetrySink(meter_provider=MeterProvider(), tracer_provider=provider)
+    with provider.get_tracer("test").start_as_current_span("around") as around:
+        sink(_event(EventName.CONTENTION_ENDED))
+        sink(_event(EventName.CONTENTION_ENDED, outcome="failed"))
+        sink(_event(EventName.TENURE_ENDED))
+    held, failed, _ = exporter.get_finished_spans()
+    assert held.name == "aiolead.acquire"
+    assert held.parent == around.get_span_context()
+    assert held.end_time - held.start_time == 2_500_000_000
+    assert held.attributes == {
+        "aiolead.recipe": "Lock",
+        "aiolead.path": "/app/lock",
+        "aiolead.identity": "host-1",
+        "aiolead.outcome": "held",
+    }
+    assert [held.status.status_code, failed.status.status_code] == [
+        StatusCode.UNSET,
+        StatusCode.ERROR,
+    ]
+
+
+def test_structlog_has_names_and_keys() -> None:
+    with structlog.testing.capture_logs() as logs:
+        StructlogSink()(_event(EventName.TENURE_ENDED))
+    assert logs == [
+        {
+            "event": "tenure.ended",
+            "log_level": "debug",
+            "session_id": "0x2a",
+            "path": "/app/lock",
+            **_event(EventName.TENURE_ENDED).fields,
+        }
+    ]
+
+
+# --- the dashboard and the alerts --------------------------------------------------------------
+
+
+def _shown(text: str) -> set[str]:
+    """The metrics that a text names."""
+    return set(re.findall(r"\baiolead_\w+", text))
+
+
+def _exposed() -> dict[str, set[str]]:
+    """What Prometheus would see, with the labels of each."""
+    return {
+        sample.name: set(sample.labels)
+        for family in _registry(*map(_event, EventName)).collect()
+        for sample in family.samples
+    }
+
+
+@pytest.mark.parametrize("file", ["dashboard.json", "alerts.yaml"])
+def test_whatever_is_shown_exists(file: str) -> None:
+    text, exposed = (FOLDER / file).read_text("utf-8"), _exposed()
+    shown = _shown(text)
+    assert shown
+    assert shown <= exposed.keys()
+    for name, selector in re.findall(r"\b(aiolead_\w+)\{(.*?)\}", text.replace('\\"', '"')):
+        assert set(re.findall(r"(\w+)\s*!?=~?\s*\"", selector)) <= exposed[name], name
+    states = {name.partition(".")[2] for name in EventName if name.startswith("session.")}
+    for told in re.findall(r'state=~?"(.*?)"', text.replace('\\"', '"')):
+        assert set(told.split("|")) <= states
+
+
+def test_the_dashboard_is_whole() -> None:
+    dashboard = json.loads((FOLDER / "dashboard.json").read_text("utf-8"))
+    panels = dashboard["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert {m.prometheus_name for m in MEASURES} <= {
+        re.sub(r"_(bucket|sum|count)$", "", name) for name in _shown(json.dumps(dashboard))
+    }
+    variables = {variable["name"] for variable in dashboard["templating"]["list"]}
+    assert set(re.findall(r"\$\{?(\w+)", json.dumps(dashboard))) - {"__all", "__rate_interval"} <= (
+        variables
+    )
+    taken = [
+        (x, y)
+        for panel in panels
+        for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
+    ]
+    assert len(set(taken)) == len(taken)
+    assert max(x for x, _ in taken) == 23
+
+
+def test_every_alert_says_what_it_is_about() -> None:
+    rules = (FOLDER / "alerts.yaml").read_text("utf-8").split("      - alert: ")[1:]
+    assert len(rules) >= 6
+    for rule in rules:
+        for line in ("        expr: ", "          severity: ", "          summary: "):
+            assert rule.count(line) == 1, rule

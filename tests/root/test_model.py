@@ -1,0 +1,243 @@
+"""The values: frozen, slotted, with the numbers of the wire, and silent about secrets."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import pickle
+
+import pytest
+from wire.golden import FOLDER
+
+from aiolead import SASL, TLS, model
+from aiolead._client.api.operations import Scope
+from aiolead._recipes._core.arguments import checked_acl
+from aiolead._wire.handshake import ConnectRequest, ConnectResponse
+from aiolead._wire.requests import AuthPacket, Create, SetACL
+from aiolead.cli.options import Common
+from aiolead.errors import ConfigurationError
+from aiolead.model import (
+    ACL,
+    CREATOR_ALL_ACL,
+    OPEN_ACL_UNSAFE,
+    READ_ACL_UNSAFE,
+    Auth,
+    Created,
+    CreateMode,
+    EnsembleConfig,
+    EventType,
+    Identity,
+    Missed,
+    MissedReason,
+    Participant,
+    Permission,
+    Quota,
+    QuotaUsage,
+    ServerSpec,
+    SessionCredentials,
+    SessionState,
+    Stat,
+    WatchEvent,
+)
+from aiolead.paths import ConnectString
+
+# What ZooKeeper's Java code says; see tests/assurance/golden/GoldenZooKeeper.java.
+GOLDEN = json.loads((FOLDER / "zookeeper-3.8.0.json").read_text())
+
+STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+VALUES = [
+    SessionCredentials(7, b"secret", 4.0),
+    ServerSpec(1, (("zk1", 2888, 3888),), ("zk1", 2181)),
+    EnsembleConfig((), 7),
+    STAT,
+    ACL(Permission.READ, "world", "anyone"),
+    Auth("digest", b"u:p"),
+    Created("/a", STAT),
+    Identity("digest", "user"),
+    Quota(count=3, bytes_hard=1000),
+    QuotaUsage(2, 700),
+    Missed(MissedReason.OVERFLOW),
+    WatchEvent(EventType.DELETED, "/a"),
+    Participant("me", "/a/n", 7, 8, True),
+    ConnectString((("zk1", 2181),), "/a"),
+]
+
+
+def test_all_names_every_value() -> None:
+    constants = {name for name in vars(model) if name.isupper() and not name.startswith("_")}
+    types = {
+        name
+        for name, value in vars(model).items()
+        if isinstance(value, type) and value.__module__ == model.__name__
+    }
+    assert set(model.__all__) == types | constants
+
+
+# --- the numbers of the wire -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "facts"), GOLDEN["create_modes"].items())
+def test_create_modes_are_those_of_zookeeper(name: str, facts: list[object]) -> None:
+    mode = CreateMode[name]
+    assert [mode.value, mode.is_ephemeral, mode.is_sequential, mode.has_ttl] == facts
+
+
+def test_there_is_no_other_create_mode() -> None:
+    assert {mode.name for mode in CreateMode} == GOLDEN["create_modes"].keys()
+
+
+def test_permissions_are_those_of_zookeeper() -> None:
+    numbers = GOLDEN["permissions"]
+    assert {name: int(Permission[name]) for name in numbers} == numbers
+    assert int(~Permission(0)) == numbers["ALL"]
+
+
+def test_event_types_are_those_of_zookeeper() -> None:
+    """All but the one that Java clients make up when they take back a persistent watch."""
+    names = {
+        "None": "NONE",
+        "NodeCreated": "CREATED",
+        "NodeDeleted": "DELETED",
+        "NodeDataChanged": "DATA_CHANGED",
+        "NodeChildrenChanged": "CHILDREN_CHANGED",
+        "DataWatchRemoved": "DATA_WATCH_REMOVED",
+        "ChildWatchRemoved": "CHILD_WATCH_REMOVED",
+    }
+    assert GOLDEN["event_types"].keys() - names.keys() == {"PersistentWatchRemoved"}
+    assert {type_.name: type_.value for type_ in EventType} == {
+        ours: GOLDEN["event_types"][theirs] for theirs, ours in names.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("acls", "entry"),
+    [
+        (OPEN_ACL_UNSAFE, (31, "world", "anyone")),
+        (READ_ACL_UNSAFE, (1, "world", "anyone")),
+        (CREATOR_ALL_ACL, (31, "auth", "")),
+    ],
+)
+def test_the_usual_access_control_lists(acls: tuple[ACL, ...], entry: tuple[int, str, str]) -> None:
+    assert [(int(acl.permissions), acl.scheme, acl.id) for acl in acls] == [entry]
+
+
+def test_the_final_session_states() -> None:
+    assert {state for state in SessionState if state.is_final} == {
+        SessionState.AUTH_FAILED,
+        SessionState.CLOSED,
+    }
+
+
+# --- credentials -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("text", "id_"), GOLDEN["digests"].items(), ids=ascii)
+def test_a_digest_is_what_zookeeper_computes(text: str, id_: str) -> None:
+    auth = Auth.digest(*text.split(":", 1))
+    assert auth == Auth("digest", text.encode())
+    assert auth.acl() == ACL(Permission.ALL, "digest", id_)
+
+
+def test_the_digest_of_the_documentation() -> None:
+    acl = Auth.digest("super", "test").acl(Permission.READ | Permission.WRITE)
+    assert acl == ACL(Permission(3), "digest", "super:D/InIHSb7yEEbrWz8b9l71RjZJU=")
+
+
+@pytest.mark.parametrize("user", ["", "a:b", ":"])
+def test_users_that_a_digest_cannot_name(user: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^user: "):
+        Auth.digest(user, "secret")
+
+
+@pytest.mark.parametrize(("user", "password"), [("u", "secret\ud800"), ("u\ud800", "secret")])
+def test_what_cannot_be_encoded_is_refused_without_telling_the_password(
+    user: str, password: str
+) -> None:
+    with pytest.raises(ConfigurationError, match="UTF-8") as caught:
+        Auth.digest(user, password)
+    assert "secret" not in repr(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    with pytest.raises(ConfigurationError, match="UTF-8") as caught:
+        SASL.digest_md5(user, password)
+    assert caught.value.__context__ is None
+    with pytest.raises(ConfigurationError, match="UTF-8") as caught:
+        TLS(cert="cert.pem", password=user + password)
+    assert caught.value.__context__ is None
+
+
+def test_only_digests_have_an_acl_entry() -> None:
+    with pytest.raises(ConfigurationError, match=r"^scheme: .*'ip'"):
+        Auth("ip", b"127.0.0.1").acl()
+    with pytest.raises(ConfigurationError, match=r"^credential: ") as caught:
+        Auth("digest", b"u:secret\xff").acl()
+    assert "secret" not in repr(caught.value)
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Auth.digest("user", "secret"),
+        Auth("x", b"secret"),
+        AuthPacket("digest", b"user:secret"),
+        ConnectRequest(0, 10_000, 7, b"secret"),
+        ConnectResponse(10_000, 7, b"secret"),
+        ACL(Permission.ALL, "digest", "user:secret"),
+        Identity("digest", "user:secret"),
+        SessionCredentials(7, b"secret", 10.0),
+        TLS(cert="cert.pem", password="secret"),
+        SASL.digest_md5("user", "secret"),
+        Common(auth="digest:user:secret", sasl="digest-md5:user:secret"),
+        Create("/a", b"secret", (ACL(Permission.ALL, "digest", "user:secret"),), 0),
+        SetACL("/a", (ACL(Permission.ALL, "digest", "user:secret"),), -1),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_no_secret_shows(value: object) -> None:
+    for text in (repr(value), str(value), f"{value}", repr([value])):
+        assert "secret" not in text
+        assert b"secret".hex() not in text
+
+
+def test_what_is_no_secret_shows() -> None:
+    assert "'user:***'" in repr(ACL.digest("user", "secret"))
+    for id_ in ("user:realm", "a:b:c"):
+        assert repr(id_) in repr(ACL(Permission.READ, "x509", id_))
+    assert repr(ACL.world()) == f"ACL(permissions={Permission.ALL!r}, scheme='world', id='anyone')"
+
+
+@pytest.mark.parametrize("value", ["digest:user:secret:rw", ["digest:user:secret"], {"secret": 1}])
+def test_an_acl_that_is_none_is_not_shown(value: object) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Scope("").create_request("/a", b"", CreateMode.PERSISTENT, value, None)  # type: ignore[arg-type]
+    assert "secret" not in str(caught.value)
+    with pytest.raises(ConfigurationError) as caught:
+        checked_acl(value)  # type: ignore[arg-type]
+    assert "secret" not in str(caught.value)
+
+
+# --- value types -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_values_are_frozen_slotted_comparable_and_copyable(value: object) -> None:
+    is_record = dataclasses.is_dataclass(value)
+    name = dataclasses.fields(value)[0].name if is_record else type(value).__match_args__[0]
+    with pytest.raises(AttributeError):
+        setattr(value, name, None)
+    assert not hasattr(value, "__dict__")
+    for twin in (copy.copy(value), copy.deepcopy(value), pickle.loads(pickle.dumps(value))):
+        assert twin == value
+        assert hash(twin) == hash(value)
+        assert repr(twin) == repr(value)
+
+
+def test_the_values_are_all_there() -> None:
+    own = {cls for cls in vars(model).values() if dataclasses.is_dataclass(cls)} | {Created, Stat}
+    assert own == {type(value) for value in VALUES} - {ConnectString}
+
+
+def test_a_watch_event_has_no_zxid_unless_the_server_tells() -> None:
+    assert WatchEvent(EventType.CREATED, "/a").zxid == -1

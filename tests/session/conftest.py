@@ -1,0 +1,13 @@
+"""A scripted conversation with a session, which has neither a socket nor a clock."""
+
+from __future__ import annotations
+
+import pytest
+from session.script import Script
+
+
+@pytest.fixture
+def script() -> Script:
+    script = Script()
+    script.connect()
+    return script

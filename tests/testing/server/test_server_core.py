@@ -1,0 +1,447 @@
+from __future__ import annotations
+
+import struct
+
+import pytest
+from testing.wire_core import Client, World, create
+
+from aiolead._wire.codes import XID_PING, OpCode
+from aiolead._wire.framing import PING, encode_body, encode_record, encode_request
+from aiolead._wire.handshake import ConnectRequest
+from aiolead._wire.replies import DataReply, NamesReply, StatReply
+from aiolead._wire.requests import (
+    AuthPacket,
+    CloseSession,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    SetData,
+    SetWatches,
+)
+from aiolead.errors import NoNodeError
+from aiolead.model import EventType
+from aiolead.testing._server.connection import HIGH_WATER, MAX_UNSENT, Closing
+from aiolead.testing._server.protocol import MAX_IDENTITIES
+
+EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL, CONTAINER, TTL = range(1, 6)
+HELLO = encode_record(ConnectRequest(0, 5000, 0, bytes(16)))
+
+
+# --- the order of things -----------------------------------------------------------------------
+
+
+def test_an_event_reaches_each_connection_before_any_reply_that_shows_the_change() -> None:
+    world = World()
+    a, b = world.client(), world.client()
+    a.create("/x")
+    for client in (a, b):
+        client.ask(GetData("/x", watch=True))
+    a.feed(encode_request(50, OpCode.SET_DATA, encode_body(SetData("/x", b"new", -1))))
+    b.feed(encode_request(51, OpCode.GET_DATA, encode_body(GetData("/x"))))
+    for client, xid in ((a, 50), (b, 51)):
+        xids = [struct.unpack_from(">i", frame)[0] for frame in client.read()]
+        assert xids == [-1, xid]
+
+
+def test_requests_directly_behind_the_handshake_are_answered() -> None:
+    client = World().connect()
+    client.feed(HELLO + PING + encode_request(1, OpCode.EXISTS, encode_body(Exists("/"))))
+    xids = [struct.unpack_from(">i", frame)[0] for frame in client.read()[1:]]
+    assert xids == [XID_PING, 1]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 44])
+def test_bytes_may_come_in_any_pieces(size: int) -> None:
+    client = World().connect()
+    stream = HELLO + PING + encode_request(1, OpCode.CREATE2, encode_body(create("/x", b"data")))
+    for start in range(0, len(stream), size):
+        assert client.feed(stream[start : start + size])
+    assert len(client.read()) == 3
+    assert list(client.world.core.processor.tree.paths()) == ["/x"]
+
+
+def test_arming_again_tells_what_came_after_the_zxid_and_not_what_came_with_it() -> None:
+    world = World()
+    client = world.client()
+    client.create("/x")
+    client.ask(SetData("/x", b"", -1))
+    changed = world.core.processor.zxid
+    client.create("/x/y")
+    filled = world.core.processor.zxid
+    told = {
+        changed - 1: [(EventType.DATA_CHANGED, "/x"), (EventType.CHILDREN_CHANGED, "/x")],
+        changed: [(EventType.CHILDREN_CHANGED, "/x")],
+        filled: [],
+    }
+    for zxid, events in told.items():
+        again = world.client()
+        again.ask(SetWatches(zxid, data=("/x",), child=("/x",)))
+        assert again.heard() == events
+        assert len(world.core.processor.watches) == 2 - len(events)
+        world.core.lost(again.connection)
+
+
+def test_children_do_not_come_in_the_order_of_their_names() -> None:
+    client = World().client()
+    for _ in range(3):
+        client.create("/n-", flags=SEQUENTIAL)
+    _, r = client.ask(GetChildren("/", op=OpCode.GET_CHILDREN))
+    names = NamesReply.read(r).names
+    assert names != sorted(names)
+
+
+def test_every_write_takes_a_zxid_also_one_that_fails_and_no_read_does() -> None:
+    world = World()
+    client = world.client()
+    start = world.core.processor.zxid
+    client.create("/x")
+    client.ask(create("/x"))
+    client.ask_raw(OpCode.CREATE, b"")
+    client.ask(Exists("/x"))
+    client.feed(PING)
+    client.answers()
+    assert world.core.processor.zxid - start == 3
+
+
+# --- sessions ----------------------------------------------------------------------------------
+
+
+def test_a_silent_session_ends_and_takes_its_ephemerals_with_it() -> None:
+    world = World()
+    a, b = world.client(timeout=1), world.client(timeout=10)
+    a.create("/e", flags=EPHEMERAL)
+    b.ask(Exists("/e", watch=True))
+    world.pass_time(1.0)
+    assert b.heard() == []
+    world.pass_time(0.5)
+    assert b.heard() == [(EventType.DELETED, "/e")]
+    assert a.closing is Closing.NOW
+    again = world.connect()
+    response = again.greet(session=a.session)
+    assert response is not None
+    assert (response.timeout_ms, response.session_id) == (0, 0)
+    assert again.closing is Closing.FLUSH
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        PING,
+        encode_request(1, OpCode.EXISTS, encode_body(Exists("/"))),
+        encode_request(1, OpCode.DELETE, encode_body(Delete("/none", -1))),
+        encode_request(1, OpCode.GET_DATA, b"broken"),
+    ],
+)
+def test_every_request_keeps_the_session_alive(packet: bytes) -> None:
+    world = World()
+    client = world.client(timeout=1)
+    for _ in range(10):
+        world.pass_time(0.9)
+        client.feed(packet)
+    assert world.core.is_attached(client.session_id)
+
+
+def test_credentials_do_not_keep_the_session_alive() -> None:
+    # They are answered before the queue of requests, where real servers look at sessions.
+    world = World()
+    client = world.client(timeout=1)
+    for _ in range(3):
+        world.pass_time(0.9)
+        client.feed(encode_request(-4, OpCode.AUTH, encode_body(AuthPacket("digest", b"a:b"))))
+    assert world.core.sessions.get(client.session_id) is None
+
+
+def test_a_connection_that_ends_takes_its_watches_but_not_its_session() -> None:
+    world = World()
+    client = world.client()
+    client.create("/e", flags=EPHEMERAL)
+    client.ask(GetData("/e", watch=True))
+    world.core.lost(client.connection)
+    assert len(world.core.processor.watches) == 0
+    assert not world.core.is_attached(client.session_id)
+    again = world.client(session=client.session)
+    assert again.session_id == client.session_id
+    assert again.ask(Exists("/e"))[0] == 0
+
+
+def test_a_session_that_was_taken_over_is_not_let_go_with_its_old_connection() -> None:
+    world = World()
+    old = world.client()
+    new = world.client(session=old.session)
+    assert old.closing is Closing.NOW
+    world.core.lost(old.connection)
+    assert world.core.connection_of(new.session_id) is new.connection
+
+
+@pytest.mark.parametrize("password", [bytes(16), b"", b"guessed"])
+def test_who_has_not_the_password_of_a_session_leaves_its_connection_alone(
+    password: bytes,
+) -> None:
+    """Ids count up from one another: any client could keep the others from being served."""
+    world = World()
+    owner = world.client()
+    stranger = world.connect()
+    answer = stranger.greet(session=(owner.session_id, password))
+    assert answer is not None
+    assert answer.session_id == 0
+    assert stranger.closing is not Closing.NO
+    assert owner.closing is Closing.NO
+    assert world.core.connection_of(owner.session_id) is owner.connection
+    assert owner.ask(Exists("/"))[0] == 0
+
+
+def test_after_a_restart_every_session_has_its_full_timeout() -> None:
+    world = World()
+    client = world.client(timeout=2)
+    world.core.lost(client.connection)
+    world.now += 100
+    world.core.restarted(world.now)
+    world.pass_time(2.0)
+    assert world.client(session=client.session).session_id == client.session_id
+
+
+def test_old_clients_get_no_read_only_flag() -> None:
+    world = World()
+    client = world.connect()
+    client.feed(struct.pack(">i", len(HELLO) - 5) + HELLO[4:-1])
+    (old,) = client.read()
+    client = world.connect()
+    client.feed(HELLO)
+    (new,) = client.read()
+    assert (len(old), len(new)) == (36, 37)
+
+
+# --- containers and times to live --------------------------------------------------------------
+
+
+def test_a_container_goes_after_its_last_child_and_not_before_its_first() -> None:
+    world = World(container_interval_ms=1000)
+    client = world.client(timeout=10)
+    client.create("/c", flags=CONTAINER, op=OpCode.CREATE_CONTAINER)
+    client.ask(Exists("/c", watch=True))
+    world.pass_time(5)
+    client.create("/c/x")
+    world.pass_time(2)
+    assert client.heard() == []
+    client.ask(Delete("/c/x", -1))
+    world.pass_time(2)
+    assert client.heard() == [(EventType.DELETED, "/c")]
+    assert list(world.core.processor.tree.paths()) == []
+
+
+def test_a_ttl_counts_from_the_last_change_of_a_childless_znode() -> None:
+    world = World(container_interval_ms=100)
+    client = world.client(timeout=10)
+    client.create("/t", flags=TTL, op=OpCode.CREATE_TTL, ttl=1000)
+    client.create("/p", flags=TTL, op=OpCode.CREATE_TTL, ttl=1000)
+    client.create("/p/child")
+    world.pass_time(0.9)
+    client.ask(SetData("/t", b"", -1))
+    world.pass_time(0.9)
+    assert set(world.core.processor.tree.paths()) == {"/t", "/p", "/p/child"}
+    world.pass_time(0.3)
+    assert set(world.core.processor.tree.paths()) == {"/p", "/p/child"}
+
+
+def test_an_idle_server_has_nothing_to_wake_for() -> None:
+    world = World()
+    assert world.core.next_deadline(world.now) is None
+    client = world.client()
+    assert world.core.next_deadline(world.now) is not None
+    client.ask(CloseSession())
+    assert world.core.next_deadline(world.now) is None
+
+
+# --- limits ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31), 1001, 2**31 - 1])
+@pytest.mark.parametrize("established", [False, True])
+def test_a_frame_of_an_impossible_length_ends_the_connection(
+    length: int, established: bool
+) -> None:
+    world = World(max_frame=1000)
+    client = world.client() if established else world.connect()
+    client.feed(struct.pack(">i", length))
+    assert client.closing is Closing.NOW
+    assert client.connection not in world.core.connections
+    assert client.connection.reader.buffered <= 4
+    world.client()
+
+
+def test_the_number_of_connections() -> None:
+    world = World(max_connections=2)
+    a = world.connect()
+    world.connect()
+    assert world.core.connect("127.0.0.1") is None
+    world.core.lost(a.connection)
+    world.connect()
+
+
+def test_who_does_not_read_gets_no_more_answers_until_it_does() -> None:
+    world = World()
+    client = world.client()
+    client.create("/big", bytes(300_000))
+    requests = [encode_request(n, 4, encode_body(GetData("/big"))) for n in range(1, 101)]
+    is_done = client.feed(b"".join(requests))
+    assert not is_done
+    answered = 0
+    while True:
+        assert client.connection.unsent_bytes <= HIGH_WATER + 400_000
+        answered += len(client.read())
+        if is_done:
+            break
+        is_done = world.core.resume(client.connection, world.now)
+    assert answered == 100
+
+
+def test_who_never_reads_is_cut_off_before_its_events_fill_the_memory() -> None:
+    world = World(max_frame=1_000_000)
+    deaf, writer = world.client(), world.client()
+    name = "/" + "x" * 300_000
+    writer.create(name)
+    for number in range(2 * MAX_UNSENT // len(name)):
+        world.core.processor.watches.add_data(name, deaf.connection)
+        writer.ask(SetData(name, b"%d" % number, -1))
+        assert deaf.connection.unsent_bytes <= MAX_UNSENT + len(name) + 100
+    assert deaf.closing is Closing.NOW
+    assert deaf.connection.unsent_bytes == 0
+
+
+def test_reads_of_one_request_have_an_end() -> None:
+    world = World()
+    client = world.client()
+    client.create("/big", bytes(900_000))
+    read = struct.pack(">i?ii4s?", 4, False, -1, 4, b"/big", False)
+    end = struct.pack(">i?i", -1, True, -1)
+    assert client.ask_raw(OpCode.MULTI_READ, read * 10 + end)[0] == 0
+    assert client.ask_raw(OpCode.MULTI_READ, read * 10_000 + end)[0] == -5
+
+
+def test_nobody_proves_identities_without_end() -> None:
+    client = World().client()
+    for number in range(MAX_IDENTITIES + 1):
+        auth = AuthPacket("digest", b"user:%d" % number)
+        client.feed(encode_request(-4, OpCode.AUTH, encode_body(auth)))
+        last = client.answers()[-1][0]
+        # The same again adds nothing.
+        client.feed(encode_request(-4, OpCode.AUTH, encode_body(auth)))
+        if client.closing is not Closing.NO:
+            break
+    assert last.err == -115
+    assert len(client.connection.identities) == MAX_IDENTITIES
+
+
+# --- faults ------------------------------------------------------------------------------------
+
+
+def test_a_dropped_reply_is_of_a_request_that_was_applied() -> None:
+    world = World()
+    client = world.client()
+    world.core.dropped_replies[OpCode.CREATE2] += 1
+    before = encode_request(1, OpCode.EXISTS, encode_body(Exists("/")))
+    after = encode_request(3, OpCode.CREATE2, encode_body(create("/y")))
+    client.feed(before + encode_request(2, OpCode.CREATE2, encode_body(create("/x"))) + after)
+    assert [header.xid for header, _ in client.answers()] == [1]
+    assert client.closing is Closing.FLUSH
+    assert list(world.core.processor.tree.paths()) == ["/x"]
+    assert world.client().create("/z") == "/z"
+
+
+def test_a_dropped_request_was_never_applied() -> None:
+    world = World()
+    world.core.dropped_requests[OpCode.CREATE2] += 2
+    for _ in range(2):
+        client = world.client()
+        client.feed(encode_request(1, OpCode.CREATE2, encode_body(create("/x"))))
+        assert client.closing is Closing.FLUSH
+    assert list(world.core.processor.tree.paths()) == []
+    assert world.client().create("/x") == "/x"
+
+
+def test_a_dropped_handshake_leaves_a_session_that_nobody_knows() -> None:
+    world = World()
+    world.core.dropped_replies[OpCode.CREATE_SESSION] += 1
+    assert world.connect().greet() is None
+    assert len(world.core.sessions) == 1
+    world.core.dropped_requests[OpCode.CREATE_SESSION] += 1
+    assert world.connect().greet() is None
+    assert len(world.core.sessions) == 1
+
+
+def test_setting_the_sequence_of_nothing() -> None:
+    with pytest.raises(NoNodeError):
+        World().core.set_sequence("/none", 1)
+
+
+def test_watch_events_may_carry_the_zxid() -> None:
+    for version, event_zxids in (((3, 8, 4), False), ((3, 9, 0), True)):
+        world = World(version=version)
+        client = world.client()
+        client.ask(Exists("/x", watch=True))
+        client.feed(encode_request(9, OpCode.CREATE2, encode_body(create("/x"))))
+        event, reply = client.read()
+        zxids = [struct.unpack_from(">q", frame, 4)[0] for frame in (event, reply)]
+        assert zxids[0] == (zxids[1] if event_zxids else -1)
+
+
+# --- times and words ---------------------------------------------------------------------------
+
+
+def test_times_are_milliseconds_since_1970() -> None:
+    world = World(epoch=1_700_000_000.0)
+    client = world.client()
+    client.create("/x")
+    world.now += 1.5
+    client.ask(SetData("/x", b"", -1))
+    _, r = client.ask(Exists("/x"))
+    stat = StatReply.read(r).stat
+    assert (stat.ctime, stat.mtime) == (1_700_001_000_000, 1_700_001_001_500)
+
+
+def words(world: World, word: str) -> str:
+    client = world.connect()
+    client.feed(word.encode())
+    assert client.closing is Closing.FLUSH
+    return client.connection.take().decode()
+
+
+def test_four_letter_words() -> None:
+    world = World()
+    client = world.client()
+    client.create("/e", b"data", EPHEMERAL)
+    client.ask(GetData("/e", watch=True))
+    assert words(world, "ruok") == "imok"
+    assert words(world, "isro") == "rw"
+    assert "zookeeper.version=3.8.0" in words(world, "envi")
+    assert "tickTime=500\n" in words(world, "conf")
+    assert words(world, "srvr").startswith("Zookeeper version: 3.8.0")
+    assert "Mode: standalone\nNode count: 6\n" in words(world, "srvr")
+    assert f",sid={client.session_id:#x},lop=GET_DATA,to=5000)" in words(world, "cons")
+    assert words(world, "wchs") == "1 connections watching 1 paths\nTotal watches:1\n"
+    assert "Clients:\n /127.0.0.1" in words(world, "stat")
+    values = dict(line.split("\t") for line in words(world, "mntr").splitlines())
+    assert values["zk_server_state"] == "standalone"
+    assert values["zk_ephemerals_count"] == "1"
+    assert values["zk_watch_count"] == "1"
+
+
+def test_a_word_in_the_middle_of_a_connection_is_no_word() -> None:
+    client = World().client()
+    client.feed(b"ruok")
+    assert client.closing is Closing.NOW
+
+
+def test_a_word_may_come_in_pieces() -> None:
+    client: Client = World().connect()
+    for letter in b"ruok":
+        client.feed(bytes([letter]))
+    assert client.connection.take() == b"imok"
+
+
+def test_data_comes_back_as_it_was() -> None:
+    client = World().client()
+    client.create("/x", b"\0\xff")
+    _, r = client.ask(GetData("/x"))
+    assert DataReply.read(r).data == b"\0\xff"

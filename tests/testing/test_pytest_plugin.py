@@ -1,0 +1,316 @@
+"""The pytest plugin, as its users have it: in sessions of their own, beside their other plugins."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import anyio
+import pytest
+from kit.raw_client import RawClient
+
+import aiolead
+from aiolead.errors import ConfigurationError, ServerError, UsageError
+from aiolead.model import CreateMode
+from aiolead.testing import (
+    BlockingEnsemble,
+    EmbeddedServer,
+    EnsembleSandbox,
+    GivenServer,
+    OpCode,
+    Sandbox,
+)
+
+# Each of the sessions below is a process of its own, which takes its time on a busy machine.
+pytestmark = pytest.mark.timeout(180)
+
+ROOT = Path(aiolead.__file__).parents[1]
+PLUGIN = "_aiolead_pytest"
+
+
+@pytest.fixture(autouse=True)
+def _only_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions have the plugins of their command line, whatever is installed here."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+
+def _run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
+    return pytester.runpytest_subprocess("-p", PLUGIN, *options, timeout=150)
+
+
+def test_it_is_what_the_entry_point_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"aiolead": PLUGIN}
+    assert (ROOT / f"{PLUGIN}.py").is_file()
+
+
+_EVERYBODY = """
+import asyncio
+
+import aiolead
+import kazoo.client
+import pytest
+
+CHROOTS = []
+
+
+@pytest.fixture(autouse=True)
+def each_test_has_a_chroot_of_its_own(zookeeper):
+    assert zookeeper.chroot not in CHROOTS
+    CHROOTS.append(zookeeper.chroot)
+
+
+async def lead(zookeeper_client):
+    async with zookeeper_client(session_timeout=8) as client:
+        assert client.session_timeout == 8
+        assert await client.get_children("/") == []
+        async with aiolead.Election(client, "/election").leadership() as term:
+            assert term.is_held
+
+
+@pytest.mark.anyio
+async def test_anyio(zookeeper_client):
+    await lead(zookeeper_client)
+
+
+@pytest.mark.asyncio
+async def test_asyncio(zookeeper_client):
+    await lead(zookeeper_client)
+
+
+@pytest.mark.trio
+async def test_trio(zookeeper_client):
+    await lead(zookeeper_client)
+
+
+def test_none(zookeeper_client):
+    asyncio.run(lead(zookeeper_client))
+
+
+def test_kazoo(zookeeper):
+    client = kazoo.client.KazooClient(zookeeper.connect_string)
+    client.start()
+    try:
+        assert client.get_children("/") == []
+        client.create("/mine", ephemeral=True)
+        zookeeper.expire_session(client)
+        assert zookeeper.chroot + "/mine" not in zookeeper.server.znodes()
+    finally:
+        client.stop()
+        client.close()
+
+
+def test_a_broken_server(zookeeper):
+    zookeeper.server.stop()
+
+
+def test_is_whole_again_for_the_next_test(zookeeper_client):
+    asyncio.run(lead(zookeeper_client))
+
+
+def test_who_has_troubles_of_its_own(zookeeper, zookeeper_proxy):
+    async def meet():
+        async with aiolead.connect(zookeeper_proxy.connect_string) as client:
+            await client.create("/met")
+
+    asyncio.run(meet())
+    assert zookeeper.chroot + "/met" in zookeeper.server.znodes()
+    assert zookeeper_proxy.requests["CREATE2"] == 1
+    assert zookeeper.proxy().port != zookeeper_proxy.port
+"""
+
+
+def test_it_is_for_users_of_every_plugin_and_of_none(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(_EVERYBODY)
+    others = ["anyio.pytest_plugin", "pytest_asyncio.plugin", "pytest_trio.plugin"]
+    options = [option for name in others for option in ("-p", name)]
+    # pytest-asyncio warns unless it is told this.
+    options += ["-o", "asyncio_default_fixture_loop_scope=function"]
+    result = _run(pytester, *options, "-W", "error")
+    result.assert_outcomes(passed=9)  # anyio's plugin runs its test on asyncio and on trio
+
+
+def test_who_does_not_use_it_imports_nothing(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_it():
+            heavy = {"aiolead", "anyio", "asyncio", "kazoo", "ssl", "trio"}
+            assert heavy & {name.partition(".")[0] for name in sys.modules} == set()
+            assert "_aiolead_pytest" in sys.modules
+        """
+    )
+    _run(pytester).assert_outcomes(passed=1)
+
+
+_GIVEN = """
+import asyncio
+
+import aiolead
+import pytest
+
+
+def test_it(zookeeper):
+    assert not zookeeper.is_embedded
+    with pytest.raises(aiolead.errors.UsageError, match="embedded server"):
+        zookeeper.server
+
+    async def write():
+        async with aiolead.connect(zookeeper.connect_string) as client:
+            await client.ensure_path("/a/b/c")
+
+    asyncio.run(write())
+"""
+
+
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
+def test_servers_that_were_given_are_left_as_they_were_found(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(_GIVEN)
+    with EmbeddedServer.in_thread() as server:
+        hosts = f"{server.connect_string}/below/this"
+        result = _run(pytester, f"--zookeeper-url={hosts}")
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines([f"zookeeper: {hosts}"])
+        assert server.znodes() == ["/below", "/below/this"]
+        assert server.requests["CREATE2"] >= 4
+
+
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
+def test_an_address_that_makes_no_sense_is_told_by_name(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(_GIVEN)
+    pytester.makeini("[pytest]\nzookeeper_url = zk1:port\n")
+    result = _run(pytester)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*InvalidConnectStringError: *'port' is no port*"])
+
+
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
+@pytest.mark.parametrize("by", ["option", "setting"])
+def test_a_version_is_that_of_the_embedded_server(pytester: pytest.Pytester, by: str) -> None:
+    pytester.makepyfile(
+        """
+        import socket
+
+        def test_it(zookeeper):
+            address = ("127.0.0.1", zookeeper.server.port)
+            with socket.create_connection(address, 30) as link:
+                link.sendall(b"srvr")
+                assert link.makefile("rb").read().startswith(b"Zookeeper version: 3.9.3-")
+        """
+    )
+    if by == "setting":
+        pytester.makeini("[pytest]\nzookeeper_version = 3.9.3\n")
+    result = _run(pytester, *["--zookeeper-version=3.9.3"] * (by == "option"))
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["zookeeper: 3.9.3"])
+
+
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
+def test_a_version_that_is_not_there_is_told_by_name(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(zookeeper_ensemble): pass")
+    result = _run(pytester, "--zookeeper-version=3.0.99")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*ZooKeeperNotFoundError: *"])
+
+
+# --- what the fixtures give --------------------------------------------------------------------
+
+
+def test_a_session_of_servers_that_were_given_is_ended_by_its_password() -> None:
+    with EmbeddedServer.in_thread() as server, Sandbox(GivenServer(server.connect_string)) as box:
+        with RawClient(box.connect_string) as client:
+            session = client.session
+            client.create("/mine", flags=CreateMode.EPHEMERAL)
+            with pytest.raises(UsageError, match="password"):
+                box.expire_session(session.session_id)
+            box.expire_session(_AsKazoo((session.session_id, session.password)))
+            assert server.znodes() == [box.chroot]
+            assert server.sessions() == {}
+
+
+async def test_a_client_of_ours_is_key_enough() -> None:
+    with EmbeddedServer.in_thread() as server, Sandbox(GivenServer(server.connect_string)) as box:
+        async with aiolead.connect(box.connect_string) as client, client.observe() as states:
+            first = client.session_id
+            box.expire_session(client)
+            assert first not in server.sessions()
+            with anyio.fail_after(30):
+                async for change in states:
+                    if change.state is aiolead.model.SessionState.EXPIRED:
+                        break
+            assert change.session_id == first
+
+
+class _AsKazoo:
+    def __init__(self, client_id: tuple[int, bytes] | None) -> None:
+        self.client_id = client_id
+
+
+def test_who_has_no_session_has_none_to_end() -> None:
+    with EmbeddedServer.in_thread() as server, Sandbox(server) as box:
+        with pytest.raises(UsageError, match="no session"):
+            box.expire_session(_AsKazoo(None))
+        with pytest.raises(UsageError, match="no session 0x7"):
+            box.expire_session(7)
+
+
+def test_leaving_heals_the_embedded_server() -> None:
+    with EmbeddedServer.in_thread() as server:
+        with Sandbox(server):
+            server.set_read_only(True)
+            server.slow_down(1.0)
+            server.limit_requests(50)
+            server.drop_reply(OpCode.CREATE)
+            server.drop_request(OpCode.CREATE)
+            server.throttle(OpCode.CREATE)
+            server.pause()
+            server.stop()
+        with RawClient(server.connect_string) as client:
+            assert client.create("/x") == "/x"
+            assert client.create("/longer", bytes(100)) == "/longer"
+
+
+def test_a_server_closes_the_connection_on_requests_above_its_limit() -> None:
+    with EmbeddedServer.in_thread(max_frame=1000) as server:
+        server.limit_requests(100)
+        with RawClient(server.connect_string) as client:
+            assert client.create("/short") == "/short"
+            with pytest.raises((ConnectionError, EOFError)):
+                client.create("/long", bytes(100))
+        for size in (0, 1001):
+            with pytest.raises(ConfigurationError, match="size: must be 1 to 1000 bytes"):
+                server.limit_requests(size)
+
+
+def test_a_znode_that_is_put_there_is_refused_as_that_of_a_client() -> None:
+    with EmbeddedServer.in_thread() as server, RawClient(server.connect_string) as client:
+        server.create("/a", b"data")
+        assert client.get("/a") == b"data"
+        zxid = server.zxid
+        with pytest.raises(ServerError):
+            server.create("/a")
+        with pytest.raises(ServerError):
+            server.create("/none/b")
+        assert server.zxid == zxid + 2
+
+
+@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
+def test_an_ensemble_is_brought_back_whatever_was_done_to_it(
+    real_ensemble: BlockingEnsemble,
+) -> None:
+    with EnsembleSandbox(real_ensemble) as box:
+        first, second, third = real_ensemble.servers
+        with RawClient(box.connect_string) as client:
+            client.create("/x")
+        first.kill()
+        second.pause()
+        real_ensemble.isolate(third)
+    assert all(server.is_serving() for server in real_ensemble.servers)
+    with RawClient(box.hosts) as client:
+        client.sync("/")
+        assert client.children(box.chroot) == ["x"]
+        client.delete(f"{box.chroot}/x")
+        client.delete(box.chroot)

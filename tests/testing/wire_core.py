@@ -1,0 +1,137 @@
+"""Clients of the embedded server's core: no sockets, no event loop, a clock that stands still."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from kit.raw_client import Request
+
+from aiolead._wire.codes import XID_EVENT, OpCode
+from aiolead._wire.framing import FrameReader, encode_body, encode_record, encode_request
+from aiolead._wire.handshake import ConnectRequest, ConnectResponse
+from aiolead._wire.jute import Reader
+from aiolead._wire.replies import ReplyHeader, WatcherEvent
+from aiolead._wire.requests import Create
+from aiolead.model import ACL, OPEN_ACL_UNSAFE, EventType
+from aiolead.testing._server.connection import Closing, Connection
+from aiolead.testing._server.core import Core
+from aiolead.testing._server.settings import Settings
+from aiolead.testing._server.store import Store
+
+
+class World:
+    """A server and the time it is there; with a store, it goes on where the server before ended."""
+
+    def __init__(self, store: Store | None = None, **settings: Any) -> None:
+        self.core = Core(Settings(**settings), random.Random(1), store)
+        self.now = 1000.0
+
+    def connect(self, address: str = "127.0.0.1") -> Client:
+        """A connection that has said nothing yet."""
+        connection = self.core.connect(address)
+        assert connection is not None
+        return Client(self, connection)
+
+    def client(self, timeout: float = 5.0, session: tuple[int, bytes] = (0, bytes(16))) -> Client:
+        """A connection with a session."""
+        client = self.connect()
+        client.greet(timeout, session)
+        assert client.session_id
+        return client
+
+    def pass_time(self, seconds: float) -> None:
+        """Moves the clock on, calling `tick` when the core wants it."""
+        end = self.now + seconds
+        while (deadline := self.core.next_deadline(self.now)) is not None and deadline <= end:
+            self.now = max(self.now, deadline)
+            self.core.tick(self.now)
+        self.now = end
+
+
+class Client:
+    """One connection. What the server sends is read at once, unless the test keeps it waiting."""
+
+    def __init__(self, world: World, connection: Connection) -> None:
+        self.world = world
+        self.connection = connection
+        self.session_id = 0
+        self.password = b""
+        self.timeout_ms = 0
+        self.events: list[tuple[EventType, str]] = []
+        self._frames = FrameReader(1 << 28)
+        self._xid = 0
+
+    @property
+    def session(self) -> tuple[int, bytes]:
+        return self.session_id, self.password
+
+    @property
+    def closing(self) -> Closing:
+        return self.connection.closing
+
+    def feed(self, data: bytes) -> bool:
+        return self.world.core.receive(self.connection, data, self.world.now)
+
+    def greet(
+        self, timeout: float = 5.0, session: tuple[int, bytes] = (0, bytes(16)), seen: int = 0
+    ) -> ConnectResponse | None:
+        self.feed(encode_record(ConnectRequest(seen, round(timeout * 1000), *session)))
+        frames = self.read()
+        if not frames:
+            return None
+        response = ConnectResponse.read(Reader(frames[0]))
+        self.session_id, self.password = response.session_id, response.password
+        self.timeout_ms = response.timeout_ms
+        return response
+
+    def read(self) -> list[bytes]:
+        """The frames that are waiting for the client."""
+        return list(self._frames.feed(self.connection.take()))
+
+    def ask(self, request: Request) -> tuple[int, Reader]:
+        """The error code and the body of the answer."""
+        return self.ask_raw(request.op, encode_body(request))
+
+    def ask_raw(self, op: int, body: bytes = b"") -> tuple[int, Reader]:
+        self._xid += 1
+        self.feed(encode_request(self._xid, op, body))
+        header, r = self.answers()[-1]
+        assert header.xid == self._xid
+        return header.err, r
+
+    def answers(self) -> list[tuple[ReplyHeader, Reader]]:
+        """The replies that are waiting; events go to `events`."""
+        answers = []
+        for frame in self.read():
+            r = Reader(frame)
+            header = ReplyHeader.read(r)
+            if header.xid == XID_EVENT:
+                event = WatcherEvent.read(r)
+                self.events.append((EventType(event.type), event.path))
+            else:
+                answers.append((header, r))
+        return answers
+
+    def heard(self) -> list[tuple[EventType, str]]:
+        """The events since the last time."""
+        assert self.answers() == []
+        heard, self.events = self.events, []
+        return heard
+
+    def create(self, path: str, data: bytes = b"", flags: int = 0, **options: Any) -> str:
+        err, r = self.ask(create(path, data, flags, **options))
+        assert err == 0
+        return r.text()
+
+
+def create(
+    path: str,
+    data: bytes = b"",
+    flags: int = 0,
+    *,
+    acl: tuple[ACL, ...] = OPEN_ACL_UNSAFE,
+    op: OpCode = OpCode.CREATE2,
+    ttl: int = -1,
+) -> Create:
+    return Create(path, data, acl, flags, ttl, op)
