@@ -181,7 +181,7 @@ def test_the_tests_that_a_page_names_exist(page: Path, tests: dict[str, set[str]
     assert set(NAMED.findall(text)) - set(THE_READERS.findall(text)) <= tests.keys()
 
 
-INTEROP = "../tests/interop/README.md"
+INTEROP = "../tests/assurance/interop/README.md"
 
 
 def rows(page: str, heading: str) -> list[list[str]]:
@@ -216,7 +216,7 @@ def test_what_is_said_of_curator_is_shown_with_the_real_one(tests: dict[str, set
         shown = NAMED.findall(names)
         assert shown, f"{ours} and {theirs}"
         for name in shown:
-            with_curator = ("interop/test_curator", "interop/test_matrix")
+            with_curator = ("assurance/interop/test_curator", "assurance/interop/test_matrix")
             assert any(where.startswith(with_curator) for where in tests[name]), name
 
 
@@ -224,7 +224,8 @@ def test_each_interop_test_is_named(tests: dict[str, set[str]]) -> None:
     there = {
         name
         for name, places in tests.items()
-        if not name.endswith(".py") and any(place.startswith("interop/") for place in places)
+        if not name.endswith(".py")
+        and any(place.startswith("assurance/interop/") for place in places)
     }
     pages = ("docs/reference/interop.md", "tests/assurance/interop/README.md")
     text = "".join((ROOT / page).read_text("utf-8") for page in pages)
