@@ -4,34 +4,32 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
+from contextvars import copy_context
+from typing import Any
 
 import anyio
 
 from ..._shielding import wait_through
 from ..._tasks import trio_here
-from .contexts import left_by_another, propagate
-
-_Run = Callable[[], Awaitable[object]]
+from .contexts import left_by_another
 
 
-def beside_body(run: _Run, subject: object) -> AbstractAsyncContextManager[None, bool | None]:
+@asynccontextmanager
+async def beside_body(run: Callable[[], Awaitable[object]], subject: object) -> AsyncIterator[None]:
     """Run a function while the body of an `async with` runs.
 
     An exception of the function cancels the body, and is raised on leaving, unchanged. Otherwise
     an exception of the body propagates unchanged. `subject` is named in the error for a task that
     leaves what another one has entered.
 
-    On asyncio no task group is open in the task of the body: one would replace the body's exception
-    if the task was cancelled before. A nursery of trio does not do that.
+    Only a cancel scope is open in the task of the body. On asyncio a task group of anyio would
+    replace the body's exception if the task was cancelled before. On trio a nursery would copy a
+    group that the body raises, and end the event loop if another task leaves it. So the function
+    runs in an ordinary task of asyncio, or in a system task of trio: a cancelled scope around the
+    body reaches it only as the body is left.
     """
-    return _in_nursery(run) if trio_here() is not None else _in_task(run, subject)
-
-
-@asynccontextmanager
-async def _in_task(run: _Run, subject: object) -> AsyncIterator[None]:
-    asyncio = sys.modules["asyncio"]
-    failure: Exception | None = None
+    failure: BaseException | None = None
     left: BaseException | None = None
     body, running, ended = anyio.CancelScope(), anyio.CancelScope(), anyio.Event()
 
@@ -40,17 +38,19 @@ async def _in_task(run: _Run, subject: object) -> AsyncIterator[None]:
         try:
             with running:
                 await run()
-        except Exception as error:
+        except (anyio.get_cancelled_exc_class(), GeneratorExit):
+            raise
+        except BaseException as error:
+            # Also `SystemExit` and `KeyboardInterrupt`: each ends the program by way of the body.
+            # In a system task of trio they would end the event loop at once.
             failure = error
             body.cancel()
         finally:
             ended.set()
 
-    entered_by = asyncio.current_task()
+    entered_by = _current_task()
+    _start(beside, ended)
     body.__enter__()
-    task = asyncio.create_task(beside())
-    # A task that is cancelled before it has begun never begins.
-    task.add_done_callback(lambda _task: ended.set())
     try:
         yield
     except BaseException as error:
@@ -60,15 +60,37 @@ async def _in_task(run: _Run, subject: object) -> AsyncIterator[None]:
         await wait_through(ended)
     except BaseException as error:
         left = error
-    if asyncio.current_task() is entered_by:
+    if _current_task() is entered_by:
         left = _left(body, left)
-    elif not entered_by.done():
+    elif not _has_ended(entered_by):
         # Its scope is open in the other task, and nobody else can leave it.
         raise left_by_another(subject) from left
     if failure is not None:
         raise failure from None
     if left is not None:
         raise left
+
+
+def _current_task() -> Any:
+    trio = trio_here()
+    return sys.modules["asyncio"].current_task() if trio is None else trio.lowlevel.current_task()
+
+
+def _has_ended(task: Any) -> bool:
+    return task.coro.cr_frame is None if trio_here() is not None else task.done()
+
+
+def _start(function: Callable[[], Any], ended: anyio.Event) -> None:
+    """Start a task that is none of a task group."""
+    trio = trio_here()
+    if trio is None:
+        task = sys.modules["asyncio"].create_task(function())
+        # A task that is cancelled before it has begun never begins.
+        task.add_done_callback(lambda _task: ended.set())
+        return
+    # The program's code runs in it, so Ctrl-C may interrupt it, as in any other of its tasks.
+    trio.lowlevel.disable_ki_protection(function)
+    trio.lowlevel.spawn_system_task(function, context=copy_context())
 
 
 def _left(scope: anyio.CancelScope, left: BaseException | None) -> BaseException | None:
@@ -78,34 +100,3 @@ def _left(scope: anyio.CancelScope, left: BaseException | None) -> BaseException
         return None if scope.__exit__(kind, left, traceback) else left
     except BaseException as error:
         return error
-
-
-@asynccontextmanager
-async def _in_nursery(run: _Run) -> AsyncIterator[None]:
-    failure: Exception | None = None
-
-    async def beside() -> None:
-        nonlocal failure
-        try:
-            await run()
-        except anyio.get_cancelled_exc_class():
-            pass  # by leaving the body, or by what cancels the body as well
-        except Exception as error:
-            failure = error
-            tasks.cancel_scope.cancel()
-
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(beside)
-            yield
-            tasks.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        if failure is not None:
-            raise failure from None
-        left, *others = group.exceptions
-        if others:
-            raise
-        # The body's exception, unchanged: the group is not its context either.
-        propagate(left, None)
-    if failure is not None:
-        raise failure

@@ -150,8 +150,8 @@ class Election(QueuedRecipe[Term]):
         ends `run` cancels the body, and is raised on leaving, unchanged; otherwise an exception of
         the body propagates unchanged. On connection loss: goes on.
 
-        Leave it in the task that entered it. On asyncio, any task may leave it once the first one
-        has ended. Otherwise leaving resigns and raises `UsageError`.
+        Leave it in the task that entered it. Any task may leave it once the first one has ended.
+        Otherwise leaving resigns and raises `UsageError`.
         """
         check_worker(worker, "term")
         run = partial(self.run, worker, pause=checked_pause(pause))
