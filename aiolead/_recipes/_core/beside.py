@@ -12,7 +12,7 @@ import anyio
 
 from ..._shielding import wait_through
 from ..._tasks import trio_here
-from .contexts import left_by_another
+from .contexts import left_by_another, propagate
 
 
 @asynccontextmanager
@@ -66,7 +66,7 @@ async def beside_body(run: Callable[[], Awaitable[object]], subject: object) -> 
         # Its scope is open in the other task, and nobody else can leave it.
         raise left_by_another(subject) from left
     if failure is not None:
-        raise failure from None
+        propagate(failure, None)
     if left is not None:
         raise left
 

@@ -29,6 +29,7 @@ from aiolead._session.machine import SessionMachine
 from aiolead.errors import (
     ClientClosedError,
     ConfigurationError,
+    InternalError,
     LeadershipLost,
     UsageError,
 )
@@ -113,17 +114,19 @@ async def test_over_a_lost_link() -> None:
 @pytest.mark.parametrize(
     "error", [ValueError("bare"), ExceptionGroup("of the worker", [ValueError("bare")])], ids=type
 )
+@pytest.mark.parametrize("cause", [None, KeyError("cause")], ids=["no cause", "cause"])
 async def test_what_the_worker_raises_ends_the_block(
-    server: ServerUnderTest, error: Exception
+    server: ServerUnderTest, error: Exception, cause: Exception | None
 ) -> None:
     async def work(_term: Term) -> None:
-        raise error
+        raise error from cause
 
     async with connect(server) as client:
         with anyio.fail_after(PATIENCE), pytest.raises(type(error)) as raised:
             async with Election(client, PATH).running(work):
                 await anyio.sleep_forever()
         assert raised.value is error
+        assert (error.__cause__, error.__context__) == (cause, None)
         assert await names(client, PATH) == []
 
 
@@ -330,7 +333,7 @@ async def test_defect_of_the_client_ends_the_block(
                 server.disconnect(client.session_id)
                 await anyio.sleep_forever()
         monkeypatch.undo()
-        assert "ZeroDivisionError" in str(raised.value)
+        assert isinstance(raised.value.__cause__, InternalError)
         assert work.ended == 1
     assert len(internal_errors) == 1
 
