@@ -2,7 +2,6 @@
 
 connect, connect_options   makes a client; the arguments and their checks
 client_host                the life of an open client: entering, its jobs, closing
-host_tasks, asyncio_tasks  the client's own tasks, which belong to no task of the program
 core                       what all views of one client share: the machine, observers, jobs
 api/                       operations, and the replies, watches, views and transactions
 net/                       which server, the byte stream, TLS, the tasks that carry the bytes

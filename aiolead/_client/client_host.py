@@ -12,6 +12,7 @@ import anyio
 import anyio.lowlevel
 
 from .._escaping import get_logger, in_seconds, shown_session
+from .._host_tasks import HostTasks
 from .._internal_errors import internal_error
 from .._shielding import wait_through
 from ..errors import AioleadError, ConnectFailed, InternalError
@@ -19,7 +20,6 @@ from ..model import SessionState
 from .api.operations import EXISTS, Scope
 from .core import Core
 from .guardian_control import GuardianControl
-from .host_tasks import HostTasks
 from .net.host_sources import Discovery
 from .net.supervisor import Supervisor
 from .watchdog import Guard

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from anyio.abc import ByteStream
 
+from .._host_tasks import in_ordinary_task
 from .._misuse import MissingAttribute
 from .._session.machine import SessionMachine
 from .._session.requests.request_queue import MAX_XID
@@ -41,7 +42,6 @@ from .guardian_control import (
     checked_close_on_crash,
     describe,
 )
-from .host_tasks import in_ordinary_task
 from .net.host_list import Backoff, HostList, Server
 from .net.host_sources import Discovery, Hosts
 from .net.known_addresses import KnownAddresses

@@ -13,6 +13,7 @@ import anyio
 import anyio.lowlevel
 
 from .._escaping import get_logger
+from .._host_tasks import HostTasks
 from .._internal_errors import as_aiolead_error, call_back
 from .._session.machine import SessionMachine
 from .._session.requests.call import Call
@@ -29,7 +30,6 @@ from ..events import EventSink
 from ..model import SessionState
 from . import loop_affinity
 from .client_reporting import ClientReporting
-from .host_tasks import HostTasks
 from .loop_affinity import LoopAffinity
 from .net.four_letter_words import Peer
 

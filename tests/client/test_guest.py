@@ -29,7 +29,7 @@ from kit.clients import connect, eventually, tasks_living
 
 import aiolead
 from aiolead import Client, Lock
-from aiolead._client.asyncio_tasks import OwnTask, Spawner
+from aiolead._asyncio_tasks import OwnTask, Spawner
 from aiolead.errors import ClientClosedError, UsageError
 from aiolead.testing import EmbeddedServer
 from aiolead.testing.threaded import ThreadedServer

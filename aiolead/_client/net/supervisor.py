@@ -10,13 +10,13 @@ import anyio
 from anyio.abc import ByteStream
 
 from ..._escaping import get_logger, shown_session
+from ..._host_tasks import open_group
 from ..._internal_errors import internal_error
 from ..._racing import open_first
 from ..._session.states import SERVED
 from ...errors import AioleadError, AuthFailedError, InternalError
 from ...paths import format_host
 from ..core import Core
-from ..host_tasks import open_group
 from ..loop_affinity import kept_from_children
 from ..sasl import Login, Logins
 from .carrier import Carrier

@@ -2,7 +2,8 @@
 
 A program that ends often cancels all tasks of its event loop, as `asyncio.run` does itself. Were
 the client's tasks cancelled with the others, its connection would be lost before the session is
-closed, and the next leader would have to wait for the session timeout.
+closed, and the next leader would have to wait for the session timeout. So it would be if an
+embedded server ended first.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, cast, final
 
-from .host_tasks import name_of
+from ._host_tasks import name_of
 
 SCOPES = "cancel scope"
 """Is in the message of each cancellation by one of anyio's scopes, and in no other one."""
@@ -56,19 +57,19 @@ class OwnTask(asyncio.Task[None]):
             self._end_for_owner()
 
     def _end_for_owner(self) -> None:
-        # The owner has to close the client, so it would wait forever.
+        # The owner has to close the host, so it would wait forever.
         if self._was_cancelled and self._is_awaited_by_owner:
             self.aiolead_spawner.on_abandoned()
 
 
 @final
 class Spawner:
-    """Starts tasks of one client.
+    """Starts tasks of one host.
 
     Args:
         on_abandoned: called once one of the tasks was cancelled natively, and the task that has
             made this object (the owner) has ended, or waits for the cancelled task: the program
-            ends, and nobody else is known to close the client.
+            ends, and nobody else is known to close the host.
         is_forked: whether this is a forked child.
     """
 
@@ -78,7 +79,7 @@ class Spawner:
         self.is_forked = is_forked
         self._was_cancelled = False
         owner = asyncio.current_task()
-        # Weak: a task that has failed keeps what its frames refer to, such as the client.
+        # Weak: a task that has failed keeps what its frames refer to, such as a client.
         self._owner = None if owner is None else weakref.ref(owner)
         self._tasks: set[OwnTask] = set()  # the event loop itself has weak references only
 

@@ -1,8 +1,9 @@
-"""The client's own tasks, which belong to no task of the program.
+"""The tasks of a host, which belong to no task of the program. A host is a client or an embedded
+server.
 
-No cancel scope and no task group of the client is open in the program's tasks while the client is.
-On asyncio these are tasks of their own type (`asyncio_tasks`), on trio system tasks. Each one has a
-shielded cancel scope, and only the end of the client cancels it.
+No cancel scope and no task group of a host is open in the program's tasks while the host is open.
+On asyncio these are tasks of their own type (`_asyncio_tasks`), on trio system tasks. Each one has
+a shielded cancel scope, and only the end of the host cancels it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from typing import Any, TypeVar, TypeVarTuple, cast, final
 import anyio
 import anyio.abc
 
-from .._shielding import shielded
-from .._tasks import AnyTaskGroup, trio_here
+from ._shielding import shielded
+from ._tasks import AnyTaskGroup, trio_here
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -94,12 +95,12 @@ class TaskSet:
 
 @final
 class HostTasks:
-    """All tasks of one client, made in the event loop that they run in.
+    """All tasks of one host, made in the event loop that they run in.
 
     Args:
         on_crash: called with what a task raises. Jobs contain their errors, so this is a defect.
         on_abandoned: called, at least once, if the program has ended, or cancels all tasks, and
-            nobody is left who would close the client.
+            nobody is left who would close the host.
         is_forked: whether this is a forked child: its copies of the tasks are left alone.
     """
 
@@ -115,7 +116,7 @@ class HostTasks:
         if self._trio is not None:
             self._spawn = self._spawn_on_trio
         else:
-            from .asyncio_tasks import Spawner  # needs asyncio, which trio does without
+            from ._asyncio_tasks import Spawner  # needs asyncio, which trio does without
 
             self._spawn = Spawner(on_abandoned, is_forked)
         self._on_crash = on_crash
@@ -134,7 +135,7 @@ class HostTasks:
         self._jobs.start_soon(function, *args, name=name)
 
     def start_closing(self, function: Callable[[], Awaitable[object]]) -> None:
-        """Start the task that closes the client, which nothing cancels."""
+        """Start the task that closes the host, which nothing cancels."""
         self._closing.start_soon(function)
 
     def end(self) -> None:
@@ -238,7 +239,7 @@ async def _own_group(spawn: _Spawn) -> AsyncIterator[AnyTaskGroup]:
     if len(failures) == 1:
         raise failures[0]  # such as `SystemExit`, which means something to an event loop
     if failures:
-        raise BaseExceptionGroup("unhandled errors in a group of the client's tasks", failures)
+        raise BaseExceptionGroup("unhandled errors in a group of a host's tasks", failures)
 
 
 async def in_ordinary_task(function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
