@@ -14,7 +14,7 @@ import subprocess
 import sys
 import unittest
 import warnings
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 import trio
-import uvloop
 from kit.checks import PATIENCE
 from kit.clients import connect, eventually, tasks_living
+from kit.tasks import ON_ASYNCIO, Run, end_of_cancelled, on_asyncio
 
 import aiolead
 from aiolead import Client, Lock
@@ -35,25 +35,6 @@ from aiolead.testing import EmbeddedServer
 from aiolead.testing.threaded import ThreadedServer
 
 pytestmark = pytest.mark.timeout(60)
-
-on_asyncio = pytest.mark.parametrize(
-    "anyio_backend",
-    [
-        pytest.param(("asyncio", {"debug": True}), id="asyncio"),
-        pytest.param(("asyncio", {"loop_factory": uvloop.new_event_loop}), id="asyncio+uvloop"),
-    ],
-    indirect=True,
-)
-
-
-def run_on_uvloop(main: Coroutine[Any, Any, None]) -> None:
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main)
-
-
-Run = Callable[[Coroutine[Any, Any, None]], None]
-
-RUNNERS: dict[str, Run] = {"asyncio": asyncio.run, "asyncio+uvloop": run_on_uvloop}
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +50,9 @@ def server(served: ThreadedServer) -> Iterator[ThreadedServer]:
     assert served.sessions() == {}
 
 
-@pytest.fixture(params=RUNNERS)
+@pytest.fixture(params=ON_ASYNCIO)
 def run(request: pytest.FixtureRequest) -> Run:
-    runner: Run = RUNNERS[request.param]
+    runner: Run = ON_ASYNCIO[request.param]
     return runner
 
 
@@ -124,35 +105,6 @@ async def test_handled_error_of_an_asyncio_task_group_is_no_cancellation(
     await anyio.lowlevel.checkpoint()
 
 
-Body = Callable[[Callable[[], object]], Awaitable[str]]
-"""Is passed a function to call once it is inside of its block."""
-
-
-async def ended(body: Body, how: str) -> str:
-    """What becomes of a task that is cancelled once it is inside: what it raises or returns."""
-    inside = anyio.Event()
-    with anyio.CancelScope() as scope:
-
-        async def runs() -> str:
-            try:
-                return await body(inside.set if how == "native" else scope.cancel)
-            except asyncio.CancelledError:
-                if how == "scope":
-                    raise
-                return "CancelledError"
-            except Exception as error:
-                return f"{type(error).__name__}: {error}"
-
-        if how == "scope":
-            return await runs()
-        task = asyncio.create_task(runs())
-        await inside.wait()
-        await asyncio.sleep(0)
-        task.cancel()
-        return await task
-    return "cancelled"
-
-
 @on_asyncio
 @pytest.mark.parametrize("how", ["native", "scope"])
 async def test_error_of_a_cancelled_body_propagates_unchanged(
@@ -166,7 +118,7 @@ async def test_error_of_a_cancelled_body_propagates_unchanged(
             except asyncio.CancelledError:
                 raise RuntimeError("cleanup failed") from None
 
-    assert await ended(body, how) == "RuntimeError: cleanup failed"
+    assert await end_of_cancelled(body, how) == "RuntimeError: cleanup failed"
 
 
 async def test_error_of_a_body_out_of_time_propagates_unchanged(server: ThreadedServer) -> None:
@@ -198,7 +150,7 @@ async def test_body_that_swallows_its_cancellation_ends_normally(
                     task.uncancel()
         return "ended normally"
 
-    assert await ended(body, "native") == "ended normally"
+    assert await end_of_cancelled(body, "native") == "ended normally"
 
 
 @on_asyncio
@@ -530,7 +482,7 @@ def test_client_that_is_never_closed_is_closed_as_the_loop_ends(
         clients.append(await aiolead.connect(server.connect_string))
 
     with pytest.warns(ResourceWarning, match="unclosed client"):
-        run(main())
+        run(main)
     assert server.sessions() == {}
     assert "has not closed the client" in caplog.text
 
@@ -559,7 +511,7 @@ def test_unclosed_client_without_a_server_does_not_hang_the_loop(run: Run, is_he
             clients.clear()
 
     with pytest.warns(ResourceWarning, match="unclosed client"):
-        run(main())
+        run(main)
 
 
 def test_client_of_a_cancelled_main_task_that_does_not_close_it(
@@ -577,7 +529,7 @@ def test_client_of_a_cancelled_main_task_that_does_not_close_it(
         pytest.warns(ResourceWarning, match="unclosed client"),
         pytest.raises(asyncio.CancelledError),
     ):
-        run(main())
+        run(main)
     assert server.sessions() == {}
 
 
@@ -597,7 +549,7 @@ def test_abandoned_generator_that_holds_a_lock_does_not_break_leaving(
             while await Lock(client, "/generator").holders():
                 await client.sync()
 
-    run(main())
+    run(main)
     assert server.sessions() == {}
 
 

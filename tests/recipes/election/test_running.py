@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
 import pytest
 import trio
-import uvloop
 from conftest import ServerUnderTest
 from kit.clients import (
     PATIENCE,
@@ -23,6 +22,7 @@ from kit.clients import (
     names,
     nothing_left,
 )
+from kit.tasks import ON_EVERY_LOOP, Run, in_ordinary_task, on_asyncio
 
 from aiolead import Client, Election, Term
 from aiolead._session.machine import SessionMachine
@@ -197,15 +197,6 @@ async def test_it_ends_with_its_client() -> None:
 
 # --- the task of the body ------------------------------------------------------------------------
 
-on_asyncio = pytest.mark.parametrize(
-    "anyio_backend",
-    [
-        pytest.param(("asyncio", {"debug": True}), id="asyncio"),
-        pytest.param(("asyncio", {"loop_factory": uvloop.new_event_loop}), id="asyncio+uvloop"),
-    ],
-    indirect=True,
-)
-
 
 @on_asyncio
 @pytest.mark.parametrize("ends", ["raises", "swallows"])
@@ -338,21 +329,10 @@ async def test_defect_of_the_client_ends_the_block(
     assert len(internal_errors) == 1
 
 
-def run_on_asyncio(main: Callable[[], Any]) -> None:
-    asyncio.run(main())
-
-
-def run_on_uvloop(main: Callable[[], Any]) -> None:
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main())
-
-
-@pytest.mark.parametrize(
-    "run", [run_on_asyncio, run_on_uvloop, trio.run], ids=["asyncio", "asyncio+uvloop", "trio"]
-)
+@pytest.mark.parametrize("run", ON_EVERY_LOOP.values(), ids=ON_EVERY_LOOP)
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
 def test_end_of_the_program_in_the_worker_is_raised_by_the_block(
-    run: Callable[[Callable[[], Any]], None], kind: type[BaseException]
+    run: Run, kind: type[BaseException]
 ) -> None:
     """The program's own blocks are left on its way, as by an error of the body."""
     seen: list[type[BaseException]] = []
@@ -397,19 +377,6 @@ def test_ctrl_c_interrupts_the_worker_on_trio() -> None:
     with pytest.raises(KeyboardInterrupt):
         trio.run(main)
     assert interrupted == [True]
-
-
-async def in_ordinary_task(function: Callable[[], Awaitable[object]]) -> None:
-    """Run it in a task that no task group of anyio wraps, as frameworks run their hooks."""
-    if trio.lowlevel.in_trio_run():
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(function)
-    else:
-
-        async def hook() -> None:
-            await function()
-
-        await asyncio.create_task(hook())
 
 
 async def test_it_is_left_in_another_task_once_the_first_has_ended() -> None:
