@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from client.client_fake import FakeServer, usual
+from client.fake_server import FakeServer, usual
 from kit.checks import PATIENCE
 
 import aiolead

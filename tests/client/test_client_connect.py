@@ -14,7 +14,7 @@ import pytest
 import trio.testing
 import uvloop
 from anyio.abc import ByteStream, SocketAttribute, SocketStream
-from client.client_fake import FakeServer
+from client.fake_server import FakeServer
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, Wire, connect, eventually, tasks_living
 from kit.virtual_time import embedded as embedded_in_memory

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from client.client_fake import STAT, FakeServer, usual
+from client.fake_server import STAT, FakeServer, usual
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, SESSION, connect, eventually, losing_the_link
 from kit.memory_proxy import MemoryProxy

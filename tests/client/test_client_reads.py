@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from client.client_fake import FakeServer
+from client.fake_server import FakeServer
 from conftest import ServerUnderTest
 from kit.checks import PATIENCE
 from kit.clients import connect

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from client.client_fake import FakeServer
+from client.fake_server import FakeServer
 from kit.clients import SESSION, Wire, connect
 from kit.virtual_time import virtually
 

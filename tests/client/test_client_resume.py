@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from client.client_fake import FakeServer
+from client.fake_server import FakeServer
 from conftest import ServerUnderTest
 from kit.clients import JumpingClock, catch_up, connect, eventually
 

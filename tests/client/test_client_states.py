@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from client.client_fake import FakeServer
+from client.fake_server import FakeServer
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, Wire, connect, eventually, losing_the_link
 from kit.virtual_time import connect as connect_virtually

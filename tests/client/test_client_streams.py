@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
-from client.client_fake import FakeServer, usual
+from client.fake_server import FakeServer, usual
 from client.test_client_faults import through_proxy
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, catch_up, connect, eventually

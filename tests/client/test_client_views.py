@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from client.client_fake import STAT, FakeServer
+from client.fake_server import STAT, FakeServer
 from client.test_client_faults import through_proxy
 from client.test_client_streams import refusing_auth
 from conftest import ServerUnderTest

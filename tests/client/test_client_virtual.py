@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.abc import ByteStream
-from client.client_fake import FakeServer, usual
+from client.fake_server import FakeServer, usual
 from kit.virtual_time import SESSION, VirtualClock, passes, settled
 
 import aiolead

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from client.client_fake import FakeServer
+from client.fake_server import FakeServer
 from kit.clients import PATIENCE
 from kit.virtual_time import SESSION, Link, connect, embedded, passes, virtually
 

@@ -1,4 +1,4 @@
-"""A server in memory that answers as the test tells it to: nonsense, or nothing."""
+"""A server in memory that answers with what the test says: nonsense, or nothing."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
-import anyio.lowlevel
-from anyio.abc import ByteStream
 from kit.clients import hooked
 
 import aiolead
 from aiolead._wire.codes import XID_PING, OpCode
 from aiolead._wire.framing import FrameReader, encode_record, encode_reply
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.jute import Reader
-from aiolead._wire.replies import DataReply, ReplyHeader
+from aiolead._wire.jute import Reader, Record
+from aiolead._wire.replies import DataReply, NumberReply, ReplyHeader
 from aiolead._wire.requests import RequestHeader
 from aiolead.model import Stat
 from aiolead.testing.streams import MemoryStream, memory_stream_pair
@@ -25,24 +23,38 @@ STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 
 
 def usual(header: RequestHeader) -> bytes | None:
-    """What a server with nothing but the data `b"data"` answers."""
+    """The answer of a server on which every znode has the data `b"data"`."""
     if header.xid == XID_PING:
         return encode_reply(ReplyHeader(XID_PING, 0, 0))
-    body = DataReply(b"data", STAT) if header.op == OpCode.GET_DATA else None
-    return encode_reply(ReplyHeader(header.xid, 1, 0), body)
+    return ok(header, DataReply(b"data", STAT) if header.op == OpCode.GET_DATA else None)
+
+
+def ok(header: RequestHeader, record: Record | None = None, *, zxid: int = 1) -> bytes:
+    """The answer that a request has succeeded."""
+    return encode_reply(ReplyHeader(header.xid, zxid, 0), record)
+
+
+def error(header: RequestHeader, code: int) -> bytes:
+    """The answer that a request has failed."""
+    return encode_reply(ReplyHeader(header.xid, 1, code))
 
 
 class FakeServer:
     """Serves sessions in memory, each connection in a task of its own.
 
     Args:
-        answer: from the header of a request to what is sent for it, None for nothing.
-        greet: from the handshake to what is sent for it; by default a session is granted as asked.
+        answer: returns what is sent for the header of a request: None for nothing, and no bytes
+            to close the connection.
+        greet: returns what is sent for a handshake. By default, a session is granted as asked.
 
     Attributes:
-        connections: how many there were.
-        handshakes: what they began with.
+        connections: the number of all connections.
+        handshakes: their handshakes.
         requests: the headers of all requests.
+        streams: the server's end of each connection.
+        latency: how long it takes to connect, in seconds.
+        grant: the session timeout that is granted, in milliseconds; None for the one asked for.
+        password: the password of each session.
     """
 
     def __init__(
@@ -56,6 +68,9 @@ class FakeServer:
         self.handshakes: list[ConnectRequest] = []
         self.requests: list[RequestHeader] = []
         self.streams: list[MemoryStream] = []
+        self.latency = 0.0
+        self.grant: int | None = None
+        self.password = bytes(16)
         self._sessions = 6
 
     async def __aenter__(self) -> Self:
@@ -73,12 +88,11 @@ class FakeServer:
         await self._tasks.__aexit__(None, None, None)
 
     def connect(self, hosts: str = "127.0.0.1:1", **options: Any) -> aiolead.types.Connection:
-        return aiolead.connect(
-            hosts, **hooked(**{"session_timeout": 8.0, "dial": self.dial, **options})
-        )
+        given = {"session_timeout": 8.0, "server_version": "3.9.3", "dial": self.dial, **options}
+        return aiolead.connect(hosts, **hooked(**given))
 
-    async def dial(self, _host: str, _port: int) -> ByteStream:
-        await anyio.lowlevel.checkpoint()
+    async def dial(self, _host: str, _port: int) -> MemoryStream:
+        await anyio.sleep(self.latency)
         self.connections += 1
         ours, theirs = memory_stream_pair()
         self.streams.append(theirs)
@@ -89,7 +103,8 @@ class FakeServer:
         if request.session_id == 0:
             self._sessions += 1
         session = request.session_id or self._sessions
-        return encode_record(ConnectResponse(request.timeout_ms, session, bytes(16)))
+        timeout = request.timeout_ms if self.grant is None else self.grant
+        return encode_record(ConnectResponse(timeout, session, self.password))
 
     async def _serve(self, stream: MemoryStream) -> None:
         frames, greeted = FrameReader(1 << 24), False
@@ -112,3 +127,19 @@ class FakeServer:
                         await stream.send(data)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             stream.close()
+
+
+def refusing_later_auth(fake: FakeServer) -> Callable[[RequestHeader], bytes | None]:
+    """The answers of a server that accepts credentials on its first connection only."""
+
+    def answer(header: RequestHeader) -> bytes | None:
+        match header.op:
+            case OpCode.AUTH if fake.connections > 1:
+                return error(header, -115)
+            case OpCode.AUTH:
+                return ok(header)
+            case OpCode.ADD_WATCH:
+                return ok(header, NumberReply(0))
+        return usual(header)
+
+    return answer

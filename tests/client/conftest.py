@@ -1,0 +1,42 @@
+"""Servers and clients that most tests of the client need.
+
+A test that is to run on every kind of server takes `server`, and connects by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from client.fake_server import FakeServer
+from client.login.certificates import Authority
+from kit.clients import connect
+
+from aiolead import Client
+from aiolead.testing import EmbeddedServer
+
+
+@pytest.fixture
+async def zk() -> AsyncIterator[EmbeddedServer]:
+    """An embedded server of the test's own."""
+    async with EmbeddedServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def client(zk: EmbeddedServer) -> AsyncIterator[Client]:
+    """A client of `zk`, over TCP."""
+    async with connect(zk) as client:
+        yield client
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeServer]:
+    """A server that answers with what the test says."""
+    async with FakeServer() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
