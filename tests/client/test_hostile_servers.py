@@ -1,7 +1,8 @@
 """Servers that answer with what no server answers: valid frames, absurd fields.
 
 In each case, a request ends within a bounded time, with a value of its type or an error of aiolead,
-and the client goes on with the next server. On virtual time, waits are exact and cost nothing. Bytes that make no sense at all are in tests/parsing/test_fuzz.py.
+and the client goes on with the next server. On virtual time, waits are exact and cost nothing.
+Bytes that make no sense at all are in tests/parsing/test_fuzz.py.
 """
 
 from __future__ import annotations
