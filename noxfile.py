@@ -22,7 +22,7 @@ DEPENDING = [
     "tests/recipes/locks",
     "tests/recipes/election",
     "tests/client/test_client_connect.py",
-    "tests/client/test_client_hosts.py",
+    "tests/client/test_hosts.py",
     "tests/blocking",
     "tests/cli/test_basics.py",
     "tests/cli/test_render.py",

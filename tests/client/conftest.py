@@ -10,9 +10,11 @@ from collections.abc import AsyncIterator
 import pytest
 from client.fake_server import FakeServer
 from client.login.certificates import Authority
+from client.network import Network
 from kit.clients import connect
 
 from aiolead import Client
+from aiolead._client.net import known_addresses
 from aiolead.testing import EmbeddedServer
 
 
@@ -40,3 +42,11 @@ async def fake() -> AsyncIterator[FakeServer]:
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> Network:
+    """A server at all addresses, with the names that are looked up. The test enters it."""
+    network = Network()
+    monkeypatch.setattr(known_addresses, "look_up", network.look_up)
+    return network

@@ -2,133 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import subprocess
 import threading
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import pytest
-import uvloop
-from anyio.abc import ByteStream
+from client.names_network import has_namespaces
+from client.network import ONE, THREE, TWO, Network
 from kit.checks import PATIENCE
-from kit.clients import eventually, hooked
-from kit.virtual_time import SESSION, embedded, passes, settled, virtually
+from kit.clients import eventually
+from kit.pages import ROOT
+from kit.selection import BACKENDS
+from kit.virtual_time import SESSION, passes, settled, virtually
 
 import aiolead
 from aiolead import Lock, _daemon_threads
-from aiolead._client.net import known_addresses
 from aiolead._client.net.known_addresses import FRESH, KNOWN_AFTER, MOST, KnownAddresses
 from aiolead._name_lookup import look_up
 from aiolead._racing import NEXT_AFTER, by_family, open_first
 from aiolead.errors import ConnectFailed
 from aiolead.model import SessionState
-from aiolead.testing import EmbeddedServer
-from aiolead.testing.streams import MemoryStream
+from aiolead.testing.streams import MemoryStream, memory_stream_pair
+from benchmarks.names import ROWS, Outcome, Row, command_for
 
-ONE, TWO, THREE = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 AGAIN = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
 NO_NAME = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-
-class Frozen(ByteStream):
-    """A connection to a server that says nothing."""
-
-    async def receive(self, max_bytes: int = 65536) -> bytes:
-        await anyio.sleep_forever()
-        raise AssertionError
-
-    async def send(self, item: bytes) -> None:
-        await anyio.lowlevel.checkpoint()
-
-    async def send_eof(self) -> None:
-        raise AssertionError
-
-    async def aclose(self) -> None:
-        await anyio.lowlevel.checkpoint()
-
-
-class Network:
-    """One server at several addresses, and a resolver.
-
-    Attributes:
-        names: the addresses of each name, or the exception of its lookups.
-        delay: how long lookups take, in seconds.
-        asked: how often each name was looked up.
-        running: how many lookups of each name go on, with the most there ever were.
-        holes: addresses that never answer.
-        down: addresses that refuse connections.
-        frozen: addresses that accept connections, and never answer.
-        slow: how long it takes to connect to an address, in seconds.
-        dialled: the addresses that were dialled, in order.
-    """
-
-    def __init__(self, server: EmbeddedServer) -> None:
-        self.names: dict[str, list[str] | Exception] = {}
-        self.delay = 0.0
-        self.asked: Counter[str] = Counter()
-        self.running: Counter[str] = Counter()
-        self.most: Counter[str] = Counter()
-        self.holes: set[str] = set()
-        self.down: set[str] = set()
-        self.frozen: set[str] = set()
-        self.slow: dict[str, float] = {}
-        self.dialled: list[str] = []
-        self._server = server
-        self._streams: list[tuple[str, MemoryStream]] = []
-
-    async def look_up(self, host: str, _port: int) -> list[str]:
-        self.asked[host] += 1
-        self.running[host] += 1
-        self.most[host] = max(self.most[host], self.running[host])
-        try:
-            await anyio.sleep(self.delay)
-        finally:
-            self.running[host] -= 1
-        found = self.names[host]
-        if isinstance(found, Exception):
-            raise found
-        return list(found)
-
-    async def dial(self, address: str, _port: int) -> ByteStream:
-        self.dialled.append(address)
-        if address in self.holes:
-            await anyio.sleep_forever()
-        if address in self.down:
-            raise ConnectionRefusedError(f"not at {address}")
-        if address in self.frozen:
-            return Frozen()
-        await anyio.sleep(self.slow.get(address, 0))
-        stream = await self._server.connect_stream()
-        self._streams.append((address, stream))
-        return stream
-
-    def crash(self, address: str) -> None:
-        """Refuses connections to an address, and resets those that there are."""
-        self.down.add(address)
-        self.reset(address)
-
-    def reset(self, address: str = "") -> None:
-        for at, stream in self._streams:
-            if address in ("", at):
-                stream.reset()
-
-    def connect(self, hosts: str, **options: Any) -> aiolead.types.Connection:
-        return aiolead.connect(
-            hosts, **hooked(**{"session_timeout": SESSION, "dial": self.dial, **options})
-        )
-
-
-@asynccontextmanager
-async def a_network(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Network]:
-    async with embedded() as server:
-        network = Network(server)
-        network.names = {"zk1": [ONE], "zk2": [TWO], "zk3": [THREE]}
-        monkeypatch.setattr(known_addresses, "look_up", network.look_up)
-        yield network
 
 
 def now() -> float:
@@ -140,9 +43,9 @@ def now() -> float:
 
 @pytest.mark.parametrize("hosts", ["zk1", "zk1,zk2,zk3"])
 @virtually
-async def test_lookup_goes_on_across_attempts(monkeypatch: pytest.MonkeyPatch, hosts: str) -> None:
+async def test_lookup_goes_on_across_attempts(network: Network, hosts: str) -> None:
     """As with the first of two nameservers dead: glibc asks the second one after five seconds."""
-    async with a_network(monkeypatch) as network:
+    async with network:
         network.delay = 5.0
         begin = now()
         async with network.connect(hosts) as client:
@@ -152,8 +55,8 @@ async def test_lookup_goes_on_across_attempts(monkeypatch: pytest.MonkeyPatch, h
 
 
 @virtually
-async def test_lookup_longer_than_session_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with a_network(monkeypatch) as network:
+async def test_lookup_longer_than_session_timeout(network: Network) -> None:
+    async with network:
         network.delay = 3 * SESSION
         begin = now()
         async with network.connect("zk1,zk2,zk3", connect_timeout=60):
@@ -163,9 +66,9 @@ async def test_lookup_longer_than_session_timeout(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("delay", [3.0, float("inf")], ids=["slow", "never"])
 @virtually
 async def test_crashed_server_costs_nothing_while_resolver_is_slow(
-    monkeypatch: pytest.MonkeyPatch, delay: float
+    network: Network, delay: float
 ) -> None:
-    async with a_network(monkeypatch) as network:
+    async with network:
         async with network.connect("zk1,zk2,zk3") as client, Lock(client, "/l").acquire() as held:
             session = client.session_id
             await settled()  # the other names are looked up meanwhile
@@ -184,10 +87,8 @@ async def test_crashed_server_costs_nothing_while_resolver_is_slow(
 
 
 @virtually
-async def test_all_addresses_change_while_resolver_is_slow(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with a_network(monkeypatch) as network:
+async def test_all_addresses_change_while_resolver_is_slow(network: Network) -> None:
+    async with network:
         async with network.connect("zk1,zk2,zk3") as client, Lock(client, "/l").acquire() as held:
             await passes(2 * FRESH)
             session, network.delay = client.session_id, 2.0
@@ -204,8 +105,8 @@ async def test_all_addresses_change_while_resolver_is_slow(
 
 
 @virtually
-async def test_known_addresses_outlive_failed_lookups(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with a_network(monkeypatch) as network, network.connect("zk1") as client:
+async def test_known_addresses_outlive_failed_lookups(network: Network) -> None:
+    async with network, network.connect("zk1") as client:
         session = client.session_id
         network.names["zk1"] = AGAIN
         await passes(2 * FRESH)
@@ -217,8 +118,8 @@ async def test_known_addresses_outlive_failed_lookups(monkeypatch: pytest.Monkey
 
 
 @virtually
-async def test_addresses_of_removed_name_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with a_network(monkeypatch) as network, network.connect("zk1") as client:
+async def test_addresses_of_removed_name_are_forgotten(network: Network) -> None:
+    async with network, network.connect("zk1") as client:
         network.names["zk1"] = NO_NAME
         await passes(2 * FRESH)
         network.reset()
@@ -228,10 +129,8 @@ async def test_addresses_of_removed_name_are_forgotten(monkeypatch: pytest.Monke
 
 
 @virtually
-async def test_failed_lookup_is_the_reason_of_connect_failed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with a_network(monkeypatch) as network:
+async def test_failed_lookup_is_the_reason_of_connect_failed(network: Network) -> None:
+    async with network:
         network.names["zk1"] = AGAIN
         network.names["zk2"] = ValueError("no name")
         with pytest.raises(ConnectFailed) as raised:
@@ -250,10 +149,8 @@ async def test_failed_lookup_is_the_reason_of_connect_failed(
 
 
 @virtually
-async def test_changed_address_is_found_within_half_a_second(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with a_network(monkeypatch) as network, network.connect("zk1") as client:
+async def test_changed_address_is_found_within_half_a_second(network: Network) -> None:
+    async with network, network.connect("zk1") as client:
         await passes(2 * FRESH)
         network.names["zk1"] = [TWO]
         network.crash(ONE)
@@ -265,9 +162,9 @@ async def test_changed_address_is_found_within_half_a_second(
 
 
 @virtually
-async def test_unreachable_addresses_of_a_name_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unreachable_addresses_of_a_name_cost_little(network: Network) -> None:
     """Nodes that are gone, without a reset: each costs a quarter of a second."""
-    async with a_network(monkeypatch) as network:
+    async with network:
         network.names["zk1"] = [ONE, TWO, THREE]
         network.holes = {ONE, TWO}
         for _ in range(10):  # in every order
@@ -277,10 +174,8 @@ async def test_unreachable_addresses_of_a_name_cost_little(monkeypatch: pytest.M
 
 
 @virtually
-async def test_unreachable_ipv6_costs_a_quarter_of_a_second(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with a_network(monkeypatch) as network:
+async def test_unreachable_ipv6_costs_a_quarter_of_a_second(network: Network) -> None:
+    async with network:
         network.names["zk1"] = [ONE, "fd00::1", TWO]
         network.holes = {"fd00::1"}
         for _ in range(3):
@@ -293,8 +188,8 @@ async def test_unreachable_ipv6_costs_a_quarter_of_a_second(
 
 
 @virtually
-async def test_refused_address_costs_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with a_network(monkeypatch) as network:
+async def test_refused_address_costs_no_time(network: Network) -> None:
+    async with network:
         network.names["zk1"] = ["fd00::1", "fd00::2", ONE]
         network.down = {"fd00::1", "fd00::2"}
         begin = now()
@@ -303,10 +198,8 @@ async def test_refused_address_costs_no_time(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @virtually
-async def test_frozen_addresses_of_a_name_share_the_session_timeout(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with a_network(monkeypatch) as network:
+async def test_frozen_addresses_of_a_name_share_the_session_timeout(network: Network) -> None:
+    async with network:
         network.names["zk1"] = [ONE, TWO, THREE]
         async with network.connect("zk1") as client:
             session = client.session_id
@@ -321,10 +214,8 @@ async def test_frozen_addresses_of_a_name_share_the_session_timeout(
 
 
 @virtually
-async def test_held_lease_outlives_frozen_and_unreachable_addresses(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with a_network(monkeypatch) as network:
+async def test_held_lease_outlives_frozen_and_unreachable_addresses(network: Network) -> None:
+    async with network:
         network.names["zk1"] = ["fd00::1", ONE, TWO, THREE]
         network.holes = {"fd00::1", ONE}
         network.frozen = {TWO}
@@ -338,10 +229,8 @@ async def test_held_lease_outlives_frozen_and_unreachable_addresses(
 
 
 @virtually
-async def test_slower_address_is_tried_again_if_the_faster_one_is_frozen(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with a_network(monkeypatch) as network:
+async def test_slower_address_is_tried_again_if_the_faster_one_is_frozen(network: Network) -> None:
+    async with network:
         network.names["zk1"] = ["fd00::1", ONE]
         network.slow, network.frozen = {"fd00::1": 1.0}, {ONE}
         async with network.connect("zk1"):
@@ -349,25 +238,23 @@ async def test_slower_address_is_tried_again_if_the_faster_one_is_frozen(
 
 
 @virtually
-async def test_one_connection_is_left_of_a_race(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_connection_is_left_of_a_race(network: Network) -> None:
     """Both addresses are connected at the same instant, or the slower one a little later."""
-    async with embedded() as server:
-        network = Network(server)
-        monkeypatch.setattr(known_addresses, "look_up", network.look_up)
-        network.names["zk1"] = ["fd00::1", ONE]
+    network.names["zk1"] = ["fd00::1", ONE]
+    async with network:
         for delay in (0.0, 0.001, 0.1):
             network.slow = {"fd00::1": NEXT_AFTER + 0.1, ONE: 0.1 - delay}
             async with network.connect("zk1"):
                 await passes(1.0)
                 assert network.dialled[-2:] == ["fd00::1", ONE]
-                assert server.connections == 1
+                assert network.server.connections == 1
             await settled()
-            assert server.connections == 0
+            assert network.server.connections == 0
 
 
 @virtually
-async def test_connect_failed_names_each_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with a_network(monkeypatch) as network:
+async def test_connect_failed_names_each_address(network: Network) -> None:
+    async with network:
         network.names["zk1"] = ["fd00::1", "fd00::2", ONE]
         network.down, network.holes = {"fd00::1"}, {"fd00::2", ONE}
         with pytest.raises(ConnectFailed) as raised:
@@ -380,33 +267,25 @@ async def test_connect_failed_names_each_address(monkeypatch: pytest.MonkeyPatch
         }
 
 
-class Opened:
-    """Something that was opened, and is closed once."""
-
-    def __init__(self) -> None:
-        self.closed = 0
-
-    async def aclose(self) -> None:
-        self.closed += 1
-        await anyio.lowlevel.checkpoint()
-
-
 @virtually
 async def test_cancelled_race_closes_what_it_has_opened() -> None:
-    opened: list[Opened] = []
+    opened: list[MemoryStream] = []
 
-    async def open_at(address: str) -> Opened | None:
+    async def open_at(address: str) -> MemoryStream:
         if address == ONE:
             await anyio.sleep_forever()
         await anyio.sleep(1.0)
-        opened.append(Opened())
+        stream, other = memory_stream_pair()
+        opened.append(other)
         scope.cancel()
-        return opened[-1]
+        return stream
 
     with anyio.CancelScope() as scope:
         await open_first([ONE, TWO], open_at, anyio.create_task_group)
         raise AssertionError
-    assert [each.closed for each in opened] == [1]
+    (other,) = opened
+    with pytest.raises(anyio.EndOfStream):
+        await other.receive()
 
 
 @pytest.mark.parametrize(
@@ -427,10 +306,8 @@ def test_families_are_tried_in_turn(addresses: list[str], order: list[str]) -> N
 
 
 @virtually
-async def test_lookups_at_once_are_bounded_and_removed_names_forgotten(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with a_network(monkeypatch) as network, anyio.create_task_group() as tasks:
+async def test_lookups_at_once_are_bounded_and_removed_names_forgotten(network: Network) -> None:
+    async with network, anyio.create_task_group() as tasks:
         servers = [(f"many{n}", 1) for n in range(3 * MOST)]
         network.names = {host: [ONE, TWO] for host, _ in servers}
         network.delay = 1.0
@@ -477,12 +354,6 @@ async def test_lookup_by_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # --- a resolver that does not answer -------------------------------------------------------------
 
-LOOPS: list[Any] = [
-    pytest.param(("asyncio", {}), id="asyncio"),
-    pytest.param(("asyncio", {"loop_factory": uvloop.new_event_loop}), id="uvloop"),
-    pytest.param(("trio", {}), id="trio"),
-]
-
 
 @pytest.fixture
 def hung_resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
@@ -513,7 +384,7 @@ def in_daemon(act: Callable[[], object]) -> object:
     return done.result(PATIENCE)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("loop", BACKENDS)
 def test_event_loop_ends_while_resolver_does_not_answer(
     hung_resolver: threading.Event, loop: tuple[str, dict[str, Any]]
 ) -> None:
@@ -536,3 +407,20 @@ def test_event_loop_ends_while_resolver_does_not_answer(
         hung_resolver.clear()
         in_daemon(lambda main=main: anyio.run(main, backend=backend, backend_options=options))
         assert hung_resolver.is_set()
+
+
+# --- with the system's resolver and real connections -------------------------------------------
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.exhaustive("each case waits for real time; the same is tested on virtual time")
+@pytest.mark.skipif(not has_namespaces(), reason="the system allows no namespaces")
+@pytest.mark.parametrize("client", ["aiolead", "aiolead-uvloop", "aiolead-trio"])
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_lock_is_kept_while_a_server_can_be_reached(row: Row, client: str) -> None:
+    """`benchmarks/names.py` has the rows, and measures the times."""
+    command = command_for(row.name, "--clients", client, "--trials", "1", "--json")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (outcome,) = (Outcome(**each) for each in json.loads(done.stdout)[row.name][client])
+    assert outcome.is_kept

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import pytest
-from client.many_addresses import Fleet, a_fleet
+from client.network import ONE, THREE, TWO, Network
 from conftest import ServerUnderTest
 from kit.clients import connect, eventually
+from kit.virtual_time import embedded
 
-from aiolead import Auth
+from aiolead import Auth, Client, Lock
 from aiolead.errors import (
     BadArgumentsError,
     BadVersionError,
@@ -29,12 +31,14 @@ THIRD = ServerSpec(3, (("10.0.0.3", 2888, 3888),), ("10.0.0.3", 2181))
 SUPER = Auth.digest("super", "secret")
 
 
-def an_ensemble() -> AbstractAsyncContextManager[Fleet]:
-    """One whose configuration the super user may change."""
-    return a_fleet(config=CONFIG, super_digest=SUPER.acl().id)
+@pytest.fixture
+def ensemble(network: Network) -> Network:
+    """Servers with a configuration that the super user may change."""
+    network.server = embedded(config=CONFIG, super_digest=SUPER.acl().id)
+    return network
 
 
-async def test_reading_it(server: ServerUnderTest) -> None:
+async def test_configuration_is_read(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         config = await client.get_config()
         members = {"embedded": 0, "standalone": 0, "ensemble": 3}[server.kind]
@@ -42,7 +46,7 @@ async def test_reading_it(server: ServerUnderTest) -> None:
         assert await client.chroot("/elsewhere").get_config() == config
 
 
-async def test_it_is_not_changed_where_that_is_switched_off(server: ServerUnderTest) -> None:
+async def test_change_is_refused_where_it_is_disabled(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         with pytest.raises(ServerError) as raised:
             await client.reconfig(leaving=[3])
@@ -50,8 +54,8 @@ async def test_it_is_not_changed_where_that_is_switched_off(server: ServerUnderT
         assert type(raised.value).__name__ == wanted
 
 
-async def test_changing_and_watching_it() -> None:
-    async with an_ensemble() as fleet, fleet.connect("10.0.0.1/app", auth=[SUPER]) as client:
+async def test_configuration_is_changed_and_watched(ensemble: Network) -> None:
+    async with ensemble, ensemble.connect("10.0.0.1/app", auth=[SUPER]) as client:
         before = await client.get_config()
         assert [spec.id for spec in before.servers] == [1, 2]
         watch = client.backend.make_watch()
@@ -91,10 +95,10 @@ OBSERVER = "server.8=10.0.0.8:1:2:observer;3"
         ({"leaving": [7]}, None),
     ],
 )
-async def test_what_would_end_the_ensemble_is_refused(
-    change: dict[str, Any], error: type[ServerError] | None
+async def test_change_that_would_end_the_ensemble_is_refused(
+    ensemble: Network, change: dict[str, Any], error: type[ServerError] | None
 ) -> None:
-    async with an_ensemble() as fleet, fleet.connect("10.0.0.1") as client:
+    async with ensemble, ensemble.connect(ONE) as client:
         before = await client.get_config()
         # The permission is looked at last.
         with pytest.raises(error or NoAuthError):
@@ -111,13 +115,13 @@ async def test_what_would_end_the_ensemble_is_refused(
             assert (await client.reconfig(**change)).version > before.version
 
 
-async def test_a_refusal_takes_a_zxid() -> None:
-    async with an_ensemble() as fleet, fleet.connect("10.0.0.1") as client:
+async def test_refused_change_takes_a_zxid(ensemble: Network) -> None:
+    async with ensemble, ensemble.connect(ONE) as client:
         await client.sync()
-        zxid = fleet.server.zxid
+        zxid = ensemble.server.zxid
         with pytest.raises(NoAuthError):
             await client.reconfig(leaving=[7])
-        assert fleet.server.zxid == zxid + 1
+        assert ensemble.server.zxid == zxid + 1
 
 
 @pytest.mark.parametrize(
@@ -138,54 +142,111 @@ async def test_a_refusal_takes_a_zxid() -> None:
         ({"leaving": [3], "version": 1 << 63}, "version: "),
     ],
 )
-async def test_nonsense_is_not_sent(arguments: dict[str, Any], complaint: str) -> None:
-    async with an_ensemble() as fleet, fleet.connect("10.0.0.1") as client:
-        packets = fleet.server.packets_in
+async def test_invalid_change_is_not_sent(
+    ensemble: Network, arguments: dict[str, Any], complaint: str
+) -> None:
+    async with ensemble, ensemble.connect(ONE) as client:
+        packets = ensemble.server.packets_in
         with pytest.raises(ConfigurationError, match=complaint):
             client.reconfig(**arguments)
         await client.exists("/")
-        assert fleet.server.packets_in == packets + 1
+        assert ensemble.server.packets_in == packets + 1
 
 
-async def reached(fleet: Fleet, *servers: str) -> None:
-    await eventually(lambda: fleet.dialled[-1] in servers, f"it moves to one of {servers}")
+async def test_client_follows_the_configuration(ensemble: Network) -> None:
+    async def reached(*servers: str) -> None:
+        await eventually(lambda: ensemble.dialled[-1] in servers, f"it moves to one of {servers}")
 
-
-async def test_following_it() -> None:
-    async with an_ensemble() as fleet, fleet.connect("10.0.0.1", auth=[SUPER]) as operator:
-        async with fleet.connect("10.0.0.9", observe_config=True) as client:
+    async with ensemble, ensemble.connect(ONE, auth=[SUPER]) as operator:
+        async with ensemble.connect("10.0.0.9", observe_config=True) as client:
             session = client.session_id
-            await reached(fleet, "10.0.0.1", "10.0.0.2")  # the one that it knew is no member
+            await reached(ONE, TWO)  # the one that it knew is no member
             for joining in (THIRD, "server.4=10.0.0.4:1:2;2181"):
                 await operator.reconfig(joining=[joining])
             await operator.reconfig(leaving=[1, 2])
-            await reached(fleet, "10.0.0.3", "10.0.0.4")
+            await reached(THREE, "10.0.0.4")
             await client.ready()
             assert client.session_id == session
             # ... and in the next session, too.
-            fleet.server.expire_session(session)
+            ensemble.server.expire_session(session)
             await eventually(lambda: client.session_id not in (0, session), "a new session")
             await client.ready()
             for number in (5, 6):
                 await operator.reconfig(joining=[f"server.{number}=10.0.0.{number}:1:2;2181"])
             await operator.reconfig(leaving=[3, 4])
-            await reached(fleet, "10.0.0.5", "10.0.0.6")
+            await reached("10.0.0.5", "10.0.0.6")
 
 
-async def test_a_server_that_has_no_configuration_is_followed_in_vain() -> None:
-    async with a_fleet() as fleet, fleet.connect("10.0.0.1", observe_config=True) as client:
+async def test_server_without_a_configuration_is_kept(network: Network) -> None:
+    async with network, network.connect(ONE, observe_config=True) as client:
         assert await client.get_config() == EnsembleConfig(())
         await client.sync()
-        assert fleet.dialled == ["10.0.0.1"]
+        assert network.dialled == [ONE]
 
 
-async def test_the_embedded_server_has_it_off_and_checks_what_it_is_given() -> None:
-    async with EmbeddedServer(port=None) as server:
-        fleet = Fleet(server)
-        async with fleet.connect("10.0.0.1") as client:
-            with pytest.raises(ReconfigDisabledError):
-                await client.reconfig(leaving=[1])
+async def test_embedded_server_allows_no_change_by_default(client: Client) -> None:
+    with pytest.raises(ReconfigDisabledError):
+        await client.reconfig(leaving=[1])
+
+
+def test_embedded_server_refuses_an_invalid_configuration() -> None:
     with pytest.raises(ConfigurationError, match="config: "):
         EmbeddedServer(config="server.1=nonsense")
-    with anyio.fail_after(1):
-        await anyio.lowlevel.checkpoint()
+
+
+# --- observers ---------------------------------------------------------------------------------
+# Each proof of the lease takes two rounds in an ensemble that has observers.
+
+TIMEOUT = 1.0
+
+# Beside observers a lease may be as short as a quarter of the session timeout.
+keeps_time = pytest.mark.keeps_time(TIMEOUT / 2)
+
+VOTER = "server.1=127.0.0.1:2888:3888:participant\n"
+LISTED = "server.2=127.0.0.1:2889:3889:observer\n"
+
+
+@asynccontextmanager
+async def observed(config: str) -> AsyncIterator[tuple[EmbeddedServer, Client, Client]]:
+    async with EmbeddedServer(tick_time=0.25, config=config) as server:
+        async with (
+            connect(server, session_timeout=TIMEOUT) as a,
+            connect(server, session_timeout=TIMEOUT) as b,
+        ):
+            yield server, a, b
+
+
+async def renewed(server: EmbeddedServer, times: int) -> None:
+    before = server.requests["MULTI"]
+    await eventually(lambda: server.requests["MULTI"] >= before + times, f"{times} renewals")
+
+
+@keeps_time
+@pytest.mark.parametrize("config", [VOTER, VOTER + LISTED], ids=["voters", "observer"])
+async def test_hold_is_kept_with_or_without_observers(config: str) -> None:
+    async with observed(config) as (server, client, _), Lock(client, "/l") as held:
+        await renewed(server, 20 if LISTED in config else 10)
+        held.check()
+        assert client._core.machine._lease_proof.is_direct == (LISTED not in config)
+
+
+@keeps_time
+async def test_waiter_begins_to_hold_with_enough_lease_after_a_long_wait() -> None:
+    """Its own session has proven nothing for long: it takes two rounds, half a tick apart."""
+    async with observed(VOTER + LISTED) as (server, a, b), anyio.create_task_group() as tasks:
+        waits = anyio.Event()
+        left: list[float] = []
+
+        async def wait() -> None:
+            waits.set()
+            async with Lock(b, "/l") as held:
+                left.append(held.remaining())
+                await renewed(server, 10)
+                held.check()
+
+        async with Lock(a, "/l"):
+            tasks.start_soon(wait)
+            await waits.wait()
+            await renewed(server, 20)
+            assert b.backend.lease.remaining() == 0
+    assert left[0] >= TIMEOUT / 8
