@@ -128,7 +128,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "min(due, since + 1e9)",
             ),
         ),
-        tests=("tests/client/test_client_requests.py",),
+        tests=("tests/client/test_requests.py",),
     ),
     Mutant(
         name="limit-ignored-while-disconnected",
