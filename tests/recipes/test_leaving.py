@@ -72,48 +72,53 @@ def ours(server: EmbeddedServer, client: Client) -> list[str]:
 
 @answers
 @pytest.mark.parametrize("enter", HELD.values(), ids=HELD.keys())
-@virtually
-async def test_the_link_is_lost_as_it_is_left(
-    server: EmbeddedServer, enter: Enter, drop: Callable[[EmbeddedServer, OpCode], None]
+def test_the_link_is_lost_as_it_is_left(
+    backend: Backend, enter: Enter, drop: Callable[[EmbeddedServer, OpCode], None]
 ) -> None:
     """The delete may have been applied or not: leaving waits until that is known, and it is."""
-    async with connect(server) as client:
-        await Queue(client, f"{PATH}-items").put(b"x")
-        async with enter(client):
-            await passes(1.0)
-            assert ours(server, client)
-            drop(server, OpCode.DELETE)
-        assert ours(server, client) == []
+
+    async def play(server: EmbeddedServer) -> None:
+        async with connect(server) as client:
+            await Queue(client, f"{PATH}-items").put(b"x")
+            async with enter(client):
+                await passes(1.0)
+                assert ours(server, client)
+                drop(server, OpCode.DELETE)
+            assert ours(server, client) == []
+
+    on_virtual_time(backend, play)
 
 
 @answers
-@virtually
-async def test_a_writer_is_left_as_it_becomes_a_reader(
-    server: EmbeddedServer, drop: Callable[[EmbeddedServer, OpCode], None]
+def test_a_writer_is_left_as_it_becomes_a_reader(
+    backend: Backend, drop: Callable[[EmbeddedServer, OpCode], None]
 ) -> None:
     """There is one znode or the other; whichever it is, it is gone."""
-    link = Link(server)
-    async with link.connect() as client, anyio.create_task_group() as tasks:
 
-        async def reconnect() -> None:
-            await passes(1.0)
-            link.restore()
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as client, anyio.create_task_group() as tasks:
 
-        async with ReadWriteLock(client, PATH).write as held:
-            await passes(1.0)
-            link.room = 0
-            drop(server, OpCode.MULTI)
-            with anyio.move_on_after(0.5):
-                await held.downgrade()
-            assert len(ours(server, client)) == 1
-            tasks.start_soon(reconnect)
-        assert ours(server, client) == []
+            async def reconnect() -> None:
+                await passes(1.0)
+                link.restore()
+
+            async with ReadWriteLock(client, PATH).write as held:
+                await passes(1.0)
+                link.room = 0
+                drop(server, OpCode.MULTI)
+                with anyio.move_on_after(0.5):
+                    await held.downgrade()
+                assert len(ours(server, client)) == 1
+                tasks.start_soon(reconnect)
+            assert ours(server, client) == []
+
+    on_virtual_time(backend, play)
 
 
 @answers
-@virtually
-async def test_a_reader_that_a_read_does_not_show_yet_is_deleted(
-    server: EmbeddedServer,
+def test_a_reader_that_a_read_does_not_show_yet_is_deleted(
+    backend: Backend,
     drop: Callable[[EmbeddedServer, OpCode], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -121,65 +126,74 @@ async def test_a_reader_that_a_read_does_not_show_yet_is_deleted(
 
     So no read says that the reader never comes. Once the writer has been deleted, it does not.
     """
-    link = Link(server)
-    async with link.connect() as client:
 
-        def not_yet(read: Any) -> Any:
-            def reads(self: Client, path: str, **options: Any) -> Any:
-                return read(self, f"{path}-not-yet" if "__READ__" in path else path, **options)
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as client:
 
-            return reads
+            def not_yet(read: Any) -> Any:
+                def reads(self: Client, path: str, **options: Any) -> Any:
+                    return read(self, f"{path}-not-yet" if "__READ__" in path else path, **options)
 
-        for read in (Client.exists, Client.get):
-            monkeypatch.setattr(Client, read.__name__, not_yet(read))
-        async with ReadWriteLock(client, PATH).write as held:
-            await passes(1.0)
-            link.room = 0
-            server.drop_reply(OpCode.MULTI)
-            with anyio.move_on_after(0.5):
-                await held.downgrade()
-            (reader,) = ours(server, client)
-            assert "__READ__" in reader
-            link.restore()
-            await passes(0.5)
-            drop(server, OpCode.DELETE)
-        await passes(3 * SESSION)
-        assert ours(server, client) == []
+                return reads
 
-
-@virtually
-async def test_a_writer_is_taken_away_as_it_becomes_a_reader(server: EmbeddedServer) -> None:
-    """By an operator, and left before that was known: it had been lost."""
-    link = Link(server)
-    async with link.connect() as client, connect(server) as operator:
-        with pytest.raises(LockLost):
+            for read in (Client.exists, Client.get):
+                monkeypatch.setattr(Client, read.__name__, not_yet(read))
             async with ReadWriteLock(client, PATH).write as held:
                 await passes(1.0)
-                link.hold()
-                with anyio.move_on_after(0.1):
+                link.room = 0
+                server.drop_reply(OpCode.MULTI)
+                with anyio.move_on_after(0.5):
                     await held.downgrade()
-                (reader,) = contenders_left(server, PATH)
+                (reader,) = ours(server, client)
                 assert "__READ__" in reader
-                await operator.delete(reader)
+                link.restore()
+                await passes(0.5)
+                drop(server, OpCode.DELETE)
+            await passes(3 * SESSION)
+            assert ours(server, client) == []
+
+    on_virtual_time(backend, play)
+
+
+def test_a_writer_is_taken_away_as_it_becomes_a_reader(backend: Backend) -> None:
+    """By an operator, and left before that was known: it had been lost."""
+
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as client, connect(server) as operator:
+            with pytest.raises(LockLost):
+                async with ReadWriteLock(client, PATH).write as held:
+                    await passes(1.0)
+                    link.hold()
+                    with anyio.move_on_after(0.1):
+                        await held.downgrade()
+                    (reader,) = contenders_left(server, PATH)
+                    assert "__READ__" in reader
+                    await operator.delete(reader)
+                    link.release()
+
+    on_virtual_time(backend, play)
+
+
+def test_left_while_another_task_resigns(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as client, anyio.create_task_group() as tasks:
+
+            async def release() -> None:
+                await passes(1.0)
                 link.release()
 
+            async with Lock(client, PATH) as held:
+                link.hold()
+                tasks.start_soon(held.release)
+                tasks.start_soon(release)
+                await settled()
+                began = anyio.current_time()
+            assert anyio.current_time() - began > 0.9
 
-@virtually
-async def test_left_while_another_task_resigns(server: EmbeddedServer) -> None:
-    link = Link(server)
-    async with link.connect() as client, anyio.create_task_group() as tasks:
-
-        async def release() -> None:
-            await passes(1.0)
-            link.release()
-
-        async with Lock(client, PATH) as held:
-            link.hold()
-            tasks.start_soon(held.release)
-            tasks.start_soon(release)
-            await settled()
-            began = anyio.current_time()
-        assert anyio.current_time() - began > 0.9
+    on_virtual_time(backend, play)
 
 
 # --- what is kept --------------------------------------------------------------------------------
@@ -188,54 +202,60 @@ async def test_left_while_another_task_resigns(server: EmbeddedServer) -> None:
 @pytest.mark.parametrize(
     "mode", [CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT]
 )
-@virtually
-async def test_a_kept_znode_is_left_with_its_repair_in_doubt(server: EmbeddedServer, mode: CreateMode) -> None:
+def test_a_kept_znode_is_left_with_its_repair_in_doubt(backend: Backend, mode: CreateMode) -> None:
     """The answer to the create was lost, so nobody knows of the znode: it is looked for."""
-    link = Link(server)
-    async with (
-        link.connect() as client,
-        connect(server) as operator,
-        anyio.create_task_group() as tasks,
-    ):
 
-        async def reconnect() -> None:
-            await passes(1.0)
-            link.restore()
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with (
+            link.connect() as client,
+            connect(server) as operator,
+            anyio.create_task_group() as tasks,
+        ):
 
-        async with PersistentNode(client, PATH, b"x", mode=mode) as node:
-            await passes(1.0)
-            path = node.path
-            link.room = 0
-            server.drop_reply(OpCode.CREATE2)
-            await operator.delete(path)
-            await passes(1.0)
-            assert path in server.znodes()
-            assert not node.is_present
-            tasks.start_soon(reconnect)
-        assert path not in server.znodes()
+            async def reconnect() -> None:
+                await passes(1.0)
+                link.restore()
+
+            async with PersistentNode(client, PATH, b"x", mode=mode) as node:
+                await passes(1.0)
+                path = node.path
+                link.room = 0
+                server.drop_reply(OpCode.CREATE2)
+                await operator.delete(path)
+                await passes(1.0)
+                assert path in server.znodes()
+                assert not node.is_present
+                tasks.start_soon(reconnect)
+            assert path not in server.znodes()
+
+    on_virtual_time(backend, play)
 
 
-@virtually
-async def test_a_kept_znode_is_left_while_it_is_set(server: EmbeddedServer) -> None:
+def test_a_kept_znode_is_left_while_it_is_set(backend: Backend) -> None:
     """Whoever waits for what nobody looks after any more is told."""
-    link = Link(server)
-    refused: list[Any] = []
-    async with link.connect() as client, anyio.create_task_group() as tasks:
 
-        async def set_it(node: PersistentNode) -> None:
-            with pytest.raises(UsageError) as error:
-                await node.set(b"y")
-            refused.append(error.value)
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        refused: list[Any] = []
+        async with link.connect() as client, anyio.create_task_group() as tasks:
 
-        async with PersistentNode(client, PATH, b"x") as node:
-            link.lose()
-            tasks.start_soon(set_it, node)
-            await settled()
-            assert not refused
-        link.restore()
-        await passes(2 * SESSION)
-        assert len(refused) == 1
-        tasks.cancel_scope.cancel()
+            async def set_it(node: PersistentNode) -> None:
+                with pytest.raises(UsageError) as error:
+                    await node.set(b"y")
+                refused.append(error.value)
+
+            async with PersistentNode(client, PATH, b"x") as node:
+                link.lose()
+                tasks.start_soon(set_it, node)
+                await settled()
+                assert not refused
+            link.restore()
+            await passes(2 * SESSION)
+            assert len(refused) == 1
+            tasks.cancel_scope.cancel()
+
+    on_virtual_time(backend, play)
 
 
 # --- no answer comes: what has ended the body propagates all the same ----------------------------
@@ -257,26 +277,30 @@ async def left_without_an_answer(server: EmbeddedServer, body: Callable[[], Any]
         return took
 
 
-@virtually
-async def test_a_cancelled_body_waits_for_the_whole_time(server: EmbeddedServer) -> None:
-    began = anyio.current_time()
-    with anyio.move_on_after(1.0) as outer:
-        await left_without_an_answer(server, anyio.sleep_forever)
-        pytest.fail("the cancellation was swallowed")
-    assert outer.cancelled_caught
-    assert anyio.current_time() - began == pytest.approx(1.0 + SESSION / 3, abs=0.01)
+def test_a_cancelled_body_waits_for_the_whole_time(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        began = anyio.current_time()
+        with anyio.move_on_after(1.0) as outer:
+            await left_without_an_answer(server, anyio.sleep_forever)
+            pytest.fail("the cancellation was swallowed")
+        assert outer.cancelled_caught
+        assert anyio.current_time() - began == pytest.approx(1.0 + SESSION / 3, abs=0.01)
+
+    on_virtual_time(backend, play)
 
 
-@virtually
-async def test_a_cancellation_that_comes_while_it_waits_is_late(server: EmbeddedServer) -> None:
-    began = anyio.current_time()
-    with anyio.move_on_after(1.0) as outer:
-        took = await left_without_an_answer(server, anyio.lowlevel.checkpoint)
-        assert took == pytest.approx(SESSION / 3, abs=0.01)
-        await anyio.lowlevel.checkpoint()
-        pytest.fail("the cancellation was swallowed")
-    assert outer.cancelled_caught
-    assert anyio.current_time() - began == pytest.approx(SESSION / 3, abs=0.01)
+def test_a_cancellation_that_comes_while_it_waits_is_late(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        began = anyio.current_time()
+        with anyio.move_on_after(1.0) as outer:
+            took = await left_without_an_answer(server, anyio.lowlevel.checkpoint)
+            assert took == pytest.approx(SESSION / 3, abs=0.01)
+            await anyio.lowlevel.checkpoint()
+            pytest.fail("the cancellation was swallowed")
+        assert outer.cancelled_caught
+        assert anyio.current_time() - began == pytest.approx(SESSION / 3, abs=0.01)
+
+    on_virtual_time(backend, play)
 
 
 def test_an_error_of_the_body_is_raised_after_the_wait(backend: Backend) -> None:
@@ -293,21 +317,24 @@ def test_an_error_of_the_body_is_raised_after_the_wait(backend: Backend) -> None
 
 
 @pytest.mark.parametrize("when", ["the body ran", "it waited"])
-@virtually
-async def test_asyncios_own_cancellation(server: EmbeddedServer, when: str) -> None:
+def test_asyncios_own_cancellation(backend: Backend, when: str) -> None:
     """It ends the wait, as it ends every other one."""
-    if backend == "trio":
-        return
-    task = asyncio.current_task()
-    assert task is not None
-    began = anyio.current_time()
-    body = anyio.sleep_forever if when == "the body ran" else anyio.lowlevel.checkpoint
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(1.0):
-            await left_without_an_answer(server, body)
-    wait = SESSION / 3 if when == "the body ran" else 0.0
-    assert anyio.current_time() - began == pytest.approx(1.0 + wait, abs=0.01)
-    assert task.cancelling() == 0
+
+    async def play(server: EmbeddedServer) -> None:
+        if backend == "trio":
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        began = anyio.current_time()
+        body = anyio.sleep_forever if when == "the body ran" else anyio.lowlevel.checkpoint
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await left_without_an_answer(server, body)
+        wait = SESSION / 3 if when == "the body ran" else 0.0
+        assert anyio.current_time() - began == pytest.approx(1.0 + wait, abs=0.01)
+        assert task.cancelling() == 0
+
+    on_virtual_time(backend, play)
 
 
 def test_view_is_left_in_time_although_its_job_does_not_end(

@@ -101,35 +101,38 @@ def test_timeout_and_warning_name_znode_of_no_session(
         on_virtual_time(backend, play)
 
 
-@virtually
-async def test_look_for_the_owner_is_not_made_before_a_quarter_of_the_session_timeout(
-    server: EmbeddedServer, caplog: pytest.LogCaptureFixture
+@backends
+def test_look_for_the_owner_is_not_made_before_a_quarter_of_the_session_timeout(
+    backend: Backend, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It costs one read for each znode that is waited for, once."""
-    async with connect_virtually(server) as a, anyio.create_task_group() as tasks:
-        ownerless = await _leave_behind(a, PATH, "lock-")
-        with pytest.raises(AcquireTimeout, match=f"behind {ownerless}$"):
-            async with Lock(a, PATH).acquire(timeout=SESSION / 8):
-                pytest.fail("it is not its turn")
-        with pytest.raises(AcquireTimeout, match=f"behind {ownerless}$"):
-            async with Lock(a, PATH).acquire(timeout=0):
-                pytest.fail("it is not its turn")
 
-        async def wait() -> None:
-            async with Lock(a, PATH):
-                pass
+    async def play(server: EmbeddedServer) -> None:
+        async with connect_virtually(server) as a, anyio.create_task_group() as tasks:
+            ownerless = await _leave_behind(a, PATH, "lock-")
+            with pytest.raises(AcquireTimeout, match=f"behind {ownerless}$"):
+                async with Lock(a, PATH).acquire(timeout=SESSION / 8):
+                    pytest.fail("it is not its turn")
+            with pytest.raises(AcquireTimeout, match=f"behind {ownerless}$"):
+                async with Lock(a, PATH).acquire(timeout=0):
+                    pytest.fail("it is not its turn")
 
-        await settled()
-        tasks.start_soon(wait)
-        await passes(SESSION / 5)
-        before = server.requests["GET_DATA"]
-        assert caplog.records == []
-        await passes(4 * SESSION)
-        assert server.requests["GET_DATA"] - before == 1
-        assert [record.levelname for record in caplog.records] == ["WARNING"]
-        await a.delete(ownerless)
+            async def wait() -> None:
+                async with Lock(a, PATH):
+                    pass
 
-with caplog.at_level(logging.WARNING, "aiolead.recipes"):
+            await settled()
+            tasks.start_soon(wait)
+            await passes(SESSION / 5)
+            before = server.requests["GET_DATA"]
+            assert caplog.records == []
+            await passes(4 * SESSION)
+            assert server.requests["GET_DATA"] - before == 1
+            assert [record.levelname for record in caplog.records] == ["WARNING"]
+            await a.delete(ownerless)
+
+    with caplog.at_level(logging.WARNING, "aiolead.recipes"):
+        on_virtual_time(backend, play)
 
 
 @backends
@@ -171,17 +174,19 @@ async def test_waiting_contender_warns_of_znode_of_no_session_on_every_server(
             await led.wait()
 
 
-@virtually
-async def test_exclusive_lock_names_znode_of_no_session(
-    server: EmbeddedServer, caplog: pytest.LogCaptureFixture
+@backends
+def test_exclusive_lock_names_znode_of_no_session(
+    backend: Backend, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with connect_virtually(server) as a:
-        await a.create(PATH, b"restored")
-        for _ in range(2):
-            with pytest.raises(AcquireTimeout, match=f"{PATH} belongs to no session"):
-                async with aiolead.ExclusiveLock(a, PATH).acquire(timeout=SESSION):
-                    pytest.fail("it exists")
-        assert [record.levelname for record in caplog.records] == ["WARNING"]
-        assert f"{PATH}: contenders wait" in caplog.text
+    async def play(server: EmbeddedServer) -> None:
+        async with connect_virtually(server) as a:
+            await a.create(PATH, b"restored")
+            for _ in range(2):
+                with pytest.raises(AcquireTimeout, match=f"{PATH} belongs to no session"):
+                    async with aiolead.ExclusiveLock(a, PATH).acquire(timeout=SESSION):
+                        pytest.fail("it exists")
+            assert [record.levelname for record in caplog.records] == ["WARNING"]
+            assert f"{PATH}: contenders wait" in caplog.text
 
-with caplog.at_level(logging.WARNING, "aiolead.recipes"):
+    with caplog.at_level(logging.WARNING, "aiolead.recipes"):
+        on_virtual_time(backend, play)

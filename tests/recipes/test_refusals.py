@@ -133,35 +133,40 @@ def test_a_throttled_request_is_asked_again(backend: Backend, name: str) -> None
 
 
 @both_loops
-@virtually
-async def test_an_election_goes_on_contending_while_reads_are_throttled(server: EmbeddedServer) -> None:
-    async with connect(server) as client, anyio.create_task_group() as tasks:
-        terms: list[int] = []
+def test_an_election_goes_on_contending_while_reads_are_throttled(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        async with connect(server) as client, anyio.create_task_group() as tasks:
+            terms: list[int] = []
 
-        async def work(term: aiolead.Term) -> None:
-            terms.append(term.token)
-            server.throttle(OpCode.GET_CHILDREN, 3)
-            await passes(0.1)
-            if len(terms) == 3:
-                tasks.cancel_scope.cancel()
+            async def work(term: aiolead.Term) -> None:
+                terms.append(term.token)
+                server.throttle(OpCode.GET_CHILDREN, 3)
+                await passes(0.1)
+                if len(terms) == 3:
+                    tasks.cancel_scope.cancel()
 
-        with anyio.fail_after(PATIENCE):
-            tasks.start_soon(aiolead.Election(client, PATH).run, work)
-            await anyio.sleep_forever()
-    assert len(terms) == 3
+            with anyio.fail_after(PATIENCE):
+                tasks.start_soon(aiolead.Election(client, PATH).run, work)
+                await anyio.sleep_forever()
+        assert len(terms) == 3
+
+    on_virtual_time(backend, play)
 
 
 @both_loops
-@virtually
-async def test_a_throttled_look_at_our_own_znode_is_made_again(server: EmbeddedServer) -> None:
+def test_a_throttled_look_at_our_own_znode_is_made_again(backend: Backend) -> None:
     """Without its watch, nobody would tell the holder that it is asked to let go."""
-    async with connect(server) as a, connect(server) as b:
-        async with aiolead.Lock(a, PATH) as held:
-            server.throttle(OpCode.GET_DATA)
-            await passes(PATIENCE / 4)
-            assert await aiolead.Lock(b, PATH).revoke()
-            with anyio.fail_after(1.0):
-                await held.revocation_requested()
+
+    async def play(server: EmbeddedServer) -> None:
+        async with connect(server) as a, connect(server) as b:
+            async with aiolead.Lock(a, PATH) as held:
+                server.throttle(OpCode.GET_DATA)
+                await passes(PATIENCE / 4)
+                assert await aiolead.Lock(b, PATH).revoke()
+                with anyio.fail_after(1.0):
+                    await held.revocation_requested()
+
+    on_virtual_time(backend, play)
 
 
 @both_loops
@@ -187,15 +192,17 @@ def test_what_is_followed_goes_on_while_reads_are_throttled(backend: Backend, na
 
 
 @both_loops
-@virtually
-async def test_an_item_is_acknowledged_although_that_is_throttled(server: EmbeddedServer) -> None:
-    async with connect(server) as client:
-        queue = aiolead.Queue(client, PATH)
-        await queue.put(b"x")
-        async with queue.get() as item:
-            server.throttle(OpCode.MULTI)
-            await item.ack()
-        assert await queue.size() == 0
+def test_an_item_is_acknowledged_although_that_is_throttled(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        async with connect(server) as client:
+            queue = aiolead.Queue(client, PATH)
+            await queue.put(b"x")
+            async with queue.get() as item:
+                server.throttle(OpCode.MULTI)
+                await item.ack()
+            assert await queue.size() == 0
+
+    on_virtual_time(backend, play)
 
 
 # --- a refused release ---------------------------------------------------------------------------
@@ -236,48 +243,54 @@ def test_a_refused_release_is_raised(
 
 
 @both_loops
-@virtually
-async def test_a_wait_that_cannot_let_go_of_its_lock_raises_that(
-    server: EmbeddedServer, caplog: pytest.LogCaptureFixture
+def test_a_wait_that_cannot_let_go_of_its_lock_raises_that(
+    backend: Backend, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nobody gets the lock then: not who would notify, nor who waits for itself to be gone."""
-    async with connect(server) as operator, connect(server) as client:
-        with pytest.raises(ReleaseError) as refused:
-            async with aiolead.Condition(client, PATH) as held:
-                znodes = await ours(client)
-                await refuse_deletes(operator, znodes)
-                with anyio.fail_after(PATIENCE):
-                    await held.wait()
-        assert [refused.value.path] == znodes == await ours(client)
-        assert refusals(caplog) == []
+
+    async def play(server: EmbeddedServer) -> None:
+        async with connect(server) as operator, connect(server) as client:
+            with pytest.raises(ReleaseError) as refused:
+                async with aiolead.Condition(client, PATH) as held:
+                    znodes = await ours(client)
+                    await refuse_deletes(operator, znodes)
+                    with anyio.fail_after(PATIENCE):
+                        await held.wait()
+            assert [refused.value.path] == znodes == await ours(client)
+            assert refusals(caplog) == []
+
+    on_virtual_time(backend, play)
 
 
 @both_loops
-@virtually
-async def test_refused_release_of_a_cancelled_wait_is_logged(
-    server: EmbeddedServer, caplog: pytest.LogCaptureFixture
+def test_refused_release_of_a_cancelled_wait_is_logged(
+    backend: Backend, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The wait that released the lock is cancelled before the refusal: no caller reports it."""
-    link = Link(server)
-    async with connect(server) as operator, link.connect() as client:
-        znodes: list[str] = []
 
-        async def wait() -> None:
-            async with aiolead.Condition(client, PATH) as held:
-                znodes.extend(await ours(client))
-                await refuse_deletes(operator, znodes)
-                link.room = 0
-                server.drop_request(OpCode.DELETE)
-                await held.wait()
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with connect(server) as operator, link.connect() as client:
+            znodes: list[str] = []
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(wait)
-            await passes(1.0)
-            tasks.cancel_scope.cancel()
-        assert refusals(caplog) == []
-        link.restore()
-        await passes(2.0)
-        assert refusals(caplog) == znodes
+            async def wait() -> None:
+                async with aiolead.Condition(client, PATH) as held:
+                    znodes.extend(await ours(client))
+                    await refuse_deletes(operator, znodes)
+                    link.room = 0
+                    server.drop_request(OpCode.DELETE)
+                    await held.wait()
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(wait)
+                await passes(1.0)
+                tasks.cancel_scope.cancel()
+            assert refusals(caplog) == []
+            link.restore()
+            await passes(2.0)
+            assert refusals(caplog) == znodes
+
+    on_virtual_time(backend, play)
 
 
 def _notes(error: BaseException) -> list[str]:
@@ -327,81 +340,94 @@ def test_a_refused_release_is_logged_where_the_body_did_not_end_normally(
 
 
 @both_loops
-@virtually
-async def test_a_campaign_that_is_left_raises_a_refused_release(
-    server: EmbeddedServer, caplog: pytest.LogCaptureFixture
+def test_a_campaign_that_is_left_raises_a_refused_release(
+    backend: Backend, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with connect(server) as operator, connect(server) as client:
-        with pytest.raises(ReleaseError):
-            async with aiolead.Election(client, PATH).campaign():
-                await passes(1.0)
-                await refuse_deletes(operator, await ours(client))
-        with pytest.raises(KeyError):
-            async with aiolead.Election(client, f"{PATH}2").campaign():
-                await passes(1.0)
-                await refuse_deletes(operator, await ours(client))
-                raise KeyError
-        await settled()
-        assert len(refusals(caplog)) == 1
-
-
-@both_loops
-@virtually
-async def test_an_election_that_cannot_resign_says_so(server: EmbeddedServer) -> None:
-    """It would contend behind its own znode."""
-    async with connect(server) as operator, connect(server) as client:
-
-        async def work(term: aiolead.Term) -> None:
-            await refuse_deletes(operator, [term.path])
-
-        with anyio.fail_after(PATIENCE), pytest.raises(ReleaseError):
-            await aiolead.Election(client, PATH).run(work)
-
-
-@both_loops
-@virtually
-async def test_what_resigns_is_told(server: EmbeddedServer, caplog: pytest.LogCaptureFixture) -> None:
-    """And not again as the body ends."""
-    async with connect(server) as operator, connect(server) as client:
-        async with aiolead.Lock(client, PATH) as held:
-            await refuse_deletes(operator, [held.path])
+    async def play(server: EmbeddedServer) -> None:
+        async with connect(server) as operator, connect(server) as client:
             with pytest.raises(ReleaseError):
-                await held.release()
-        assert refusals(caplog) == []
-
-
-@both_loops
-@virtually
-async def test_who_gives_up_waiting_gets_its_own_error(
-    server: EmbeddedServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with connect(server) as operator, connect(server) as client:
-        async with aiolead.Lock(operator, PATH) as held:
-            await refuse_deletes(operator, [held.path])
-            with pytest.raises(aiolead.AcquireTimeout):
-                async with aiolead.Lock(client, PATH).acquire(timeout=1.0):
-                    pytest.fail("it is held")
+                async with aiolead.Election(client, PATH).campaign():
+                    await passes(1.0)
+                    await refuse_deletes(operator, await ours(client))
+            with pytest.raises(KeyError):
+                async with aiolead.Election(client, f"{PATH}2").campaign():
+                    await passes(1.0)
+                    await refuse_deletes(operator, await ours(client))
+                    raise KeyError
             await settled()
-            assert refusals(caplog) == await ours(client)
-            await allow_deletes(operator, [held.path])
+            assert len(refusals(caplog)) == 1
+
+    on_virtual_time(backend, play)
 
 
 @both_loops
-@virtually
-async def test_a_delete_that_is_repeated_in_the_background_is_refused(
-    server: EmbeddedServer, caplog: pytest.LogCaptureFixture
+def test_an_election_that_cannot_resign_says_so(backend: Backend) -> None:
+    """It would contend behind its own znode."""
+
+    async def play(server: EmbeddedServer) -> None:
+        async with connect(server) as operator, connect(server) as client:
+
+            async def work(term: aiolead.Term) -> None:
+                await refuse_deletes(operator, [term.path])
+
+            with anyio.fail_after(PATIENCE), pytest.raises(ReleaseError):
+                await aiolead.Election(client, PATH).run(work)
+
+    on_virtual_time(backend, play)
+
+
+@both_loops
+def test_what_resigns_is_told(backend: Backend, caplog: pytest.LogCaptureFixture) -> None:
+    """And not again as the body ends."""
+
+    async def play(server: EmbeddedServer) -> None:
+        async with connect(server) as operator, connect(server) as client:
+            async with aiolead.Lock(client, PATH) as held:
+                await refuse_deletes(operator, [held.path])
+                with pytest.raises(ReleaseError):
+                    await held.release()
+            assert refusals(caplog) == []
+
+    on_virtual_time(backend, play)
+
+
+@both_loops
+def test_who_gives_up_waiting_gets_its_own_error(
+    backend: Backend, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        async with connect(server) as operator, connect(server) as client:
+            async with aiolead.Lock(operator, PATH) as held:
+                await refuse_deletes(operator, [held.path])
+                with pytest.raises(aiolead.AcquireTimeout):
+                    async with aiolead.Lock(client, PATH).acquire(timeout=1.0):
+                        pytest.fail("it is held")
+                await settled()
+                assert refusals(caplog) == await ours(client)
+                await allow_deletes(operator, [held.path])
+
+    on_virtual_time(backend, play)
+
+
+@both_loops
+def test_a_delete_that_is_repeated_in_the_background_is_refused(
+    backend: Backend, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nobody waits for it any more: the log says so, once."""
-    link = Link(server)
-    async with connect(server) as operator, link.connect() as client:
-        async with aiolead.Lock(client, PATH) as held:
-            await passes(1.0)
-            link.lose()
-            await refuse_deletes(operator, [held.path])
-        assert refusals(caplog) == []
-        link.restore()
-        await passes(2.0)
-        assert refusals(caplog) == [held.path] == await ours(client)
+
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with connect(server) as operator, link.connect() as client:
+            async with aiolead.Lock(client, PATH) as held:
+                await passes(1.0)
+                link.lose()
+                await refuse_deletes(operator, [held.path])
+            assert refusals(caplog) == []
+            link.restore()
+            await passes(2.0)
+            assert refusals(caplog) == [held.path] == await ours(client)
+
+    on_virtual_time(backend, play)
 
 
 # --- real servers --------------------------------------------------------------------------------

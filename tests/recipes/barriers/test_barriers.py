@@ -112,52 +112,58 @@ async def test_it_cannot_be_at_the_root(server: ServerUnderTest) -> None:
                 DoubleBarrier(a, PATH, count)  # type: ignore[arg-type]
 
 
+@backends
 @pytest.mark.parametrize("again", [False, True], ids=["opened", "opened and closed again"])
 @pytest.mark.parametrize("what", ["the link is lost", "the session expires", "nothing"])
-@virtually
-async def test_no_opening_is_missed(server: EmbeddedServer, again: bool, what: str) -> None:
-    link = Link(server)
-    async with link.connect() as a, connect_virtually(server) as b:
-        barrier = Barrier(b, PATH)
-        await barrier.set()
-        waiter = Waiter(a)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(waiter)
-            await passes(1.0)
-            if what != "nothing":
-                link.lose()
+def test_no_opening_is_missed(backend: Backend, again: bool, what: str) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as a, connect_virtually(server) as b:
+            barrier = Barrier(b, PATH)
+            await barrier.set()
+            waiter = Waiter(a)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(waiter)
                 await passes(1.0)
-                assert not waiter.is_through
-            if what == "the session expires":
-                server.expire_session(a.session_id)
-            await barrier.remove()
-            if again:
-                await barrier.set()
-            link.restore()
-            await passes(5.0)
-            assert waiter.is_through
-
-
-@virtually
-async def test_what_happens_to_the_session_is_no_opening(server: EmbeddedServer) -> None:
-    link = Link(server)
-    async with link.connect() as a, connect_virtually(server) as b:
-        barrier = Barrier(b, PATH)
-        await barrier.set()
-        waiter = Waiter(a)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(waiter)
-            for _ in range(3):
-                await passes(1.0)
-                server.expire_session(a.session_id)
-                await passes(1.0)
-                link.lose()
-                await passes(20.0)
+                if what != "nothing":
+                    link.lose()
+                    await passes(1.0)
+                    assert not waiter.is_through
+                if what == "the session expires":
+                    server.expire_session(a.session_id)
+                await barrier.remove()
+                if again:
+                    await barrier.set()
                 link.restore()
-                await b.set(PATH, b"changed")
                 await passes(5.0)
-                assert not waiter.is_through
-            await barrier.remove()
+                assert waiter.is_through
+
+    on_virtual_time(backend, play)
+
+
+@backends
+def test_what_happens_to_the_session_is_no_opening(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as a, connect_virtually(server) as b:
+            barrier = Barrier(b, PATH)
+            await barrier.set()
+            waiter = Waiter(a)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(waiter)
+                for _ in range(3):
+                    await passes(1.0)
+                    server.expire_session(a.session_id)
+                    await passes(1.0)
+                    link.lose()
+                    await passes(20.0)
+                    link.restore()
+                    await b.set(PATH, b"changed")
+                    await passes(5.0)
+                    assert not waiter.is_through
+                await barrier.remove()
+
+    on_virtual_time(backend, play)
 
 
 # --- the double barrier --------------------------------------------------------------------------
@@ -285,180 +291,209 @@ async def scene(server: EmbeddedServer) -> AsyncIterator[tuple[Link, Client, Cli
         yield link, a, b, c
 
 
-@virtually
-async def test_who_died_before_is_not_counted(server: EmbeddedServer) -> None:
-    party = Party(3)
-    async with scene(server) as (link, a, b, c), anyio.create_task_group() as tasks:
-        tasks.start_soon(party.join, a, "a")
-        await settled()
-        link.lose()
-        server.expire_session(a.session_id)
-        tasks.start_soon(party.join, b, "b", 1.0)
-        tasks.start_soon(party.join, c, "c", 1.0)
-        await passes(5.0)
-        assert party.who("in") == []
-        link.restore()  # it comes again, by itself
-        await passes(5.0)
-        assert party.who("gone") == ["a", "b", "c"]
-
-
-@virtually
-async def test_a_member_that_dies_hangs_nobody(server: EmbeddedServer) -> None:
-    """The others leave when its session has ended; it is told that it is not inside any more."""
-    party = Party(3)
-    async with scene(server) as (link, a, b, c), anyio.create_task_group() as tasks:
-        lost: list[BarrierLost] = []
-
-        async def die() -> None:
-            try:
-                await party.join(a, "a", 100.0)
-            except BarrierLost as loss:
-                lost.append(loss)
-
-        tasks.start_soon(die)
-        tasks.start_soon(party.join, b, "b", 1.0)
-        tasks.start_soon(party.join, c, "c", 2.0)
-        await passes(3.0)
-        assert party.who("out") == ["b", "c"]
-        assert party.who("gone") == []
-        link.lose()
-        await passes(3.0)
-        assert party.who("gone") == []
-        await passes(17.0)
-        assert party.who("gone") == ["b", "c"]
-        assert [loss.reason for loss in lost] == [LossReason.UNCONFIRMED]
-        link.restore()
-        await passes(5.0)
-        assert contenders_left(server, PATH) == []
-
-
-@virtually
-async def test_one_that_was_started_again_joins_the_round(server: EmbeddedServer) -> None:
-    party = Party(2)
-    async with scene(server) as (_, a, b, c), anyio.create_task_group() as tasks:
-        tasks.start_soon(party.join, a, "a", 10.0)
-
-        async def dies() -> None:
-            with pytest.raises(BarrierLost):
-                await party.join(b, "b", 10.0)
-
-        tasks.start_soon(dies)
-        await passes(1.0)
-        server.expire_session(b.session_id)
-        await passes(1.0)
-        tasks.start_soon(party.join, c, "b again", 20.0)
-        await passes(1.0)
-        assert party.who("in") == ["a", "b", "b again"]
-        assert len(set(party.rounds)) == 1
-        await passes(12.0)
-        assert party.who("out") == ["a"]
-        assert party.who("gone") == []  # it waits for the one that came later
-        await passes(20.0)
-        assert party.who("gone") == ["a", "b again"]
-        assert contenders_left(server, PATH) == []
-
-
-@pytest.mark.parametrize("together", [True, False], ids=["both at once", "one after the other"])
-@virtually
-async def test_what_the_dead_have_left_opens_nothing(server: EmbeddedServer, together: bool) -> None:
-    """All members of a round have died, and `ready` is there still."""
-    party = Party(3)
-    async with scene(server) as (_, a, b, c):
-        await a.ensure_path(PATH)
-        await a.create(READY)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(party.join, a, "a", 1.0)
-            if not together:
-                await passes(1.0)
+@backends
+def test_who_died_before_is_not_counted(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        party = Party(3)
+        async with scene(server) as (link, a, b, c), anyio.create_task_group() as tasks:
+            tasks.start_soon(party.join, a, "a")
+            await settled()
+            link.lose()
+            server.expire_session(a.session_id)
             tasks.start_soon(party.join, b, "b", 1.0)
-            await passes(3.0)
-            assert party.who("in") == []
-            assert READY not in server.znodes()
             tasks.start_soon(party.join, c, "c", 1.0)
-        assert party.who("gone") == ["a", "b", "c"]
-        assert contenders_left(server, PATH) == []
+            await passes(5.0)
+            assert party.who("in") == []
+            link.restore()  # it comes again, by itself
+            await passes(5.0)
+            assert party.who("gone") == ["a", "b", "c"]
+
+    on_virtual_time(backend, play)
 
 
-@virtually
-async def test_a_round_of_late_comers_ends_before_the_next_begins(server: EmbeddedServer) -> None:
+@backends
+def test_a_member_that_dies_hangs_nobody(backend: Backend) -> None:
+    """The others leave when its session has ended; it is told that it is not inside any more."""
+
+    async def play(server: EmbeddedServer) -> None:
+        party = Party(3)
+        async with scene(server) as (link, a, b, c), anyio.create_task_group() as tasks:
+            lost: list[BarrierLost] = []
+
+            async def die() -> None:
+                try:
+                    await party.join(a, "a", 100.0)
+                except BarrierLost as loss:
+                    lost.append(loss)
+
+            tasks.start_soon(die)
+            tasks.start_soon(party.join, b, "b", 1.0)
+            tasks.start_soon(party.join, c, "c", 2.0)
+            await passes(3.0)
+            assert party.who("out") == ["b", "c"]
+            assert party.who("gone") == []
+            link.lose()
+            await passes(3.0)
+            assert party.who("gone") == []
+            await passes(17.0)
+            assert party.who("gone") == ["b", "c"]
+            assert [loss.reason for loss in lost] == [LossReason.UNCONFIRMED]
+            link.restore()
+            await passes(5.0)
+            assert contenders_left(server, PATH) == []
+
+    on_virtual_time(backend, play)
+
+
+@backends
+def test_one_that_was_started_again_joins_the_round(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        party = Party(2)
+        async with scene(server) as (_, a, b, c), anyio.create_task_group() as tasks:
+            tasks.start_soon(party.join, a, "a", 10.0)
+
+            async def dies() -> None:
+                with pytest.raises(BarrierLost):
+                    await party.join(b, "b", 10.0)
+
+            tasks.start_soon(dies)
+            await passes(1.0)
+            server.expire_session(b.session_id)
+            await passes(1.0)
+            tasks.start_soon(party.join, c, "b again", 20.0)
+            await passes(1.0)
+            assert party.who("in") == ["a", "b", "b again"]
+            assert len(set(party.rounds)) == 1
+            await passes(12.0)
+            assert party.who("out") == ["a"]
+            assert party.who("gone") == []  # it waits for the one that came later
+            await passes(20.0)
+            assert party.who("gone") == ["a", "b again"]
+            assert contenders_left(server, PATH) == []
+
+    on_virtual_time(backend, play)
+
+
+@backends
+@pytest.mark.parametrize("together", [True, False], ids=["both at once", "one after the other"])
+def test_what_the_dead_have_left_opens_nothing(backend: Backend, together: bool) -> None:
+    """All members of a round have died, and `ready` is there still."""
+
+    async def play(server: EmbeddedServer) -> None:
+        party = Party(3)
+        async with scene(server) as (_, a, b, c):
+            await a.ensure_path(PATH)
+            await a.create(READY)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(party.join, a, "a", 1.0)
+                if not together:
+                    await passes(1.0)
+                tasks.start_soon(party.join, b, "b", 1.0)
+                await passes(3.0)
+                assert party.who("in") == []
+                assert READY not in server.znodes()
+                tasks.start_soon(party.join, c, "c", 1.0)
+            assert party.who("gone") == ["a", "b", "c"]
+            assert contenders_left(server, PATH) == []
+
+    on_virtual_time(backend, play)
+
+
+@backends
+def test_a_round_of_late_comers_ends_before_the_next_begins(backend: Backend) -> None:
     """Nobody is inside any more who was there when the round began, but somebody who came later."""
-    party = Party(2)
-    async with scene(server) as (_, a, b, c), anyio.create_task_group() as tasks:
-        tasks.start_soon(party.join, a, "a", 2.0)
-        tasks.start_soon(party.join, b, "b", 2.0)
-        await passes(1.0)
-        tasks.start_soon(party.join, c, "late", 10.0)
-        await passes(3.0)
-        assert party.who("out") == ["a", "b"]
-        tasks.start_soon(party.join, c, "next 1", 1.0)
-        await passes(1.0)
-        tasks.start_soon(party.join, b, "next 2", 1.0)
-        await passes(1.0)
-        assert party.who("in") == ["a", "b", "late"]
-        await passes(20.0)
-        assert party.who("gone") == ["a", "b", "late", "next 1", "next 2"]
-        assert len(set(party.rounds)) == 2
-        assert contenders_left(server, PATH) == []
+
+    async def play(server: EmbeddedServer) -> None:
+        party = Party(2)
+        async with scene(server) as (_, a, b, c), anyio.create_task_group() as tasks:
+            tasks.start_soon(party.join, a, "a", 2.0)
+            tasks.start_soon(party.join, b, "b", 2.0)
+            await passes(1.0)
+            tasks.start_soon(party.join, c, "late", 10.0)
+            await passes(3.0)
+            assert party.who("out") == ["a", "b"]
+            tasks.start_soon(party.join, c, "next 1", 1.0)
+            await passes(1.0)
+            tasks.start_soon(party.join, b, "next 2", 1.0)
+            await passes(1.0)
+            assert party.who("in") == ["a", "b", "late"]
+            await passes(20.0)
+            assert party.who("gone") == ["a", "b", "late", "next 1", "next 2"]
+            assert len(set(party.rounds)) == 2
+            assert contenders_left(server, PATH) == []
+
+    on_virtual_time(backend, play)
 
 
 @pytest.mark.exhaustive("all recipes alike", one_in=3)
+@backends
 @pytest.mark.parametrize("op", [OpCode.CREATE2, OpCode.DELETE, OpCode.GET_CHILDREN])
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
 @pytest.mark.parametrize("number", [1, 2])
-@virtually
-async def test_an_answer_is_lost(server: EmbeddedServer, op: OpCode, applied: bool, number: int) -> None:
+def test_an_answer_is_lost(backend: Backend, op: OpCode, applied: bool, number: int) -> None:
     """Of anything that the last one to come, and to leave, asks for."""
-    party = Party(2)
-    async with scene(server) as (_, a, b, _), anyio.create_task_group() as tasks:
-        tasks.start_soon(party.join, b, "b", 0.5)
-        await settled()
-        await passes(1.0)
-        drop = server.drop_reply if applied else server.drop_request
-        drop(op, number)
-        tasks.start_soon(party.join, a, "a", 1.0)
-        await passes(20.0)
-        assert party.who("gone") == ["a", "b"]
-        await passes(20.0)
-        assert contenders_left(server, PATH) == []
+
+    async def play(server: EmbeddedServer) -> None:
+        party = Party(2)
+        async with scene(server) as (_, a, b, _), anyio.create_task_group() as tasks:
+            tasks.start_soon(party.join, b, "b", 0.5)
+            await settled()
+            await passes(1.0)
+            drop = server.drop_reply if applied else server.drop_request
+            drop(op, number)
+            tasks.start_soon(party.join, a, "a", 1.0)
+            await passes(20.0)
+            assert party.who("gone") == ["a", "b"]
+            await passes(20.0)
+            assert contenders_left(server, PATH) == []
+
+    on_virtual_time(backend, play)
 
 
-@virtually
-async def test_the_ready_of_another_round_is_left_alone(server: EmbeddedServer) -> None:
-    from aiolead._recipes.barriers.barrier_membership import remove_ready
+@backends
+def test_the_ready_of_another_round_is_left_alone(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        from aiolead._recipes.barriers.barrier_membership import remove_ready
 
-    async with connect_virtually(server) as a:
-        await a.ensure_path(PATH, mode=CreateMode.CONTAINER)
-        created = await a.create(READY)
-        await remove_ready(a, PATH, created.stat.czxid - 1)
-        assert READY in server.znodes()
-        await remove_ready(a, PATH, created.stat.czxid)
-        assert READY not in server.znodes()
-        await remove_ready(a, PATH, created.stat.czxid)
+        async with connect_virtually(server) as a:
+            await a.ensure_path(PATH, mode=CreateMode.CONTAINER)
+            created = await a.create(READY)
+            await remove_ready(a, PATH, created.stat.czxid - 1)
+            assert READY in server.znodes()
+            await remove_ready(a, PATH, created.stat.czxid)
+            assert READY not in server.znodes()
+            await remove_ready(a, PATH, created.stat.czxid)
+
+    on_virtual_time(backend, play)
 
 
+@backends
 @pytest.mark.parametrize("writable", [True, False])
-@virtually
-async def test_ready_stays_beside_a_member_that_has_come(server: EmbeddedServer, writable: bool) -> None:
+def test_ready_stays_beside_a_member_that_has_come(backend: Backend, writable: bool) -> None:
     """It may be about to withdraw, and must not be counted in a next round."""
-    from aiolead._recipes.barriers.barrier_membership import keep_ready, remove_ready
 
-    allowed = Permission.READ | Permission.CREATE | Permission.DELETE
-    async with connect_virtually(server) as a:
-        await a.ensure_path(PATH.rpartition("/")[0])
-        acl = None if writable else [ACL.world(allowed)]
-        await a.create(PATH, acl=acl)
-        round_ = (await a.create(READY)).stat.czxid
-        await a.create(f"{PATH}/{ONE}", mode=CreateMode.EPHEMERAL)
-        await a.create(f"{PATH}/{OTHER}", mode=CreateMode.EPHEMERAL)
-        await remove_ready(a, PATH, round_, own=ONE)
-        assert READY in server.znodes()
-        assert await keep_ready(a, PATH, round_)
-        await a.delete(f"{PATH}/{OTHER}")
-        await remove_ready(a, PATH, round_, own=ONE)
-        assert READY not in server.znodes()
-        assert not await keep_ready(a, PATH, round_)
-        await a.create(READY)
-        assert not await keep_ready(a, PATH, round_)
+    async def play(server: EmbeddedServer) -> None:
+        from aiolead._recipes.barriers.barrier_membership import keep_ready, remove_ready
+
+        allowed = Permission.READ | Permission.CREATE | Permission.DELETE
+        async with connect_virtually(server) as a:
+            await a.ensure_path(PATH.rpartition("/")[0])
+            acl = None if writable else [ACL.world(allowed)]
+            await a.create(PATH, acl=acl)
+            round_ = (await a.create(READY)).stat.czxid
+            await a.create(f"{PATH}/{ONE}", mode=CreateMode.EPHEMERAL)
+            await a.create(f"{PATH}/{OTHER}", mode=CreateMode.EPHEMERAL)
+            await remove_ready(a, PATH, round_, own=ONE)
+            assert READY in server.znodes()
+            assert await keep_ready(a, PATH, round_)
+            await a.delete(f"{PATH}/{OTHER}")
+            await remove_ready(a, PATH, round_, own=ONE)
+            assert READY not in server.znodes()
+            assert not await keep_ready(a, PATH, round_)
+            await a.create(READY)
+            assert not await keep_ready(a, PATH, round_)
+
+    on_virtual_time(backend, play)
 
 
 class Slow:
@@ -482,67 +517,78 @@ class Slow:
         return await call(*args, **options)
 
 
-@virtually
-async def test_a_late_removal_leaves_the_next_round_alone(server: EmbeddedServer) -> None:
+@backends
+def test_a_late_removal_leaves_the_next_round_alone(backend: Backend) -> None:
     """Three members remove `ready`; two requests arrive when the next round has begun."""
-    from aiolead._recipes.barriers.barrier_membership import remove_ready
 
-    async with scene(server) as (_, a, b, c), anyio.create_task_group() as tasks:
-        await c.ensure_path(PATH, mode=CreateMode.CONTAINER)
-        old = (await c.create(READY)).stat.czxid
-        late: Any = Slow(a, "set")
-        later: Any = Slow(b, "delete")
-        tasks.start_soon(remove_ready, later, PATH, old)
-        await settled()
-        tasks.start_soon(remove_ready, late, PATH, old)
-        await settled()
-        await remove_ready(c, PATH, old)
-        assert READY not in server.znodes()
-        await c.create(READY)
-        late.may_go.set()
-        await settled()
-        later.may_go.set()
-        await settled()
-        assert READY in server.znodes()
+    async def play(server: EmbeddedServer) -> None:
+        from aiolead._recipes.barriers.barrier_membership import remove_ready
 
-
-@virtually
-async def test_who_withdraws_has_a_removal_refused_that_began_before(server: EmbeddedServer) -> None:
-    """A newcomer was alone, and removes `ready`; a younger one comes and withdraws meanwhile."""
-    from aiolead._recipes.barriers.barrier_membership import remove_ready
-
-    party = Party(1)
-    async with scene(server) as (_, a, b, _), anyio.create_task_group() as tasks:
-        await a.ensure_path(PATH, mode=CreateMode.CONTAINER)
-        round_ = (await a.create(READY)).stat.czxid
-        await a.create(f"{PATH}/{OLDER}", mode=CreateMode.EPHEMERAL)
-        late: Any = Slow(a, "set")
-        tasks.start_soon(partial(remove_ready, late, PATH, round_, own=OLDER))
-        await settled()
-        tasks.start_soon(party.join, b, "b")
-        await passes(1.0)
-        assert sorted(await a.get_children(PATH)) == [OLDER, "ready"]
-        late.may_go.set()
-        await passes(1.0)
-        stat = await a.exists(READY)
-        assert stat is not None
-        assert stat.czxid == round_
-        await a.delete(f"{PATH}/{OLDER}")
-        await passes(1.0)
-        assert party.who("gone") == ["b"]
-        assert READY not in server.znodes()
-
-
-@virtually
-async def test_ready_is_removed_where_the_path_may_not_be_written(server: EmbeddedServer) -> None:
-    allowed = Permission.READ | Permission.CREATE | Permission.DELETE
-    async with connect_virtually(server) as a:
-        await a.ensure_path(PATH.rpartition("/")[0])
-        await a.create(PATH, acl=[ACL.world(allowed)])
-        for _ in range(2):
-            async with DoubleBarrier(a, PATH, 1):
-                assert READY in server.znodes()
+        async with scene(server) as (_, a, b, c), anyio.create_task_group() as tasks:
+            await c.ensure_path(PATH, mode=CreateMode.CONTAINER)
+            old = (await c.create(READY)).stat.czxid
+            late: Any = Slow(a, "set")
+            later: Any = Slow(b, "delete")
+            tasks.start_soon(remove_ready, later, PATH, old)
+            await settled()
+            tasks.start_soon(remove_ready, late, PATH, old)
+            await settled()
+            await remove_ready(c, PATH, old)
             assert READY not in server.znodes()
+            await c.create(READY)
+            late.may_go.set()
+            await settled()
+            later.may_go.set()
+            await settled()
+            assert READY in server.znodes()
+
+    on_virtual_time(backend, play)
+
+
+@backends
+def test_who_withdraws_has_a_removal_refused_that_began_before(backend: Backend) -> None:
+    """A newcomer was alone, and removes `ready`; a younger one comes and withdraws meanwhile."""
+
+    async def play(server: EmbeddedServer) -> None:
+        from aiolead._recipes.barriers.barrier_membership import remove_ready
+
+        party = Party(1)
+        async with scene(server) as (_, a, b, _), anyio.create_task_group() as tasks:
+            await a.ensure_path(PATH, mode=CreateMode.CONTAINER)
+            round_ = (await a.create(READY)).stat.czxid
+            await a.create(f"{PATH}/{OLDER}", mode=CreateMode.EPHEMERAL)
+            late: Any = Slow(a, "set")
+            tasks.start_soon(partial(remove_ready, late, PATH, round_, own=OLDER))
+            await settled()
+            tasks.start_soon(party.join, b, "b")
+            await passes(1.0)
+            assert sorted(await a.get_children(PATH)) == [OLDER, "ready"]
+            late.may_go.set()
+            await passes(1.0)
+            stat = await a.exists(READY)
+            assert stat is not None
+            assert stat.czxid == round_
+            await a.delete(f"{PATH}/{OLDER}")
+            await passes(1.0)
+            assert party.who("gone") == ["b"]
+            assert READY not in server.znodes()
+
+    on_virtual_time(backend, play)
+
+
+@backends
+def test_ready_is_removed_where_the_path_may_not_be_written(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        allowed = Permission.READ | Permission.CREATE | Permission.DELETE
+        async with connect_virtually(server) as a:
+            await a.ensure_path(PATH.rpartition("/")[0])
+            await a.create(PATH, acl=[ACL.world(allowed)])
+            for _ in range(2):
+                async with DoubleBarrier(a, PATH, 1):
+                    assert READY in server.znodes()
+                assert READY not in server.znodes()
+
+    on_virtual_time(backend, play)
 
 
 @dataclass(frozen=True, slots=True)
@@ -663,15 +709,18 @@ async def test_member_that_gives_up_unaware_of_its_round_leaves_no_ready(
             assert contenders_left(server, PATH) == []
 
 
+@backends
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
-@virtually
-async def test_who_raises_leaves_no_ready_when_its_delete_is_lost(
-    server: EmbeddedServer, applied: bool
+def test_who_raises_leaves_no_ready_when_its_delete_is_lost(
+    backend: Backend, applied: bool
 ) -> None:
-    async with connect_virtually(server) as a:
-        with pytest.raises(KeyError):
-            async with DoubleBarrier(a, PATH, 1):
-                (server.drop_reply if applied else server.drop_request)(OpCode.DELETE)
-                raise KeyError
-        await passes(20.0)
-        assert contenders_left(server, PATH) == []
+    async def play(server: EmbeddedServer) -> None:
+        async with connect_virtually(server) as a:
+            with pytest.raises(KeyError):
+                async with DoubleBarrier(a, PATH, 1):
+                    (server.drop_reply if applied else server.drop_request)(OpCode.DELETE)
+                    raise KeyError
+            await passes(20.0)
+            assert contenders_left(server, PATH) == []
+
+    on_virtual_time(backend, play)

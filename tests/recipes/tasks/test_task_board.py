@@ -312,45 +312,48 @@ async def test_what_others_have_written(server: ServerUnderTest) -> None:
 # --- faults ------------------------------------------------------------------------------------
 
 
-@virtually
-async def test_a_worker_that_dies_is_seen_and_its_task_goes_to_the_next(server: EmbeddedServer) -> None:
-    link = Link(server)
-    async with (
-        link.connect() as dead,
-        connect_virtually(server) as client,
-        anyio.create_task_group() as tasks,
-    ):
-        board, doomed = TaskBoard(client, PATH), TaskBoard(dead, PATH, identity="doomed")
-        name = await board.submit(b"x")
-        seen: list[TaskPhase] = []
-        workers: list[str | None] = []
+@backends
+def test_a_worker_that_dies_is_seen_and_its_task_goes_to_the_next(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with (
+            link.connect() as dead,
+            connect_virtually(server) as client,
+            anyio.create_task_group() as tasks,
+        ):
+            board, doomed = TaskBoard(client, PATH), TaskBoard(dead, PATH, identity="doomed")
+            name = await board.submit(b"x")
+            seen: list[TaskPhase] = []
+            workers: list[str | None] = []
 
-        async def look_on(view: BoardView) -> None:
-            async for states in view:
-                seen.append(states[name].phase)
-                workers.append(states[name].worker)
+            async def look_on(view: BoardView) -> None:
+                async for states in view:
+                    seen.append(states[name].phase)
+                    workers.append(states[name].worker)
 
-        async def next_one() -> None:
-            async with TaskBoard(client, PATH, identity="heir").claim() as task:
-                await passes(1.0)
-                await task.finish(b"y")
+            async def next_one() -> None:
+                async with TaskBoard(client, PATH, identity="heir").claim() as task:
+                    await passes(1.0)
+                    await task.finish(b"y")
 
-        async with board.observe() as view:
-            tasks.start_soon(look_on, view)
-            with pytest.raises(ClaimLost):
-                async with doomed.claim() as task:
-                    await passes(0.1)
-                    await task.report(0.3)
-                    await passes(0.1)
-                    tasks.start_soon(next_one)
-                    await passes(0.1)
-                    link.lose()
-                    await anyio.sleep_forever()
-            assert (await board.result(name)).worker == "heir"
-            await passes(0.1)
-        assert list(dict.fromkeys(workers)) == [None, "doomed", "heir"]
-        assert seen[-1] is DONE
-        tasks.cancel_scope.cancel()
+            async with board.observe() as view:
+                tasks.start_soon(look_on, view)
+                with pytest.raises(ClaimLost):
+                    async with doomed.claim() as task:
+                        await passes(0.1)
+                        await task.report(0.3)
+                        await passes(0.1)
+                        tasks.start_soon(next_one)
+                        await passes(0.1)
+                        link.lose()
+                        await anyio.sleep_forever()
+                assert (await board.result(name)).worker == "heir"
+                await passes(0.1)
+            assert list(dict.fromkeys(workers)) == [None, "doomed", "heir"]
+            assert seen[-1] is DONE
+            tasks.cancel_scope.cancel()
+
+    on_virtual_time(backend, play)
 
 
 @pytest.mark.parametrize(
@@ -358,20 +361,24 @@ async def test_a_worker_that_dies_is_seen_and_its_task_goes_to_the_next(server: 
     [EmbeddedServer.drop_reply, EmbeddedServer.drop_request],
     ids=["answer lost", "request lost"],
 )
-@virtually
-async def test_the_answer_to_the_end_of_a_task_is_lost(
-    server: EmbeddedServer, drop: Callable[[EmbeddedServer, OpCode], None]
+@backends
+def test_the_answer_to_the_end_of_a_task_is_lost(
+    backend: Backend, drop: Callable[[EmbeddedServer, OpCode], None]
 ) -> None:
     """It is finished, once, with the result that was given."""
-    async with connect_virtually(server) as client:
-        board = TaskBoard(client, PATH, identity="me")
-        for _ in range(2):  # the path of the results is missing, then it is there
-            name = await board.submit(b"x")
-            async with board.claim() as task:
-                drop(server, OpCode.MULTI)
-                await task.finish(b"y")
-            assert await board.result(name) == TaskResult(name, b"y", "me")
-            assert await _left(client) == (0, 0)
+
+    async def play(server: EmbeddedServer) -> None:
+        async with connect_virtually(server) as client:
+            board = TaskBoard(client, PATH, identity="me")
+            for _ in range(2):  # the path of the results is missing, then it is there
+                name = await board.submit(b"x")
+                async with board.claim() as task:
+                    drop(server, OpCode.MULTI)
+                    await task.finish(b"y")
+                assert await board.result(name) == TaskResult(name, b"y", "me")
+                assert await _left(client) == (0, 0)
+
+    on_virtual_time(backend, play)
 
 
 async def _left(client: Client) -> tuple[int, int]:
@@ -379,53 +386,60 @@ async def _left(client: Client) -> tuple[int, int]:
     return len(children[0]), len(children[1])
 
 
-@virtually
-async def test_the_link_breaks_while_everybody_waits(server: EmbeddedServer) -> None:
+@backends
+def test_the_link_breaks_while_everybody_waits(backend: Backend) -> None:
     """A worker, who waits for a result, and who looks on: all go on, over another session too."""
-    link = Link(server)
-    async with link.connect() as client, connect_virtually(server) as other:
-        board, theirs = TaskBoard(client, PATH), TaskBoard(other, PATH)
-        name = await theirs.submit(b"0")
-        got: list[object] = []
 
-        async def wait_for_result() -> None:
-            got.append((await board.result(name)).data)
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as client, connect_virtually(server) as other:
+            board, theirs = TaskBoard(client, PATH), TaskBoard(other, PATH)
+            name = await theirs.submit(b"0")
+            got: list[object] = []
 
-        async def work() -> None:
-            async with board.claim() as task:
-                got.append(task.data)
-                await task.finish()
+            async def wait_for_result() -> None:
+                got.append((await board.result(name)).data)
 
-        async with (
-            anyio.create_task_group() as tasks,
-            board.observe() as view,
-            theirs.claim() as task,
-        ):
-            tasks.start_soon(wait_for_result)
-            tasks.start_soon(work)
-            await passes(1.0)
-            link.lose()
-            await passes(2 * SESSION)
-            assert not view.is_live
-            await task.finish(b"result")
-            await theirs.submit(b"1")
-            link.restore()
-        assert sorted(map(str, got)) == ["b'1'", "b'result'"]
+            async def work() -> None:
+                async with board.claim() as task:
+                    got.append(task.data)
+                    await task.finish()
+
+            async with (
+                anyio.create_task_group() as tasks,
+                board.observe() as view,
+                theirs.claim() as task,
+            ):
+                tasks.start_soon(wait_for_result)
+                tasks.start_soon(work)
+                await passes(1.0)
+                link.lose()
+                await passes(2 * SESSION)
+                assert not view.is_live
+                await task.finish(b"result")
+                await theirs.submit(b"1")
+                link.restore()
+            assert sorted(map(str, got)) == ["b'1'", "b'result'"]
+
+    on_virtual_time(backend, play)
 
 
-@virtually
-async def test_a_report_is_said_again_after_a_lost_connection(server: EmbeddedServer) -> None:
-    async with connect_virtually(server) as client, connect_virtually(server) as other:
-        board = TaskBoard(client, PATH)
-        name = await board.submit(b"x")
-        async with TaskBoard(other, PATH).observe() as view, board.claim() as task:
-            server.drop_request(OpCode.MULTI)
-            await task.report(0.7)
-            await passes(1.0)
-            assert view.value[name].progress == 0.7
-            with pytest.raises(AcquireTimeout):
-                async with TaskBoard(other, PATH).claim(timeout=0.1):
-                    pass
+@backends
+def test_a_report_is_said_again_after_a_lost_connection(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        async with connect_virtually(server) as client, connect_virtually(server) as other:
+            board = TaskBoard(client, PATH)
+            name = await board.submit(b"x")
+            async with TaskBoard(other, PATH).observe() as view, board.claim() as task:
+                server.drop_request(OpCode.MULTI)
+                await task.report(0.7)
+                await passes(1.0)
+                assert view.value[name].progress == 0.7
+                with pytest.raises(AcquireTimeout):
+                    async with TaskBoard(other, PATH).claim(timeout=0.1):
+                        pass
+
+    on_virtual_time(backend, play)
 
 
 async def test_a_result_that_may_not_be_read(server: ServerUnderTest) -> None:
