@@ -1,10 +1,9 @@
-"""Histories: what is recorded, how it is written and read back, and what identifies it."""
+"""Histories: recorded events, their text form, and their digest."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +55,7 @@ def _events() -> st.SearchStrategy[Event]:
 EVENTS = _events()
 
 
-def test_the_vocabulary_is_complete() -> None:
+def test_every_kind_of_event_is_exported() -> None:
     exported = {
         value
         for value in vars(vocabulary).values()
@@ -68,7 +67,7 @@ def test_the_vocabulary_is_complete() -> None:
         assert dataclasses.fields(kind)[0].name == "at"
 
 
-def test_each_kind_of_event_has_a_method_that_takes_its_fields() -> None:
+def test_every_kind_of_event_has_a_method_that_takes_its_fields() -> None:
     tale = HistoryBuilder()
     clock = {"at": 7.0}
     tale.at(7.0)
@@ -81,30 +80,29 @@ def test_each_kind_of_event_has_a_method_that_takes_its_fields() -> None:
 
 
 @given(EVENTS)
-def test_an_event_is_one_line_and_comes_back_the_same(event: Event) -> None:
+def test_event_is_written_as_one_line_and_read_back_equal(event: Event) -> None:
     line = to_line(event)
     assert line.endswith("\n")
     assert line.count("\n") == 1
     again = from_line(line)
     assert type(again) is type(event)
-    assert repr(again) == repr(event)  # tells 1 from 1.0 and from True
+    assert repr(again) == repr(event)  # distinguishes 1 from 1.0 and from True
     assert describe(again) == describe(event)
 
 
 @given(st.lists(EVENTS, max_size=5), st.lists(EVENTS, max_size=5))
-def test_the_digest_is_that_of_the_events(one: list[Event], other: list[Event]) -> None:
+def test_digests_are_equal_when_events_are_equal(one: list[Event], other: list[Event]) -> None:
     first, second = History(), History()
     first.events, second.events = one, other
     assert (first.digest() == second.digest()) == (repr(one) == repr(other))
 
 
-def test_the_digest_is_the_same_in_another_process_and_version() -> None:
-    tale = HistoryBuilder()
-    tale.turn("a", 5)
+def test_digest_is_stable_across_processes_and_versions() -> None:
+    tale = HistoryBuilder("turn a 5")
     assert tale.digest() == "2456d2be15d1647e"
 
 
-def test_the_dead_tell_nothing_but_others_tell_of_them() -> None:
+def test_events_of_dead_processes_are_ignored() -> None:
     dead: set[str] = set()
     history = History(clock=lambda: 1.0, is_alive=lambda name: name not in dead)
     history.joined(L, "a")
@@ -122,7 +120,7 @@ def test_the_dead_tell_nothing_but_others_tell_of_them() -> None:
     ]
 
 
-def test_a_sink_gets_each_event_as_it_happens() -> None:
+def test_sink_receives_each_event_at_once() -> None:
     written: list[str] = []
     history = History(clock=lambda: 1.5, sink=written.append)
     history.entered(L, "a", 5)
@@ -136,22 +134,14 @@ def test_a_sink_gets_each_event_as_it_happens() -> None:
 # --- files of several processes ------------------------------------------------------------------
 
 
-def _write(path: Path, *events: Event, cut: bytes = b"") -> Path:
-    path.write_bytes("".join(map(to_line, events)).encode() + cut)
+def _write(path: Path, text: str, cut: bytes = b"") -> Path:
+    path.write_bytes(HistoryBuilder(text).lines().encode() + cut)
     return path
 
 
-def test_files_are_merged_by_time_and_in_their_order_at_the_same_time(tmp_path: Path) -> None:
-    a = _write(
-        tmp_path / "a",
-        Entered(at=1.0, line=L, contender="a", token=1),
-        Left(at=3.0, line=L, contender="a", token=1),
-    )
-    b = _write(
-        tmp_path / "b",
-        Joined(at=1.0, line=L, contender="b"),
-        Joined(at=2.0, line=L, contender="b"),
-    )
+def test_files_are_merged_by_time_then_by_their_order(tmp_path: Path) -> None:
+    a = _write(tmp_path / "a", "1 entered a 1; 3 left a 1")
+    b = _write(tmp_path / "b", "1 joined b; 2 joined b")
     merged = History.load([a, b])
     assert [(e.at, type(e)) for e in merged.events] == [
         (1.0, Entered),
@@ -163,13 +153,12 @@ def test_files_are_merged_by_time_and_in_their_order_at_the_same_time(tmp_path: 
 
 
 @check_each("length", range(len(to_line(Killed(at=1.0, contender="é")).encode())))
-def test_the_last_line_of_a_killed_process_may_be_cut_anywhere(tmp_path: Path, length: int) -> None:
-    event = Killed(at=1.0, contender="é")
+def test_last_line_may_be_truncated_anywhere(tmp_path: Path, length: int) -> None:
     whole = to_line(Killed(at=2.0, contender="é")).encode()
-    history = History.load([_write(tmp_path / "a", event, cut=whole[:length])])
-    # All but the end of the line is enough.
+    history = History.load([_write(tmp_path / "a", "1 killed é", cut=whole[:length])])
+    # The line needs no line end to count.
     assert len(history) == (2 if length == len(whole) - 1 else 1)
-    assert history.events[0] == event
+    assert history.events[0] == Killed(at=1.0, contender="é")
 
 
 @pytest.mark.parametrize(
@@ -184,61 +173,48 @@ def test_the_last_line_of_a_killed_process_may_be_cut_anywhere(tmp_path: Path, l
         b"\xff",
     ],
 )
-def test_any_other_line_must_be_an_event(tmp_path: Path, line: bytes) -> None:
+def test_line_that_is_no_event_is_refused(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "a"
     path.write_bytes(line + b"\n" + to_line(Killed(at=1.0, contender="a")).encode())
     with pytest.raises(ValueError, match=r"a, line 1: not an event"):
         History.load([path])
 
 
-def test_a_hold_of_a_killed_process_ends_with_it(tmp_path: Path) -> None:
-    a = _write(
-        tmp_path / "a",
-        Entered(at=1.0, line=L, contender="a", token=1),
-        cut=b'{"event":"Left","at":',
-    )
-    b = _write(
-        tmp_path / "b",
-        Entered(at=3.0, line=L, contender="b", token=2),
-        Left(at=4.0, line=L, contender="b", token=2),
-    )
+def test_hold_of_a_killed_process_ends_with_it(tmp_path: Path) -> None:
+    a = _write(tmp_path / "a", "1 entered a 1", cut=b'{"event":"Left","at":')
+    b = _write(tmp_path / "b", "3 entered b 2; 4 left b 2")
     with pytest.raises(AssertionError, match="I1 at"):
         History.load([a, b]).check()
-    nemesis = _write(tmp_path / "n", Killed(at=2.0, contender="a"))
+    nemesis = _write(tmp_path / "n", "2 killed a")
     History.load([a, b, nemesis]).check()
 
 
-# --- told ----------------------------------------------------------------------------------------
+# --- as text -------------------------------------------------------------------------------------
 
 
-def _told(do: Callable[[HistoryBuilder], object]) -> str:
-    tale = HistoryBuilder()
-    do(tale)
-    return tale.tell()
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        ("", ""),
+        ("joined a", "   0.0000  /l: a joined"),
+        ("left a 5 was_lost", "   0.0000  /l: a left (token 5), lost"),
+        ("looked a 5 held=no", "   0.0000  /l: a looked (token 5, held False)"),
+        ("node_created /l/x 5", "   0.0000  node created (path /l/x, czxid 5)"),
+        ("healed", "   0.0000  healed"),
+        (
+            "5 joined a; 6.25 stepped_down a 5 'why not'",
+            "   0.0000  /l: a joined\n   1.2500  /l: a stepped down (token 5, why why not)",
+        ),
+    ],
+)
+def test_history_as_text(history: str, expected: str) -> None:
+    assert HistoryBuilder(history).tell() == expected
 
 
-def test_it_is_told_in_words() -> None:
-    assert _told(lambda t: t.joined(L, "a")) == "   0.0000  /l: a joined"
-    assert _told(lambda t: t.left(L, "a", 5, was_lost=True)).endswith("/l: a left (token 5), lost")
-    assert _told(lambda t: t.looked(L, "a", 5, held=False)).endswith(
-        "/l: a looked (token 5, held False)"
-    )
-    assert _told(lambda t: t.node_created("/l/x", 5)).endswith(
-        "  node created (path /l/x, czxid 5)"
-    )
-    assert _told(lambda t: t.healed()).endswith("  healed")
-    tale = HistoryBuilder()
-    tale.at(5).joined(L, "a")
-    tale.at(6.25).stepped_down(L, "a", 5, "why not")
-    assert tale.tell().splitlines()[1] == "   1.2500  /l: a stepped down (token 5, why why not)"
-    assert HistoryBuilder().tell() == ""
-
-
-def test_a_failed_check_tells_the_history() -> None:
-    tale = HistoryBuilder()
-    tale.turn("a", 5)
+def test_failed_check_shows_the_history() -> None:
+    tale = HistoryBuilder("turn a 5")
     tale.check()
-    tale.joined(L, "b")
+    tale.play("joined b")
     with pytest.raises(AssertionError) as caught:
         tale.check()
     assert str(caught.value).startswith("I9 at 3.0000: /l: b has waited since 3.0000\nThe history:")

@@ -1,7 +1,7 @@
 """The checks of holders against the same questions asked in the slowest possible way.
 
-Histories are drawn at random, most of them of a world in which nothing excludes anything. What the
-checks find in one sweep is then asked again for every pair of holds, every znode and every instant.
+Histories are drawn at random, mostly of a world without mutual exclusion. The checks search them in
+one sweep. The tests compare every pair of holds, every znode and every instant.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def _idle_for_long(events: list[Event], line: str, places: int) -> int:
         return waiting > 0 and holding < places
 
     def is_new(position: int) -> bool:
-        """Whether the time begins anew with an event."""
+        """Whether an event starts the time again."""
         event = events[position]
         if isinstance(event, (Killed, Stopped, Continued)):
             return event.contender in there
@@ -279,8 +279,8 @@ def _idle_for_long(events: list[Event], line: str, places: int) -> int:
 
 
 @pytest.mark.parametrize("servers", [False, True])
-def test_the_wild_world_is_wild_and_sometimes_tame(servers: bool) -> None:
-    """Or else the tests above compare nothing."""
+def test_drawn_histories_break_the_invariants_often_but_not_always(servers: bool) -> None:
+    """Otherwise the tests above would compare nothing."""
     wrong = [
         (len(one_holder(events, BOUNDS)), len(progress(events, BOUNDS)))
         for seed in range(200)

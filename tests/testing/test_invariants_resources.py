@@ -3,42 +3,49 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 from kit.checks import check_each
-from testing.history_builder import BOUNDS, HistoryBuilder, L, path_of, session_of
+from testing.history_builder import HistoryBuilder, histories, judge
 
 import aiolead.testing.invariants as invariants
-from aiolead.errors import LossReason
-from aiolead.testing.history import KINDS, RESIGNED, Event
+from aiolead.testing.history import KINDS, Event
 from aiolead.testing.invariants import (
     INVARIANTS,
     SITUATIONS,
-    Bounds,
     Reading,
     sometimes,
     violations,
 )
 
+# --- I15, I16, I18, I27: resources and requests
 
-@pytest.fixture
-def tale() -> HistoryBuilder:
-    return HistoryBuilder()
+RESOURCES = """
+leftovers: leftover tasks 0 => ok;
+    leftover znodes 2 '/a and /b'; leftover sockets 1
+    => I15 at 0.0000: 2 znodes left: /a and /b | I15 at 0.0000: 1 sockets left
+requests at the bound: 9 requested 23 150 0 1 4 => ok
+requests above the bound: 9 requested 23 151 0 1 4 => I27
+requests at the bound with changes: 9 requested 23 154 2 1 4 => ok
+requests above the bound with changes: 9 requested 23 155 2 1 4 => I27
+requests at the bound of half a timeout: 9 requested 23 75 0 1 2 => ok
+requests above the bound of half a timeout: 9 requested 23 76 0 1 2 => I27
+given bounds of requests: 9 requested 23 31 2 1 4
+    => [requests=10, requests_per_change=10] I27 at 5.0000: session 0x17 sent 31 requests in 4 s
+        with 2 changes, at most 30 are allowed => [requests=11, requests_per_change=10] ok
+requests of a hostile session: hostile 23; 9 requested 23 10000 0 1 4 => ok
+logged error: logged ERROR x => I18
+logged critical: logged CRITICAL x => I18
+logged warning: logged WARNING 'the connection was lost' => ok
+logged debug text: logged DEBUG error => ok
+warning of an un-awaited coroutine: logged WARNING "coroutine 'f' was never awaited" => I18
+unretrieved exception: logged INFO 'Task exception was never retrieved' => I18
+"""
 
 
-# --- I15 and I16 ---------------------------------------------------------------------------------
-
-
-def test_nothing_is_left(tale: HistoryBuilder) -> None:
-    tale.leftover("tasks", 0)
-    tale.check(BOUNDS)
-    tale.leftover("znodes", 2, "/a and /b")
-    tale.leftover("sockets", 1)
-    assert [str(w) for w in tale.wrong()] == [
-        "I15 at 0.0000: 2 znodes left: /a and /b",
-        "I15 at 0.0000: 1 sockets left",
-    ]
+@histories(RESOURCES)
+def test_resources(case: str) -> None:
+    judge(case)
 
 
 @pytest.mark.parametrize(
@@ -53,172 +60,76 @@ def test_nothing_is_left(tale: HistoryBuilder) -> None:
         ([1, 2, 3, 4], []),  # too few
     ],
 )
-def test_nothing_grows(tale: HistoryBuilder, counts: list[int], broken: list[str]) -> None:
+def test_nothing_grows(counts: list[int], broken: list[str]) -> None:
+    tale = HistoryBuilder()
     for number in counts:
-        tale.counted("watches", number)
-        tale.counted("znodes", 3)
+        tale.play(f"counted watches {number}; counted znodes 3")
     assert tale.broken() == broken
 
 
-# --- I27 -----------------------------------------------------------------------------------------
+# --- I19: each hold begins once, and its loss is reported once
+
+SIGNALS = """
+second report of a loss: 1 entered a 1; 2 stepped_down a 1 lost; 3 left a 1 was_lost; 4 entered a 2;
+    5 left a 2; 5.1 stepped_down a 2 'found as it was released' => ok;
+    6 stepped_down a 2 lost => I19
+report of a loss after the next hold: 1 entered a 1; 2 left a 1; 3 entered a 2;
+    4 stepped_down a 1 lost; 5 left a 2
+    => I19 at 3.0000: /l: a (token 2) entered before it was notified of the loss of its last hold
+second hold of one contender: 1 entered a 1; entered /m a 1; 2 entered a 2; 3 left a 1; left /m a 1;
+    4 left a 2 => I1 | I19
+loss of an unknown hold: 1 entered a 1; 2 left a 1; stepped_down a 2 => I19
+end of an unknown hold: 1 entered a 1; 2 left a 1; left a 2 => I19
+read of an unknown hold: 1 entered a 1; 2 left a 1; looked a 2 held=no => I19
+withdrawal without a wait: withdrew a => I19
+"""
 
 
-@pytest.mark.parametrize(
-    ("count", "changes", "seconds", "broken"),
-    [
-        (150, 0, 4.0, []),
-        (151, 0, 4.0, ["I27"]),
-        (154, 2, 4.0, []),
-        (155, 2, 4.0, ["I27"]),
-        (75, 0, 2.0, []),  # half a session timeout
-        (76, 0, 2.0, ["I27"]),
-    ],
-)
-def test_requests_are_bounded_by_time_and_changes(
-    tale: HistoryBuilder, count: int, changes: int, seconds: float, broken: list[str]
-) -> None:
-    tale.at(9.0).requested(0x17, count, changes, 1.0, seconds)
-    assert tale.broken() == broken
-
-
-def test_bounds_of_requests_can_be_given(tale: HistoryBuilder) -> None:
-    tale.at(9.0).requested(0x17, 31, 2, 1.0, 4.0)
-    (wrong,) = tale.wrong(Bounds(session_timeout=4.0, requests=10, requests_per_change=10))
-    assert str(wrong) == (
-        "I27 at 5.0000: session 0x17 sent 31 requests in 4 s with 2 changes, at most 30 are allowed"
-    )
-    assert tale.wrong(Bounds(session_timeout=4.0, requests=11, requests_per_change=10)) == []
-
-
-def test_requests_of_a_hostile_session_do_not_count(tale: HistoryBuilder) -> None:
-    tale.hostile(0x17)
-    tale.at(9.0).requested(0x17, 10_000, 0, 1.0, 4.0)
-    assert tale.broken() == []
-
-
-# --- I18 -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("level", "text", "broken"),
-    [
-        ("ERROR", "x", ["I18"]),
-        ("CRITICAL", "x", ["I18"]),
-        ("WARNING", "the link was lost", []),
-        ("DEBUG", "error", []),
-        ("WARNING", "coroutine 'f' was never awaited", ["I18"]),
-        ("INFO", "Task exception was never retrieved", ["I18"]),
-    ],
-)
-def test_nothing_is_logged_as_an_error(
-    tale: HistoryBuilder, level: str, text: str, broken: list[str]
-) -> None:
-    tale.logged(level, text)
-    assert tale.broken() == broken
-
-
-# --- I19 -----------------------------------------------------------------------------------------
-
-
-def test_a_loss_is_signalled_once(tale: HistoryBuilder) -> None:
-    tale.at(1).entered(L, "a", 1)
-    tale.at(2).stepped_down(L, "a", 1, "lost")
-    tale.at(3).left(L, "a", 1, was_lost=True)
-    tale.at(4).entered(L, "a", 2)
-    tale.at(5).left(L, "a", 2)
-    tale.at(5.1).stepped_down(L, "a", 2, "found as it was released")
-    tale.check(BOUNDS)
-    tale.at(6).stepped_down(L, "a", 2, "lost")
-    assert tale.broken() == ["I19"]
-
-
-def test_and_before_its_holder_enters_again(tale: HistoryBuilder) -> None:
-    tale.at(1).entered(L, "a", 1)
-    tale.at(2).left(L, "a", 1)
-    tale.at(3).entered(L, "a", 2)
-    tale.at(4).stepped_down(L, "a", 1, "lost")
-    tale.at(5).left(L, "a", 2)
-    (wrong,) = tale.wrong()
-    assert wrong.text == (
-        "/l: a (token 2) entered before it was notified of the loss of its last hold"
-    )
-
-
-def test_nobody_enters_twice(tale: HistoryBuilder) -> None:
-    tale.at(1).entered(L, "a", 1)
-    tale.at(1).entered("/m", "a", 1)
-    tale.at(2).entered(L, "a", 2)
-    tale.at(3).left(L, "a", 1)
-    tale.at(3).left("/m", "a", 1)
-    tale.at(4).left(L, "a", 2)
-    assert tale.broken() == ["I1", "I19"]
-
-
-@pytest.mark.parametrize("what", ["stepped_down", "left", "looked"])
-def test_only_of_a_hold_that_began(tale: HistoryBuilder, what: str) -> None:
-    tale.at(1).entered(L, "a", 1)
-    tale.at(2).left(L, "a", 1)
-    how = {"held": False} if what == "looked" else {}
-    getattr(tale, what)(L, "a", 2, **how)
-    assert tale.broken() == ["I19"]
-
-
-def test_only_who_waits_withdraws(tale: HistoryBuilder) -> None:
-    tale.withdrew(L, "a")
-    assert tale.broken() == ["I19"]
+@histories(SIGNALS)
+def test_signals(case: str) -> None:
+    judge(case)
 
 
 # --- situations ----------------------------------------------------------------------------------
 
+PHASES = {
+    "nowhere": "session p connected 5",
+    "acquiring": "joined p/a",
+    "waiting": "node_created #1 1 5",
+    "holding": "entered p/a 1",
+    "releasing": "left p/a 1",
+    "gone": "node_deleted #1 2 5",
+}
+"""The phases of a contender, in order."""
 
-_PHASES: dict[str, Callable[[HistoryBuilder], object]] = {
-    "nowhere": lambda tale: tale.session("p", "connected", 5),
-    "acquiring": lambda tale: tale.joined(L, "p/a"),
-    "waiting": lambda tale: tale.node_created(path_of(1), 1, 5),
-    "holding": lambda tale: tale.entered(L, "p/a", 1),
-    "releasing": lambda tale: tale.left(L, "p/a", 1),
-    "gone": lambda tale: tale.node_deleted(path_of(1), 2, 5),
+BLOWS = {
+    "link lost": "session p suspended 5",
+    "reconnected in the session": "session p suspended 5; session p connected 5",
+    "session expired": "session p suspended 5; session p expired 5",
+    "cancelled": "cancelled p/a",
+    "killed": "killed p",
+    "stopped": "stopped p",
 }
 
-
-def _suspend(tale: HistoryBuilder, then: str = "") -> None:
-    tale.session("p", "suspended", 5)
-    if then:
-        tale.session("p", then, 5)
+OF_A_PHASE = [name for name in SITUATIONS if name.rpartition(" while ")[2] in PHASES]
 
 
-_BLOWS: dict[str, Callable[[HistoryBuilder], object]] = {
-    "link lost": _suspend,
-    "reconnected in the session": lambda tale: _suspend(tale, "connected"),
-    "session expired": lambda tale: _suspend(tale, "expired"),
-    "cancelled": lambda tale: tale.cancelled(L, "p/a"),
-    "killed": lambda tale: tale.killed("p"),
-    "stopped": lambda tale: tale.stopped("p"),
-}
-
-OF_A_PHASE = [name for name in SITUATIONS if name.rpartition(" while ")[2] in _PHASES]
-
-
-@pytest.mark.parametrize("blow", _BLOWS)
-@pytest.mark.parametrize("phase", _PHASES)
-def test_situations_by_what_a_contender_was_doing(
-    tale: HistoryBuilder, phase: str, blow: str
-) -> None:
-    for name, begin in _PHASES.items():
-        begin(tale)
-        if name == phase:
-            break
+@pytest.mark.parametrize("blow", BLOWS)
+@pytest.mark.parametrize("phase", PHASES)
+def test_situation_by_the_phase_of_a_contender(phase: str, blow: str) -> None:
+    names = list(PHASES)
+    tale = HistoryBuilder("; ".join(PHASES[name] for name in names[: names.index(phase) + 1]))
     before = sometimes(tale.events)
-    _BLOWS[blow](tale)
+    tale.play(BLOWS[blow])
     gained = sometimes(tale.events) - before
     gained.pop(f"link lost while {phase}" if blow != "link lost" else "", None)
-    here = phase not in ("nowhere", "gone")
-    assert gained == ({f"{blow} while {phase}": 1} if here else {})
+    is_queued = phase not in ("nowhere", "gone")
+    assert gained == ({f"{blow} while {phase}": 1} if is_queued else {})
 
 
-def test_those_are_all_situations_of_a_phase() -> None:
+def test_table_of_situations_is_complete() -> None:
     stems = {name.rpartition(" while ")[0] for name in OF_A_PHASE}
-    assert stems == set(_BLOWS)
+    assert stems == set(BLOWS)
     # The others are in the tests below.
     assert sorted(set(SITUATIONS) - set(OF_A_PHASE)) == [
         "deposed holder refused",
@@ -240,108 +151,79 @@ def test_those_are_all_situations_of_a_phase() -> None:
     assert len(set(SITUATIONS)) == len(SITUATIONS)
 
 
-def test_ends_of_sessions_and_of_processes(tale: HistoryBuilder) -> None:
-    tale.session("p", "connected", 5)
-    tale.joined(L, "p/a")
-    tale.session("p", "expired", 5)
-    tale.session("p", "connected", 6)
-    tale.node_created(path_of(1), 1, 6)
-    tale.session("p", "suspended", 6)
-    tale.session("p", "expired", 6)
-    tale.session("p", "connected", 8)
-    tale.session("p", "expired", 8)
-    tale.session("p", "connected", 7)
-    tale.node_created(path_of(2), 2, 7)
-    tale.entered(L, "p/a", 2)
-    tale.session("p", "expired", 7)
-    tale.left(L, "p/a", 2, was_lost=True)
-    tale.session("p", "expired", 7)
-    tale.joined(L, "p/a")
-    tale.killed("p")
-    tale.killed("p")
-    seen = sometimes(tale.events)
-    assert seen == {
-        "link lost while waiting": 1,
-        "session expired while acquiring": 2,
-        "session expired while waiting": 1,
-        "session expired while holding": 1,
-        "session expired while releasing": 1,
-        "killed while acquiring": 1,
-    }
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        pytest.param(
+            """session p connected 5; joined p/a; session p expired 5;
+            session p connected 6; node_created #1 1 6; session p suspended 6; session p expired 6;
+            session p connected 8; session p expired 8;
+            session p connected 7; node_created #2 2 7; entered p/a 2; session p expired 7;
+            left p/a 2 was_lost; session p expired 7; joined p/a; killed p; killed p""",
+            {
+                "link lost while waiting": 1,
+                "session expired while acquiring": 2,
+                "session expired while waiting": 1,
+                "session expired while holding": 1,
+                "session expired while releasing": 1,
+                "killed while acquiring": 1,
+            },
+            id="ends of sessions and of processes",
+        ),
+        pytest.param(
+            """turn z 0; fault_began cut; fault_began kill; joined a wait=1; fault_ended cut;
+            entered a 1; leader_changed; leader_changed s1; left a 1; leader_changed s2; healed;
+            joined b; fault_ended kill; withdrew b timeout; leader_changed; entered b 2;
+            acted a 1 accepted=no; wrote a x 1 accepted=no; reached something""",
+            {
+                "joined while something was broken": 1,
+                "handed over while something was broken": 1,
+                "leader changed while somebody held": 1,
+                "timed out in the queue": 1,
+                "handed over while there was no leader": 1,
+                "deposed holder refused": 2,
+                "something": 1,
+            },
+            id="faults and leaders",
+        ),
+    ],
+)
+def test_situations_of_a_history(history: str, expected: dict[str, int]) -> None:
+    assert sometimes(HistoryBuilder(history).events) == expected
 
 
 @pytest.mark.parametrize(
     ("why", "name"),
     [
-        (LossReason.EXPIRED.value, "stepped down as the session expired"),
-        (LossReason.UNCONFIRMED.value, "stepped down by the clock"),
-        (LossReason.DELETED.value, "stepped down as the znode was deleted"),
-        (LossReason.CLOSED.value, "stepped down as the client was closed"),
-        (RESIGNED, "resigned"),
+        ("EXPIRED", "stepped down as the session expired"),
+        ("UNCONFIRMED", "stepped down by the clock"),
+        ("DELETED", "stepped down as the znode was deleted"),
+        ("CLOSED", "stepped down as the client was closed"),
+        ("resigned", "resigned"),
     ],
 )
-def test_losses_and_who_comes_after_them(tale: HistoryBuilder, why: str, name: str) -> None:
-    tale.entered(L, "a", 1)
-    tale.stepped_down(L, "a", 1, why)
-    tale.left(L, "a", 1, was_lost=why != RESIGNED)
-    tale.turn("b", 2)
-    tale.turn("c", 3)
+def test_situation_of_a_loss_and_the_next_holder(why: str, name: str) -> None:
+    end = "left a 1" if why == "resigned" else "left a 1 was_lost"
+    tale = HistoryBuilder(f"entered a 1; stepped_down a 1 {why}; {end}; turn b 2; turn c 3")
     seen = sometimes(tale.events)
     assert seen[name] == 1
-    assert seen["handed over after a loss"] == (0 if why == RESIGNED else 1)
-
-
-def test_faults_and_leaders(tale: HistoryBuilder) -> None:
-    tale.turn("z", 0)
-    tale.fault_began("cut")
-    tale.fault_began("kill")
-    tale.joined(L, "a", wait=1)
-    tale.fault_ended("cut")
-    tale.entered(L, "a", 1)
-    tale.leader_changed("")
-    tale.leader_changed("s1")
-    tale.left(L, "a", 1)
-    tale.leader_changed("s2")
-    tale.healed()
-    tale.joined(L, "b")
-    tale.fault_ended("kill")
-    tale.withdrew(L, "b", "timeout")
-    tale.leader_changed("")
-    tale.entered(L, "b", 2)
-    tale.acted(L, "a", 1, accepted=False)
-    tale.wrote("a", "x", 1, accepted=False)
-    tale.reached("something")
-    assert sometimes(tale.events) == {
-        "joined while something was broken": 1,
-        "handed over while something was broken": 1,
-        "leader changed while somebody held": 1,
-        "timed out in the queue": 1,
-        "handed over while there was no leader": 1,
-        "deposed holder refused": 2,
-        "something": 1,
-    }
+    assert seen["handed over after a loss"] == (0 if why == "resigned" else 1)
 
 
 @pytest.mark.parametrize(("client", "count"), [("b", 1), ("a", 0)])
-def test_the_line_moves_while_a_waiter_has_no_link(
-    tale: HistoryBuilder, client: str, count: int
-) -> None:
-    for number, name in enumerate("ab", 1):
-        tale.session(name, "connected", session_of(name))
-        tale.waits(name, number)
-    tale.holds("a", 1)
-    tale.session(client, "suspended", session_of(client))
-    tale.leaves("a", 1)
-    tale.node_deleted("/elsewhere/x", 9, 9)
-    tale.session(client, "connected", session_of(client))
-    tale.gone("a", 1)
+def test_situation_of_a_release_while_a_waiter_is_disconnected(client: str, count: int) -> None:
+    tale = HistoryBuilder("session a connected @a; waits a 1; session b connected @b; waits b 2")
+    tale.play(
+        f"holds a 1; session {client} suspended @{client}; leaves a 1;"
+        f"node_deleted /elsewhere/x 9 9; session {client} connected @{client}; gone a 1"
+    )
     assert sometimes(tale.events)["line moved while a waiter had no link"] == count
 
 
 # --- together ------------------------------------------------------------------------------------
 
 
-def test_there_is_a_check_for_each_invariant_that_histories_tell_of() -> None:
+def test_every_invariant_has_a_check_and_a_row_in_the_docstring() -> None:
     numbers = [*range(1, 17), 18, 19, *range(21, 28)]
     assert list(INVARIANTS) == [*(f"I{number}" for number in numbers), "lock-set"]
     table = invariants.__doc__ or ""
@@ -351,17 +233,14 @@ def test_there_is_a_check_for_each_invariant_that_histories_tell_of() -> None:
         assert getattr(invariants, check.__name__) is check
 
 
-def test_violations_come_in_the_order_of_time_and_can_be_left_out(tale: HistoryBuilder) -> None:
-    tale.at(5).logged("ERROR", "x")
-    tale.at(2).leftover("tasks", 1)
-    tale.at(9).joined(L, "a")
+def test_violations_are_ordered_by_time_and_can_be_skipped() -> None:
+    tale = HistoryBuilder("5 logged ERROR x; 2 leftover tasks 1; 9 joined a")
     assert [w.invariant for w in tale.wrong()] == ["I15", "I18", "I9"]
     assert [w.invariant for w in violations(tale.events, skip={"I18", "I9"})] == ["I15"]
 
 
-def test_a_reading_can_be_used_again(tale: HistoryBuilder) -> None:
-    tale.turn("a", 1)
-    tale.joined(L, "a")
+def test_reading_can_be_used_again() -> None:
+    tale = HistoryBuilder("turn a 1; joined a")
     reading = Reading(tale.events)
     assert Reading.of(reading) is reading
     assert violations(reading) == violations(reading) == violations(iter(tale.events))
