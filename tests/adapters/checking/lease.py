@@ -9,9 +9,16 @@ from aiolead.abc import Hold
 from aiolead.errors import LossReason
 from aiolead.model import CreateMode, SessionState
 
-from .stage import Stage, promise, same, true
+from .stage import Stage
 
 HELD = "/held"
+
+
+async def _hold(stage: Stage, **options: bool) -> tuple[Hold, list[LossReason]]:
+    """Begin a hold. Return it, and the list of the losses that are reported of it."""
+    lost: list[LossReason] = []
+    await stage.held(HELD)
+    return stage.client.backend.lease.hold(HELD, lost.append, **options), lost
 
 
 def _renewals(stage: Stage) -> int:
@@ -26,38 +33,30 @@ async def _renewed(stage: Stage) -> None:
     await stage.eventually(lambda: lease.deadline > deadline, "a longer lease")
 
 
-@promise
 async def a_hold_is_renewed_through_the_quorum(stage: Stage) -> None:
     """While something is held, transactions are sent, and the lease goes on."""
-    lease = stage.client.backend.lease
-    await stage.held(HELD)
-    lost: list[LossReason] = []
-    hold = lease.hold(HELD, lost.append, urgent=True)
+    hold, lost = await _hold(stage, urgent=True)
     for _ in range(3):
         await _renewed(stage)
     hold.release()
-    same(lost, [], "the reported losses")
+    assert lost == [], "the reported losses"
 
 
-@promise
 async def a_lease_is_read_off_a_clock(stage: Stage) -> None:
     """`remaining` falls by itself, never below 0, never above the session timeout."""
     lease, timeout = stage.client.backend.lease, stage.client.session_timeout
     await stage.held(HELD)
     deadline, first = lease.deadline, lease.remaining()
-    true(0 < first <= timeout, "there is some left, and no more than the session timeout")
+    assert 0 < first <= timeout, "there is some left, and no more than the session timeout"
     await anyio.sleep(0.01)
     if lease.deadline == deadline:
-        true(lease.remaining() < first, "some of it has passed")
+        assert lease.remaining() < first, "some of it has passed"
 
 
-@promise
 async def a_lease_never_shrinks_but_with_its_session(stage: Stage) -> None:
     """`deadline` does not fall while the session lives, whatever becomes of its links."""
     lease = stage.client.backend.lease
-    await stage.held(HELD)
-    lost: list[LossReason] = []
-    hold = lease.hold(HELD, lost.append, urgent=True)
+    hold, lost = await _hold(stage, urgent=True)
     deadlines = [lease.deadline]
     for _ in range(3):
         before = _renewals(stage)
@@ -65,18 +64,15 @@ async def a_lease_never_shrinks_but_with_its_session(stage: Stage) -> None:
         while _renewals(stage) == before:
             deadlines.append(lease.deadline)
             await anyio.sleep(0.002)
-    same(deadlines, sorted(deadlines), "the deadlines, one after the other")
-    same(lost, [], "the reported losses")
+    assert deadlines == sorted(deadlines), "the deadlines, one after the other"
+    assert lost == [], "the reported losses"
     hold.release()
 
 
-@promise
 async def reads_and_pings_prove_nothing(stage: Stage) -> None:
     """Where no write is confirmed, the lease ends, whatever else is answered."""
     client = stage.client
-    lost: list[LossReason] = []
-    await stage.held(HELD)
-    hold = client.backend.lease.hold(HELD, lost.append, urgent=True)
+    hold, lost = await _hold(stage, urgent=True)
     # As by a server that is isolated from the others: it answers reads, and commits nothing.
     before = _renewals(stage)
     stage.server.throttle(OpCode.MULTI, count=1_000_000)
@@ -84,13 +80,12 @@ async def reads_and_pings_prove_nothing(stage: Stage) -> None:
     deadline = client.backend.lease.deadline
     while not lost:
         await client.exists("/")
-        true(client.backend.lease.deadline <= deadline, "nothing was proven meanwhile")
+        assert client.backend.lease.deadline <= deadline, "nothing was proven meanwhile"
         await anyio.sleep(0.01)
-    same(lost, [LossReason.UNCONFIRMED], "the reported losses")
+    assert lost == [LossReason.UNCONFIRMED], "the reported losses"
     hold.release()
 
 
-@promise
 async def a_hold_ends_before_its_session(stage: Stage) -> None:
     """Without an answer it is lost in time: the session still lives at the report."""
     client = stage.client
@@ -104,13 +99,12 @@ async def a_hold_ends_before_its_session(stage: Stage) -> None:
     hold = client.backend.lease.hold(HELD, on_lost, urgent=True)
     stage.proxy.blackhole()
     await stage.eventually(lambda: lost, "the hold is lost")
-    same(lost, [(LossReason.UNCONFIRMED, True)], "why, and whether the session still lived")
-    same(client.backend.lease.remaining(), 0.0, "the remaining lease")
-    true(not client.backend.lease.is_enough(), "it is not enough to begin with")
+    assert lost == [(LossReason.UNCONFIRMED, True)], "why, and whether the session still lived"
+    assert client.backend.lease.remaining() == 0.0, "the remaining lease"
+    assert not client.backend.lease.is_enough(), "it is not enough to begin with"
     hold.release()
 
 
-@promise
 async def a_hold_outlives_a_link(stage: Stage) -> None:
     """A lost link alone ends no hold, unless it was to be surrendered with it."""
     client = stage.client
@@ -128,31 +122,26 @@ async def a_hold_outlives_a_link(stage: Stage) -> None:
     )
     stage.proxy.reset()
     await stage.eventually(lambda: SessionState.CONNECTED.value in told, "the next connection")
-    true("given: DISCONNECTED" in told, "the one that was to be surrendered is lost")
-    true(
-        told.index("given: DISCONNECTED") < told.index(SessionState.CONNECTED.value),
-        "it is lost before there is another link",
+    assert "given: DISCONNECTED" in told, "the one that was to be surrendered is lost"
+    assert told.index("given: DISCONNECTED") < told.index(SessionState.CONNECTED.value), (
+        "it is lost before there is another link"
     )
     before = _renewals(stage)
     await stage.eventually(lambda: _renewals(stage) > before, "the other one is renewed")
-    true(not any(what.startswith("kept") for what in told), "the other one is held")
+    assert not any(what.startswith("kept") for what in told), "the other one is held"
     kept.release()
     given.release()
 
 
-@promise
 async def a_deleted_znode_is_not_held(stage: Stage) -> None:
     """If somebody deletes it, the next renewal finds that out."""
-    lost: list[LossReason] = []
-    await stage.held(HELD)
-    hold = stage.client.backend.lease.hold(HELD, lost.append, urgent=True)
+    hold, lost = await _hold(stage, urgent=True)
     await stage.operator.delete(HELD)
     await stage.eventually(lambda: lost, "the hold is lost")
-    same(lost, [LossReason.DELETED], "the reported losses")
+    assert lost == [LossReason.DELETED], "the reported losses"
     hold.release()
 
 
-@promise
 async def nothing_is_held_without_its_session(stage: Stage) -> None:
     """The end of the session ends its holds; a holder that has released is not notified."""
     lost: list[str] = []
@@ -162,11 +151,10 @@ async def nothing_is_held_without_its_session(stage: Stage) -> None:
     released = lease.hold(HELD, lambda reason: lost.append(f"released: {reason.name}"))
     released.release()
     await stage.expire()
-    same(lost, ["held: EXPIRED"], "the notified holders")
+    assert lost == ["held: EXPIRED"], "the notified holders"
     hold.release()
 
 
-@promise
 async def a_hold_settles_once(stage: Stage) -> None:
     """`settled` is called once, before the first renewal; not after a release."""
     told: list[str] = []
@@ -177,24 +165,20 @@ async def a_hold_settles_once(stage: Stage) -> None:
     hold = lease.hold(HELD, lambda _: told.append("lost"), settled=lambda: told.append("settled"))
     before = _renewals(stage)
     await stage.eventually(lambda: _renewals(stage) > before + 1, "two renewals")
-    same(told, ["settled"], "what was called")
+    assert told == ["settled"], "what was called"
     hold.release()
 
 
-@promise
 async def a_hold_is_lost_by_its_holders_word(stage: Stage) -> None:
     """`lose` calls `lost` with its reason, at once, and once."""
-    lost: list[LossReason] = []
-    await stage.held(HELD)
-    hold = stage.client.backend.lease.hold(HELD, lost.append)
+    hold, lost = await _hold(stage)
     hold.lose(LossReason.DELETED)
-    same(lost, [LossReason.DELETED], "the reported losses when `lose` returns")
+    assert lost == [LossReason.DELETED], "the reported losses when `lose` returns"
     hold.lose(LossReason.EXPIRED)
     hold.release()
-    same(lost, [LossReason.DELETED], "the reported losses after that")
+    assert lost == [LossReason.DELETED], "the reported losses after that"
 
 
-@promise
 async def closing_waits_for_its_holders(stage: Stage) -> None:
     """Holds are lost first (`CLOSED`); the session lives until its holders have released."""
     told: list[str] = []
@@ -213,5 +197,5 @@ async def closing_waits_for_its_holders(stage: Stage) -> None:
     async with anyio.create_task_group() as tasks, stage.another() as client:
         await client.create(HELD, mode=CreateMode.EPHEMERAL)
         tasks.start_soon(let_go, client.backend.lease.hold(HELD, on_lost))
-    same(told, ["CLOSED", "lives"], "the order of events")
-    same(stage.server.znodes(), [], "the tree")
+    assert told == ["CLOSED", "lives"], "the order of events"
+    assert stage.server.znodes() == [], "the tree"

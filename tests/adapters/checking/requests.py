@@ -14,10 +14,9 @@ from aiolead.errors import (
 )
 from aiolead.model import Created, CreateMode
 
-from .stage import CREATES, Stage, fails, promise, refuses, same, true
+from .stage import CREATES, Stage, fails, refuses
 
 
-@promise
 async def requests_are_applied_in_the_order_of_the_calls(stage: Stage) -> None:
     """Requests that are made without an await between them are applied in that order."""
     client = stage.client
@@ -28,16 +27,15 @@ async def requests_are_applied_in_the_order_of_the_calls(stage: Stage) -> None:
     deleted = client.delete("/a")
     gone = client.exists("/a")
     # In another order than they were made in, as a caller may.
-    same(await gone, None, "exists, after the delete")
+    assert await gone is None, "exists, after the delete"
     data, stat = await read
-    same((data, stat.version), (b"1", 1), "the result of get, between set and delete")
-    true(await there is not None, "exists, after the create, shows the znode")
-    same((await changed).version, 1, "the version after the set")
-    same((await created).path, "/a", "the path of the create")
+    assert (data, stat.version) == (b"1", 1), "the result of get, between set and delete"
+    assert await there is not None, "exists, after the create, shows the znode"
+    assert (await changed).version == 1, "the version after the set"
+    assert (await created).path == "/a", "the path of the create"
     await deleted
 
 
-@promise
 async def answers_come_in_the_order_of_the_calls(stage: Stage) -> None:
     """Done-callbacks are called in the order in which the requests were made."""
     order: list[int] = []
@@ -46,17 +44,15 @@ async def answers_come_in_the_order_of_the_calls(stage: Stage) -> None:
         reply.add_done_callback(lambda number=number: order.append(number))  # type: ignore[misc]
     for reply in reversed(replies):
         await reply
-    same(order, list(range(20)), "the order of the answers")
+    assert order == list(range(20)), "the order of the answers"
 
 
-@promise
 async def a_call_hands_its_request_over(stage: Stage) -> None:
     """A request is sent even if nobody ever awaits its answer."""
     stage.client.create("/a")
     await stage.eventually(lambda: "/a" in stage.server.znodes(), "the znode is created")
 
 
-@promise
 async def a_reply_can_be_awaited_again(stage: Stage) -> None:
     """A reply is awaited any number of times, by several tasks, for its answer or its error."""
     created, refused = stage.client.create("/a"), stage.client.delete("/none")
@@ -68,32 +64,30 @@ async def a_reply_can_be_awaited_again(stage: Stage) -> None:
     async with anyio.create_task_group() as tasks:
         for _ in range(3):
             tasks.start_soon(wait)
-    same([answer.path for answer in answers], ["/a"] * 3, "the results of all of them")
+    assert [answer.path for answer in answers] == ["/a"] * 3, "the results of all of them"
     for _ in range(2):
         await fails(refused, NoNodeError)
 
 
-@promise
 async def a_reply_tells_whether_it_is_done(stage: Stage) -> None:
     """`is_done`, `result`, `error` and a late callback say what awaiting would."""
     held = stage.proxy.hold_reply(CREATES)
     created, refused = stage.client.create("/a"), stage.client.delete("/none")
     await held.wait()
-    true(not created.is_done, "a reply without an answer is not done")
+    assert not created.is_done, "a reply without an answer is not done"
     held.release()
     await created
     await fails(refused, NoNodeError)
-    true(created.is_done and refused.is_done, "the awaited request is done")
-    same(created.result().path, "/a", "result()")
-    same(created.error(), None, "error() of an answer")
-    true(isinstance(refused.error(), NoNodeError), "error() gives the error")
+    assert (created.is_done, refused.is_done) == (True, True), "the awaited request is done"
+    assert created.result().path == "/a", "result()"
+    assert created.error() is None, "error() of an answer"
+    assert isinstance(refused.error(), NoNodeError), "error() gives the error"
     refuses(refused.result, NoNodeError)
     called: list[bool] = []
     created.add_done_callback(lambda: called.append(True))
-    same(called, [True], "a callback that is added late is called at once")
+    assert called == [True], "a callback that is added late is called at once"
 
 
-@promise
 async def cancelling_a_wait_abandons_the_answer_alone(stage: Stage) -> None:
     """A caller that is cancelled leaves the request, which is applied, and all others."""
     held = stage.proxy.hold_reply(CREATES)
@@ -108,11 +102,10 @@ async def cancelling_a_wait_abandons_the_answer_alone(stage: Stage) -> None:
         await held.wait()
         tasks.cancel_scope.cancel()
     held.release()
-    true(await after is not None, "the next request has its own answer")
-    same((await created).path, "/a", "the answer, awaited again")
+    assert await after is not None, "the next request has its own answer"
+    assert (await created).path == "/a", "the answer, awaited again"
 
 
-@promise
 async def bad_arguments_are_refused_at_the_call(stage: Stage) -> None:
     """Invalid arguments raise `ConfigurationError` at the call, and are not sent."""
     client = stage.client
@@ -126,10 +119,9 @@ async def bad_arguments_are_refused_at_the_call(stage: Stage) -> None:
     refuses(lambda: client.set("/a", b"", version=-2), ConfigurationError)
     refuses(lambda: client.transaction().commit(), ConfigurationError)
     await client.exists("/")
-    same(stage.server.znodes(), before, "the tree")
+    assert stage.server.znodes() == before, "the tree"
 
 
-@promise
 async def errors_have_the_names_of_the_servers(stage: Stage) -> None:
     """The refusal of a server is raised as the `ServerError` of that name."""
     client = stage.client
@@ -145,30 +137,28 @@ async def errors_have_the_names_of_the_servers(stage: Stage) -> None:
     await fails(client.get_children("/none"), NoNodeError)
     await fails(client.set("/none", b""), NoNodeError)
     await fails(client.set("/a", b"", version=7), BadVersionError)
-    same(await client.exists("/none"), None, "exists, for what is not there")
+    assert await client.exists("/none") is None, "exists, for what is not there"
 
 
-@promise
 async def a_create_tells_what_was_created(stage: Stage) -> None:
     """The answer has the path that the server has made, and the `Stat` of that znode."""
     client = stage.client
     await client.create("/a", b"data")
     first = await client.create("/a/n-", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
     second = await client.create("/a/n-", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
-    same(first.path, "/a/n-0000000000", "the path of the first one")
-    same(second.path, "/a/n-0000000001", "the path of the second one")
-    same(first.stat.ephemeral_owner, client.session_id, "the owner of an ephemeral znode")
-    true(second.stat.czxid > first.stat.czxid > 0, "later znodes have higher czxids")
+    assert first.path == "/a/n-0000000000", "the path of the first one"
+    assert second.path == "/a/n-0000000001", "the path of the second one"
+    assert first.stat.ephemeral_owner == client.session_id, "the owner of an ephemeral znode"
+    assert second.stat.czxid > first.stat.czxid > 0, "later znodes have higher czxids"
     names = await client.get_children("/a")
-    same(sorted(names), ["n-0000000000", "n-0000000001"], "the children")
+    assert sorted(names) == ["n-0000000000", "n-0000000001"], "the children"
     data, stat = await client.get("/a")
-    same((data, stat.num_children), (b"data", 2), "the parent")
+    assert (data, stat.num_children) == (b"data", 2), "the parent"
 
 
-@promise
 async def sync_is_answered(stage: Stage) -> None:
     """After `sync` a read shows what others have written before."""
     await stage.operator.create("/a", b"1")
     caught_up, read = stage.client.sync("/a"), stage.client.get("/a")
     await caught_up
-    same((await read)[0], b"1", "the data of the earlier write")
+    assert (await read)[0] == b"1", "the data of the earlier write"

@@ -1,8 +1,7 @@
-"""Where a promise is tried: a server, a link that can be broken, the client, an operator."""
+"""The world of one promise: a server, a proxy, the client, an operator."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from types import TracebackType
@@ -20,58 +19,20 @@ from aiolead.testing.embedded import EmbeddedServer
 from aiolead.testing.proxy import FaultProxy
 
 Open = Callable[[str], AbstractAsyncContextManager[CoordinationClient]]
-Promise = Callable[["Stage"], Awaitable[None]]
-
-PROMISES: dict[str, Promise] = {}
-"""By their names, in the order in which they are tried."""
-
 CREATES = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
 """Whichever a client uses."""
 
 GLANCE = 0.002
 
 
-def promise(tried: Promise) -> Promise:
-    """Adds a promise under the name of its function."""
-    PROMISES[tried.__name__] = tried
-    return tried
-
-
-def shown(tried: Promise) -> str:
-    """The text of a promise, in one line."""
-    return " ".join((inspect.getdoc(tried) or "").split())
-
-
-class BrokenPromises(AssertionError):
-    """A client does not do what recipes take for granted.
-
-    Attributes:
-        broken: how each of the broken promises has shown to be, by its name.
-    """
-
-    def __init__(self, broken: dict[str, Exception]) -> None:
-        lines = [
-            f"{name} ({shown(PROMISES[name])})\n    {_told(error)}"
-            for name, error in broken.items()
-        ]
-        super().__init__(f"{len(broken)} of {len(PROMISES)} are broken:\n" + "\n".join(lines))
-        self.broken = broken
-
-
-def _told(error: Exception) -> str:
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
 class Stage:
-    """One promise's own world. An async context manager.
+    """The world of one promise. An async context manager.
 
     Attributes:
-        server: where everybody connects to, in the end.
-        proxy: the link of the client.
-        client: the one that is checked.
-        operator: somebody else, on a link that nothing is done to.
+        server: the embedded server.
+        proxy: the connection of the client goes through it.
+        client: the client that is checked.
+        operator: another client, whose connection does not break.
     """
 
     server: EmbeddedServer
@@ -82,7 +43,7 @@ class Stage:
     def __init__(self, connect: Open) -> None:
         self._connect = connect
         self.waits_for: str = ""
-        """The condition that `eventually` is waiting for."""
+        """The condition that `eventually` waits for."""
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -104,7 +65,7 @@ class Stage:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.proxy.heal()  # or else the client could not say goodbye
+        self.proxy.heal()  # the client has to close its session
         await self._stack.__aexit__(exc_type, exc, traceback)
 
     @asynccontextmanager
@@ -114,25 +75,21 @@ class Stage:
             yield client
 
     async def eventually(self, holds: Callable[[], object], what: str) -> None:
-        """Waits until something is so, for as long as the promise may take."""
+        """Wait until something is so, for as long as the promise may take."""
         self.waits_for = what
-        while True:
-            if holds():
-                break
+        while not holds():  # noqa: ASYNC110 - no event tells of it
             await anyio.sleep(GLANCE)
         self.waits_for = ""
 
-    async def cut_off(self, client: CoordinationClient | None = None) -> None:
-        """Cuts the link, and lets none be made until `proxy.heal`."""
-        client = self.client if client is None else client
+    async def isolate(self, client: CoordinationClient | None = None) -> None:
+        """Break the connection, and refuse the next ones until `proxy.heal`."""
+        cut = self.client if client is None else client
         self.proxy.refuse()
         self.proxy.reset()
-        await self.eventually(
-            lambda: client.state is SessionState.SUSPENDED, "the client notices its lost link"
-        )
+        await self.eventually(lambda: cut.state is SessionState.SUSPENDED, "the loss is noticed")
 
     async def expire(self) -> int:
-        """Ends the client's session; gives its id once there is another one."""
+        """End the client's session. Return its id once there is another one."""
         before = self.client.session_id
         self.server.expire_session(before)
         await self.eventually(
@@ -145,7 +102,7 @@ class Stage:
         return before
 
     async def held(self, path: str) -> None:
-        """Has the client create an ephemeral znode, and prove a lease that is enough to begin."""
+        """Create an ephemeral znode, and renew the lease until it is enough to begin a hold."""
         await self.client.create(path, mode=CreateMode.EPHEMERAL)
         while not self.client.backend.lease.is_enough():
             await self.client.check(path)
@@ -154,7 +111,7 @@ class Stage:
 async def fails(
     reply: Awaitable[object] | Reply[object], error: type[AioleadError]
 ) -> AioleadError:
-    """The error that an answer must be."""
+    """Return the error that an answer must be."""
     try:
         answer = await reply
     except error as caught:
@@ -163,21 +120,9 @@ async def fails(
 
 
 def refuses(call: Callable[[], object], error: type[AioleadError]) -> None:
-    """Checks that a call itself raises."""
+    """Check that a call itself raises."""
     try:
         given = call()
     except error:
         return
     raise AssertionError(f"the call gave {given!r}, where {error.__name__} is due")
-
-
-def same(found: object, wanted: object, what: str) -> None:
-    """Checks that something is what it must be."""
-    if found != wanted:
-        raise AssertionError(f"{what}: {found!r}, where {wanted!r} is due")
-
-
-def true(holds: object, what: str) -> None:
-    """Checks something that must hold; `what` says it."""
-    if not holds:
-        raise AssertionError(f"not so: {what}")

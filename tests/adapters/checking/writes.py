@@ -19,7 +19,7 @@ from aiolead.errors import (
 )
 from aiolead.model import CreateMode, SessionState, Stat
 
-from .stage import CREATES, Stage, fails, promise, refuses, same, true
+from .stage import CREATES, Stage, fails, refuses
 
 
 async def _is_lost(
@@ -35,45 +35,41 @@ async def _is_lost(
     return error
 
 
-@promise
 async def a_lost_write_is_never_sent_again(stage: Stage) -> None:
     """It raises `ConnectionLossError` with the outcome `UNKNOWN`, and is applied once at most."""
     client, mode = stage.client, CreateMode.PERSISTENT_SEQUENTIAL
     await client.create("/a")
     error = await _is_lost(stage, CREATES, lambda client: client.create("/a/n-", mode=mode))
-    same(error.outcome, Outcome.UNKNOWN, "the outcome of a lost create")
-    same(await client.get_children("/a"), ["n-0000000000"], "the children after a lost create")
+    assert error.outcome == Outcome.UNKNOWN, "the outcome of a lost create"
+    assert await client.get_children("/a") == ["n-0000000000"], "the children after a lost create"
     error = await _is_lost(stage, OpCode.SET_DATA, lambda client: client.set("/a", b"x"))
-    same(error.outcome, Outcome.UNKNOWN, "the outcome of a lost set")
-    same((await client.get("/a"))[1].version, 1, "the version after a lost set")
+    assert error.outcome == Outcome.UNKNOWN, "the outcome of a lost set"
+    assert (await client.get("/a"))[1].version == 1, "the version after a lost set"
     path = "/a/n-0000000000"
     error = await _is_lost(stage, OpCode.DELETE, lambda client: client.delete(path))
-    same(error.outcome, Outcome.UNKNOWN, "the outcome of a lost delete")
+    assert error.outcome == Outcome.UNKNOWN, "the outcome of a lost delete"
 
 
-@promise
 async def a_lost_read_is_sent_again(stage: Stage) -> None:
     """A read whose answer is lost is answered over the next connection."""
     client = stage.client
     await client.create("/a", b"1")
     stage.proxy.drop_reply(OpCode.GET_DATA, count=2)
-    same((await client.get("/a"))[0], b"1", "the last read")
+    assert (await client.get("/a"))[0] == b"1", "the last read"
     stage.proxy.drop_request(OpCode.EXISTS)
-    true(await client.exists("/a") is not None, "a read that the server never saw is answered")
+    assert await client.exists("/a") is not None, "a read that the server never saw is answered"
 
 
-@promise
 async def what_was_not_sent_waits_for_the_link(stage: Stage) -> None:
     """A request that is made without a connection is sent over the next one, in its order."""
-    await stage.cut_off()
+    await stage.isolate()
     created, read = stage.client.create("/a", b"1"), stage.client.get("/a")
-    true(not created.is_done, "it waits")
+    assert not created.is_done, "it waits"
     stage.proxy.heal()
-    same((await read)[0], b"1", "the read after the create")
+    assert (await read)[0] == b"1", "the read after the create"
     await created
 
 
-@promise
 async def a_link_that_ends_in_order_is_noticed_at_once(stage: Stage) -> None:
     """A FIN from the server fails what is in flight, and an idle client notices it, too."""
     client = stage.client
@@ -90,7 +86,6 @@ async def a_link_that_ends_in_order_is_noticed_at_once(stage: Stage) -> None:
     unsubscribe()
 
 
-@promise
 async def a_transaction_is_applied_as_a_whole(stage: Stage) -> None:
     """The answer has a path for a create, a `Stat` for a set, None for the rest."""
     client = stage.client
@@ -98,25 +93,24 @@ async def a_transaction_is_applied_as_a_whole(stage: Stage) -> None:
     transaction = client.transaction()
     transaction.create("/a", b"1").set("/a", b"2").check("/a", version=1).delete("/old")
     path, stat, checked, deleted = await transaction.commit()
-    same((path, checked, deleted), ("/a", None, None), "the results")
-    true(isinstance(stat, Stat) and stat.version == 1, "the result of a set is its Stat")
+    assert (path, checked, deleted) == ("/a", None, None), "the results"
+    assert isinstance(stat, Stat), "the result of a set"
+    assert stat.version == 1
     refuses(transaction.commit, UsageError)
-    same(stage.server.znodes(), ["/a"], "the tree")
+    assert stage.server.znodes() == ["/a"], "the tree"
 
 
-@promise
 async def a_transaction_that_fails_applies_nothing(stage: Stage) -> None:
     """It raises `TransactionError`, which names the operation that failed."""
     client = stage.client
     failing = client.transaction().create("/a").check("/none").create("/b")
     error = await fails(failing.commit(), TransactionError)
     assert isinstance(error, TransactionError)
-    same(error.index, 1, "the operation that failed")
-    true(isinstance(error.cause, NoNodeError), "the cause is its error")
-    same(stage.server.znodes(), [], "the tree")
+    assert error.index == 1, "the operation that failed"
+    assert isinstance(error.cause, NoNodeError), "the cause is its error"
+    assert stage.server.znodes() == [], "the tree"
 
 
-@promise
 async def a_lost_transaction_is_never_sent_again(stage: Stage) -> None:
     """Its outcome is `UNKNOWN`."""
     client = stage.client
@@ -127,11 +121,10 @@ async def a_lost_transaction_is_never_sent_again(stage: Stage) -> None:
         return client.transaction().create("/a/n-", mode=mode).commit()
 
     error = await _is_lost(stage, OpCode.MULTI, commit)
-    same(error.outcome, Outcome.UNKNOWN, "the outcome")
-    same(await client.get_children("/a"), ["n-0000000000"], "the children")
+    assert error.outcome == Outcome.UNKNOWN, "the outcome"
+    assert await client.get_children("/a") == ["n-0000000000"], "the children"
 
 
-@promise
 async def a_check_asks_the_quorum(stage: Stage) -> None:
     """It is a transaction, which a server that is isolated from the others cannot answer."""
     client = stage.client
@@ -141,31 +134,31 @@ async def a_check_asks_the_quorum(stage: Stage) -> None:
     await client.check("/a", version=0)
     await fails(client.check("/a", version=3), BadVersionError)
     await fails(client.check("/none"), NoNodeError)
-    true(stage.server.requests["MULTI"] - before >= 4, "each of them is a transaction")
+    assert stage.server.requests["MULTI"] - before >= 4, "each of them is a transaction"
     await _is_lost(stage, OpCode.MULTI, lambda client: client.check("/a"))
 
 
-@promise
 async def fenced_writes_need_their_guard(stage: Stage) -> None:
     """They are applied while the guard exists; then they raise `Fenced`, with nothing applied."""
     client = stage.client
     await client.create("/guard", mode=CreateMode.EPHEMERAL)
     fence = client.fenced("/guard")
-    same(await fence.create("/a", b"1"), "/a", "the path of a fenced create")
-    same((await fence.set("/a", b"2")).version, 1, "the version after a fenced set")
+    assert await fence.create("/a", b"1") == "/a", "the path of a fenced create"
+    assert (await fence.set("/a", b"2")).version == 1, "the version after a fenced set"
     await fails(fence.create("/a"), NodeExistsError)
-    same(await fence.transaction().create("/b").commit(), ["/b"], "a fenced transaction's results")
+    assert await fence.transaction().create("/b").commit() == ["/b"], (
+        "a fenced transaction's results"
+    )
     await fence.delete("/b")
     await stage.operator.delete("/guard")
     await fails(fence.create("/c"), Fenced)
     await fails(fence.set("/a", b"3"), Fenced)
     await fails(fence.delete("/a"), Fenced)
     await fails(fence.transaction().create("/c").commit(), Fenced)
-    same((await stage.operator.get("/a"))[0], b"2", "the data after that")
-    same(stage.server.znodes(), ["/a"], "the tree after that")
+    assert (await stage.operator.get("/a"))[0] == b"2", "the data after that"
+    assert stage.server.znodes() == ["/a"], "the tree after that"
 
 
-@promise
 async def a_fence_does_not_outlive_its_session(stage: Stage) -> None:
     """In the next session, or if the guard is known to be gone, it refuses by itself."""
     client = stage.client
@@ -175,13 +168,12 @@ async def a_fence_does_not_outlive_its_session(stage: Stage) -> None:
     fence = client.fenced("/guard")
     await stage.expire()
     await fails(fence.create("/a"), Fenced)
-    same(stage.server.znodes(), ["/guard"], "the tree")
+    assert stage.server.znodes() == ["/guard"], "the tree"
 
 
-@promise
 async def missing_parents_are_created(stage: Stage) -> None:
     """`ensure_path` creates what is missing, and is content with what is there."""
     for _ in range(2):
         await stage.client.ensure_path("/a/b/c")
     await stage.client.ensure_path("/")
-    same(stage.server.znodes(), ["/a", "/a/b", "/a/b/c"], "the tree")
+    assert stage.server.znodes() == ["/a", "/a/b", "/a/b/c"], "the tree"
