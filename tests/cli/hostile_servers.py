@@ -1,4 +1,4 @@
-"""Servers that answer with whatever they like, to say what no server here can be made to say."""
+"""Servers on real ports that answer whatever a test wants, for commands in other processes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import Self
 
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202e\u2028\r\x00\x7f"
-"""What moves a cursor, names a window, forges lines or turns the direction of writing."""
+"""Characters that move a cursor, name a window, forge lines or reverse the direction of writing."""
 
 Behaviour = Callable[["Link"], None]
 """What a server does with a connection. It may raise `OSError`; then the connection is closed."""
@@ -30,74 +29,64 @@ class Link:
         self._socket.sendall(data)
 
     def receive(self) -> bytes:
-        """What has come; raises `OSError` at the end."""
+        """Some bytes; raises `OSError` at the end of the stream."""
         data = self._socket.recv(65536)
         if not data:
             raise ConnectionResetError
         return data
 
+    def exactly(self, size: int) -> bytes:
+        data = self._socket.recv(size, socket.MSG_WAITALL)
+        if len(data) < size:
+            raise ConnectionResetError
+        return data
+
     def frame(self) -> bytes:
         """The next frame of ZooKeeper's protocol."""
-        (length,) = struct.unpack(">i", self._exactly(4))
-        return self._exactly(length)
+        return self.exactly(struct.unpack(">i", self.exactly(4))[0])
 
     def send_frame(self, body: bytes) -> None:
         self.send(struct.pack(">i", len(body)) + body)
 
     @contextmanager
     def secured(self, context: ssl.SSLContext) -> Iterator[Link]:
-        """The same over TLS, as the server."""
+        """The same connection over TLS, as the server."""
         with context.wrap_socket(self._socket, server_side=True) as secured:
             yield Link(secured, self._closed)
 
     def pause(self, seconds: float) -> None:
-        """Waits; raises `OSError` if the server is closed meanwhile."""
+        """Waits; raises `OSError` if the server is closed in the meantime."""
         if self._closed.wait(seconds):
             raise ConnectionAbortedError
 
-    def _exactly(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            more = self._socket.recv(size - len(data))
-            if not more:
-                raise ConnectionResetError
-            data += more
-        return data
-
 
 class HostileServer:
-    """Serves connections, each in a thread, until it is left. A context manager.
+    """Serves each connection in a thread of its own. A context manager.
 
     Args:
         behave: what it does with each connection, which is closed when that returns.
+
+    Attributes:
+        was_asked: set once a client has sent something.
     """
 
     def __init__(self, behave: Behaviour) -> None:
         self._behave = behave
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
+        self.hosts = f"127.0.0.1:{self.port}"
         self.was_asked = threading.Event()
-        """Set once somebody has sent something."""
         self._closed = threading.Event()
         self._links: set[socket.socket] = set()
         self._threads = [threading.Thread(target=self._serve)]
-
-    @property
-    def hosts(self) -> str:
-        return f"127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
         self._threads[0].start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closed.set()
-        # Wakes up whoever accepts or receives; closing alone would not.
+        # Only a shutdown wakes up the threads that accept or receive.
         for each in [self._listener, *self._links]:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -107,15 +96,13 @@ class HostileServer:
         self._listener.close()
 
     def _serve(self) -> None:
-        while True:
-            try:
+        with suppress(OSError):
+            while True:
                 connection, _ = self._listener.accept()
-            except OSError:
-                return
-            thread = threading.Thread(target=self._converse, args=(connection,))
-            self._links.add(connection)
-            self._threads.append(thread)
-            thread.start()
+                thread = threading.Thread(target=self._converse, args=(connection,))
+                self._links.add(connection)
+                self._threads.append(thread)
+                thread.start()
 
     def _converse(self, connection: socket.socket) -> None:
         with connection, suppress(OSError):
@@ -126,7 +113,20 @@ class HostileServer:
         self._links.discard(connection)
 
 
-# --- what they do ------------------------------------------------------------------------------
+# --- behaviours ----------------------------------------------------------------------------------
+
+
+def answering(by_question: Mapping[str, str]) -> Behaviour:
+    """Answers the beginnings of questions, and closes the connection."""
+
+    def behave(link: Link) -> None:
+        question = link.receive()
+        for beginning, answer in by_question.items():
+            if question.startswith(beginning.encode()):
+                link.send(answer.encode())
+                return
+
+    return behave
 
 
 def close(_link: Link) -> None:
@@ -134,39 +134,39 @@ def close(_link: Link) -> None:
 
 
 def silence(link: Link) -> None:
-    """Takes everything in, and never says a word."""
+    """Reads everything, and answers nothing."""
     while True:
         link.receive()
 
 
 def noise(link: Link) -> None:
-    """Random bytes, then the end."""
+    """Sends random bytes, and closes the connection."""
     link.send(random.Random(1).randbytes(1 << 16))
 
 
 def flood(link: Link) -> None:
-    """Random bytes without an end."""
+    """Sends random bytes without an end."""
     data = random.Random(2).randbytes(1 << 16)
     while True:
         link.send(data)
 
 
 def lines_without_end(link: Link) -> None:
-    """Text that looks like the beginning of an answer, without an end."""
+    """Sends text that looks like the beginning of an answer, without an end."""
     link.send(f"Zookeeper version: 3.9.9{ESCAPES}\nMode: leader\n".encode())
     while True:
         link.send(b" /127.0.0.1:1[0](sid=" * 1000 + b"\n")
 
 
 def drip(link: Link) -> None:
-    """One byte after the other."""
+    """Sends one byte after the other."""
     while True:
         link.send(b"Z")
         link.pause(0.02)
 
 
 def http(link: Link) -> None:
-    """A web server that does not know what is wanted of it."""
+    """Answers as a web server does that does not understand the request."""
     link.receive()
     body = f"<html>{ESCAPES}</html>".encode()
     link.send(b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/html\r\n\r\n" + body)
@@ -205,21 +205,21 @@ HOSTILE_JSON: tuple[bytes, ...] = (
     b"\xff\xfe",
     b"[]",
 )
-"""What hostile admin servers answer."""
+"""Answers of hostile admin servers."""
 
 
 def admin(body: bytes, date: bytes = LATE) -> Behaviour:
-    """An admin server: of each body, and with an absurd date."""
+    """An admin server that answers every request with a body, and an absurd date."""
 
-    def answer(link: Link) -> None:
+    def behave(link: Link) -> None:
         link.receive()
         head = b"HTTP/1.0 200 OK\r\nDate: " + date + b"\r\n\x1b[2J: \x1b[2J\r\n\r\n"
         link.send(head + body)
 
-    return answer
+    return behave
 
 
-# --- ZooKeeper's protocol ----------------------------------------------------------------------
+# --- ZooKeeper's protocol ------------------------------------------------------------------------
 
 _STAT = struct.pack(">qqqqiiiqiiq", -1, 1 << 62, -(1 << 63), (1 << 63) - 1, *[-1] * 3, 7, 9, -9, -1)
 _NAMES = [f"lock-{ESCAPES}0000000001", "lock-0000000002", ESCAPES, "", "/", "..", "x" * 5000]
@@ -250,27 +250,39 @@ _ANSWERS: Mapping[int, bytes] = {
 }
 
 
-def _greet(link: Link, first: bytes) -> None:
+def _greet(link: Link, request: bytes, grant: int | None = None) -> None:
     """Answers a handshake as a server does."""
-    _, _, timeout, _ = struct.unpack(">iqiq", first[:24])
+    timeout = struct.unpack(">iqiq", request[:24])[2] if grant is None else grant
     link.send_frame(struct.pack(">iiq", 0, timeout, 0x7F) + _text("p" * 16) + b"\0")
 
 
+def granting(timeout: int, was_asked: threading.Event) -> Behaviour:
+    """Grants sessions of a timeout in milliseconds, and answers no request."""
+
+    def behave(link: Link) -> None:
+        _greet(link, link.frame(), timeout)
+        link.frame()
+        was_asked.set()
+        silence(link)
+
+    return behave
+
+
 def _speak(label: str, answer: Callable[[int], tuple[int, bytes]]) -> Behaviour:
-    """A server that answers words with hostile values, takes sessions, and answers requests.
+    """Answers words with hostile values, and speaks ZooKeeper's protocol.
 
     Args:
-        label: what it is called.
+        label: its name in test ids.
         answer: the error and the body for a request, by its operation.
     """
 
     def behave(link: Link) -> None:
-        word = link._exactly(4)
+        word = link.exactly(4)
         if word in HOSTILE_WORDS:
             link.send(HOSTILE_WORDS[word])
             return
-        _greet(link, link._exactly(struct.unpack(">i", word)[0]))
-        # An event that nobody has asked for.
+        _greet(link, link.exactly(struct.unpack(">i", word)[0]))
+        # An event that the client has not asked for.
         link.send_frame(struct.pack(">iqiii", -1, -1, 0, 3, 3) + _text(f"/{ESCAPES}"))
         while True:
             xid, op = struct.unpack(">ii", link.frame()[:8])
@@ -284,26 +296,26 @@ def _speak(label: str, answer: Callable[[int], tuple[int, bytes]]) -> Behaviour:
 
 
 names = _speak("names", lambda op: (0, _ANSWERS.get(op, b"")))
-"""Answers that are well formed, and hostile in what they say."""
+"""Answers that are well formed, with hostile values."""
 
 errors = _speak("errors", lambda op: (0, b"") if op in (11, -11) else (-31337, b""))
-"""Errors that nobody has ever heard of."""
+"""Unknown error codes."""
 
 _random = random.Random(3)
 garbage = _speak("garbage", lambda op: (0, b"") if op in (11, -11) else (0, _random.randbytes(200)))
-"""Answers to requests, of random bytes."""
+"""Answers of random bytes."""
 
 lengths = _speak("lengths", lambda op: (0, b"\x7f\xff\xff\xff" * 8))
-"""Answers that say that they are longer than they are."""
+"""Answers that claim to be longer than they are."""
 
 
 def before(port: int, words: Mapping[bytes, bytes]) -> Behaviour:
-    """A server that answers words itself, and hands everything else on to a real one.
+    """Answers words itself, and passes everything else on to the real server at a port."""
 
-    Args:
-        port: of the real one.
-        words: what it answers.
-    """
+    def pass_on(behind: socket.socket, link: Link) -> None:
+        with suppress(OSError):
+            while data := behind.recv(65536):
+                link.send(data)
 
     def behave(link: Link) -> None:
         first = link.receive()
@@ -311,8 +323,8 @@ def before(port: int, words: Mapping[bytes, bytes]) -> Behaviour:
             link.send(words[first])
             return
         with socket.create_connection(("127.0.0.1", port)) as behind:
-            answers = threading.Thread(target=_pass_on, args=(behind, link))
-            answers.start()
+            replies = threading.Thread(target=pass_on, args=(behind, link))
+            replies.start()
             try:
                 while True:
                     behind.sendall(first)
@@ -320,12 +332,6 @@ def before(port: int, words: Mapping[bytes, bytes]) -> Behaviour:
             finally:
                 with suppress(OSError):
                     behind.shutdown(socket.SHUT_RDWR)
-                answers.join()
+                replies.join()
 
     return behave
-
-
-def _pass_on(behind: socket.socket, link: Link) -> None:
-    with suppress(OSError):
-        while data := behind.recv(65536):
-            link.send(data)

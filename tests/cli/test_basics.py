@@ -56,6 +56,11 @@ def test_options_of_a_command(command: str) -> None:
     assert names & wanted == (wanted if command != "completion" else set())
 
 
+@pytest.mark.parametrize("command", ["ensemble", "doctor", "dashboard"])
+def test_commands_that_ask_admin_servers_may_use_plain_http(run: Run, command: str) -> None:
+    assert "--admin-plain-http" in " ".join(run(command, "--help")[1])
+
+
 def test_all_commands_and_options_are_on_their_page() -> None:
     for command in COMMANDS:
         assert re.search(rf"^\| .*`{command}[ `].*\|", PAGE, re.MULTILINE), command

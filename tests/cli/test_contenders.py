@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from kit.cli import Run, objects, somebody
+from kit.cli import Run, kazoo_client, objects
 from kit.clients import joined
 from kit.raw_client import has
 
@@ -19,7 +19,7 @@ GUID = "0123456789abcdef0123456789abcdef"
 
 
 def test_a_line(run: Run, hosts: str) -> None:
-    with somebody(hosts) as client:
+    with kazoo_client(hosts) as client:
         client.create("/a")
         session = f"{client.client_id[0]:#x}"
         client.create(f"/a/{GUID[:16]}-1-latch-", b"host-1", ephemeral=True, sequence=True)
@@ -44,7 +44,7 @@ def test_a_line(run: Run, hosts: str) -> None:
 
 
 def test_libraries_that_do_not_see_each_other(run: Run, somewhere: str) -> None:
-    with somebody(somewhere) as client:
+    with kazoo_client(somewhere) as client:
         client.create(f"/{GUID}__lock__", b"kazoo", ephemeral=True, sequence=True)
         client.create("/_c_x-lock-", b"curator", ephemeral=True, sequence=True)
         code, out, err = run("contenders", "/", "--json", hosts=somewhere)
@@ -57,7 +57,7 @@ def test_whoever_may_not_be_read(run: Run, old_and_new_hosts: str) -> None:
     hosts = old_and_new_hosts
     entry = "digest:somebody:HASH:r"
     is_untold = has(hosts, Feature.EXISTS_NEEDS_READ)
-    with somebody(hosts) as client:
+    with kazoo_client(hosts) as client:
         client.create("/l")
         client.create("/l/_c_y-lock-", b"first", ephemeral=True, sequence=True)
         owner = f"{client.client_id[0]:#x}"
@@ -81,6 +81,14 @@ def test_whoever_may_not_be_read(run: Run, old_and_new_hosts: str) -> None:
         assert any("2 contenders" in line for line in out)
 
 
+def test_long_identity_is_cut(run: Run, somewhere: str) -> None:
+    with kazoo_client(somewhere) as client:
+        client.create("/long")
+        client.create("/long/x-lock-", b"x" * 900_000, ephemeral=True, sequence=True)
+        _, out, _ = run("contenders", "/long", "--json", hosts=somewhere)
+    assert len(out[0]) < 5000
+
+
 def test_nobody(run: Run, somewhere: str) -> None:
     run("create", "/l", "-p", hosts=somewhere)
     assert run("contenders", "/l", hosts=somewhere) == (
@@ -91,7 +99,7 @@ def test_nobody(run: Run, somewhere: str) -> None:
 
 
 def test_a_semaphore(run: Run, hosts: str) -> None:
-    with somebody(hosts) as client:
+    with kazoo_client(hosts) as client:
         for path in ("/s", "/s/leases", "/s/locks"):
             client.create(path)
         for holder in (b"one", b"two"):

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kit.cli import Command, Run, somebody
+from kit.cli import Command, Run, kazoo_client
 
 from aiolead._escaping import in_seconds
 from aiolead.cli.demo import next_steps, own_name
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.exhaustive("an edge of the command")
 
 
 def test_delete_and_deleteall_are_what_other_tools_call_it(run: Run, somewhere: str) -> None:
-    with somebody(somewhere) as client:
+    with kazoo_client(somewhere) as client:
         for path in ("/a", "/a/b", "/c"):
             client.create(path)
         code, _, err = run("delete", "/a", hosts=somewhere)

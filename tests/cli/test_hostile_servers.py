@@ -1,14 +1,13 @@
 """Every command against servers that answer with hostile bytes.
 
-It ends by itself or on a signal, says what is wrong, and prints nothing that a server has written
-as it was written. What is tried against each server runs at the same time, in processes.
+It ends by itself or on a signal, reports the problem, and prints no byte of a server unescaped.
+The commands that are tried against one server run at the same time.
 """
 
 from __future__ import annotations
 
 import json
 import signal
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from urllib.request import urlopen
@@ -16,6 +15,7 @@ from urllib.request import urlopen
 import pytest
 from cli import hostile_servers as hostile
 from cli.hostile_servers import HostileServer
+from kit.checks import until
 from kit.cli import WITHIN, Command, Run, objects
 from kit.raw_client import RawClient
 
@@ -46,14 +46,13 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "bench": ["/l", "--seconds", "0.01"],
     "demo": [],
 }
-"""What each command is given that talks to servers."""
+"""The arguments of each command that talks to servers."""
 
 ALONE = {"server", "completion", "herd"}
-"""Those that talk to none."""
+"""The commands that talk to no server."""
 
 ENDLESS = {"elect", "observe", "top", "dashboard", "watch", "run", "lock", "demo"}
-"""Those that may go on until a signal, or for as long as somebody else holds what they want; and
-the demo, which gives its processes a while."""
+"""The commands that may run until a signal, or until another client releases a lock."""
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -62,7 +61,7 @@ pytestmark = [
 
 SHORT = ["--connect-timeout", "0.5", "--session-timeout", "2"]
 PATIENCE = {"ensemble", "doctor", "dashboard"}
-"""Those that ask servers about themselves, with `--patience`."""
+"""The commands that ask servers about themselves, with `--patience`."""
 
 
 def test_every_command_is_tried() -> None:
@@ -70,34 +69,27 @@ def test_every_command_is_tried() -> None:
     assert names == {*COMMANDS, *ALONE}
 
 
-def arguments(name: str, options: Sequence[str], asking: Sequence[str] = ()) -> list[str]:
-    given = list(COMMANDS[name])
-    mine = [*options, *(asking if name in PATIENCE else ())]
-    at = given.index("--") if "--" in given else len(given)
-    return [name, *given[:at], *mine, *given[at:]]
-
-
-def command(name: str, hosts: str, options: Sequence[str], asking: Sequence[str] = ()) -> Command:
-    given = arguments(name, options, asking)
-    # The demo has a server of its own, unless an option names others.
-    return Command(*given, *(("--hosts", hosts) if name == "demo" else ()), hosts=hosts)
-
-
 @contextmanager
 def all_commands(
     hosts: Callable[[str], str], options: Sequence[str], asking: Sequence[str] = ()
 ) -> Iterator[dict[str, Command]]:
+    """Runs all commands, with options of a client and options of `PATIENCE`."""
     with ExitStack() as stack:
-        yield {
-            name: stack.enter_context(command(name, hosts(name), options, asking))
-            for name in COMMANDS
-        }
+        commands = {}
+        for name, given in COMMANDS.items():
+            at = given.index("--") if "--" in given else len(given)
+            more = [*options, *(asking if name in PATIENCE else ())]
+            # The demo has a server of its own, unless an option names others.
+            more += ["--hosts", hosts(name)] if name == "demo" else []
+            command = Command(name, *given[:at], *more, *given[at:], hosts=hosts(name))
+            commands[name] = stack.enter_context(command)
+        yield commands
 
 
 def check_output(name: str, command: Command) -> str:
-    """What a command that has ended has said: nothing raw, and no defect of ours."""
+    """The output of a command that has ended: it is escaped, and shows no defect."""
     for stream in (command.out, command.err):
-        stream.rest()  # until it has ended
+        stream.rest()
     lines = [*command.out.all, *command.err.all]
     raw = [line for line in lines if not line.isprintable()]
     assert not raw, f"{name} prints {raw!r}"
@@ -107,14 +99,14 @@ def check_output(name: str, command: Command) -> str:
     return said
 
 
-def end_all(commands: dict[str, Command], endless: set[str] = ENDLESS) -> dict[str, str]:
-    """Waits for those that end by themselves, ends the others, and checks what all have said."""
-    codes = {name: each.finish() for name, each in commands.items() if name not in endless}
-    for name in endless:
+def end_all(commands: dict[str, Command]) -> dict[str, str]:
+    """Ends the endless commands, waits for the others, and checks the output of all."""
+    codes = {name: each.finish() for name, each in commands.items() if name not in ENDLESS}
+    for name in ENDLESS:
         commands[name].signal(signal.SIGINT)
-    codes |= {name: commands[name].finish() for name in endless}
+    codes |= {name: commands[name].finish() for name in ENDLESS}
     said = {name: check_output(name, each) for name, each in commands.items()}
-    # One that had just ended by itself dies of the signal.
+    # A command that was just ending by itself may die of the signal.
     assert all(code >= 0 or code == -signal.SIGINT for code in codes.values()), f"killed: {codes}"
     return said
 
@@ -145,14 +137,6 @@ def test_every_command_ends(behave: hostile.Behaviour) -> None:
     assert said["ensemble"]
 
 
-def wait_for_words(command: Command) -> None:
-    """Waits until it has said anything, or has ended."""
-    deadline = time.monotonic() + WITHIN
-    while not (command.out.has_any or command.err.has_any):
-        assert time.monotonic() < deadline, f"{command.process.args} says nothing"
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize(
     ("behave", "number"),
     [
@@ -163,7 +147,7 @@ def wait_for_words(command: Command) -> None:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_every_command_stops_on_a_signal(behave: hostile.Behaviour, number: int) -> None:
-    """Whatever it waits for: here for an hour."""
+    """Also while it waits, here for an hour."""
     options = ["--connect-timeout", "3600", "--session-timeout", "3600"]
     with ExitStack() as stack:
         servers = {name: stack.enter_context(HostileServer(behave)) for name in COMMANDS}
@@ -178,13 +162,13 @@ def test_every_command_stops_on_a_signal(behave: hostile.Behaviour, number: int)
                 check_output(name, command)
     if behave is hostile.lines_without_end and codes["ensemble"] == exits.UNAVAILABLE:
         del codes["ensemble"]  # the answer was too long before the signal came
-    # Those that nothing else ends are ended well by it.
+    # A signal is the normal end of some commands.
     assert set(codes.values()) <= {0, 128 + number}, codes
 
 
 @pytest.fixture
 def hostile_znodes(embedded: str, chroot: str) -> Iterator[str]:
-    """A queue with contenders of which each has hostile data; and more of them below."""
+    """A queue of contenders with hostile names and hostile data."""
     data = [
         hostile.ESCAPES.encode(),
         b"\xff\xfe\x9b2J",
@@ -199,16 +183,17 @@ def hostile_znodes(embedded: str, chroot: str) -> Iterator[str]:
         for path in ("/l/x", "/l/z"):
             client.create(path, data[0])
         for n, each in enumerate(data):
-            for flags in (2, 3):  # one that stays, one of a session
+            for flags in (2, 3):  # persistent and ephemeral
                 client.create(f"/l/\u202e\u2028_c_{n}-lock-", each, flags=flags)
         yield embedded + chroot
 
 
-def test_hostile_znodes(hostile_znodes: str) -> None:
+def test_every_command_escapes_hostile_znodes(hostile_znodes: str) -> None:
     options = ["--session-timeout", "10"]
     with all_commands(lambda _: hostile_znodes, options, ["--admin-port", "0"]) as commands:
         for name in ENDLESS:
-            wait_for_words(commands[name])
+            each = commands[name]
+            until(lambda each=each: each.out.has_any or each.err.has_any, f"{name} says something")
         said = end_all(commands)
     for name in ("contenders", "doctor", "ls", "top", "tree"):
         assert r"\u202e" in said[name], said[name]
@@ -221,12 +206,9 @@ SRVR = b"Zookeeper version: 3.9.2\nLatency min/avg/max: 0/0.5/9\nZxid: 0x1\nMode
 
 @pytest.mark.promise
 @pytest.mark.parametrize("body", hostile.HOSTILE_JSON, ids=range(len(hostile.HOSTILE_JSON)))
-def test_hostile_admin_servers(run: Run, body: bytes) -> None:
-    def answer(link: hostile.Link) -> None:
-        if link.receive() == b"srvr":
-            link.send(SRVR)
-
-    with HostileServer(answer) as server, HostileServer(hostile.admin(body)) as admin:
+def test_hostile_admin_server_is_reported(run: Run, body: bytes) -> None:
+    only_srvr = hostile.answering({"srvr": SRVR.decode()})
+    with HostileServer(only_srvr) as server, HostileServer(hostile.admin(body)) as admin:
         options = ["--connect-timeout", "0.1", "--admin-port", str(admin.port)]
         for command in (["ensemble"], ["ensemble", "--json"], ["doctor"], ["doctor", "--json"]):
             admin.was_asked.clear()
@@ -239,7 +221,7 @@ def test_hostile_admin_servers(run: Run, body: bytes) -> None:
                 assert objects(out)
 
 
-def test_the_dashboard_lives_on_with_a_hostile_admin_server(embedded: str) -> None:
+def test_dashboard_survives_a_hostile_admin_server(embedded: str) -> None:
     port = int(embedded.rpartition(":")[2])
     behave = hostile.before(port, {b"srvr": SRVR, b"mntr": b""})
     admin_behave = hostile.admin(hostile.HOSTILE_JSON[0])
@@ -248,14 +230,12 @@ def test_the_dashboard_lives_on_with_a_hostile_admin_server(embedded: str) -> No
         with Command("dashboard", *options, hosts=server.hosts) as command:
             url = command.out.expect("http://").string
             assert admin.was_asked.wait(WITHIN)
-            deadline = time.monotonic() + WITHIN
-            while True:  # until it has told the page of what it was told
+
+            def shows_the_leader() -> bool:
                 with urlopen(f"{url}state", timeout=WITHIN) as answer:
-                    state = json.load(answer)
-                if state["servers"] is not None and state["servers"]["all"]:
-                    break
-                assert time.monotonic() < deadline
-            assert state["servers"]["all"][0]["role"] == "leader"
-            command.signal(signal.SIGINT)
-            assert command.finish() == 0
+                    servers = (json.load(answer)["servers"] or {}).get("all")
+                return bool(servers) and servers[0]["role"] == "leader"
+
+            until(shows_the_leader, "the page has the answer of the server")
+            assert command.finish(signal.SIGINT) == 0
             check_output("dashboard", command)

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from kit.cli import Run, objects, somebody
+from kit.cli import Run, kazoo_client, objects
 from kit.clients import joined
 
 import aiolead
@@ -251,7 +251,7 @@ async def test_every_recipe_is_shown_as_what_it_is(hosts: str) -> None:
 
 
 def test_contenders_of_a_queue_of_items(run: Run, somewhere: str) -> None:
-    with somebody(somewhere) as client:
+    with kazoo_client(somewhere) as client:
         client.create("/q")
         client.create("/q/queue-", b"item", sequence=True)
     nobody = "aiolead: nobody contends for /q (aiolead top --once shows other recipes)"
@@ -262,7 +262,7 @@ def test_contenders_of_a_queue_of_items(run: Run, somewhere: str) -> None:
 
 
 def test_other_recipes_as_lines_of_text(run: Run, somewhere: str) -> None:
-    with somebody(somewhere) as client:
+    with kazoo_client(somewhere) as client:
         assert run("top", "--once", hosts=somewhere)[1][0].endswith("  /  nobody contends")
         client.create("/barrier", BARRIER_MARK)
         for path, data, count in (
@@ -307,7 +307,7 @@ async def test_the_number_of_leaders_is_in_the_contenders_names(somewhere: str) 
 
 
 def test_contenders_says_who_says_how_many_lead(run: Run, somewhere: str) -> None:
-    with somebody(somewhere) as client:
+    with kazoo_client(somewhere) as client:
         client.create("/e")
         for n in range(3):
             name = f"/e/0123456789abcdef-{n}-2leaders-latch-"

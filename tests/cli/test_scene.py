@@ -321,6 +321,14 @@ def test_paths_that_were_only_given_to_look_under() -> None:
     assert [line.path for line in stage.scene.queues] == ["/b", "/b/c"]
 
 
+def test_given_path_above_a_queue_is_left_out() -> None:
+    stage = Stage("/", "/a", "/b")
+    stage.enter("/a/c", 1)
+    stage.enter("/ab", 2)
+    stage.news(1)
+    assert [line.path for line in stage.scene.queues] == ["/a/c", "/ab", "/b"]
+
+
 def test_what_may_not_be_read_and_what_belongs_to_nobody() -> None:
     stage = Stage()
     stage.enter("/a", 1, data=None)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import pytest
 from cli.preforked import ReadyProcess
 from kazoo.security import make_acl
-from kit.cli import WITHIN, Command, Run, environment, somebody
+from kit.cli import WITHIN, Command, Run, environment, kazoo_client
 from rich.cells import cell_len
 
 from aiolead.cli.scene import Scene
@@ -251,7 +251,7 @@ def test_what_may_not_be_read_is_told(scene: Scene) -> None:
 
 
 def test_once(run: Run, hosts: str) -> None:
-    with somebody(hosts) as client:
+    with kazoo_client(hosts) as client:
         client.create("/a")
         client.create("/a/_c_x-latch-", b"one", ephemeral=True, sequence=True)
         client.create("/a/_c_y-latch-", b"t\x1bwo", ephemeral=True, sequence=True)
@@ -278,7 +278,7 @@ def test_once(run: Run, hosts: str) -> None:
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_in_a_pipe(somewhere: str, form: str) -> None:
     options = ["--json"] if form == "json" else []
-    with somebody(somewhere) as client, Command("top", *options, hosts=somewhere) as command:
+    with kazoo_client(somewhere) as client, Command("top", *options, hosts=somewhere) as command:
         client.create("/a")
         command.out.expect("/  nobody contends|lines")
         one = client.create("/a/_c_x-latch-", b"one", ephemeral=True, sequence=True)
@@ -364,7 +364,7 @@ def terminal(somewhere: str) -> Iterator[Terminal]:
 
 @pytest.mark.exhaustive("needs tmux")
 def test_on_a_terminal(terminal: Terminal, somewhere: str) -> None:
-    with somebody(somewhere) as client:
+    with kazoo_client(somewhere) as client:
         client.create("/a")
         first = client.create("/a/_c_x-latch-", "höst-1".encode(), ephemeral=True, sequence=True)
         client.create("/a/_c_y-latch-", b"host-2", ephemeral=True, sequence=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import signal
 
-from kit.cli import Command, Run, somebody
+from kit.cli import Command, Run, kazoo_client
 
 from aiolead.cli import watch
 from aiolead.model import EventType, Missed, MissedReason, WatchEvent
 
 
 def test_what_happens_to_a_tree(hosts: str) -> None:
-    with somebody(hosts) as client:
+    with kazoo_client(hosts) as client:
         with Command("watch", "/app", "-r", "--json", hosts=hosts) as command:
             command.err.expect('"message": "watches /app"')
             client.create("/app")

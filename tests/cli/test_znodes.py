@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from kit.checks import until
-from kit.cli import Command, Run, objects, somebody
+from kit.cli import Command, Run, kazoo_client, objects
 from kit.raw_client import RawClient, has
 
 import aiolead.cli
@@ -50,7 +50,7 @@ def test_the_life_of_a_znode(run: Run, hosts: str) -> None:
 
 
 def test_children_and_trees(run: Run, hosts: str) -> None:
-    with somebody(hosts) as client:
+    with kazoo_client(hosts) as client:
         for path in ("/b", "/a", "/a/deep", "/a/deep/er"):
             client.create(path, b"data of " + path.encode())
         client.create("/a/mine", ephemeral=True)

@@ -17,7 +17,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 from cli.preforked import ReadyProcess
@@ -33,17 +32,17 @@ WITHIN = 60.0
 """How long anything may take on a machine that has other things to do, in seconds."""
 
 NOTICE = "no server reached yet, "
-"""What a command says after a second without a server, which a busy machine may take to connect."""
+"""What a command prints after a second without a server. A busy machine may take so long."""
 
 
 def environment(**more: str) -> dict[str, str]:
-    """That of the tests, without what would decide where the command connects."""
+    """The environment of the tests, without the variables that the command reads."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("AIOLEAD_")}
     return {**env, "PYTHONPATH": str(SOURCE), "XDG_CONFIG_HOME": "/nowhere", **more}
 
 
 def without_notice(lines: Iterable[str]) -> list[str]:
-    """The lines but those that tell of a slow connection: only tests of them ask for them."""
+    """The lines except those about a slow connection, which have tests of their own."""
     return [line for line in lines if NOTICE not in line]
 
 
@@ -63,7 +62,7 @@ class Lines:
         self._new.put(None)
 
     def expect(self, pattern: str) -> re.Match[str]:
-        """The next line that matches; those before it are passed over."""
+        """The next line that matches. Skips the lines before it."""
         deadline = time.monotonic() + WITHIN
         while True:
             try:
@@ -77,11 +76,11 @@ class Lines:
 
     @property
     def has_any(self) -> bool:
-        """Whether there is a line that was not asked for yet, or the stream has ended."""
+        """Whether there is a line that no test has read, or the stream has ended."""
         return not self._new.empty()
 
     def rest(self) -> list[str]:
-        """All lines there were but the `NOTICE`, once the stream has ended."""
+        """Waits for the end of the stream; all its lines, except the `NOTICE`."""
         self._thread.join(WITHIN)
         with suppress(queue.Empty):
             while (line := self._new.get_nowait()) is not None:
@@ -96,8 +95,9 @@ class Command:
         *arguments: the command line.
         hosts: for `AIOLEAD_HOSTS`.
         env: over the environment.
-        fresh: start Python for it, rather than fork a process that has imported everything; where
-            the start itself is tested, or what the system knows of the process's environment.
+        fresh: starts Python for it, rather than forks a process that has imported everything. Tests
+            of the start itself need it, and tests of the process's environment.
+        code: a Python program to run in place of the command. It implies `fresh`.
     """
 
     def __init__(
@@ -106,15 +106,16 @@ class Command:
         hosts: str = "",
         env: dict[str, str] | None = None,
         fresh: bool = False,
+        code: str = "",
     ) -> None:
-        more = dict(env or {})
-        if hosts:
-            more["AIOLEAD_HOSTS"] = hosts
+        more = {**(env or {}), **({"AIOLEAD_HOSTS": hosts} if hosts else {})}
         self.process: subprocess.Popen[str] | ReadyProcess
-        if fresh:
-            # Who runs the tests in the background may have SIGINT ignored, which is inherited.
+        if fresh or code:
+            what = ["-c", code] if code else ["-m", "aiolead"]
+            # A shell that starts the tests in the background makes them, and their children,
+            # ignore SIGINT.
             self.process = subprocess.Popen(
-                ["env", "--default-signal=INT,HUP", sys.executable, "-m", "aiolead", *arguments],
+                ["env", "--default-signal=INT,HUP", sys.executable, *what, *arguments],
                 env=environment(**more),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -126,19 +127,13 @@ class Command:
             self.process = ReadyProcess(arguments, environment(**more))
         assert self.process.stdout is not None
         assert self.process.stderr is not None
-        self.out = Lines(self.process.stdout)
-        self.err = Lines(self.process.stderr)
+        self.out, self.err = Lines(self.process.stdout), Lines(self.process.stderr)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        # A stopped one would not even die of SIGTERM; its child is its keeper's business.
+    def __exit__(self, _type: object, exc: BaseException | None, _traceback: object) -> None:
+        # A stopped process would not die of SIGTERM. Its keeper ends its child.
         self.process.kill()
         self.process.wait(WITHIN)
         if exc is not None:
@@ -147,8 +142,10 @@ class Command:
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def finish(self) -> int:
-        """Waits for its end; returns the exit code."""
+    def finish(self, signal: int | None = None) -> int:
+        """Waits for its end, after a signal if one is given; returns the exit code."""
+        if signal is not None:
+            self.signal(signal)
         return self.process.wait(WITHIN)
 
 
@@ -160,13 +157,20 @@ def outcome(*arguments: str, hosts: str = "") -> tuple[int, list[str], list[str]
 
 
 def objects(lines: list[str]) -> list[dict[str, Any]]:
-    """What lines of JSON say."""
+    """The objects in lines of JSON."""
     return [json.loads(line) for line in lines]
 
 
+def report(run: Run, *arguments: str, hosts: str = "", code: int = 0) -> list[dict[str, Any]]:
+    """Runs a command with `--json`; its objects. It must print no error, and exit with a code."""
+    got, out, err = run(*arguments, "--json", hosts=hosts)
+    assert (got, err) == (code, [])
+    return objects(out)
+
+
 @contextmanager
-def somebody(hosts: str) -> Iterator[KazooClient]:
-    """Another client, whose session lives however long a test takes; makes the chroot."""
+def kazoo_client(hosts: str) -> Iterator[KazooClient]:
+    """A kazoo client, whose session lives as long as a test takes. Creates the chroot."""
     servers, slash, chroot = hosts.partition("/")
     client = KazooClient(servers, timeout=10)
     client.start(timeout=WITHIN)
@@ -189,12 +193,7 @@ class Process:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
         os.close(self._handle)
@@ -245,18 +244,13 @@ class OnTerminal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.finish()
         os.close(self._master)
 
     def _read(self) -> None:
-        # All the time: a terminal that nobody reads stops whoever writes to it.
+        # Reads all the time, since a full terminal stops the process that writes to it.
         with suppress(OSError):  # the other end is closed
             while data := os.read(self._master, 65536):
                 with self._news:

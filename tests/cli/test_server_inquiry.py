@@ -1,4 +1,4 @@
-"""What servers say of themselves is bounded, parsed in linear time, and a value or nothing."""
+"""The answers of servers about themselves: parsed in linear time, bounded, a value or nothing."""
 
 from __future__ import annotations
 
@@ -12,36 +12,31 @@ import pytest
 import trustme
 from cli import hostile_servers as hostile
 from cli.hostile_servers import HostileServer
-from kit.cli import Run, environment
+from kit.cli import environment
 from kit.raw_client import RawClient
 
-import aiolead
 from aiolead import TLS
 from aiolead.cli import server_inquiry as words
-from aiolead.cli.doctor.queue_checks import look_at
 from aiolead.cli.doctor.server_checks import judge_ensemble, judge_server, judge_settings
-from aiolead.cli.scene import Scene
 from aiolead.cli.server_inquiry import (
     ClientConnection,
     Inquirer,
     NotToldError,
     ServerAddress,
+    ephemerals_in_dump,
     sessions_in_cons,
     sessions_in_dump,
 )
 from aiolead.cli.server_survey import ServerAnswers, ask_all, members_besides, quorum_of
-from aiolead.model import EnsembleConfig, ServerSpec
+from aiolead.model import CreateMode, EnsembleConfig, ServerSpec
+from aiolead.testing import ZooKeeperServer
 
 CPU_SECONDS = 10
-"""What parsing a megabyte may take of a processor. It takes 0.1; in quadratic time, hours."""
+"""A limit for parsing a megabyte. It takes 0.1 s of a processor; in quadratic time, hours."""
 
 PARSERS = (
-    "by_colon",
-    "by_equals",
-    "by_tab",
-    "sessions_in_cons",
-    "sessions_in_dump",
-    "ephemerals_in_dump",
+    *("by_colon", "by_equals", "by_tab"),
+    *("sessions_in_cons", "sessions_in_dump", "ephemerals_in_dump"),
 )
 PATTERNS = {
     "a client without an end": " /" + "a[1](" * 200_000,
@@ -53,12 +48,7 @@ PATTERNS = {
     "digits": "0x" + "f" * 1_000_000,
     "names": "a: =\t" * 200_000,
 }
-
-
-@pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
-def test_parsing_takes_time_in_proportion_to_the_size(pattern: str) -> None:
-    """In a process that dies if it takes more of a processor than that."""
-    code = f"""
+PARSE = f"""
 import sys
 from aiolead.cli import server_inquiry as words
 said = sys.stdin.read()
@@ -68,9 +58,14 @@ for name in {PARSERS}:
     except words.NotToldError:
         pass
 """
+
+
+@pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
+def test_parsing_takes_linear_time(pattern: str) -> None:
+    """The process is killed if it takes more than `CPU_SECONDS`."""
     limit = (CPU_SECONDS, CPU_SECONDS)
     ended = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", PARSE],
         input=pattern,
         text=True,
         env=environment(),
@@ -86,7 +81,7 @@ def test_too_many_lines_are_refused(name: str) -> None:
         getattr(words, name)("\n" * (words.MOST_LINES + 1))
 
 
-def test_sessions_that_are_told_well_and_badly() -> None:
+def test_malformed_sessions_are_skipped() -> None:
     cons = (
         " /127.0.0.1:1234[1](queued=0,recved=1,sent=1,sid=0x1000000000a,lop=SESS,to=4000)\n"
         " /[0:0:0:0:0:0:0:1]:5678[1](recved=1,sent=1,sid=0xffffffffffffffff,lop=NA,to=9x)\r\n"
@@ -104,11 +99,39 @@ def test_sessions_that_are_told_well_and_badly() -> None:
     assert sessions_in_dump("0x1\n \t0x2\t4000ms\n0xx\n0x12345678901234567\n\n1\n") == {1, 2}
 
 
+def test_dump_of_a_follower_with_local_sessions_is_parsed() -> None:
+    dump = (
+        "SessionTracker dump:\nLocal Session Sets (1)/(1):\n1 expire at Sat Nov 21 18:00:00 UTC:\n"
+        "\t0x10000000001\nGlobal Sessions(2):\n0x100000000a1\t4000ms\n0xf00000000000000b\t6000ms\n"
+        "ephemeral nodes dump:\nSessions with Ephemerals (1):\n0x100000000ff:\n\t/dead\n"
+        "Connections dump:\n"
+    )
+    assert sessions_in_dump(dump) == {0x10000000001, 0x100000000A1, 0xF00000000000000B - 2**64}
+    assert ephemerals_in_dump(dump) == {0x100000000FF: 9}
+
+
+@pytest.mark.exhaustive("an edge of the command")
+def test_answers_of_a_real_server_are_parsed(zookeeper: ZooKeeperServer) -> None:
+    ask = zookeeper.blocking.four_letter
+    with RawClient(zookeeper.connect_string) as client:
+        session = client.session.session_id
+        for path in ("/told", "/told-2"):
+            client.create(path, flags=CreateMode.EPHEMERAL)
+        dump = ask("dump")
+        assert session in sessions_in_dump(dump)
+        assert ephemerals_in_dump(dump)[session] == 4 + len("/told") + 4 + len("/told-2")
+        connection = sessions_in_cons(ask("cons"))[session]
+        assert "127.0.0.1" in connection.address
+        assert connection.received > 0
+        assert connection.timeout > 0
+    assert session not in sessions_in_dump(ask("dump"))
+
+
 def plain(port: int, admin_port: int = 0) -> tuple[Inquirer, ServerAddress]:
     return Inquirer(None, 10.0, admin_port), ServerAddress("127.0.0.1", port)
 
 
-async def test_what_is_no_number_is_not_known() -> None:
+async def test_malformed_numbers_are_unknown() -> None:
     with HostileServer(hostile.names) as server:
         inquirer, where = plain(server.port)
         (answers,) = await ask_all(inquirer, [where], thoroughly=True)
@@ -123,7 +146,7 @@ async def test_what_is_no_number_is_not_known() -> None:
 
 
 @pytest.mark.parametrize("digits", ["9" * 5000, "\u0663", "\u00b2", "-1", "1e3", ""])
-def test_numbers_of_a_configuration(digits: str) -> None:
+def test_malformed_settings_are_unknown(digits: str) -> None:
     conf = {"tickTime": "2000", "syncLimit": digits}
     monitor = {"open_file_descriptor_count": digits, "max_file_descriptor_count": digits}
     answers = ServerAnswers(ServerAddress("zk", 1), mode="leader", conf=conf, monitor=monitor)
@@ -131,46 +154,50 @@ def test_numbers_of_a_configuration(digits: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["a" * 70, "a..b", "a\0b", "\udc80"])
-async def test_hosts_that_cannot_be_looked_up(host: str) -> None:
-    """As the configuration of an ensemble may name them."""
+async def test_invalid_host_in_an_ensemble_configuration_is_a_problem(host: str) -> None:
     config = EnsembleConfig((ServerSpec(1, ((host, 1, 2),), client=(host, 2181)),))
-    member = (await members_besides(config, [], secure=False))[0]
-    (answers,) = await ask_all(
-        Inquirer(None, 10.0, 0),
-        [
-            member,
-        ],
-    )
+    members = await members_besides(config, [], secure=False)
+    (answers,) = await ask_all(Inquirer(None, 10.0, 0), members[:1])
     assert answers.problem
 
 
-async def test_a_mode_that_is_too_long() -> None:
+async def test_invalid_port_is_a_problem() -> None:
+    (answers,) = await ask_all(Inquirer(None, 10.0, 0), [ServerAddress("127.0.0.1", 70_000)])
+    assert answers.problem
+
+
+async def test_long_mode_is_cut() -> None:
     with HostileServer(lambda link: link.send(b"Mode: " + b"x" * 60_000 + b"\n")) as server:
         inquirer, where = plain(server.port)
         (answers,) = await ask_all(inquirer, [where])
     assert (answers.mode, answers.is_serving) == ("x" * 40, False)
 
 
-async def test_ports_that_are_none() -> None:
-    (answers,) = await ask_all(Inquirer(None, 10.0, 0), [ServerAddress("127.0.0.1", 70_000)])
-    assert answers.problem
-
-
 # --- admin servers -------------------------------------------------------------------------------
 
 
-async def test_an_admin_server_says_too_much() -> None:
-    body = b'{"command": "x", "a": "' + b"x" * words.MOST_ADMIN_BYTES + b'"}'
-    with HostileServer(hostile.admin(body)) as admin:
+async def refusal(behave: hostile.Behaviour) -> str:
+    """Why the answer of an admin server cannot be used."""
+    with HostileServer(behave) as admin:
         inquirer, where = plain(1, admin.port)
-        with pytest.raises(NotToldError, match="says too much"):
+        with pytest.raises(NotToldError) as caught:
             await inquirer.admin(where, "monitor")
+    return str(caught.value)
+
+
+async def test_long_answer_of_an_admin_server_is_refused() -> None:
+    body = b'{"command": "x", "a": "' + b"x" * words.MOST_ADMIN_BYTES + b'"}'
+    assert "says too much" in await refusal(hostile.admin(body))
+
+
+async def test_long_error_of_an_admin_server_is_cut() -> None:
+    assert len(await refusal(hostile.admin(hostile.HOSTILE_JSON[3]))) == words.LONGEST_REASON
 
 
 @pytest.mark.parametrize(
     "date", [hostile.LATE, b"Fri, 31 Dec 2021 99:99:99 +9999999", b"9" * 5000, b"\xff", b""]
 )
-async def test_a_date_that_is_none(date: bytes) -> None:
+async def test_invalid_date_of_an_admin_server_is_ignored(date: bytes) -> None:
     body = b'{"command": "x", "number": 1, "text": "t", "list": [], "nothing": null}'
     with HostileServer(hostile.admin(body, date)) as admin:
         inquirer, where = plain(1, admin.port)
@@ -179,16 +206,8 @@ async def test_a_date_that_is_none(date: bytes) -> None:
     assert answer.values == {"command": "x", "number": "1", "text": "t"}
 
 
-async def test_an_error_is_cut() -> None:
-    with HostileServer(hostile.admin(hostile.HOSTILE_JSON[3])) as admin:
-        inquirer, where = plain(1, admin.port)
-        with pytest.raises(NotToldError) as caught:
-            await inquirer.admin(where, "monitor")
-    assert len(str(caught.value)) == words.LONGEST_REASON
-
-
-async def test_with_tls_an_admin_server_is_asked_over_tls(tmp_path: Path) -> None:
-    """Or without, if that is asked for: what it says could have been written by anybody."""
+async def test_admin_server_is_asked_over_tls_unless_allowed_otherwise(tmp_path: Path) -> None:
+    """Without TLS, anybody could have written the answer."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -217,46 +236,3 @@ async def test_with_tls_an_admin_server_is_asked_over_tls(tmp_path: Path) -> Non
     with HostileServer(over_tls) as admin:
         inquirer = Inquirer(tls, 10.0, admin.port)
         assert (await inquirer.admin(where, "monitor")).values["command"] == "monitor"
-
-
-@pytest.mark.parametrize("command", ["ensemble", "doctor", "dashboard"])
-def test_the_option_is_there(run: Run, command: str) -> None:
-    _, out, err = run(command, "--help")
-    assert "--admin-plain-http" in " ".join(out), err
-
-
-# --- what is computed is bounded -----------------------------------------------------------------
-
-
-async def test_below_a_semaphore_there_is_no_other(embedded: str, chroot: str) -> None:
-    """Else looking at a path would double with each level of what anybody has created there."""
-    path = "/s"
-    with RawClient(embedded + chroot) as client:
-        for above in ("", path):
-            client.create(above)
-        for _ in range(7):
-            client.create(f"{path}/locks")
-            path += "/leases"
-            client.create(path)
-    async with aiolead.connect(embedded + chroot) as client:
-        looks = await look_at(client, "/s")
-    assert [look.path for look in looks] == ["/s/leases", "/s/locks"]
-
-
-def test_of_what_a_contender_says_the_beginning_is_kept(run: Run, somewhere: str) -> None:
-    with RawClient(somewhere) as client:
-        client.create("")
-        client.create("/long")
-        client.create("/long/x-lock-", b"x" * 900_000, flags=3)
-        _, out, _ = run("contenders", "/long", "--json", hosts=somewhere)
-    assert len(out[0]) < 5000
-
-
-def test_lines_below_each_other() -> None:
-    scene = Scene(["/", "/a", "/b"])
-    stat = aiolead.model.Stat(**dict.fromkeys(aiolead.model.Stat._fields, 0))
-    stat = stat._replace(ephemeral_owner=1)
-    scene.put("/a/c/x-lock-0000000001", stat, b"")
-    scene.put("/ab/x-lock-0000000001", stat, b"")
-    scene.settle(1.0)
-    assert [line.path for line in scene.queues] == ["/a/c", "/ab", "/b"]
