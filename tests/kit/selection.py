@@ -84,6 +84,9 @@ REAL_SERVERS = ("standalone", "ensemble")
 SERVERS = (EMBEDDED, *REAL_SERVERS)
 """The kinds of servers, by the names that they have in node ids."""
 
+on_embedded = pytest.mark.parametrize("server", [EMBEDDED], indirect=True)
+"""For what the client decides, whatever the server."""
+
 REAL_FIXTURES = frozenset({"zookeeper_installed", "real_server", "real_ensemble"})
 """What tests take that run on real servers."""
 
@@ -400,7 +403,7 @@ DIFFERENT = {
     "test_observe::test_observers_are_not_disturbed_by_who_joins_and_leaves_behind": IN_MEMORY,
     "test_persistent_node::test_a_create_that_is_applied_long_after_it_was_given_up": SHARED,
     "test_persistent_node::test_left_while_there_is_no_link": IN_MEMORY,
-    "test_semaphore::test_alone_it_takes_one_round_trip": IN_MEMORY,
+    "test_semaphore::test_uncontended_acquisition_takes_one_round_trip": IN_MEMORY,
     "test_tree_cache::test_an_overflow_is_a_gap_like_any_other": IN_MEMORY,
     "test_tree_cache::test_what_is_created_below_a_znode_that_is_being_read": IN_MEMORY,
     "test_values_faults::test_what_became_of_a_write": IN_MEMORY,
@@ -428,7 +431,8 @@ def _is_meant(item: Any) -> bool:
     openers = {clients.connect, clients.in_memory, clients.Wire}
     module = {value for value in vars(item.module).values() if inspect.isroutine(value)}
     module |= {value for value in vars(item.module).values() if inspect.isclass(value)}
-    return inspect.iscoroutinefunction(item.obj) and not openers.isdisjoint(module)
+    is_adapted = not (openers.isdisjoint(module) and {"a", "b"}.isdisjoint(item.fixturenames))
+    return inspect.iscoroutinefunction(item.obj) and is_adapted
 
 
 def _name(item: Any) -> str:

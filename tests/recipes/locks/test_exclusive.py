@@ -1,4 +1,4 @@
-"""The lock that is one znode: who has it, who gets it next, and whose znode it is."""
+"""The lock that is one znode: its holder, the next one, and the owner of the znode."""
 
 from __future__ import annotations
 
@@ -7,148 +7,59 @@ from contextlib import nullcontext
 
 import anyio
 import pytest
-from conftest import ServerUnderTest
-from kit.clients import (
-    PATIENCE,
-    connect,
-    eventually,
-    in_memory,
-    nothing_left,
-    stopped_clock,
-)
-from kit.virtual_time import Link, on_virtual_time, passes, settled
-from kit.virtual_time import connect as connect_virtually
+from kit.clients import PATIENCE, eventually, in_memory, nothing_left, stopped_clock
+from kit.virtual_time import Link, linked, passes, settled
+from recipes.crowd import crowd
 
-from aiolead import AcquireTimeout, CreateMode, ExclusiveLock, Held, LockLost
-from aiolead.errors import AlreadyHeldError, ConfigurationError, LossReason
+from aiolead import AcquireTimeout, Client, CreateMode, ExclusiveLock, Held, LockLost
+from aiolead.errors import ConfigurationError, LossReason
 from aiolead.testing import EmbeddedServer, OpCode
-from aiolead.testing.simulation import Backend
 
-pytestmark = [
-    pytest.mark.timeout(60),
-    pytest.mark.both_loops,
-]
+pytestmark = [pytest.mark.timeout(60), pytest.mark.both_loops]
 
 PARENT = "/locks"
 PATH = "/locks/nightly"
 
-backends = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+
+async def test_holder_is_listed_and_hold_describes_itself(a: Client, b: Client) -> None:
+    lock = ExclusiveLock(a, PATH, identity="mé")
+    assert await lock.holders() == []
+    async with lock as held:
+        (holder,) = await lock.holders()
+        assert (holder.identity, holder.path, holder.token) == ("mé", PATH, held.token)
+        assert (holder.session_id, holder.is_holder) == (a.session_id, True)
+        assert (held.path, held.identity, held.session_id) == (PATH, "mé", a.session_id)
+        await held.fenced().create("/written")
+    assert await lock.holders() == []
+    async with ExclusiveLock(b, PATH).try_acquire() as other:
+        assert isinstance(other, Held)
+        assert other.token > held.token
 
 
-# --- holding, on every server --------------------------------------------------------------------
+# --- whose znode it is ---------------------------------------------------------------------------
 
 
-async def test_it_excludes_everybody(server: ServerUnderTest) -> None:
-    """Tasks of two clients count together, with a counter that nothing else guards."""
-    counter, tokens = 0, []
-
-    async def count(lock: ExclusiveLock) -> None:
-        nonlocal counter
-        async with lock as held:
-            seen = counter
-            tokens.append(held.token)
-            await anyio.lowlevel.checkpoint()
-            counter = seen + 1
-
-    async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
-        for lock in (ExclusiveLock(a, PATH), ExclusiveLock(b, PATH)):
-            for _ in range(5):
-                tasks.start_soon(count, lock)
-    assert counter == 10
-    assert tokens == sorted(set(tokens))
-
-
-async def test_who_holds_it_and_what_a_hold_says(server: ServerUnderTest) -> None:
-    async with connect(server) as a, connect(server) as b:
-        lock = ExclusiveLock(a, PATH, identity="mé")
-        assert await lock.holders() == []
-        async with lock as held:
-            (holder,) = await lock.holders()
-            assert (holder.identity, holder.path, holder.token) == ("mé", PATH, held.token)
-            assert (holder.session_id, holder.is_holder) == (a.session_id, True)
-            assert (held.path, held.identity, held.session_id) == (PATH, "mé", a.session_id)
-            await held.verify()
-            await held.fenced().create("/written")
-            async with ExclusiveLock(b, PATH).try_acquire() as other:
-                assert other is None
-            with pytest.raises(AlreadyHeldError):
-                async with lock:
-                    pytest.fail("it waits for itself")
-        assert await lock.holders() == []
-        async with ExclusiveLock(b, PATH).try_acquire() as other:
-            assert isinstance(other, Held)
-            assert other.token > held.token
-
-
-@pytest.mark.parametrize("wait", [0, 0.05])
-async def test_waiting_ends_in_time(server: ServerUnderTest, wait: float) -> None:
-    async with connect(server) as a, connect(server) as b:
-        async with ExclusiveLock(a, PATH):
-            with anyio.fail_after(PATIENCE), pytest.raises(AcquireTimeout):
-                async with ExclusiveLock(b, PATH).acquire(timeout=wait):
-                    pytest.fail("two hold it")
-
-
-async def test_an_operator_takes_it_away(server: ServerUnderTest) -> None:
-    """Its holder is told, and leaves what is at the path by then to whom it belongs."""
-    others: list[Held] = []
-    leaves = anyio.Event()
-
-    async def take() -> None:
-        async with ExclusiveLock(b, PATH) as other:
-            others.append(other)
-            await leaves.wait()
-            await other.verify()
-
-    async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
+async def test_former_holder_leaves_the_znode_of_the_next_one(a: Client, b: Client) -> None:
+    """An operator deletes the znode, and another client has created its own by the release."""
+    async with crowd() as them:
         with pytest.raises(LockLost) as caught:
             async with ExclusiveLock(a, PATH) as held:
                 await held.verify()
-                try:
-                    with anyio.CancelScope(shield=True):  # its end may be told before the answer
-                        await b.delete(PATH)
-                    tasks.start_soon(take)
-                    await anyio.sleep_forever()
-                finally:
-                    with anyio.move_on_after(PATIENCE, shield=True):
-                        await eventually(lambda: others != [], "somebody else holds it")
+                with anyio.move_on_after(PATIENCE, shield=True):  # the body is cancelled meanwhile
+                    await b.delete(PATH)
+                    them.come("b", to=ExclusiveLock(b, PATH))
+                    await them.are_inside("b")
+                await anyio.sleep_forever()
         assert caught.value.reason is LossReason.DELETED
-        assert others[0].token > held.token
-        leaves.set()
+        await a.sync(PATH)
+        assert them.inside["b"].token > held.token
+        await them.inside["b"].verify()
 
 
-# --- whose znode ---------------------------------------------------------------------------------
-
-
-async def test_a_znode_of_another_is_left_alone() -> None:
-    """Deleted by an operator, and made by somebody else: all before the holder releases."""
-    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
-        others: list[Held] = []
-        leave = anyio.Event()
-
-        async def hold() -> None:
-            async with ExclusiveLock(b, PATH) as other:
-                others.append(other)
-                await leave.wait()
-                await other.verify()
-
-        async with anyio.create_task_group() as tasks:
-            with pytest.raises(LockLost):
-                async with ExclusiveLock(a, PATH):
-                    await eventually(lambda: server.requests["SYNC"] == 1, "it has settled")
-                    with anyio.CancelScope(shield=True):  # its end may be told before the answer
-                        await b.delete(PATH)
-                        tasks.start_soon(hold)
-                        await eventually(lambda: others != [], "somebody else has it")
-                    await anyio.sleep_forever()
-            assert len(others) == 1
-            await a.sync(PATH)
-            leave.set()
-        await nothing_left(server, PARENT)
-
-
-async def test_the_next_one_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our znode is deleted before we hold, which our check shows; then somebody makes theirs."""
+async def test_waiter_whose_own_znode_was_deleted_leaves_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The check before it holds shows that its znode is gone; then another client creates one."""
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         await b.create(PARENT)
         proofs = iter([False])
@@ -172,190 +83,130 @@ async def test_the_next_one_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
         assert stat.ephemeral_owner == b.session_id
 
 
-@backends
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
 @pytest.mark.parametrize("cancelled", [True, False], ids=["cancelled", "wanted"])
-def test_a_create_whose_answer_was_lost(backend: Backend, applied: bool, cancelled: bool) -> None:
-    """It is looked for, and used or deleted; and sent again only if it was not applied."""
-
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        async with link.connect() as a, connect_virtually(server) as b:
-            await b.create(PARENT)
-            entered: list[Held] = []
-            scope = anyio.CancelScope()
-
-            async def hold() -> None:
-                with scope:
-                    async with ExclusiveLock(a, PATH) as held:
-                        entered.append(held)
-                        await passes(1.0)
-
-            async with anyio.create_task_group() as tasks:
-                before = server.requests["CREATE2"]
-                (server.drop_reply if applied else server.drop_request)(OpCode.CREATE2)
-                link.room = 0
-                tasks.start_soon(hold)
-                await settled()
-                assert (PATH in server.znodes()) == applied
-                if cancelled:
-                    scope.cancel()
-                link.restore()
-            await passes(20.0)
-            assert (entered == []) == cancelled
-            wanted = 1 if applied or cancelled else 2
-            assert server.requests["CREATE2"] - before == wanted
-            assert PATH not in server.znodes()
-
-    on_virtual_time(backend, play)
+@linked
+async def test_create_without_an_answer_is_looked_for(
+    server: EmbeddedServer, link: Link, a: Client, b: Client, applied: bool, cancelled: bool
+) -> None:
+    """The znode is used or deleted; it is created again only if the create was not applied."""
+    await b.create(PARENT)
+    async with crowd() as them:
+        before = server.requests["CREATE2"]
+        (server.drop_reply if applied else server.drop_request)(OpCode.CREATE2)
+        link.room = 0
+        them.come("a", to=ExclusiveLock(a, PATH))
+        await settled()
+        assert (PATH in server.znodes()) == applied
+        if cancelled:
+            them.cancel("a")
+        link.restore()
+        await passes(20.0)
+        assert them.log == ([] if cancelled else ["a"])
+    wanted = 1 if applied or cancelled else 2
+    assert server.requests["CREATE2"] - before == wanted
+    await passes(1.0)
+    assert PATH not in server.znodes()
 
 
-@backends
-def test_two_tasks_of_one_session_do_not_take_each_others_znode(backend: Backend) -> None:
-    """One of them has lost the answer to its create, and the znode that it finds is the other's."""
-
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        async with link.connect() as a:
-            inside = most = 0
-
-            async def hold() -> None:
-                nonlocal inside, most
-                async with ExclusiveLock(a, PATH, identity="the same"):
-                    inside += 1
-                    most = max(most, inside)
-                    await passes(0.5)
-                    inside -= 1
-
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(hold)
-                await settled()
-                server.drop_request(OpCode.CREATE2)
-                tasks.start_soon(hold)
-                await settled()
-            assert most == 1
-
-    on_virtual_time(backend, play)
+@linked
+async def test_task_does_not_take_the_znode_of_another_task_of_its_session(
+    server: EmbeddedServer, a: Client
+) -> None:
+    """One of them has lost the answer to its create, and finds the znode of the other."""
+    async with crowd() as them:
+        lock = ExclusiveLock(a, PATH, identity="the same")
+        them.come("first", to=lock)
+        await settled()
+        server.drop_request(OpCode.CREATE2)
+        them.come("second", to=ExclusiveLock(a, PATH, identity="the same"))
+        await passes(1.0)
+        them.leave()
+    assert them.most == {"first": 1, "second": 1}
 
 
-@backends
-def test_a_lost_create_that_is_applied_late_is_taken_over(backend: Backend) -> None:
+@linked
+async def test_create_that_is_applied_very_late_is_taken_over(
+    server: EmbeddedServer, link: Link, a: Client
+) -> None:
     """It is applied after it was looked for twice, and its client does not wait for itself."""
-
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        async with link.connect() as a:
-            await a.create(PARENT)
-
-            async def give_up() -> None:
-                with anyio.move_on_after(5.0):
-                    async with ExclusiveLock(a, PATH, identity="me"):
-                        pytest.fail("it was not created")
-
-            async with anyio.create_task_group() as tasks:
-                server.drop_request(OpCode.CREATE2)
-                link.room = 0
-                tasks.start_soon(give_up)
-                await settled()
-                tasks.cancel_scope.cancel()
-            link.restore()
-            await passes(30.0)
-            assert PATH not in server.znodes()
-            # As if the lost create was applied only now.
-            ghost = a.create(PATH, b"me", mode=CreateMode.EPHEMERAL)
-            await ghost
-            async with ExclusiveLock(a, PATH, identity="me").acquire(timeout=1.0) as held:
-                assert held.token == (await ghost).stat.czxid
-
-    on_virtual_time(backend, play)
+    await a.create(PARENT)
+    async with crowd() as them:
+        server.drop_request(OpCode.CREATE2)
+        link.room = 0
+        them.come("a", to=ExclusiveLock(a, PATH, identity="me"))
+        await settled()
+        them.cancel("a")
+    link.restore()
+    await passes(30.0)
+    assert them.log == []
+    assert PATH not in server.znodes()
+    # As if the lost create was applied only now.
+    ghost = a.create(PATH, b"me", mode=CreateMode.EPHEMERAL)
+    await ghost
+    async with ExclusiveLock(a, PATH, identity="me").acquire(timeout=1.0) as held:
+        assert held.token == (await ghost).stat.czxid
 
 
-@backends
-def test_what_was_released_without_a_link_is_not_taken_from_the_next(backend: Backend) -> None:
-    """Its session is over by the time there is a link again, and somebody else has the znode."""
+@linked
+async def test_release_without_a_connection_leaves_the_next_holder(
+    server: EmbeddedServer, link: Link, a: Client, b: Client
+) -> None:
+    """The session is over by the time there is a connection again."""
+    async with ExclusiveLock(a, PATH):
+        await passes(1.0)
+        link.lose()
+        await settled()
+    server.expire_session(a.session_id)
+    async with ExclusiveLock(b, PATH) as other:
+        link.restore()
+        await a.ready()
+        await passes(5.0)
+        await other.verify()
 
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        async with link.connect() as a, connect_virtually(server) as b:
-            async with ExclusiveLock(a, PATH):
+
+@linked
+async def test_body_that_outlives_its_session_deletes_nothing(
+    server: EmbeddedServer, a: Client, b: Client
+) -> None:
+    """The client has a new session by the time the body ends, and another client holds."""
+    async with crowd() as them:
+        with pytest.raises(LockLost) as caught:
+            async with ExclusiveLock(a, PATH) as held:
                 await passes(1.0)
-                link.lose()
-                await settled()
-            server.expire_session(a.session_id)
-            async with ExclusiveLock(b, PATH) as other:
-                link.restore()
-                await a.ready()
-                await passes(5.0)
-                await other.verify()
-
-    on_virtual_time(backend, play)
+                them.come("b", to=ExclusiveLock(b, PATH))
+                server.expire_session(a.session_id)
+                with anyio.CancelScope(shield=True):
+                    await passes(5.0)
+        assert caught.value.reason is LossReason.EXPIRED
+        assert a.session_id != held.session_id
+        await passes(1.0)
+        await them.inside["b"].verify()
 
 
-@backends
-def test_who_leaves_when_its_session_is_over_deletes_nothing(backend: Backend) -> None:
-    """It has a new session by the time its body ends, and somebody else has the znode."""
-
-    async def play(server: EmbeddedServer) -> None:
-        async with connect_virtually(server) as a, connect_virtually(server) as b:
-            left = anyio.Event()
-            others: list[Held] = []
-
-            async def take_over() -> None:
-                async with ExclusiveLock(b, PATH) as other:
-                    others.append(other)
-                    await left.wait()
-                    await passes(1.0)
-                    await other.verify()
-
-            async with anyio.create_task_group() as tasks:
-                with pytest.raises(LockLost) as caught:
-                    async with ExclusiveLock(a, PATH) as held:
-                        await passes(1.0)
-                        tasks.start_soon(take_over)
-                        server.expire_session(a.session_id)
-                        with anyio.CancelScope(shield=True):
-                            await passes(5.0)
-                assert caught.value.reason is LossReason.EXPIRED
-                assert a.session_id != held.session_id
-                assert len(others) == 1
-                left.set()
-
-    on_virtual_time(backend, play)
-
-
-@backends
 @pytest.mark.parametrize("whose", ["the waiter's", "the holder's"])
-def test_a_session_ends(backend: Backend, whose: str) -> None:
-    async def play(server: EmbeddedServer) -> None:
-        async with connect_virtually(server) as a, connect_virtually(server) as b:
-            entered: list[Held] = []
-
-            async def hold() -> None:
-                async with ExclusiveLock(b, PATH) as held:
-                    entered.append(held)
-                    assert held.session_id == b.session_id
-                    await passes(1.0)
-
-            is_lost = whose == "the holder's"
-            async with anyio.create_task_group() as tasks:
-                with pytest.raises(LockLost) if is_lost else nullcontext():
-                    async with ExclusiveLock(a, PATH):
-                        tasks.start_soon(hold)
-                        await settled()
-                        server.expire_session((a if is_lost else b).session_id)
-                        await passes(1.0)
-                        assert entered == []
-                        assert not is_lost
-            assert len(entered) == 1
-
-    on_virtual_time(backend, play)
+@linked
+async def test_waiter_enters_after_a_session_ended(
+    server: EmbeddedServer, a: Client, b: Client, whose: str
+) -> None:
+    is_lost = whose == "the holder's"
+    async with crowd() as them:
+        with pytest.raises(LockLost) if is_lost else nullcontext():
+            async with ExclusiveLock(a, PATH):
+                them.come("b", to=ExclusiveLock(b, PATH))
+                await settled()
+                server.expire_session((a if is_lost else b).session_id)
+                await passes(1.0)
+                assert them.log == []
+                assert not is_lost
+        await them.are_inside("b")
+        assert them.inside["b"].session_id == b.session_id
 
 
 # --- what it costs -------------------------------------------------------------------------------
 
 
-async def test_counts() -> None:
-    """Trying is one request, whether or not somebody else has it; waiting is two."""
+async def test_trying_costs_one_request_and_waiting_two() -> None:
     async with EmbeddedServer(tick_time=60) as server:
         async with (
             in_memory(server, session_timeout=120, clock=stopped_clock) as a,
@@ -363,29 +214,23 @@ async def test_counts() -> None:
         ):
             await a.create(PARENT)
             before = server.requests.copy()
-            async with ExclusiveLock(a, PATH):
+            async with ExclusiveLock(a, PATH), crowd() as them:
                 assert server.requests - before == {"CREATE2": 1}
                 async with ExclusiveLock(b, PATH).try_acquire() as held:
                     assert held is None
                 assert server.requests - before == {"CREATE2": 2}
-
-                async def wait() -> None:
-                    async with ExclusiveLock(b, PATH):
-                        pytest.fail("two hold it")
-
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(wait)
-                    await eventually(lambda: PATH in server.watches(), "it waits")
-                    tasks.cancel_scope.cancel()
+                them.come("b", to=ExclusiveLock(b, PATH))
+                await eventually(lambda: PATH in server.watches(), "it waits")
+                them.cancel("b")
                 await eventually(lambda: PATH not in server.watches(), "the watch is gone")
                 more = server.requests - before
                 assert (more["CREATE2"], more["GET_DATA"]) == (3, 1)
-            await eventually(lambda: PATH not in server.znodes(), "it is released")
+            await nothing_left(server, PARENT)
             assert (server.requests - before)["DELETE"] == 1
 
 
 @pytest.mark.parametrize("waiters", [1, 5])
-async def test_all_who_wait_are_woken(waiters: int) -> None:
+async def test_all_waiters_are_woken(waiters: int) -> None:
     """The herd: each hand-over costs each waiter a look and a create, and all but one another look.
 
     The first look is at the change by which the holder proves its znode before it deletes it.
@@ -401,22 +246,23 @@ async def test_all_who_wait_are_woken(waiters: int) -> None:
                     entered += 1
                     await leave.wait()
 
+        async def waiting(count: int) -> None:
+            await eventually(lambda: len(server.watches().get(PATH, ())) == count, f"{count} wait")
+
         async with in_memory(server, session_timeout=120, clock=stopped_clock) as a:
             async with ExclusiveLock(a, PATH):
                 for _ in range(waiters):
                     tasks.start_soon(wait)
-                await eventually(lambda: len(server.watches().get(PATH, ())) == waiters, "all wait")
+                await waiting(waiters)
                 before = server.requests.copy()
             await eventually(lambda: entered == 1, "one of them enters")
-            await eventually(
-                lambda: len(server.watches().get(PATH, ())) == waiters - 1, "the others wait again"
+            await waiting(waiters - 1)
+            assert server.requests - before == Counter(
+                SET_DATA=1, DELETE=1, CREATE2=waiters, GET_DATA=2 * waiters - 1
             )
-            costs = server.requests - before
-            looks = 2 * waiters - 1
-            assert costs == Counter(SET_DATA=1, DELETE=1, CREATE2=waiters, GET_DATA=looks)
             leave.set()
 
 
-def test_arguments() -> None:
+def test_missing_client_is_refused() -> None:
     with pytest.raises(ConfigurationError):
         ExclusiveLock(None, PATH)  # type: ignore[arg-type]

@@ -1,73 +1,55 @@
-"""The lock that its holder may take again."""
+"""The lock that its holder may acquire again."""
 
 from __future__ import annotations
 
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import (
-    JumpingClock,
-    connect,
-    eventually,
-    in_memory,
-    joined,
-    names,
-    raw,
-)
+from kit.clients import JumpingClock, eventually, in_memory, joined, names
+from kit.selection import on_embedded
+from recipes.crowd import crowd
 
-from aiolead import Held, Lock, LockLost, ReentrantLock
+from aiolead import Client, Held, Lock, LockLost, ReentrantLock
 from aiolead.errors import AlreadyHeldError, UsageError
 from aiolead.testing import EmbeddedServer
 
-pytestmark = [
-    pytest.mark.timeout(60),
-    pytest.mark.both_loops,
-]
+pytestmark = [pytest.mark.timeout(60), pytest.mark.both_loops]
 
 PATH = "/lock"
 
-on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
 
+async def test_same_task_enters_again_while_others_wait(a: Client, b: Client) -> None:
+    lock = ReentrantLock(a, PATH)
 
-async def test_the_same_task_enters_again_and_others_wait(server: ServerUnderTest) -> None:
-    log: list[str] = []
+    async def enter_again(depth: int, outer: Held) -> None:
+        if depth:
+            async with lock as held:
+                assert held is outer
+                assert lock.hold_count == 5 - depth
+                await enter_again(depth - 1, outer)
 
-    async with connect(server) as a, connect(server) as b:
-        lock = ReentrantLock(a, PATH)
-
-        async def wait(other: Lock | ReentrantLock, name: str) -> None:
-            async with other:
-                log.append(name)
-
-        async def enter_again(depth: int, outer: Held) -> None:
-            if depth:
-                async with lock as held:
-                    assert held is outer
-                    assert lock.hold_count == 5 - depth
-                    await enter_again(depth - 1, outer)
-
-        async with anyio.create_task_group() as tasks:
-            assert lock.hold_count == 0
-            async with lock as outer:
-                # A child's task is another one, and so is that of another process.
-                tasks.start_soon(wait, lock, "child")
-                await joined(a, PATH, 2)
-                tasks.start_soon(wait, Lock(b, PATH), "other")
-                await joined(a, PATH, 3)
-                await enter_again(3, outer)
-                async with lock.acquire(timeout=0.01) as held, lock.try_acquire() as again:
-                    assert held is again is outer
-                    assert lock.hold_count == 3
-                assert lock.hold_count == 1
-                assert log == []
-                outer.check()
-                log.append("left")
-        assert log == ["left", "child", "other"]
+    async with crowd() as them:
         assert lock.hold_count == 0
-        assert await names(a, PATH) == []
+        async with lock as outer:
+            # A child's task is another one, and so is that of another process.
+            them.come("child", to=lock)
+            await joined(a, PATH, 2)
+            them.come("other", to=Lock(b, PATH))
+            await joined(a, PATH, 3)
+            await enter_again(3, outer)
+            async with lock.acquire(timeout=0.01) as held, lock.try_acquire() as again:
+                assert held is again is outer
+                assert lock.hold_count == 3
+            assert lock.hold_count == 1
+            assert them.log == []
+            outer.check()
+        them.leave()
+    assert them.log == ["child", "other"]
+    assert lock.hold_count == 0
+    assert await names(a, PATH) == []
 
 
-async def test_entering_again_asks_nobody() -> None:
+async def test_entering_again_sends_nothing() -> None:
     async with EmbeddedServer(tick_time=3) as server, in_memory(server, session_timeout=60) as a:
         lock = ReentrantLock(a, PATH)
         async with lock:
@@ -80,44 +62,48 @@ async def test_entering_again_asks_nobody() -> None:
 
 
 @on_embedded
-async def test_what_the_body_raises_leaves_bare(server: ServerUnderTest) -> None:
-    async with connect(server) as a:
-        lock = ReentrantLock(a, PATH)
-        with pytest.raises(KeyError):
-            async with lock, lock, lock:
-                raise KeyError
-        assert lock.hold_count == 0
-        async with lock.try_acquire() as held:
-            assert held is not None
+async def test_error_of_the_inner_body_leaves_all_blocks(
+    server: ServerUnderTest, a: Client
+) -> None:
+    lock = ReentrantLock(a, PATH)
+    with pytest.raises(KeyError):
+        async with lock, lock, lock:
+            raise KeyError
+    assert lock.hold_count == 0
+    async with lock.try_acquire() as held:
+        assert held is not None
 
 
 @on_embedded
-async def test_its_loss_ends_all_blocks(server: ServerUnderTest) -> None:
-    async with connect(server) as a:
-        lock = ReentrantLock(a, PATH)
-        ended: list[str] = []
-        with pytest.raises(LockLost):
-            async with lock as held:
-                try:
-                    async with lock:
-                        try:
-                            with raw(server) as operator:
-                                operator.delete(held.path)
-                            await anyio.sleep_forever()
-                        finally:
-                            ended.append("inner")
-                finally:
-                    ended.append("outer")
-        assert ended == ["inner", "outer"]
-        assert lock.hold_count == 0
-        async with lock, lock:
-            pass
+async def test_loss_ends_all_blocks(server: ServerUnderTest, a: Client, b: Client) -> None:
+    lock = ReentrantLock(a, PATH)
+    ended: list[str] = []
+    with pytest.raises(LockLost):
+        async with lock as held:
+            try:
+                async with lock:
+                    try:
+                        await b.delete(held.path)
+                        await anyio.sleep_forever()
+                    finally:
+                        ended.append("inner")
+            finally:
+                ended.append("outer")
+    assert ended == ["inner", "outer"]
+    assert lock.hold_count == 0
+    async with lock, lock:
+        pass
 
 
-async def test_what_is_lost_by_the_clock_is_not_entered_again() -> None:
+async def test_lock_that_was_lost_or_released_is_not_entered_again() -> None:
     clock = JumpingClock()
     async with EmbeddedServer() as server, in_memory(server, clock=clock) as a:
         lock = ReentrantLock(a, PATH)
+        async with lock as held:
+            await held.release()
+            with pytest.raises(UsageError, match="resigned"):
+                async with lock:
+                    pytest.fail("it is over")
         with pytest.raises(LockLost):
             async with lock:
                 clock.jump(60)
@@ -126,44 +112,33 @@ async def test_what_is_lost_by_the_clock_is_not_entered_again() -> None:
 
 
 @on_embedded
-async def test_what_was_resigned_is_not_entered_again(server: ServerUnderTest) -> None:
-    async with connect(server) as a:
-        lock = ReentrantLock(a, PATH)
-        async with lock as held:
-            await held.release()
-            with pytest.raises(UsageError, match="resigned"):
-                async with lock:
-                    pytest.fail("it is over")
+async def test_context_is_used_once_at_a_time(server: ServerUnderTest, a: Client) -> None:
+    lock = ReentrantLock(a, PATH)
+    async with lock:
+        inner = lock.acquire()
+        async with inner:
+            with pytest.raises(UsageError, match="one each"):
+                await inner.__aenter__()
+
+            async def leave() -> None:
+                with pytest.raises(UsageError, match="another task"):
+                    await inner.__aexit__(None, None, None)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(leave)
+        assert lock.hold_count == 1
+    with pytest.raises(UsageError, match="not entered"):
+        await lock.__aexit__(None, None, None)
 
 
 @on_embedded
-async def test_context_managers_are_used_once_at_a_time(server: ServerUnderTest) -> None:
-    async with connect(server) as a:
-        lock = ReentrantLock(a, PATH)
-        async with lock:
-            inner = lock.acquire()
-            async with inner:
-                with pytest.raises(UsageError, match="one each"):
-                    await inner.__aenter__()
-
-                async def leave() -> None:
-                    with pytest.raises(UsageError, match="another task"):
-                        await inner.__aexit__(None, None, None)
-
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(leave)
-            assert lock.hold_count == 1
-        with pytest.raises(UsageError, match="not entered"):
-            await lock.__aexit__(None, None, None)
-
-
-@on_embedded
-async def test_another_object_of_the_same_path_is_another_lock(server: ServerUnderTest) -> None:
-    async with connect(server) as a:
-        async with ReentrantLock(a, PATH):
-            for other in (ReentrantLock(a, PATH), Lock(a, PATH)):
-                with pytest.raises(AlreadyHeldError):
-                    async with other:
-                        pytest.fail("it waits for itself")
-                async with other.try_acquire() as held:
-                    assert held is None
+async def test_another_object_of_the_same_path_is_another_lock(
+    server: ServerUnderTest, a: Client
+) -> None:
+    async with ReentrantLock(a, PATH):
+        for other in (ReentrantLock(a, PATH), Lock(a, PATH)):
+            with pytest.raises(AlreadyHeldError):
+                async with other:
+                    pytest.fail("it waits for itself")
+            async with other.try_acquire() as held:
+                assert held is None
