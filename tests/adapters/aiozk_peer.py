@@ -52,7 +52,7 @@ async def end(zk: Any) -> None:
     for task in tasks:
         if task is not None:
             task.cancel()
-    # A transport tells of its end in the next round of the loop.
+    # A transport reports its end in the next round of the loop.
     with anyio.CancelScope(shield=True):
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -74,7 +74,7 @@ class Adapted:
     async def __aenter__(self) -> aiolead.Client:
         self.zk = await self._started.__aenter__()
         try:
-            # Clocks and the like are not for users of the adapter, but for tests.
+            # Hooks such as clocks are for tests only.
             self._adaptation = Adaptation(self.zk, self._options)
             return await self._adaptation.__aenter__()
         except BaseException:

@@ -1,27 +1,32 @@
-"""An aiozk client that is adapted: whose its session is, and what becomes of its requests."""
+"""An aiozk client that is adapted: one session for both, and the requests of aiozk."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiozk
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 from adapters.aiozk_peer import started
 from aiozk import exc
 from aiozk.states import States
-from kit.clients import PATIENCE, eventually
+from kit.clients import PATIENCE, JumpingClock, eventually
+from kit.elsewhere import in_child
 from kit.faults import only_on
 
 import aiolead
+from aiolead import Client, Lock
 from aiolead.adapters.aiozk import adapt
 from aiolead.adapters.aiozk._adapted_session import AdaptedSession, patience_of
 from aiolead.errors import (
+    AioleadError,
     ConfigurationError,
     ConnectFailed,
     LockLost,
@@ -34,27 +39,6 @@ from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
 pytestmark = only_on("asyncio")
 
 PATH = "/lock"
-
-
-@dataclass
-class Scene:
-    """A server, a link to it that can be broken, and an aiozk client on that."""
-
-    server: EmbeddedServer
-    proxy: FaultProxy
-    zk: Any
-
-    @property
-    def session(self) -> Any:
-        return self.zk.session
-
-
-@pytest.fixture
-async def scene() -> AsyncIterator[Scene]:
-    async with EmbeddedServer() as server:
-        with FaultProxy("127.0.0.1", server.port) as proxy:
-            async with started(proxy.connect_string) as zk:
-                yield Scene(server, proxy, zk)
 
 
 def states_of(session: Any) -> list[str]:
@@ -70,135 +54,144 @@ def states_of(session: Any) -> list[str]:
     return seen
 
 
+@asynccontextmanager
+async def cancelled_when(wait: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Cancel the block as soon as `wait` returns."""
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+
+            async def cancel() -> None:
+                await wait()
+                scope.cancel()
+
+            tasks.start_soon(cancel)
+            yield
+    assert scope.cancelled_caught
+
+
 # --- one session -------------------------------------------------------------------------------
 
 
-async def test_the_session_is_the_same_before_meanwhile_and_afterwards(scene: Scene) -> None:
-    zk, server = scene.zk, scene.server
+async def test_session_is_kept(zk: Any, own: EmbeddedServer) -> None:
     await zk.create("/theirs", b"1", ephemeral=True)
-    before = scene.session.session_id
-    states = states_of(scene.session)
+    before = zk.session.session_id
+    states = states_of(zk.session)
     async with adapt(zk) as client:
-        assert client.session_id == before == scene.session.session_id
+        assert client.session_id == before == zk.session.session_id
         assert await zk.get_data("/theirs") == b"1"
         await client.create("/ours", mode=CreateMode.EPHEMERAL)
-        async with aiolead.Lock(client, PATH) as held:
+        async with Lock(client, PATH) as held:
             assert held.session_id == before
-        assert server.connections == 1
+        assert own.connections == 1
     assert states == [States.SUSPENDED, States.CONNECTED] * 2
     assert await zk.get_data("/theirs") == b"1"
-    assert scene.session.session_id == before
-    assert set(server.sessions()) == {before}
-    assert {"/theirs", "/ours"} < set(server.znodes())
-    assert type(scene.session) is aiozk.session.Session
+    assert zk.session.session_id == before
+    assert set(own.sessions()) == {before}
+    assert {"/theirs", "/ours"} < set(own.znodes())
+    assert type(zk.session) is aiozk.session.Session
 
 
-async def test_a_timeout_that_nobody_has_asked_for(scene: Scene) -> None:
+async def test_unlimited_timeout_is_bounded(zk: Any) -> None:
     """aiozk takes what it is granted for what it wants, whatever that is."""
-    scene.session.timeout = 0x7FFF_FFFF / 1000
-    assert patience_of(scene.session) <= 60
-    async with adapt(scene.zk) as client:
+    zk.session.timeout = 0x7FFF_FFFF / 1000
+    assert patience_of(zk.session) <= 60
+    async with adapt(zk) as client:
         assert client.session_timeout <= 10
         await client.exists("/")
-    await scene.zk.exists("/")
+    await zk.exists("/")
 
 
-async def test_a_client_can_be_adapted_again(scene: Scene) -> None:
+async def test_client_can_be_adapted_again(zk: Any, own: EmbeddedServer) -> None:
     for _ in range(2):
-        async with adapt(scene.zk) as client, aiolead.Lock(client, PATH):
-            assert await scene.zk.exists(PATH)
-    assert len(scene.server.sessions()) == 1
+        async with adapt(zk) as client, Lock(client, PATH):
+            assert await zk.exists(PATH)
+    assert len(own.sessions()) == 1
 
 
-async def test_the_chroot_is_the_same(scene: Scene) -> None:
-    async with started(scene.proxy.connect_string + "/app/one") as zk:
+async def test_chroot_is_kept(zk: Any, own: EmbeddedServer, proxy: FaultProxy) -> None:
+    async with started(proxy.connect_string + "/app/one") as zk:
         await zk.create("/a", b"x")
         async with adapt(zk) as client:
             assert await client.get_children("/") == ["a"]
             await client.create("/b")
             assert sorted(await zk.get_children("/")) == ["a", "b"]
-    assert "/app/one/b" in scene.server.znodes()
+    assert "/app/one/b" in own.znodes()
 
 
-async def test_what_is_held_at_the_end_is_lost_and_the_session_is_not(scene: Scene) -> None:
-    before = scene.session.session_id
+async def test_end_of_the_adapter_loses_holds_and_keeps_the_session(zk: Any) -> None:
+    before = zk.session.session_id
     entered = anyio.Event()
     losses: list[LossReason] = []
 
-    async def hold(client: aiolead.Client) -> None:
+    async def hold(client: Client) -> None:
         try:
-            async with aiolead.Lock(client, PATH):
+            async with Lock(client, PATH):
                 entered.set()
                 await anyio.sleep_forever()
         except LockLost as lost:
             losses.append(lost.reason)
 
     async with anyio.create_task_group() as tasks:
-        async with adapt(scene.zk) as client:
+        async with adapt(zk) as client:
             tasks.start_soon(hold, client)
             await entered.wait()
     assert losses == [LossReason.CLOSED]
-    await scene.zk.exists("/")
-    assert scene.session.session_id == before
-    assert await scene.zk.get_children(PATH) == []
+    await zk.exists("/")
+    assert zk.session.session_id == before
+    assert await zk.get_children(PATH) == []
 
 
-async def test_a_place_in_line_that_is_left_behind_ends_the_session(scene: Scene) -> None:
+async def test_abandoned_waiter_ends_the_session(zk: Any, own: EmbeddedServer) -> None:
     """Otherwise aiozk would keep it alive, and nobody behind it would ever have a turn."""
-    before = scene.session.session_id
-    states = states_of(scene.session)
+    before = zk.session.session_id
+    states = states_of(zk.session)
 
-    async def wait(client: aiolead.Client) -> None:
+    async def wait(client: Client) -> None:
         with pytest.raises(aiolead.errors.ClientClosedError):
-            async with aiolead.Lock(client, PATH):
+            async with Lock(client, PATH):
                 raise AssertionError("it is not its turn")
 
-    async with aiolead.connect(scene.server.connect_string) as other:
-        async with aiolead.Lock(other, PATH), anyio.create_task_group() as tasks:
-            async with adapt(scene.zk) as client:
+    async with aiolead.connect(own.connect_string) as other:
+        async with Lock(other, PATH), anyio.create_task_group() as tasks:
+            async with adapt(zk) as client:
                 tasks.start_soon(wait, client)
-                await eventually(lambda: len(scene.server.watches()) == 2, "it waits")
-        assert before not in scene.server.sessions()
-        async with aiolead.Lock(other, PATH).acquire(timeout=PATIENCE):
+                await eventually(lambda: len(own.watches()) == 2, "it waits")
+        assert before not in own.sessions()
+        async with Lock(other, PATH).acquire(timeout=PATIENCE):
             pass
-    assert await scene.zk.exists("/")
-    assert scene.session.session_id != before
+    assert await zk.exists("/")
+    assert zk.session.session_id != before
     assert states[2:] == [States.LOST, States.CONNECTED]
 
 
-async def test_a_create_that_is_unanswered_at_the_end_leaves_no_ghost(scene: Scene) -> None:
-    await scene.zk.create(PATH)
-    held = scene.proxy.hold_reply(OpCode.CREATE2)
-    async with adapt(scene.zk) as client:
-        with anyio.CancelScope() as scope:
-            async with anyio.create_task_group() as tasks:
-
-                async def cancel() -> None:
-                    await held.wait()
-                    scope.cancel()
-
-                tasks.start_soon(cancel)
-                async with aiolead.Lock(client, PATH):
-                    raise AssertionError("the answer to its create is held back")
-        assert len(scene.server.znodes()) == 2
+async def test_unanswered_create_is_cleaned_up(
+    zk: Any, own: EmbeddedServer, proxy: FaultProxy
+) -> None:
+    await zk.create(PATH)
+    held = proxy.hold_reply(OpCode.CREATE2)
+    async with adapt(zk) as client:
+        async with cancelled_when(held.wait):
+            async with Lock(client, PATH):
+                raise AssertionError("the answer to its create is held back")
+        assert len(own.znodes()) == 2
         held.cut()
-    await eventually(lambda: scene.server.znodes() == [PATH], "its znode is gone")
-    assert await scene.zk.get_children(PATH) == []
+    await eventually(lambda: own.znodes() == [PATH], "its znode is gone")
+    assert await zk.get_children(PATH) == []
 
 
-async def test_aiozks_client_can_be_closed_as_soon_as_it_is_left(scene: Scene) -> None:
-    async with adapt(scene.zk):
+async def test_aiozk_can_be_closed_after_the_adapter(zk: Any, own: EmbeddedServer) -> None:
+    async with adapt(zk):
         pass
     with anyio.fail_after(PATIENCE):
-        await scene.zk.close()
-    assert scene.server.sessions() == {}
+        await zk.close()
+    assert own.sessions() == {}
 
 
 # --- aiozk's own requests ----------------------------------------------------------------------
 
 
 async def conversation(zk: Any) -> list[object]:
-    """One of everything that aiozk can ask for, and what came of it."""
+    """Everything that aiozk can ask for, and its answers."""
     said: list[object] = []
 
     async def says(asked: Any) -> None:
@@ -239,25 +232,25 @@ async def conversation(zk: Any) -> list[object]:
     return said
 
 
-async def test_every_request_is_answered_as_by_aiozk_itself(scene: Scene) -> None:
-    alone = await conversation(scene.zk)
+async def test_requests_are_answered_as_by_aiozk(zk: Any) -> None:
+    alone = await conversation(zk)
     async with EmbeddedServer() as another, started(another.connect_string) as zk:
         async with adapt(zk):
             assert await conversation(zk) == alone
     assert len(alone) == 21
 
 
-async def test_requests_wait_for_the_next_connection_as_they_do_with_aiozk(scene: Scene) -> None:
-    await scene.zk.create("/a", b"x")
-    async with adapt(scene.zk):
-        scene.proxy.drop_reply(OpCode.GET_DATA, count=2)
+async def test_requests_wait_for_the_next_connection(zk: Any, proxy: FaultProxy) -> None:
+    await zk.create("/a", b"x")
+    async with adapt(zk):
+        proxy.drop_reply(OpCode.GET_DATA, count=2)
         with anyio.fail_after(PATIENCE):
-            assert await scene.zk.get_data("/a") == b"x"
-            scene.proxy.reset()
-            assert await asyncio.gather(*(scene.zk.exists("/a") for _ in range(20))) == [True] * 20
+            assert await zk.get_data("/a") == b"x"
+            proxy.reset()
+            assert await asyncio.gather(*(zk.exists("/a") for _ in range(20))) == [True] * 20
 
 
-async def test_the_policy_of_the_application_says_how_often_its_writes_are_sent() -> None:
+async def test_retry_policy_of_aiozk_is_kept() -> None:
     async with EmbeddedServer() as server:
         with FaultProxy("127.0.0.1", server.port) as proxy:
             for policy, error, sent in [
@@ -273,8 +266,7 @@ async def test_the_policy_of_the_application_says_how_often_its_writes_are_sent(
                     assert not policy.timings
 
 
-async def test_requests_under_way_when_it_comes_and_goes_are_answered(scene: Scene) -> None:
-    zk = scene.zk
+async def test_requests_in_flight_are_answered(zk: Any, own: EmbeddedServer) -> None:
     failures: list[BaseException] = []
 
     async def ask() -> None:
@@ -291,25 +283,24 @@ async def test_requests_under_way_when_it_comes_and_goes_are_answered(scene: Sce
             tasks.start_soon(ask)
         for _ in range(3):
             async with adapt(zk) as client:
-                async with aiolead.Lock(client, PATH):
+                async with Lock(client, PATH):
                     await zk.exists(PATH)
             await zk.exists(PATH)
         tasks.cancel_scope.cancel()
     assert not failures
-    assert len(scene.server.sessions()) == 1
+    assert len(own.sessions()) == 1
 
 
-async def test_requests_about_the_session_are_refused(scene: Scene) -> None:
-    async with adapt(scene.zk):
+async def test_requests_about_the_session_are_refused(zk: Any) -> None:
+    async with adapt(zk):
         with pytest.raises(UsageError, match="the adapter handles"):
-            await scene.zk.send(aiozk.protocol.PingRequest())
+            await zk.send(aiozk.protocol.PingRequest())
 
 
 # --- aiozk's own watches -----------------------------------------------------------------------
 
 
-async def test_watches_are_taken_over_and_outlive_links(scene: Scene) -> None:
-    zk, proxy = scene.zk, scene.proxy
+async def test_watches_outlive_connections(zk: Any, own: EmbeddedServer, proxy: FaultProxy) -> None:
     event = aiozk.WatchEvent
     await zk.create("/w")
     await zk.create("/parent")
@@ -321,7 +312,7 @@ async def test_watches_are_taken_over_and_outlive_links(scene: Scene) -> None:
     for path in ("/w", "/none"):
         await zk.exists(path, watch=True)
     await zk.get_children("/parent", watch=True)
-    async with adapt(zk), aiolead.connect(scene.server.connect_string) as other:
+    async with adapt(zk), aiolead.connect(own.connect_string) as other:
         data = zk.wait_for_events([event.DATA_CHANGED], "/parent")
         await zk.get("/parent", watch=True)
         proxy.refuse()
@@ -340,14 +331,14 @@ async def test_watches_are_taken_over_and_outlive_links(scene: Scene) -> None:
             await data
 
 
-async def test_what_aiozk_watches_is_watched_in_the_next_session(scene: Scene) -> None:
-    zk, event = scene.zk, aiozk.WatchEvent
+async def test_watches_outlive_the_session(zk: Any, own: EmbeddedServer) -> None:
+    event = aiozk.WatchEvent
     await zk.create("/w", b"1")
     changed = zk.wait_for_events([event.DATA_CHANGED], "/w")
     await zk.get("/w", watch=True)
-    async with adapt(zk) as client, aiolead.connect(scene.server.connect_string) as other:
+    async with adapt(zk) as client, aiolead.connect(own.connect_string) as other:
         before = client.session_id
-        scene.server.expire_session(before)
+        own.expire_session(before)
         await eventually(lambda: client.session_id not in (0, before), "there is a new session")
         await zk.exists("/")
         assert not changed.done()
@@ -356,13 +347,13 @@ async def test_what_aiozk_watches_is_watched_in_the_next_session(scene: Scene) -
             await changed
 
 
-async def test_watches_of_requests_that_fail_leave_nothing_behind(scene: Scene) -> None:
-    async with adapt(scene.zk) as client:
-        bridge = scene.session.bridge
+async def test_watch_of_a_failed_request_is_removed(zk: Any) -> None:
+    async with adapt(zk) as client:
+        bridge = zk.session.bridge
         with pytest.raises(exc.NoNode):
-            await scene.zk.get("/none", watch=True)
+            await zk.get("/none", watch=True)
         assert bridge._watches == {}
-        await scene.zk.exists("/none", watch=True)
+        await zk.exists("/none", watch=True)
         assert bridge.watching == 1
         await client.create("/none")
         await eventually(lambda: not bridge._watches, "the watch fires")
@@ -371,56 +362,58 @@ async def test_watches_of_requests_that_fail_leave_nothing_behind(scene: Scene) 
 # --- the end of a session ----------------------------------------------------------------------
 
 
-async def test_a_session_that_ends_is_told_to_both(scene: Scene) -> None:
-    states = states_of(scene.session)
-    async with adapt(scene.zk) as client:
+async def test_expiry_is_reported_to_both(zk: Any, own: EmbeddedServer) -> None:
+    states = states_of(zk.session)
+    async with adapt(zk) as client:
         before = client.session_id
         del states[:]
-        scene.server.expire_session(before)
+        own.expire_session(before)
         await eventually(lambda: client.session_id not in (0, before), "there is a new session")
         assert states[-2:] == [States.LOST, States.CONNECTED]
-        assert scene.session.session_id == client.session_id
-        assert await scene.zk.exists("/")
+        assert zk.session.session_id == client.session_id
+        assert await zk.exists("/")
 
 
-async def test_a_session_that_is_over_before_it_is_adapted(scene: Scene) -> None:
-    before = scene.session.session_id
-    states = states_of(scene.session)
-    scene.proxy.refuse()
-    scene.server.expire_session(before)
-    scene.proxy.heal()
-    async with adapt(scene.zk) as client:
+async def test_session_that_expired_before(zk: Any, own: EmbeddedServer, proxy: FaultProxy) -> None:
+    before = zk.session.session_id
+    states = states_of(zk.session)
+    proxy.refuse()
+    own.expire_session(before)
+    proxy.heal()
+    async with adapt(zk) as client:
         assert client.session_id != before
-        assert scene.session.session_id == client.session_id
+        assert zk.session.session_id == client.session_id
         assert states == [States.SUSPENDED, States.LOST, States.CONNECTED]
-        async with aiolead.Lock(client, PATH):
+        async with Lock(client, PATH):
             pass
 
 
-async def test_closing_aiozks_client_ends_what_is_held(scene: Scene) -> None:
-    zk, session_id = scene.zk, scene.session.session_id
+async def test_closing_aiozk_ends_holds(zk: Any, own: EmbeddedServer) -> None:
+    session_id = zk.session.session_id
     async with adapt(zk) as client:
         with pytest.raises(LockLost) as caught:
-            async with aiolead.Lock(client, PATH):
+            async with Lock(client, PATH):
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(zk.close)
                     await anyio.sleep_forever()
         assert caught.value.reason is LossReason.CLOSED
         assert client.state is SessionState.CLOSED
-        assert session_id not in scene.server.sessions()
+        assert session_id not in own.sessions()
         with pytest.raises(exc.SessionLost), anyio.fail_after(PATIENCE):
             await zk.exists("/")
         await zk.close()
         with pytest.raises(exc.SessionLost):
             await zk.start()
-    assert scene.session.state == States.LOST
-    assert not scene.session.started
+    assert zk.session.state == States.LOST
+    assert not zk.session.started
 
 
-async def test_interrupted_close_of_aiozks_client_is_finished_by_the_next(scene: Scene) -> None:
-    zk, session_id = scene.zk, scene.session.session_id
+async def test_next_close_finishes_a_cancelled_one(
+    zk: Any, own: EmbeddedServer, proxy: FaultProxy
+) -> None:
+    session_id = zk.session.session_id
     async with adapt(zk):
-        answer = scene.proxy.hold_reply(OpCode.CLOSE_SESSION)
+        answer = proxy.hold_reply(OpCode.CLOSE_SESSION)
         closing = asyncio.create_task(zk.close())
         await answer.wait()
         closing.cancel()
@@ -432,147 +425,194 @@ async def test_interrupted_close_of_aiozks_client_is_finished_by_the_next(scene:
         answer.release()
         with anyio.fail_after(PATIENCE):
             await closing
-        assert session_id not in scene.server.sessions()
-        assert scene.session.state == States.LOST
-        assert not scene.session.started
+        assert session_id not in own.sessions()
+        assert zk.session.state == States.LOST
+        assert not zk.session.started
         with pytest.raises(exc.SessionLost), anyio.fail_after(PATIENCE):
             await zk.exists("/")
 
 
-async def test_close_of_aiozks_client_goes_on_if_interrupted_at_once(scene: Scene) -> None:
-    zk, session_id = scene.zk, scene.session.session_id
+async def test_close_goes_on_if_cancelled_at_once(zk: Any, own: EmbeddedServer) -> None:
+    session_id = zk.session.session_id
     async with adapt(zk):
         closing = asyncio.create_task(zk.close())
         await asyncio.sleep(0)
         closing.cancel()
         with anyio.fail_after(PATIENCE):
             await zk.close()
-        assert session_id not in scene.server.sessions()
+        assert session_id not in own.sessions()
 
 
-async def test_closing_aiozks_client_in_the_body_of_a_hold_ends_the_session(scene: Scene) -> None:
+async def test_closing_aiozk_in_the_body_of_a_hold(zk: Any, own: EmbeddedServer) -> None:
     """The loss of the hold interrupts both calls."""
-    zk, session_id = scene.zk, scene.session.session_id
+    session_id = zk.session.session_id
     async with adapt(zk) as client:
         with pytest.raises(LockLost) as caught:
-            async with aiolead.Lock(client, PATH):
+            async with Lock(client, PATH):
                 await asyncio.gather(zk.close(), zk.close())
                 await anyio.sleep_forever()
         assert caught.value.reason is LossReason.CLOSED
-    assert session_id not in scene.server.sessions()
-    assert scene.server.sessions() == {}
-    assert scene.session.state == States.LOST
+    assert session_id not in own.sessions()
+    assert own.sessions() == {}
+    assert zk.session.state == States.LOST
 
 
 # --- servers that cannot be reached ------------------------------------------------------------
 
 
-async def test_no_server_leaves_the_client_to_aiozk(scene: Scene) -> None:
-    scene.proxy.refuse()
+async def test_unreachable_server_leaves_aiozk_usable(zk: Any, proxy: FaultProxy) -> None:
+    proxy.refuse()
     with pytest.raises(ConnectFailed):
-        async with adapt(scene.zk, connect_timeout=0.2):
+        async with adapt(zk, connect_timeout=0.2):
             raise AssertionError("there is no server")
-    assert type(scene.session) is aiozk.session.Session
-    scene.proxy.heal()
+    assert type(zk.session) is aiozk.session.Session
+    proxy.heal()
     with anyio.fail_after(PATIENCE):
-        assert await scene.zk.exists("/")
+        assert await zk.exists("/")
 
 
-async def test_entering_can_be_cancelled(scene: Scene) -> None:
-    before = scene.session.session_id
-    held = scene.proxy.hold_reply(OpCode.CREATE_SESSION)
-    with anyio.CancelScope() as scope:
-        async with anyio.create_task_group() as tasks:
-
-            async def cancel() -> None:
-                await held.wait()
-                scope.cancel()
-
-            tasks.start_soon(cancel)
-            async with adapt(scene.zk):
-                raise AssertionError("the handshake is held back")
-    assert scope.cancelled_caught
+async def test_entering_can_be_cancelled(zk: Any, proxy: FaultProxy) -> None:
+    before = zk.session.session_id
+    held = proxy.hold_reply(OpCode.CREATE_SESSION)
+    async with cancelled_when(held.wait):
+        async with adapt(zk):
+            raise AssertionError("the handshake is held back")
     held.release()
     with anyio.fail_after(PATIENCE):
-        assert await scene.zk.exists("/")
-    assert scene.session.session_id == before
+        assert await zk.exists("/")
+    assert zk.session.session_id == before
 
 
-async def test_leaving_can_be_cancelled(scene: Scene) -> None:
+async def test_leaving_can_be_cancelled(zk: Any, own: EmbeddedServer) -> None:
     with anyio.CancelScope() as scope:
-        async with adapt(scene.zk):
+        async with adapt(zk):
             scope.cancel()
             await anyio.sleep_forever()
-    assert type(scene.session) is aiozk.session.Session
+    assert type(zk.session) is aiozk.session.Session
     with anyio.fail_after(PATIENCE):
         # aiozk's would wait for a connection, and let none be made.
-        await scene.zk.close()
-    assert scene.server.sessions() == {}
+        await zk.close()
+    assert own.sessions() == {}
+
+
+# --- threads and forked children ---------------------------------------------------------------
+
+
+async def test_thread_that_sees_a_loss_first_leaves_the_end_to_the_loop(client: Client) -> None:
+    clock, told = JumpingClock(), threading.Event()
+    seen: list[BaseException] = []
+    client._core.clock = clock
+
+    def look(held: Any) -> None:
+        try:
+            held.check()
+        except LockLost as lost:
+            seen.append(lost)
+
+    with pytest.raises(LockLost), anyio.fail_after(10):
+        async with Lock(client, PATH) as held:
+            held.add_lost_callback(told.set)
+            clock.jump(100.0)
+            thread = threading.Thread(target=look, args=(held,))
+            thread.start()
+            thread.join()
+            assert len(seen) == 1
+            assert not told.is_set()
+            await anyio.sleep_forever()
+    assert told.is_set()
+
+
+async def test_forked_child_holds_nothing(client: Client) -> None:
+    async with Lock(client, PATH) as held:
+
+        def look() -> tuple[bool, float, bool, str]:
+            refused = ""
+            try:
+                held.check()
+            except UsageError as error:
+                refused = str(error)
+            return held.is_held, held.remaining(), client.healthy(), refused
+
+        *values, refused = in_child(look)
+        assert values == [False, 0.0, False]
+        assert "was forked" in refused
+        await held.verify()
+
+
+async def test_adapter_cannot_be_left_in_another_thread(zk: Any) -> None:
+    adaptation = adapt(zk)
+    async with adaptation as client, Lock(client, PATH) as held:
+
+        async def leave() -> None:
+            await adaptation.__aexit__(None, None, None)
+
+        with pytest.raises(UsageError, match="another thread"):
+            await anyio.to_thread.run_sync(lambda: anyio.run(leave))
+        await held.verify()
+        await zk.exists("/")
 
 
 # --- bad input ---------------------------------------------------------------------------------
 
 
-async def test_a_client_that_is_not_started_or_closed(scene: Scene) -> None:
-    fresh = aiozk.ZKClient(scene.proxy.connect_string)
-    with pytest.raises(UsageError, match="was not started"):
-        async with adapt(fresh):
-            raise AssertionError("it was refused")
-    async with started(scene.proxy.connect_string) as zk:
-        await zk.close()
-        before = scene.server.packets_in
-        with pytest.raises(UsageError, match="was closed"):
-            async with adapt(zk):
-                raise AssertionError("it was refused")
-        assert scene.server.packets_in == before
+async def refused(zk: Any, error: type[AioleadError], match: str, **options: Any) -> None:
+    """Check that a client is not adapted."""
+    with pytest.raises(error, match=match):
+        async with adapt(zk, **options):
+            raise AssertionError("it was adapted")
 
 
-async def test_a_client_that_is_adapted_already(scene: Scene) -> None:
-    async with adapt(scene.zk) as client:
-        with pytest.raises(UsageError, match="adapted already"):
-            async with adapt(scene.zk):
-                raise AssertionError("it was refused")
-        assert type(scene.session) is AdaptedSession
-        await scene.zk.start()  # as it is started, this only waits
+async def test_client_that_is_not_started_or_closed(zk: Any, own: EmbeddedServer) -> None:
+    fresh = aiozk.ZKClient("127.0.0.1:1")
+    await refused(fresh, UsageError, "was not started")
+    await zk.close()
+    before = own.packets_in
+    await refused(zk, UsageError, "was closed")
+    assert own.packets_in == before
+
+
+async def test_client_that_is_adapted_already(zk: Any) -> None:
+    async with adapt(zk) as client:
+        await refused(zk, UsageError, "adapted already")
+        assert type(zk.session) is AdaptedSession
+        await zk.start()  # as it is started, this only waits
         assert await client.exists("/")
-    adaptation = adapt(scene.zk)
+    adaptation = adapt(zk)
     async with adaptation:
         pass
     with pytest.raises(UsageError, match="entered already"):
         await adaptation.__aenter__()
 
 
-async def test_a_client_of_another_event_loop(scene: Scene) -> None:
-    before = scene.server.packets_in
-
-    async def elsewhere() -> None:
-        async with adapt(scene.zk):
-            raise AssertionError("it was refused")
-
-    with pytest.raises(UsageError, match="another event loop"):
-        await anyio.to_thread.run_sync(asyncio.run, elsewhere())
-    assert scene.server.packets_in == before
+async def test_client_of_another_event_loop(zk: Any, own: EmbeddedServer) -> None:
+    before = own.packets_in
+    elsewhere = refused(zk, UsageError, "another event loop")
+    await anyio.to_thread.run_sync(asyncio.run, elsewhere)
+    assert own.packets_in == before
 
 
-async def test_a_session_of_the_applications_own_kind(scene: Scene) -> None:
+def test_client_in_a_trio_program(anyio_backend: Any) -> None:
+    zk = aiozk.ZKClient("127.0.0.1:1")
+    anyio.run(refused, zk, UsageError, "aiozk lives on asyncio", backend="trio")
+
+
+async def test_session_of_a_subclass(zk: Any) -> None:
     class TheirSession(aiozk.session.Session):  # type: ignore[misc]
         pass
 
-    scene.session.__class__ = TheirSession
-    with pytest.raises(UsageError, match="its session is a TheirSession"):
-        async with adapt(scene.zk):
-            raise AssertionError("it was refused")
+    zk.session.__class__ = TheirSession
+    await refused(zk, UsageError, "its session is a TheirSession")
 
 
 @pytest.mark.parametrize("version", ["0.31.0", "0.33.0", "1.0", "0.32", "", None])
-async def test_an_unknown_version(version: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unknown_version(version: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     zk = aiozk.ZKClient("127.0.0.1:1")
     monkeypatch.setattr(aiozk, "__version__", version)
     with pytest.raises(ConfigurationError, match="is not known to the adapter"):
         adapt(zk)
 
 
-async def test_no_aiozk_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_aiozk(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}")
 
@@ -582,15 +622,13 @@ async def test_no_aiozk_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("what", [None, "127.0.0.1:2181", object()])
-async def test_no_client_of_aiozks(what: object) -> None:
+async def test_no_aiozk_client(what: object) -> None:
     with pytest.raises(ConfigurationError, match=r"must be an aiozk\.ZKClient"):
         adapt(what)
 
 
-async def test_times_that_make_no_sense(scene: Scene) -> None:
-    before = scene.server.packets_in
-    with pytest.raises(ConfigurationError, match="grace_period"):
-        async with adapt(scene.zk, grace_period=5):
-            raise AssertionError("it was refused")
-    assert scene.server.packets_in == before
-    assert type(scene.session) is aiozk.session.Session
+async def test_grace_period_above_the_session_timeout(zk: Any, own: EmbeddedServer) -> None:
+    before = own.packets_in
+    await refused(zk, ConfigurationError, "grace_period", grace_period=5)
+    assert own.packets_in == before
+    assert type(zk.session) is aiozk.session.Session

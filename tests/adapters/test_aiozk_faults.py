@@ -114,7 +114,7 @@ async def running(work: Any) -> AsyncIterator[asyncio.Task[Any]]:
 
 
 async def wins(kind: str, zk: Any) -> Any:
-    """aiozk's own way to the front; gives what is held."""
+    """Acquire with aiozk's own recipe. Return the recipe."""
     if kind == "lock":
         lock = zk.recipes.Lock(PATH)
         await lock.acquire()
@@ -142,7 +142,7 @@ KINDS = pytest.mark.parametrize("kind", ["lock", "election"])
 
 
 @KINDS
-async def test_a_lost_create_is_a_second_znode_to_aiozk(kind: str, place: Place) -> None:
+async def test_aiozk_creates_a_second_znode_after_a_lost_create(kind: str, place: Place) -> None:
     async with linked(place) as (zk, proxy):
         await zk.ensure_path(PATH)
         proxy.drop_reply(OpCode.CREATE2)
@@ -155,7 +155,7 @@ async def test_a_lost_create_is_a_second_znode_to_aiozk(kind: str, place: Place)
 
 
 @KINDS
-async def test_a_lost_create_is_found_again(kind: str, place: Place) -> None:
+async def test_lost_create_is_found_again(kind: str, place: Place) -> None:
     async with linked(place) as (zk, proxy), adapt(zk) as client:
         await zk.ensure_path(PATH)
         proxy.drop_reply(OpCode.CREATE2)
@@ -164,11 +164,11 @@ async def test_a_lost_create_is_found_again(kind: str, place: Place) -> None:
                 assert place.line() == [held.path]
 
 
-# --- the link is reset while somebody waits ----------------------------------------------------
+# --- the connection is reset during a wait -------------------------------------------------------
 
 
 @KINDS
-async def test_aiozk_waits_for_ever_after_a_reset(kind: str, place: Place) -> None:
+async def test_aiozk_waits_forever_after_a_reset(kind: str, place: Place) -> None:
     async with started(place.connect_string) as other, linked(place) as (zk, proxy):
         first = await wins(kind, other)
         async with running(wins(kind, zk)) as task:
@@ -186,7 +186,7 @@ async def test_aiozk_waits_for_ever_after_a_reset(kind: str, place: Place) -> No
 
 
 @KINDS
-async def test_the_turn_comes_after_a_reset(kind: str, place: Place) -> None:
+async def test_lock_is_acquired_after_a_reset(kind: str, place: Place) -> None:
     entered = anyio.Event()
 
     async def wait(client: aiolead.Client) -> None:
@@ -208,10 +208,10 @@ async def test_the_turn_comes_after_a_reset(kind: str, place: Place) -> None:
             await entered.wait()
 
 
-# --- the link of an idle client is closed ------------------------------------------------------
+# --- an idle connection is closed --------------------------------------------------------------
 
 
-async def test_aiozk_does_not_notice_that_its_link_was_closed(place: Place) -> None:
+async def test_aiozk_does_not_notice_a_closed_connection(place: Place) -> None:
     async with linked(place) as (zk, proxy):
         proxy.refuse()
         proxy.fin()
@@ -222,7 +222,7 @@ async def test_aiozk_does_not_notice_that_its_link_was_closed(place: Place) -> N
         proxy.heal()
 
 
-async def test_a_link_that_was_closed_is_noticed_and_the_lock_is_kept(
+async def test_closed_connection_is_noticed_and_the_lock_is_kept(
     place: Place,
 ) -> None:
     async with linked(place) as (zk, proxy), adapt(zk) as client:
@@ -261,7 +261,7 @@ async def test_aiozk_takes_another_session_for_its_own(place: Place) -> None:
                 assert lock.is_locked
 
 
-async def test_a_silent_handshake_costs_no_session(place: Place) -> None:
+async def test_silent_handshake_keeps_the_session(place: Place) -> None:
     async with linked(place, session_timeout=4.0) as (zk, proxy), adapt(zk) as client:
         async with aiolead.Lock(client, PATH) as held:
             before = client.session_id
@@ -289,7 +289,7 @@ async def test_aiozk_goes_on_holding_in_the_next_session(kind: str, place: Place
 
 
 @KINDS
-async def test_another_session_is_a_lost_one(kind: str, place: Place) -> None:
+async def test_hold_is_lost_with_its_session(kind: str, place: Place) -> None:
     async with linked(place) as (zk, _), adapt(zk) as client:
         before = client.session_id
         with pytest.raises(TenureLost) as caught:
@@ -301,11 +301,11 @@ async def test_another_session_is_a_lost_one(kind: str, place: Place) -> None:
         assert zk.session.session_id == client.session_id != before
 
 
-# --- the link is lost before watches are set again ---------------------------------------------
+# --- disconnected before watches are set again -----------------------------------------------
 
 
-async def test_a_client_that_has_lost_its_way_is_served_again(place: Place) -> None:
-    """aiozk, its link lost before its watches are set again, is dead for ever."""
+async def test_client_with_a_failed_repair_is_served_again(place: Place) -> None:
+    """aiozk never recovers if it is disconnected before it sets its watches again."""
     async with linked(place) as (zk, proxy):
         event = zk.wait_for_events([aiozk.WatchEvent.CREATED], "/x")
         await zk.exists("/x", watch=True)
@@ -320,5 +320,5 @@ async def test_a_client_that_has_lost_its_way_is_served_again(place: Place) -> N
                 await event
 
 
-async def test_the_version_of_aiozk_is_the_one_of_the_table() -> None:
+async def test_version_of_aiozk_is_the_one_of_the_table() -> None:
     assert aiozk.__version__ == "0.32.0"

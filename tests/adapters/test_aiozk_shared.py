@@ -1,23 +1,20 @@
-"""An adapted session is shared: what aiozk has made in it is not taken for ours, nor deleted."""
+"""An adapted session is shared: znodes of aiozk in it are neither taken over nor deleted."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
 import pytest
-from adapters.aiozk_peer import started
 from kit.checks import PATIENCE
 from kit.clients import eventually
 from kit.faults import only_on
 
 import aiolead
 from aiolead import Client
-from aiolead.adapters.aiozk import adapt
-from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
+from aiolead.testing import FaultProxy, OpCode
 from aiolead.types import Layout
 
 pytestmark = only_on("asyncio")
@@ -29,26 +26,14 @@ QUIET = 1.0
 """How long nothing must happen, in seconds: many round trips."""
 
 
-@dataclass
-class Scene:
-    server: EmbeddedServer
-    proxy: FaultProxy
-    zk: Any
-    client: Client
-
-
-@pytest.fixture
-async def scene() -> AsyncIterator[Scene]:
-    async with EmbeddedServer() as server:
-        with FaultProxy("127.0.0.1", server.port) as proxy:
-            async with started(proxy.connect_string) as zk, adapt(zk) as client:
-                await zk.ensure_path(PATH)
-                yield Scene(server, proxy, zk, client)
+@pytest.fixture(autouse=True)
+async def parent(zk: Any) -> None:
+    await zk.ensure_path(PATH)
 
 
 @asynccontextmanager
 async def trying(entered: anyio.Event, context: Any) -> AsyncIterator[None]:
-    """Somebody enters, and leaves as the block ends."""
+    """Enter a context in a task until the block ends."""
 
     async def enter() -> None:
         async with context:
@@ -61,17 +46,17 @@ async def trying(entered: anyio.Event, context: Any) -> AsyncIterator[None]:
         tasks.cancel_scope.cancel()
 
 
-async def test_it_says_that_its_session_is_shared(scene: Scene) -> None:
-    assert scene.client.backend.is_session_shared
-    assert scene.client.chroot("/shared").backend.is_session_shared
-    async with aiolead.connect(scene.proxy.connect_string) as other:
+async def test_shared_session_is_reported(client: Client, proxy: FaultProxy) -> None:
+    assert client.backend.is_session_shared
+    assert client.chroot("/shared").backend.is_session_shared
+    async with aiolead.connect(proxy.connect_string) as other:
         assert not other.backend.is_session_shared
 
 
 @pytest.mark.parametrize("kind", ["lock", "election"])
-async def test_who_is_asked_to_let_go_is_not_deleted(scene: Scene, kind: str) -> None:
-    """There would be two holders: aiozk, and whoever took its znode for an orphan of our own."""
-    zk, client, entered = scene.zk, scene.client, anyio.Event()
+async def test_revoke_keeps_the_znode_of_aiozk(zk: Any, client: Client, kind: str) -> None:
+    """Otherwise there would be two holders."""
+    entered = anyio.Event()
     if kind == "lock":
         await zk.recipes.Lock(PATH).acquire()
         ours: Any = aiolead.Lock(client, PATH, layout=Layout.AIOZK)
@@ -83,7 +68,7 @@ async def test_who_is_asked_to_let_go_is_not_deleted(scene: Scene, kind: str) ->
         context = ours.leadership()
     (theirs,) = await client.get_children(PATH)
     async with trying(entered, context):
-        await eventually(lambda: _count(client, 2), "both are in line")
+        await eventually(lambda: _count(client, 2), "both are queued")
         assert len(await ours.revoke()) == 1
         with anyio.move_on_after(QUIET):
             await entered.wait()
@@ -121,81 +106,81 @@ fixed_path = pytest.mark.parametrize("name", FIXED)
 @pytest.mark.exhaustive("waits for aiozk's own timeouts")
 @pytest.mark.promise(only="ExclusiveLock")
 @fixed_path
-async def test_what_has_a_path_of_its_own_is_theirs(scene: Scene, name: str) -> None:
-    """And what it holds is what we would write: that says nothing."""
+async def test_fixed_path_of_aiozk_is_not_taken_over(zk: Any, client: Client, name: str) -> None:
+    """Its data are the identity of this client, which proves nothing."""
     path, data, make = FIXED[name]
     entered = anyio.Event()
-    await scene.zk.create(path, data.encode(), ephemeral=True)
-    _, before = await scene.client.get(path)
-    async with trying(entered, make(scene.client)):
+    await zk.create(path, data.encode(), ephemeral=True)
+    _, before = await client.get(path)
+    async with trying(entered, make(client)):
         with anyio.move_on_after(QUIET):
             await entered.wait()
         assert not entered.is_set()
-        _, stat = await scene.client.get(path)
+        _, stat = await client.get(path)
         assert stat.mzxid == before.mzxid == before.czxid
-    assert await scene.client.exists(path) is not None
-    # As soon as it has gone, it can be ours.
-    async with trying(entered, make(scene.client)):
-        await scene.zk.delete(path)
+    assert await client.exists(path) is not None
+    # As soon as it is gone, this client gets the path.
+    async with trying(entered, make(client)):
+        await zk.delete(path)
         with anyio.fail_after(PATIENCE):
             await entered.wait()
 
 
 @pytest.mark.exhaustive("waits for aiozk's own timeouts")
 @fixed_path
-async def test_theirs_is_left_alone_after_a_create_of_ours_was_lost(
-    scene: Scene, name: str
+async def test_znode_of_aiozk_is_kept_after_a_lost_create(
+    zk: Any, client: Client, proxy: FaultProxy, name: str
 ) -> None:
-    """It was there before ours was sent: so it is not ours, whatever became of that."""
+    """The znode was there before the create was sent."""
     path, data, make = FIXED[name]
     entered = anyio.Event()
-    await scene.zk.create(path, data.encode(), ephemeral=True)
-    _, before = await scene.client.get(path)
-    links = scene.proxy.connections
-    scene.proxy.drop_reply(OpCode.CREATE2)
-    async with trying(entered, make(scene.client)):
-        await eventually(lambda: scene.proxy.connections > links, "the link was lost")
+    await zk.create(path, data.encode(), ephemeral=True)
+    _, before = await client.get(path)
+    links = proxy.connections
+    proxy.drop_reply(OpCode.CREATE2)
+    async with trying(entered, make(client)):
+        await eventually(lambda: proxy.connections > links, "the client has reconnected")
         with anyio.move_on_after(QUIET):
             await entered.wait()
         assert not entered.is_set()
-    _, stat = await scene.client.get(path)
+    _, stat = await client.get(path)
     assert (stat.czxid, stat.mzxid) == (before.czxid, before.mzxid)
 
 
 @fixed_path
-async def test_a_lost_create_of_ours_is_found_again(scene: Scene, name: str) -> None:
+async def test_lost_create_is_found_again(client: Client, proxy: FaultProxy, name: str) -> None:
     path, _, make = FIXED[name]
-    links = scene.proxy.connections
-    scene.proxy.drop_reply(OpCode.CREATE2)
+    links = proxy.connections
+    proxy.drop_reply(OpCode.CREATE2)
     with anyio.fail_after(PATIENCE):
-        async with make(scene.client):
-            assert scene.proxy.connections > links
-            assert await scene.client.exists(path) is not None
-    await eventually(lambda: _is_gone(scene.client, path), "it is gone")
+        async with make(client):
+            assert proxy.connections > links
+            assert await client.exists(path) is not None
+    await eventually(lambda: _is_gone(client, path), "it is gone")
 
 
 async def _is_gone(client: Client, path: str) -> bool:
     return await client.exists(path) is None
 
 
-async def test_a_claim_of_theirs_is_not_taken_for_ours(scene: Scene) -> None:
-    queue = aiolead.Queue(scene.client, f"{PATH}/items", claims=f"{PATH}/claims")
+async def test_claim_of_aiozk_is_not_taken_over(zk: Any, client: Client) -> None:
+    queue = aiolead.Queue(client, f"{PATH}/items", claims=f"{PATH}/claims")
     name = await queue.put(b"x")
-    await scene.zk.ensure_path(f"{PATH}/claims")
-    await scene.zk.create(f"{PATH}/claims/{name}", b"", ephemeral=True)
+    await zk.ensure_path(f"{PATH}/claims")
+    await zk.create(f"{PATH}/claims/{name}", b"", ephemeral=True)
     async with queue.try_get() as item:
         assert item is None
-    assert await scene.client.exists(f"{PATH}/claims/{name}") is not None
+    assert await client.exists(f"{PATH}/claims/{name}") is not None
 
 
-async def test_the_number_of_a_sequential_one_is_theirs(scene: Scene) -> None:
-    """Its answer is lost, and one of aiozk's, which begins alike, is not adopted."""
-    theirs = await scene.zk.create(f"{PATH}/w-", b"x", ephemeral=True, sequential=True)
-    scene.proxy.drop_reply(OpCode.CREATE2)
+async def test_sequential_znode_is_not_adopted(zk: Any, client: Client, proxy: FaultProxy) -> None:
+    """The answer of the create is lost, and a znode of aiozk has the same prefix."""
+    theirs = await zk.create(f"{PATH}/w-", b"x", ephemeral=True, sequential=True)
+    proxy.drop_reply(OpCode.CREATE2)
     node = aiolead.PersistentNode(
-        scene.client, f"{PATH}/w-", b"x", mode=aiolead.CreateMode.EPHEMERAL_SEQUENTIAL
+        client, f"{PATH}/w-", b"x", mode=aiolead.CreateMode.EPHEMERAL_SEQUENTIAL
     )
     with anyio.fail_after(PATIENCE):
         async with node:
             assert node.path != theirs
-    assert await scene.client.exists(theirs) is not None
+    assert await client.exists(theirs) is not None

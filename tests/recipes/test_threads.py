@@ -412,7 +412,7 @@ async def test_what_is_open_is_neither_left_nor_followed_in_another_event_loop(
         await client.get("/")
 
 
-@pytest.mark.skipif(OVER_AIOZK, reason="closes aiozk's client, too: see test_aiozk_threads.py")
+@pytest.mark.skipif(OVER_AIOZK, reason="closes aiozk's client, too: see test_aiozk.py")
 @pytest.mark.parametrize("loop", ["asyncio", "trio"])
 async def test_a_client_is_not_closed_in_another_event_loop(
     server: ServerUnderTest, loop: str
