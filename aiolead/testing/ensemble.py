@@ -6,12 +6,12 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from ..errors import ConfigurationError, UsageError
 from ._proxy.fabric import Fabric
 from .launch import LOOPBACK, LaunchError, free_ports, wait_until
-from .servers import BlockingServer, ZooKeeperServer, in_thread
+from .servers import BlockingServer, CommonOptions, ZooKeeperServer, in_thread, in_worker_thread
 
 __all__ = ["BlockingEnsemble", "Ensemble"]
 
@@ -19,6 +19,13 @@ _START_TIMEOUT = 60.0
 
 _GLANCE = 1.0
 """How long a server that may be down or paused is waited for, in seconds."""
+
+
+class EnsembleOptions(CommonOptions, total=False):
+    """The arguments of `Ensemble` without `size`; see `BlockingEnsemble`."""
+
+    partitionable: bool
+    reconfigurable: bool
 
 
 class BlockingEnsemble:
@@ -275,34 +282,8 @@ class Ensemble:
     Cancellation: as for `ZooKeeperServer`.
     """
 
-    def __init__(
-        self,
-        size: int = 3,
-        *,
-        partitionable: bool = False,
-        tick_time: float = 0.5,
-        init_limit: int = 20,
-        sync_limit: int = 4,
-        force_sync: bool = False,
-        extra: Mapping[str, object] | None = None,
-        java_options: Sequence[str] = (),
-        version: str | None = None,
-        reconfigurable: bool = False,
-    ) -> None:
-        self._adopt(
-            BlockingEnsemble(
-                size,
-                partitionable=partitionable,
-                tick_time=tick_time,
-                init_limit=init_limit,
-                sync_limit=sync_limit,
-                force_sync=force_sync,
-                extra=extra,
-                java_options=java_options,
-                version=version,
-                reconfigurable=reconfigurable,
-            )
-        )
+    def __init__(self, size: int = 3, **options: Unpack[EnsembleOptions]) -> None:
+        self._adopt(BlockingEnsemble(size, **options))
 
     @classmethod
     def over(cls, blocking: BlockingEnsemble) -> Self:
@@ -339,21 +320,13 @@ class Ensemble:
         """All servers."""
         return self.blocking.connect_string
 
-    async def start(self) -> None:
-        """Starts the servers that do not run and waits until all serve."""
-        await in_thread(self.blocking.start)
-
-    async def wait_serving(self) -> None:
-        """Waits until every server serves clients."""
-        await in_thread(self.blocking.wait_serving)
+    start = in_worker_thread(BlockingEnsemble.start)
+    wait_serving = in_worker_thread(BlockingEnsemble.wait_serving)
+    heal = in_worker_thread(BlockingEnsemble.heal)
 
     async def isolate(self, server: ZooKeeperServer) -> None:
         """Cuts a server off from its peers; see `BlockingEnsemble.isolate`."""
         await in_thread(lambda: self.blocking.isolate(server.blocking))
-
-    async def heal(self) -> None:
-        """Undoes every `isolate`. Returns at once; `wait_serving` waits for the effect."""
-        await in_thread(self.blocking.heal)
 
     async def leader(self) -> ZooKeeperServer:
         """The server that leads; see `BlockingEnsemble.leader`."""

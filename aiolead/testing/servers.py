@@ -6,10 +6,11 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypedDict, TypeVar, Unpack
 
 import anyio.to_thread
 
@@ -19,7 +20,10 @@ from .launch import LOOPBACK, ChildProcess, LaunchError, free_ports, wait_until
 
 __all__ = ["BlockingServer", "ZooKeeperServer"]
 
-_T = TypeVar("_T")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_B = TypeVar("_B")
+_B_co = TypeVar("_B_co", covariant=True)
 
 _START_TIMEOUT = 30.0
 _STOP_TIMEOUT = 5.0
@@ -51,6 +55,48 @@ org.slf4j.simpleLogger.showDateTime=true
 org.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss,SSS
 org.slf4j.simpleLogger.showShortLogName=true
 """
+
+
+class CommonOptions(TypedDict, total=False):
+    """The arguments of servers that are those of ensembles, too; see `BlockingServer`."""
+
+    tick_time: float
+    init_limit: int
+    sync_limit: int
+    force_sync: bool
+    extra: Mapping[str, object] | None
+    java_options: Sequence[str]
+    version: str | None
+
+
+class ServerOptions(CommonOptions, total=False):
+    """The arguments of `ZooKeeperServer`; see `BlockingServer`."""
+
+    port: int | None
+
+
+class Face(Protocol[_B_co]):
+    """The asynchronous face of something blocking."""
+
+    @property
+    def blocking(self) -> _B_co: ...
+
+
+async def in_thread(work: Callable[[], _R]) -> _R:
+    """Runs what blocks, for a bounded time, in a worker thread."""
+    return await anyio.to_thread.run_sync(work)
+
+
+def in_worker_thread(
+    verb: Callable[Concatenate[_B, _P], _R],
+) -> Callable[Concatenate[Face[_B], _P], Coroutine[Any, Any, _R]]:
+    """The coroutine method that calls a blocking one, of the same name and arguments."""
+
+    @wraps(verb)
+    async def run(face: Face[_B], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return await in_thread(lambda: verb(face.blocking, *args, **kwargs))
+
+    return run  # type: ignore[return-value] # mypy: in one the name `face` may be used
 
 
 class BlockingServer:
@@ -336,28 +382,8 @@ class ZooKeeperServer:
     no process is left half started.
     """
 
-    def __init__(
-        self,
-        *,
-        tick_time: float = 0.5,
-        init_limit: int = 20,
-        sync_limit: int = 4,
-        force_sync: bool = False,
-        extra: Mapping[str, object] | None = None,
-        port: int | None = None,
-        java_options: Sequence[str] = (),
-        version: str | None = None,
-    ) -> None:
-        self.blocking: BlockingServer = BlockingServer(
-            tick_time=tick_time,
-            init_limit=init_limit,
-            sync_limit=sync_limit,
-            force_sync=force_sync,
-            extra=extra,
-            port=port,
-            java_options=java_options,
-            version=version,
-        )
+    def __init__(self, **options: Unpack[ServerOptions]) -> None:
+        self.blocking: BlockingServer = BlockingServer(**options)
 
     @classmethod
     def over(cls, blocking: BlockingServer) -> Self:
@@ -401,47 +427,11 @@ class ZooKeeperServer:
         """See `BlockingServer.is_running`."""
         return self.blocking.is_running
 
-    async def start(self) -> None:
-        """Starts the server and waits until it serves; see `BlockingServer.start`."""
-        await in_thread(self.blocking.start)
-
-    async def stop(self) -> None:
-        """Lets the server shut down in order."""
-        await in_thread(self.blocking.stop)
-
-    async def kill(self) -> None:
-        """Ends the server at once (SIGKILL)."""
-        await in_thread(self.blocking.kill)
-
-    async def pause(self) -> None:
-        """Freezes the process (SIGSTOP): its sockets stay open and silent."""
-        await in_thread(self.blocking.pause)
-
-    async def resume(self) -> None:
-        """Lets a paused process go on."""
-        await in_thread(self.blocking.resume)
-
-    async def restart(self) -> None:
-        """Stops the server in order and starts it again, on the same port with the same data."""
-        await in_thread(self.blocking.restart)
-
-    async def four_letter(self, word: str) -> str:
-        """The answer to one of ZooKeeper's four-letter commands.
-
-        Raises:
-            OSError: the server does not answer within 5 s.
-        """
-        return await in_thread(lambda: self.blocking.four_letter(word))
-
-    async def mntr(self) -> dict[str, str]:
-        """The answer to `mntr`, without the prefix `zk_`.
-
-        Raises:
-            OSError: the server does not answer within 5 s.
-        """
-        return await in_thread(self.blocking.mntr)
-
-
-async def in_thread(work: Callable[[], _T]) -> _T:
-    """Runs what blocks, for a bounded time, in a worker thread."""
-    return await anyio.to_thread.run_sync(work)
+    start = in_worker_thread(BlockingServer.start)
+    stop = in_worker_thread(BlockingServer.stop)
+    kill = in_worker_thread(BlockingServer.kill)
+    pause = in_worker_thread(BlockingServer.pause)
+    resume = in_worker_thread(BlockingServer.resume)
+    restart = in_worker_thread(BlockingServer.restart)
+    four_letter = in_worker_thread(BlockingServer.four_letter)
+    mntr = in_worker_thread(BlockingServer.mntr)
