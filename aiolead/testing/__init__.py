@@ -11,6 +11,8 @@ from .installation import ZooKeeperNotFoundError as ZooKeeperNotFoundError
 from .installation import find_installation as find_installation
 from .installation import find_installations as find_installations
 from .launch import LaunchError as LaunchError
+from .memory_proxy import MemoryHeldReply as MemoryHeldReply
+from .memory_proxy import MemoryProxy as MemoryProxy
 from .proxy import FaultProxy as FaultProxy
 from .proxy import HeldReply as HeldReply
 from .sandbox import EnsembleSandbox as EnsembleSandbox
@@ -32,6 +34,8 @@ __all__ = [
     "Hooks",
     "Installation",
     "LaunchError",
+    "MemoryHeldReply",
+    "MemoryProxy",
     "OpCode",
     "Sandbox",
     "SessionInfo",

@@ -23,7 +23,7 @@ from .launch import LOOPBACK
 __all__ = ["FaultProxy", "HeldReply"]
 
 _T = TypeVar("_T")
-_Ops = OpCode | Collection[OpCode]
+Ops = OpCode | Collection[OpCode]
 
 
 class HeldReply:
@@ -218,7 +218,7 @@ class FaultProxy:
         """How many bytes were passed on: `to_server` and `to_client`."""
         return self._engine.journal.bytes
 
-    async def wait_for_request(self, op: _Ops, *, count: int = 1, timeout: float = 30.0) -> None:
+    async def wait_for_request(self, op: Ops, *, count: int = 1, timeout: float = 30.0) -> None:
         """Waits until requests of a kind were passed on to the server, or dropped by a rule.
 
         Args:
@@ -229,7 +229,7 @@ class FaultProxy:
         Raises:
             TimeoutError: they did not come in time.
         """
-        ops = _set(op)
+        ops = op_set(op)
         await _in_time(
             lambda patience: self._engine.journal.wait_for_request(ops, count, patience),
             timeout,
@@ -249,6 +249,11 @@ class FaultProxy:
     def refuse(self) -> None:
         """Refuses new connections until `heal`. Those that are open go on."""
         self._do(self._engine.refuse)
+
+    def down(self) -> None:
+        """Resets every connection and refuses new ones until `heal`, as a server that crashed."""
+        self.refuse()
+        self.reset()
 
     def ignore(self) -> None:
         """Accepts new connections, but never answers on them, until `heal`; then they are reset."""
@@ -318,9 +323,7 @@ class FaultProxy:
 
     # --- faults of messages --------------------------------------------------------------------
 
-    def drop_request(
-        self, op: _Ops, count: int = 1, how: Loss = "reset", *, after: int = 0
-    ) -> None:
+    def drop_request(self, op: Ops, count: int = 1, how: Loss = "reset", *, after: int = 0) -> None:
         """Loses a request: the server never sees it.
 
         Args:
@@ -330,9 +333,9 @@ class FaultProxy:
                 the requests behind the lost one, pings included, are passed on and answered.
             after: how many of these requests pass first.
         """
-        self._add(Rule("to_server", _set(op), count, how, after))
+        self._add(Rule("to_server", op_set(op), count, how, after))
 
-    def drop_reply(self, op: _Ops, count: int = 1, how: Loss = "reset", *, after: int = 0) -> None:
+    def drop_reply(self, op: Ops, count: int = 1, how: Loss = "reset", *, after: int = 0) -> None:
         """Loses a reply: the server has done what was asked, and the client cannot know.
 
         Args:
@@ -342,17 +345,21 @@ class FaultProxy:
                 the replies behind the lost one are passed on, as by a server that skips an answer.
             after: how many of these replies pass first.
         """
-        self._add(Rule("to_client", _set(op), count, how, after))
+        self._add(Rule("to_client", op_set(op), count, how, after))
 
-    def hold_reply(self, op: _Ops) -> HeldReply:
-        """Holds the next reply of a kind back, and all that follows it on its connection.
+    def hold_reply(self, op: Ops, *, after: int = 0) -> HeldReply:
+        """Holds a reply of a kind back, and all that follows it on its connection.
+
+        Args:
+            op: the kind of request that it answers, one or several.
+            after: how many of these replies pass first.
 
         Returns:
             an object that knows when it is held, and then releases it or cuts the connection.
         """
         held = HeldReply(self._thread)
         self._held.append(held)
-        self._add(Rule("to_client", _set(op), 1, verdict=held._verdict))
+        self._add(Rule("to_client", op_set(op), 1, after=after, verdict=held._verdict))
         return held
 
     def _add(self, rule: Rule) -> None:
@@ -368,7 +375,7 @@ class FaultProxy:
         return self._thread.run(work)
 
 
-def _set(op: _Ops) -> frozenset[OpCode]:
+def op_set(op: Ops) -> frozenset[OpCode]:
     return frozenset([op]) if isinstance(op, OpCode) else frozenset(op)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -42,15 +43,13 @@ class _Pipe:
     async def wait(self) -> None:
         await self._changed.wait()
 
-    def put(self, data: memoryview) -> int:
-        """Buffers what there is room for, and says how many bytes that were."""
-        room = self._capacity - len(self._buffer)
-        if room > 0:
-            data = data[:room]
+    def room(self) -> int:
+        return max(0, self._capacity - len(self._buffer))
+
+    def put(self, data: bytes | memoryview) -> None:
+        if data:
             self._buffer += data
             self.touch()
-            return len(data)
-        return 0
 
     def get(self, max_bytes: int) -> bytes:
         data = bytes(self._buffer[:max_bytes])
@@ -133,7 +132,9 @@ class MemoryStream(ByteStream):
                     raise anyio.ClosedResourceError
                 if pipe.is_broken or pipe.is_deserted:
                     raise anyio.BrokenResourceError
-                view = view[pipe.put(view) :]
+                room = pipe.room()
+                pipe.put(view[:room])
+                view = view[room:]
                 if not view:
                     break
                 await pipe.wait()
@@ -142,6 +143,24 @@ class MemoryStream(ByteStream):
                 await cancel_shielded_checkpoint()
         finally:
             pipe.is_sending = False
+
+    def push(self, item: bytes) -> None:
+        """Sends all of it at once, however much the peer has not received yet.
+
+        Raises:
+            BrokenResourceError: the peer has closed, or the connection was reset.
+            ClosedResourceError: this end was closed.
+        """
+        pipe = self._outgoing
+        if self._is_closed or pipe.has_ended:
+            raise anyio.ClosedResourceError
+        if pipe.is_broken or pipe.is_deserted:
+            raise anyio.BrokenResourceError
+        pipe.put(item)
+
+    def receive_nowait(self) -> bytes:
+        """What has arrived; empty if nothing has."""
+        return self._incoming.get(sys.maxsize)
 
     async def send_eof(self) -> None:
         if self._is_closed:

@@ -11,7 +11,6 @@ import pytest
 from client.fake_server import STAT, FakeServer, usual
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, SESSION, connect, eventually, losing_the_link
-from kit.memory_proxy import MemoryProxy
 from kit.raw_client import RawClient, told_zxid
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
@@ -31,7 +30,7 @@ from aiolead.errors import (
     SessionExpiredError,
 )
 from aiolead.model import EventType, SessionState, WatchEvent
-from aiolead.testing import EmbeddedServer, FaultProxy
+from aiolead.testing import EmbeddedServer, FaultProxy, MemoryProxy
 from aiolead.testing.ensemble import Ensemble
 
 S = SessionState
@@ -355,7 +354,7 @@ async def test_a_renewal_that_is_swallowed_costs_no_hold(
 @pytest.mark.parametrize("step", [OpCode.MULTI, OpCode.SYNC])
 async def test_a_renewal_that_is_swallowed_costs_no_hold_in_memory(step: OpCode) -> None:
     async with embedded() as server, anyio.create_task_group() as links:
-        proxy = MemoryProxy(server, links)
+        proxy = MemoryProxy(server)
         async with connect_virtually(server, session_timeout=2.0, dial=proxy.dial) as client:
             await swallow_a_renewal(proxy, client, step)
         links.cancel_scope.cancel()

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from client.fake_server import FakeServer
 from kit.clients import PATIENCE
-from kit.virtual_time import SESSION, Link, connect, embedded, passes, virtually
+from kit.virtual_time import SESSION, Link, connect, embedded, passes, run, virtually
 
 import aiolead
 from aiolead import Client, Lock
@@ -26,7 +26,6 @@ from aiolead.errors import (
     RequestRefusedError,
 )
 from aiolead.testing import OpCode
-from aiolead.testing.simulation import run_virtual
 
 BIG = b"x" * 100_000
 LIMIT = 65_536
@@ -242,7 +241,7 @@ def test_the_log_has_one_warning(caplog: pytest.LogCaptureFixture) -> None:
                 await passes((await refused(client)).retry_in)
 
     with caplog.at_level(logging.WARNING, "aiolead"):
-        run_virtual(main, backend="asyncio", limit=1000.0)
+        run(main, "asyncio")
     warnings = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
     assert [line.startswith("CREATE2 /big of 100") for line in warnings] == [True]
 

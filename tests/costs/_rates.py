@@ -18,13 +18,13 @@ import anyio
 from anyio.abc import ByteStream
 from kit.every_recipe import FOLLOWED, HELD, KEPT, Followed, held
 from kit.every_recipe import Held as Scene
-from kit.virtual_time import VirtualClock, embedded
+from kit.virtual_time import VirtualClock, embedded, run
 
 import aiolead
 from aiolead.errors import AioleadError
 from aiolead.model import CreateMode
 from aiolead.testing import EmbeddedServer
-from aiolead.testing.simulation import Backend, run_virtual
+from aiolead.testing.simulation import Backend
 
 TAU = 4.0
 """The session timeout, in seconds."""
@@ -261,7 +261,7 @@ def rate(recipe: str, state: str, backend: Backend = "trio") -> float:
             else:
                 found.append(await _held(bench, SCENES[name], state))
 
-    run_virtual(main, backend=backend, limit=20 * SPAN)
+    run(main, backend, 20 * SPAN)
     return found[0]
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 import trio
-from anyio.abc import ByteStream
 
 import aiolead
 from aiolead._client.connect_options import lease_clock
@@ -20,7 +19,7 @@ from aiolead._recipes.contention.contender import Contender
 from aiolead._recipes.contention.layouts import Role
 from aiolead.errors import NoNodeError
 from aiolead.model import SessionState
-from aiolead.testing import EmbeddedServer, Hooks
+from aiolead.testing import EmbeddedServer, Hooks, MemoryProxy, OpCode
 from kit.checks import PATIENCE
 from kit.raw_client import RawClient
 
@@ -181,60 +180,45 @@ class HandClock:
 # --- in memory --------------------------------------------------------------------------------
 
 
-class Wire:
-    """The connections of one client to an embedded server, in memory.
+class Link(MemoryProxy):
+    """The connections of clients to an embedded server, in memory; and what a test does to them.
 
-    Attributes:
-        segments: what was sent, as it was handed to the transport.
+    Its clients have the hooks of `hooks_by_default`: on virtual time, its clock.
     """
 
-    def __init__(self, server: EmbeddedServer) -> None:
-        self._server = server
-        self._open = anyio.Event()
-        self._open.set()
-        self.segments: list[bytes] = []
-        self.received = 0
-        """How many bytes have come in."""
-
     def connect(self, **options: Any) -> aiolead.types.Connection:
-        """The client."""
-        return aiolead.connect(
-            "127.0.0.1:1", **hooked(dial=self._dial, **{"session_timeout": SESSION, **options})
-        )
+        """A client."""
+        settings = {"session_timeout": SESSION, "dial": self.dial, **options}
+        return aiolead.connect("10.0.0.1:2181", **hooked(**settings))
 
-    async def _dial(self, _host: str, _port: int) -> ByteStream:
-        return _WireStream(self, await self._server.connect_stream())
+    @property
+    def received(self) -> int:
+        """How many bytes have come in."""
+        return self.bytes["to_client"]
 
-    def hold(self) -> None:
-        """Holds back what comes from the server, until `release`."""
-        self._open = anyio.Event()
+    def hold(self, *, after: int = 0) -> None:
+        self._rule = None
+        if after:
+            self.hold_reply(tuple(OpCode), after=after)
+            self._rule = self._rules[-1]
+        else:
+            self.stall("to_client")
 
-    def release(self) -> None:
-        self._open.set()
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "room":
+            self.refuse(after=value)
+            return
+        super().__setattr__(name, value)
 
-    async def pass_on(self, data: bytes) -> bytes:
-        await self._open.wait()
-        self.received += len(data)
-        return data
+    @property
+    def left(self) -> int:
+        return self._rule.after if self._rule else 0
+
+    release = restore = MemoryProxy.heal
+    lose = MemoryProxy.down
 
 
-class _WireStream(ByteStream):
-    def __init__(self, wire: Wire, inner: ByteStream) -> None:
-        self._wire = wire
-        self._inner = inner
-
-    async def receive(self, max_bytes: int = 65536) -> bytes:
-        return await self._wire.pass_on(await self._inner.receive(max_bytes))
-
-    async def send(self, item: bytes) -> None:
-        self._wire.segments.append(bytes(item))
-        await self._inner.send(item)
-
-    async def send_eof(self) -> None:
-        await self._inner.send_eof()
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
+Wire = Link
 
 
 def in_memory(server: EmbeddedServer, **options: Any) -> aiolead.types.Connection | Adapted:

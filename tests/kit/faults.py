@@ -35,12 +35,11 @@ from aiolead._wire.requests import Create
 from aiolead.errors import LossReason, NoNodeError, TenureLost
 from aiolead.model import OPEN_ACL_UNSAFE, SessionState
 from aiolead.paths import parse_connect_string
-from aiolead.testing import EmbeddedServer, FaultProxy, Hooks
+from aiolead.testing import EmbeddedServer, FaultProxy, Hooks, MemoryProxy
 from aiolead.testing._proxy.thread import LoopThread
 from aiolead.testing.history import History
 from aiolead.testing.invariants import Bounds
 from kit.checks import PATIENCE
-from kit.memory_proxy import MemoryProxy
 from kit.raw_client import RawClient
 from kit.selection import DebugLoop
 from kit.virtual_time import Link, VirtualClock
@@ -593,7 +592,7 @@ class MemoryArena(Arena):
         pass
 
     def _make_proxy(self) -> AnyProxy:
-        return MemoryProxy(self.server, self._group)
+        return MemoryProxy(self.server)
 
     def _hosts_behind(self, _proxy: AnyProxy) -> str:
         return self.hosts

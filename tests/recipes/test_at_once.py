@@ -94,7 +94,7 @@ def test_no_server_was_reached_yet(backend: Backend, name: str) -> None:
         async with link.connect(connect_timeout=0) as client:
             await is_refused(AT_ONCE[name](client), "not connected to a server: connecting")
             await passes(2.0)
-            error = await is_refused(AT_ONCE[name](client), "the test lets nobody through")
+            error = await is_refused(AT_ONCE[name](client), "the proxy refuses connections")
             assert isinstance(error.__cause__, ConnectFailed)
             assert [address for address, _ in error.__cause__.attempts] == ["10.0.0.1:2181"]
 
@@ -174,7 +174,7 @@ def test_the_time_is_up_and_no_server_was_reached(backend: Backend, name: str) -
                 async with WAIT[name](client, 2.0):
                     pytest.fail("there is no server")
             assert 2.0 <= anyio.current_time() - began < 2.1
-            assert "the test lets nobody through" in str(late.value)
+            assert "the proxy refuses connections" in str(late.value)
             assert late.value.blame is Blame.NETWORK
 
     on_virtual_time(backend, play)

@@ -8,11 +8,10 @@ from typing import Any
 
 import anyio
 from anyio.abc import ByteStream
-from kit.memory_proxy import MemoryProxy
 from kit.virtual_time import VirtualClock, embedded, passes, virtually
 
 import aiolead
-from aiolead.testing import Hooks
+from aiolead.testing import Hooks, MemoryProxy
 
 SESSION_TIMEOUT = 4.0
 
@@ -27,7 +26,7 @@ class InOrder(random.Random):
 @virtually
 async def test_a_server_that_says_nothing_does_not_cost_the_lease() -> None:
     async with embedded() as server, anyio.create_task_group() as tasks:
-        first, mute, third = (MemoryProxy(server, tasks) for _ in range(3))
+        first, mute, third = (MemoryProxy(server) for _ in range(3))
         # As a server that is frozen: it takes connections, and that is all.
         mute.blackhole()
         proxies = {"10.0.0.1": first, "10.0.0.2": mute, "10.0.0.3": third}

@@ -21,13 +21,12 @@ from conftest import ServerUnderTest
 from kit.clients import OVER_AIOZK, PATIENCE, catch_up, connect, eventually
 from kit.every_recipe import DONE, FOLLOWED, HELD, KEPT, Done, Followed, Held
 from kit.faults import only_on
-from kit.memory_proxy import MemoryProxy
 from kit.virtual_time import Link, on_virtual_time
 from kit.virtual_time import connect as connect_virtually
 
 from aiolead import Client, ConnectionLossError
 from aiolead.paths import parse_connect_string
-from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
+from aiolead.testing import EmbeddedServer, FaultProxy, MemoryProxy, OpCode
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -100,7 +99,7 @@ class InMemory:
 
     @asynccontextmanager
     async def behind_a_proxy(self) -> AsyncIterator[tuple[MemoryProxy, Client]]:
-        proxy = MemoryProxy(self._server, self._tasks)
+        proxy = MemoryProxy(self._server)
         link = Link(self._server)
         async with link.connect(session_timeout=SESSION, dial=proxy.dial) as client:
             yield proxy, client

@@ -21,7 +21,6 @@ from kit.clients import (
     eventually,
     names,
 )
-from kit.memory_proxy import MemoryProxy
 from kit.selection import REAL_SERVERS
 from kit.virtual_time import Link, embedded, on_virtual_time, passes, settled, virtually
 from kit.virtual_time import connect as connect_virtually
@@ -30,7 +29,7 @@ from aiolead import AcquireTimeout, Barrier, Client, CreateMode, DoubleBarrier
 from aiolead.errors import AlreadyHeldError, BarrierLost, ConfigurationError, LossReason
 from aiolead.model import ACL, Permission
 from aiolead.paths import parse_connect_string
-from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
+from aiolead.testing import EmbeddedServer, FaultProxy, MemoryProxy, OpCode
 from aiolead.testing.simulation import Backend
 from aiolead.types import BarrierMember
 
@@ -660,7 +659,7 @@ async def test_ready_stays_until_the_znode_of_who_leaves_is_gone(server: ServerU
 @virtually
 async def test_ready_stays_until_the_znode_is_gone_in_memory() -> None:
     async with embedded() as server, anyio.create_task_group() as links:
-        proxy = MemoryProxy(server, links)
+        proxy = MemoryProxy(server)
         link = Link(server)
         async with link.connect(dial=proxy.dial) as a, link.connect() as b:
             await play_a_link_lost_while_leaving(a, b, proxy)
