@@ -1,17 +1,18 @@
-"""What raises something unexpected ends with a documented error, and nothing else ends with it.
+"""An unexpected exception ends its owner with a documented error, and nothing else.
 
-One inner function is made to raise, in the place of a defect; or a function of the user's does.
+One inner function is made to raise, in the place of a defect; or a function of the program does.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, NoReturn
 
 import anyio
+import anyio.lowlevel
 import pytest
 from kit.clients import PATIENCE, connect, eventually, in_memory
 from kit.virtual_time import embedded, virtually
@@ -39,7 +40,7 @@ from aiolead._recipes._core.observe import View
 from aiolead._recipes.discovery import service_registry
 from aiolead._recipes.election import campaign, observer
 from aiolead._recipes.membership import group
-from aiolead._recipes.membership import znode_keeper as keeper
+from aiolead._recipes.membership.znode_keeper import ZnodeKeeper
 from aiolead._recipes.tasks.board import BoardView
 from aiolead._recipes.tree.tree_reader import TreeReader
 from aiolead._recipes.values import znode_views
@@ -52,8 +53,8 @@ from aiolead.testing import EmbeddedServer, Hooks, OpCode
 from aiolead.types import Codec
 
 Records = list[logging.LogRecord]
-Use = Callable[[Client, Client, Callable[[], None]], Awaitable[object]]
-"""Uses something on the first client; the second one changes it; the function plants the defect."""
+Opens = Callable[[Client], AbstractAsyncContextManager[Any]]
+Changes = Callable[[Client], Awaitable[object]]
 
 
 class Defect(Exception):
@@ -70,7 +71,7 @@ async def defective(*_: object, **__: object) -> NoReturn:
 
 @asynccontextmanager
 async def bystander(records: Records) -> AsyncIterator[tuple[Client, Client, EmbeddedServer]]:
-    """Two clients; the first one holds a lock, which it has at the end, too."""
+    """Two clients and their server. The first client holds a lock, and still does at the end."""
     async with embedded() as server, in_memory(server) as helper, in_memory(server) as client:
         session_id = client.session_id
         async with Lock(client, "/bystander") as held:
@@ -84,7 +85,7 @@ async def bystander(records: Records) -> AsyncIterator[tuple[Client, Client, Emb
     assert isinstance(exc_info[1], Defect)
 
 
-# --- views, and whatever else is followed --------------------------------------------------------
+# --- views, and other owners of jobs -------------------------------------------------------------
 
 
 async def read_on(values: Any) -> None:
@@ -92,249 +93,198 @@ async def read_on(values: Any) -> None:
         pass
 
 
-async def watching_data(client: Client, helper: Client, plant: Callable[[], None]) -> None:
-    await helper.create("/a", b"1")
-    async with client.observe_data("/a") as view:
-        plant()
-        await helper.set("/a", b"2")
-        await read_on(view)
-
-
-async def watching_children(client: Client, helper: Client, plant: Callable[[], None]) -> None:
-    await helper.create("/a", b"1")
-    async with client.observe_children("/a") as view:
-        plant()
-        await helper.create("/a/b")
-        await read_on(view)
-
-
-async def following_a_value(client: Client, helper: Client, plant: Callable[[], None]) -> None:
-    value = SharedValue(helper, "/a", 0, codec=Codec.int32())
-    await value.set(1)
-    async with SharedValue(client, "/a", 0, codec=Codec.int32()).observe() as view:
-        plant()
-        await value.set(2)
-        await read_on(view)
-
-
-async def following_a_config(client: Client, helper: Client, plant: Callable[[], None]) -> None:
-    config = Config(helper, "/a")
-    await config.publish({"a": b"1"})
-    async with Config(client, "/a").observe() as view:
-        plant()
-        await config.publish({"a": b"2"})
-        await read_on(view)
-
-
-async def following_a_group(client: Client, helper: Client, plant: Callable[[], None]) -> None:
-    async with Group(client, "/a").observe() as view:
-        plant()
-        async with Group(helper, "/a").join():
-            await read_on(view)
-
-
-async def following_a_service(client: Client, helper: Client, plant: Callable[[], None]) -> None:
-    async with ServiceRegistry(client, "/a").observe("web") as view:
-        plant()
-        instance = ServiceInstance(name="web", id="i", address="h", port=1)
-        async with ServiceRegistry(helper, "/a").register(instance):
-            await read_on(view)
-
-
-async def following_a_board(client: Client, helper: Client, plant: Callable[[], None]) -> None:
-    board = TaskBoard(helper, "/a")
-    await board.submit(b"")
-    async with TaskBoard(client, "/a").observe() as view:
-        plant()
-        await board.submit(b"")
-        await read_on(view)
-
-
-async def observing(client: Client, helper: Client, plant: Callable[[], None]) -> None:
-    async with Election(client, "/a").observe() as states:
-        plant()
-        async with Election(helper, "/a").leadership():
-            await read_on(states)
-
-
-async def campaigning(client: Client, helper: Client, plant: Callable[[], None]) -> None:
-    async with Election(client, "/a").campaign() as states:
-        async for state in states:
-            if state.phase is aiolead.Phase.LEADING:
-                break
-        plant()
-        (name,) = await helper.get_children("/a")
-        await helper.delete(f"/a/{name}")
-        try:
-            await read_on(states)
-        finally:
-            await eventually(lambda: no_children(helper, "/a"), "what it held was given up")
-
-
 async def no_children(client: Client, path: str) -> bool:
     return await client.get_children(path) == []
 
 
-async def caching(client: Client, helper: Client, plant: Callable[[], None]) -> None:
-    await helper.create("/a")
+@asynccontextmanager
+async def cached(client: Client) -> AsyncIterator[Any]:
     async with TreeCache(client, "/a") as cache:
-        events = cache.events()
-        plant()
-        await helper.create("/a/b")
         try:
-            await read_on(events)
+            yield cache.events()
         finally:
             assert not cache.is_live
 
 
-async def keeping(client: Client, helper: Client, plant: Callable[[], None]) -> None:
-    try:
-        async with PersistentNode(client, "/a", b"1"):
-            plant()
-            await helper.delete("/a")
-            await anyio.sleep_forever()
-    finally:
-        assert await helper.exists("/a") is None
+def new_data(client: Client) -> Awaitable[object]:
+    return client.set("/a", bytes(4))
 
 
-async def joining(client: Client, helper: Client, plant: Callable[[], None]) -> None:
-    async with Group(client, "/a").join(identity="m"):
-        plant()
-        await helper.delete("/a/m")
-        await anyio.sleep_forever()
+def new_child(client: Client) -> Awaitable[object]:
+    return client.create("/a/n")
 
 
-async def registering(client: Client, helper: Client, plant: Callable[[], None]) -> None:
-    instance = ServiceInstance(name="web", id="i", address="h", port=1)
-    async with ServiceRegistry(client, "/a").register(instance):
-        plant()
-        await helper.delete("/a/web/i")
-        await anyio.sleep_forever()
-
-
-OWNERS: list[tuple[Use, type, str, Any]] = [
-    (watching_data, View, "_publish", defect),
-    (watching_data, znode_views.DataView, "_read", defective),
-    (watching_children, View, "_publish", defect),
-    (following_a_value, SharedValueView, "_read", defective),
-    (following_a_value, View, "_publish", defect),
-    (following_a_config, ConfigView, "_read", defective),
-    (following_a_group, group._MembersReading, "_read", defective),
-    (following_a_service, service_registry._ServiceReading, "_read", defective),
-    (following_a_board, BoardView, "_read", defective),
-    (observing, observer._LeaderReading, "_read", defective),
-    (campaigning, campaign.Campaign, "_follow", defective),
-    (campaigning, campaign.Campaign, "_move", defect),
-    (caching, TreeReader, "catch_up", defective),
-    (caching, TreeReader, "note_event", defect),
-    (keeping, keeper.ZnodeKeeper, "_bring_about", defective),
-    (joining, keeper.ZnodeKeeper, "_bring_about", defective),
-    (registering, keeper.ZnodeKeeper, "_bring_about", defective),
+OBSERVERS: dict[str, tuple[Opens, Changes]] = {
+    "data": (lambda c: c.observe_data("/a"), new_data),
+    "children": (lambda c: c.observe_children("/a"), new_child),
+    "value": (lambda c: SharedValue(c, "/a", 0, codec=Codec.int32()).observe(), new_data),
+    "config": (
+        lambda c: Config(c, "/config").observe(),
+        lambda c: Config(c, "/config").publish({"a": b"2"}),
+    ),
+    "group": (lambda c: Group(c, "/a").observe(), new_child),
+    "service": (
+        lambda c: ServiceRegistry(c, "/a").observe("web"),
+        lambda c: c.ensure_path("/a/web/n"),
+    ),
+    "board": (
+        lambda c: TaskBoard(c, "/a").observe(),
+        lambda c: TaskBoard(c, "/a").submit(b""),
+    ),
+    "leader": (lambda c: Election(c, "/a").observe(), new_child),
+    "tree": (cached, new_child),
+}
+DEFECTS: list[tuple[str, type, str, Any]] = [
+    ("data", View, "_publish", defect),
+    ("data", znode_views.DataView, "_read", defective),
+    ("children", View, "_publish", defect),
+    ("value", View, "_publish", defect),
+    ("value", SharedValueView, "_read", defective),
+    ("config", ConfigView, "_read", defective),
+    ("group", group._MembersReading, "_read", defective),
+    ("service", service_registry._ServiceReading, "_read", defective),
+    ("board", BoardView, "_read", defective),
+    ("leader", observer._LeaderReading, "_read", defective),
+    ("tree", TreeReader, "catch_up", defective),
+    ("tree", TreeReader, "note_event", defect),
 ]
 
 
 @pytest.mark.parametrize(
-    ("use", "owner", "name", "raising"),
-    OWNERS,
-    ids=[f"{use.__name__}-{name}" for use, _, name, _ in OWNERS],
+    ("kind", "owner", "name", "raising"),
+    DEFECTS,
+    ids=[f"{kind}-{name}" for kind, _, name, _ in DEFECTS],
 )
 @virtually
-async def test_an_owner_ends_with_the_documented_error(
-    use: Use,
+async def test_defect_of_an_observer_ends_its_iteration(
+    kind: str,
     owner: type,
     name: str,
     raising: Any,
     monkeypatch: pytest.MonkeyPatch,
     internal_errors: Records,
 ) -> None:
+    observe, change = OBSERVERS[kind]
     async with bystander(internal_errors) as (client, helper, _):
-        with pytest.raises(InternalError) as caught:
-            await use(client, helper, lambda: monkeypatch.setattr(owner, name, raising))
-        monkeypatch.undo()
-        assert isinstance(caught.value.__cause__, Defect)
-        assert not isinstance(caught.value, ClientClosedError)
+        await helper.create("/a", b"\0\0\0\1")
+        with documented(monkeypatch):
+            async with observe(client) as values:
+                monkeypatch.setattr(owner, name, raising)
+                await change(helper)
+                await read_on(values)
 
 
-# --- what is held --------------------------------------------------------------------------------
+@contextmanager
+def documented(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Checks that the block ends with the documented error; the defect is mended afterwards."""
+    with pytest.raises(InternalError) as caught:
+        yield
+    monkeypatch.undo()
+    assert isinstance(caught.value.__cause__, Defect)
+    assert not isinstance(caught.value, ClientClosedError)
 
 
-async def of_a_lock(client: Client, helper: Client) -> None:
-    async with Lock(client, "/a"):
-        await settled(client)
-        (name,) = await helper.get_children("/a")
-        await helper.set(f"/a/{name}", b"other")
-        await anyio.sleep_forever()
+@pytest.mark.parametrize(("name", "raising"), [("_follow", defective), ("_move", defect)])
+@virtually
+async def test_defect_of_a_campaign_ends_it_and_its_term(
+    name: str, raising: Any, monkeypatch: pytest.MonkeyPatch, internal_errors: Records
+) -> None:
+    async with bystander(internal_errors) as (client, helper, _):
+        with documented(monkeypatch):
+            async with Election(client, "/a").campaign() as states:
+                async for state in states:
+                    if state.phase is aiolead.Phase.LEADING:
+                        break
+                monkeypatch.setattr(campaign.Campaign, name, raising)
+                (child,) = await helper.get_children("/a")
+                await helper.delete(f"/a/{child}")
+                try:
+                    await read_on(states)
+                finally:
+                    await eventually(lambda: no_children(helper, "/a"), "the term is resigned")
 
 
-async def of_an_exclusive_lock(client: Client, helper: Client) -> None:
-    async with aiolead.ExclusiveLock(client, "/a"):
-        await settled(client)
-        await helper.set("/a", b"other")
-        await anyio.sleep_forever()
+INSTANCE = ServiceInstance(name="web", id="n", address="h", port=1)
+
+KEPT: dict[str, Opens] = {
+    "/a": lambda c: PersistentNode(c, "/a", b"1"),
+    "/a/n": lambda c: Group(c, "/a").join(identity="n"),
+    "/a/web/n": lambda c: ServiceRegistry(c, "/a").register(INSTANCE),
+}
 
 
-async def of_a_claim(client: Client, helper: Client) -> None:
-    queue = Queue(client, "/a")
-    await queue.put(b"item")
-    async with queue.get() as item:
-        await settled(client)
-        await helper.set(item.path, b"other")
-        await anyio.sleep_forever()
+@pytest.mark.parametrize("path", KEPT)
+@virtually
+async def test_defect_of_the_keeper_of_a_znode_ends_its_block(
+    path: str, monkeypatch: pytest.MonkeyPatch, internal_errors: Records
+) -> None:
+    async with bystander(internal_errors) as (client, helper, _):
+        with documented(monkeypatch):
+            async with KEPT[path](client):
+                monkeypatch.setattr(ZnodeKeeper, "_bring_about", defective)
+                await helper.delete(path)
+                await anyio.sleep_forever()
+        assert await helper.exists(path) is None
+
+
+# --- holds ---------------------------------------------------------------------------------------
+
+HELD: dict[str, Opens] = {
+    "lock": lambda c: Lock(c, "/a"),
+    "exclusive lock": lambda c: aiolead.ExclusiveLock(c, "/a"),
+    "claim": lambda c: Queue(c, "/a").get(),
+}
 
 
 async def settled(client: Client) -> None:
-    """Waits until the watch on what is held has been set."""
+    """Waits until the watches on all held znodes have been set."""
     leases = client._core.machine.leases
-    await eventually(lambda: not leases.fresh, "what is held has settled")
+    await eventually(lambda: not leases.fresh, "the holds have settled")
     await client.sync()
 
 
-HOLDS: list[tuple[Any, type, str]] = [
-    (use, EphemeralNode, name)
-    for use in (of_a_lock, of_an_exclusive_lock, of_a_claim)
-    for name in ("_seen", "_on_event", "watch")
-]
-
-
-@pytest.mark.parametrize(
-    ("use", "owner", "name"), HOLDS, ids=[f"{use.__name__}-{name}" for use, _, name in HOLDS]
-)
+@pytest.mark.parametrize("name", ["_seen", "_on_event", "watch"])
+@pytest.mark.parametrize("kind", HELD)
 @virtually
-async def test_what_cannot_be_watched_any_more_is_given_up(
-    use: Any, owner: type, name: str, monkeypatch: pytest.MonkeyPatch, internal_errors: Records
+async def test_hold_that_cannot_be_watched_any_more_is_lost(
+    kind: str, name: str, monkeypatch: pytest.MonkeyPatch, internal_errors: Records
 ) -> None:
     async with bystander(internal_errors) as (client, helper, _):
+        if kind == "claim":
+            await Queue(helper, "/a").put(b"item")
         # The bystander's own watch is of the same kind, but nothing happens to its znode.
         await settled(client)
-        monkeypatch.setattr(owner, name, defect)
+        monkeypatch.setattr(EphemeralNode, name, defect)
         with pytest.raises(aiolead.TenureLost) as caught:
-            await use(client, helper)
+            async with HELD[kind](client) as held:
+                await settled(client)
+                await helper.set(held.path, b"other")
+                await anyio.sleep_forever()
         monkeypatch.undo()
         assert caught.value.reason is LossReason.INTERNAL
         assert caught.value.blame is aiolead.errors.Blame.CALLER
 
 
 @virtually
-async def test_a_watch_that_cannot_be_set_again_later(
+async def test_watch_that_cannot_be_set_again_later_ends_its_hold(
     monkeypatch: pytest.MonkeyPatch, internal_errors: Records
 ) -> None:
     """The servers are overloaded for a moment, and a job is to set the watch again."""
     async with bystander(internal_errors) as (client, helper, server):
         with pytest.raises(LockLost) as caught:
-            async with Lock(client, "/a"):
+            async with Lock(client, "/a") as held:
                 await settled(client)
                 monkeypatch.setattr(EphemeralNode, "_watch_later", defective)
                 server.throttle(OpCode.GET_DATA)
-                (name,) = await helper.get_children("/a")
-                await helper.set(f"/a/{name}", b"other")
+                await helper.set(held.path, b"other")
                 await anyio.sleep_forever()
         assert caught.value.reason is LossReason.INTERNAL
-        await eventually(lambda: no_children(helper, "/a"), "the lock was given up")
+        await eventually(lambda: no_children(helper, "/a"), "the lock is released")
 
 
 @pytest.mark.parametrize("is_awaited", [True, False], ids=["awaited", "left"])
 @virtually
-async def test_a_pending_delete_is_reported(
+async def test_failed_pending_delete_is_reported(
     is_awaited: bool,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -342,21 +292,18 @@ async def test_a_pending_delete_is_reported(
 ) -> None:
     async with bystander(internal_errors) as (client, _, server):
         monkeypatch.setattr(EphemeralNode, "_delete_until_gone", defective)
-        lock = Lock(client, "/a")
-        if is_awaited:
-            with pytest.raises(ReleaseError) as caught:
-                async with lock:
-                    server.throttle(OpCode.DELETE)
+        with pytest.raises(ReleaseError if is_awaited else ZeroDivisionError) as caught:
+            async with Lock(client, "/a"):
+                server.throttle(OpCode.DELETE)
+                if not is_awaited:
+                    raise ZeroDivisionError
+        if isinstance(caught.value, ReleaseError):
             assert isinstance(caught.value.cause, InternalError)
         else:
-            with pytest.raises(ZeroDivisionError):
-                async with lock:
-                    server.throttle(OpCode.DELETE)
-                    raise ZeroDivisionError
             assert "could not be deleted" in caplog.text
 
 
-async def test_a_job_that_nobody_waits_for(internal_errors: Records) -> None:
+async def test_defect_of_a_job_that_nobody_awaits_is_logged(internal_errors: Records) -> None:
     """A claim's search for a create whose answer was lost, say."""
     async with bystander(internal_errors) as (client, _, _):
         client.backend.spawn(partial(in_background, "/a", defective))
@@ -364,30 +311,30 @@ async def test_a_job_that_nobody_waits_for(internal_errors: Records) -> None:
         assert "'/a' was not deleted" in logging.Formatter().format(internal_errors[0])
 
 
-# --- functions of the user -----------------------------------------------------------------------
+# --- functions of the program----------------------------------------------------------------------
 
 
-async def test_what_a_done_callback_raises(internal_errors: Records) -> None:
-    told: list[str] = []
+async def test_error_of_a_done_callback_is_contained(internal_errors: Records) -> None:
+    seen: list[str] = []
     async with bystander(internal_errors) as (client, _, _):
         reply = client.get("/")
         reply.add_done_callback(defect)
-        reply.add_done_callback(lambda: told.append("told"))
+        reply.add_done_callback(lambda: seen.append("called"))
         await reply
-    assert told == ["told"]
+    assert seen == ["called"]
 
 
-async def test_what_a_watch_raises(internal_errors: Records) -> None:
-    told: list[object] = []
+async def test_error_of_a_watch_is_contained(internal_errors: Records) -> None:
+    seen: list[object] = []
     async with bystander(internal_errors) as (client, helper, _):
         await client.exists("/a", watch=client.backend.make_watch(defect))
-        await client.exists("/a", watch=client.backend.make_watch(told.append))
+        await client.exists("/a", watch=client.backend.make_watch(seen.append))
         await helper.create("/a")
-        await eventually(lambda: len(told) == 1, "the other watch has fired")
+        await eventually(lambda: len(seen) == 1, "the other watch has fired")
 
 
-async def test_what_a_subscriber_raises(internal_errors: Records) -> None:
-    told: list[SessionState] = []
+async def test_error_of_a_subscriber_is_contained(internal_errors: Records) -> None:
+    seen: list[SessionState] = []
 
     def failing(state: SessionState, _session_id: int) -> None:
         if state is SessionState.SUSPENDED:
@@ -395,36 +342,36 @@ async def test_what_a_subscriber_raises(internal_errors: Records) -> None:
 
     async with bystander(internal_errors) as (client, _, server):
         client.backend.subscribe(failing)
-        client.backend.subscribe(lambda state, _: told.append(state))
+        client.backend.subscribe(lambda state, _: seen.append(state))
         server.disconnect(client.session_id)
-        await eventually(lambda: SessionState.CONNECTED in told, "it is connected again")
-    assert told[:2] == [SessionState.SUSPENDED, SessionState.CONNECTED]
+        await eventually(lambda: SessionState.CONNECTED in seen, "it is connected again")
+    assert seen[:2] == [SessionState.SUSPENDED, SessionState.CONNECTED]
 
 
-async def test_what_a_lost_callback_raises(internal_errors: Records) -> None:
-    told: list[str] = []
+async def test_error_of_a_lost_callback_is_contained(internal_errors: Records) -> None:
+    seen: list[str] = []
     async with bystander(internal_errors) as (client, helper, _):
         with pytest.raises(LockLost):
             async with Lock(client, "/a") as held:
                 await settled(client)
                 held.add_lost_callback(defect)
-                held.add_lost_callback(lambda: told.append("told"))
+                held.add_lost_callback(lambda: seen.append("called"))
                 await helper.delete(held.path)
                 await anyio.sleep_forever()
-    assert told == ["told"]
+    assert seen == ["called"]
 
 
-async def test_what_on_invalid_raises(internal_errors: Records) -> None:
+async def test_error_of_on_invalid_is_contained(internal_errors: Records) -> None:
     async with bystander(internal_errors) as (client, helper, _):
         value = SharedValue(client, "/a", 7, codec=Codec.int32(), on_invalid=defect)
         async with value.observe() as view:
             await helper.create("/a", b"nonsense")
-            await eventually(lambda: len(internal_errors) == 1, "it was told")
+            await eventually(lambda: len(internal_errors) == 1, "it was seen")
             await helper.set("/a", bytes(4))
             await eventually(lambda: view.value == 0, "the view goes on")
 
 
-async def test_what_select_raises(internal_errors: Records) -> None:
+async def test_error_of_select_ends_the_cache(internal_errors: Records) -> None:
     """The filter of a tree cache ends the cache, which cannot be right any more."""
 
     def select(path: str) -> bool:
@@ -444,7 +391,7 @@ async def test_what_select_raises(internal_errors: Records) -> None:
 # --- the connection, and the client itself -------------------------------------------------------
 
 
-async def test_what_is_raised_while_an_answer_is_read(
+async def test_defect_of_a_reader_fails_its_request_alone(
     monkeypatch: pytest.MonkeyPatch, internal_errors: Records
 ) -> None:
     """As for bytes that cannot be decoded: the request fails, and the connection is given up."""
@@ -460,7 +407,7 @@ async def test_what_is_raised_while_an_answer_is_read(
         assert states == [SessionState.SUSPENDED, SessionState.CONNECTED]
 
 
-async def test_what_is_raised_while_requests_are_sent(
+async def test_defect_of_the_sender_costs_one_connection(
     monkeypatch: pytest.MonkeyPatch, internal_errors: Records
 ) -> None:
     real = SessionMachine.data_to_send
@@ -480,7 +427,7 @@ async def test_what_is_raised_while_requests_are_sent(
 
 @pytest.mark.parametrize("raised", [Defect, OSError, ValueError])
 @virtually
-async def test_what_dial_raises(raised: type[Exception]) -> None:
+async def test_error_of_dial_is_the_reason(raised: type[Exception]) -> None:
     async def dial(*_: object) -> NoReturn:
         raise raised("no")
 
@@ -494,7 +441,7 @@ async def test_what_dial_raises(raised: type[Exception]) -> None:
     [(SessionMachine, "tick", defect), (Supervisor, "_try_host", defective)],
     ids=["tick", "try_host"],
 )
-async def test_a_client_that_cannot_go_on(
+async def test_defect_of_the_client_itself_closes_it(
     owner: type,
     name: str,
     raising: Any,
@@ -519,3 +466,96 @@ async def test_a_client_that_cannot_go_on(
             assert client.state is SessionState.CLOSED
             monkeypatch.undo()
     assert len(internal_errors) == 1
+
+
+# --- jobs of a client that is closed before they have begun --------------------------------------
+
+
+@asynccontextmanager
+async def closing_as_a_job_is_made(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
+    """A client that is closed right behind its next `spawn`, in the same step of the same task."""
+    async with EmbeddedServer() as server, connect(server) as client:
+        core = client._core
+        spawn = core.spawn
+
+        def spawn_and_close(job: Any, on_end: Any) -> None:
+            spawn(job, on_end)
+            monkeypatch.undo()
+            core.end_jobs()  # what leaving `connect` does in one step
+            core.machine.closed()
+
+        await client.create("/a")
+        monkeypatch.setattr(core, "spawn", spawn_and_close)
+        yield client
+
+
+OWNERS: dict[str, Opens] = {
+    "campaign": lambda c: Election(c, "/e").campaign(),
+    "observer": lambda c: Election(c, "/e").observe(),
+    "value": lambda c: SharedValue(c, "/a").observe(),
+    "tree": cached,
+}
+
+
+@pytest.mark.parametrize("owner", OWNERS.values(), ids=OWNERS)
+async def test_owner_of_a_job_ends_if_the_client_is_closed(
+    owner: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with closing_as_a_job_is_made(monkeypatch) as client:
+        with anyio.fail_after(PATIENCE), pytest.raises(ClientClosedError):
+            async with owner(client) as values:
+                await read_on(values)
+        assert client._core.spawned == 0
+
+
+async def test_campaign_ends_if_its_client_is_closed_at_once() -> None:
+    """Without a server, leaving `connect` takes not one turn of the event loop."""
+    with anyio.fail_after(PATIENCE):
+        async with aiolead.connect("127.0.0.1:1", connect_timeout=0) as client:
+            entered = Election(client, "/e").campaign()
+            states = await entered.__aenter__()
+        with pytest.raises(ClientClosedError):
+            await read_on(states)
+        assert entered._ended.is_set()  # so leaving it waits for nothing
+        await entered.__aexit__(None, None, None)
+
+
+async def test_campaign_ends_if_its_client_is_closed_while_it_is_entered(client: Client) -> None:
+    entering: list[BaseException] = []
+
+    async def enter() -> None:
+        try:
+            async with Election(client, "/e").campaign() as states:
+                await read_on(states)
+        except ClientClosedError as error:
+            entering.append(error)
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(enter)
+            await anyio.lowlevel.checkpoint()
+            client._core.end_jobs()
+            client._core.machine.closed()
+    assert len(entering) == 1
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+async def test_job_is_run_to_its_first_await_at_least(is_begun: bool) -> None:
+    ran: list[str] = []
+
+    async def job() -> None:
+        ran.append("begun")
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ran.append("ended")
+
+    async with aiolead.connect("127.0.0.1:1", connect_timeout=0) as client:
+        client.backend.spawn(job)
+        if is_begun:
+            await anyio.wait_all_tasks_blocked()
+    assert ran == ["begun", "ended"]
+    assert client._core.spawned == 0
+    client.backend.spawn(job)  # without effect
+    await anyio.wait_all_tasks_blocked()
+    assert ran == ["begun", "ended"]
