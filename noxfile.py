@@ -21,7 +21,7 @@ DEPENDING = [
     *PURE,
     "tests/recipes/locks",
     "tests/recipes/election",
-    "tests/client/test_client_connect.py",
+    "tests/client/test_connect.py",
     "tests/client/test_hosts.py",
     "tests/blocking",
     "tests/cli/test_basics.py",

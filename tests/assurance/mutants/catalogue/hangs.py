@@ -220,7 +220,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "with anyio.CancelScope(shield=True):",
             ),
         ),
-        tests=("tests/client/test_client_connect.py",),
+        tests=("tests/client/test_connect.py",),
     ),
     Mutant(
         name="closed-clients-hang",

@@ -260,7 +260,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "time.time",
             ),
         ),
-        tests=("tests/client/test_client_clock.py",),
+        tests=("tests/client/test_connect.py",),
         note="The simulation hands the client a clock of its own.",
     ),
     Mutant(

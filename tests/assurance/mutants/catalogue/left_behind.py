@@ -210,7 +210,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "self.tasks = None",
             ),
         ),
-        tests=("tests/client/test_client_connect.py",),
+        tests=("tests/client/test_connect.py",),
         simulated=True,
     ),
     Mutant(
