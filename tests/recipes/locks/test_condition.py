@@ -1,8 +1,11 @@
-"""The condition: waiting under a lock, and who is woken by whom."""
+"""The condition: waiting under a lock, notifications, and the signals that carry them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import anyio
 import anyio.lowlevel
@@ -16,32 +19,42 @@ from kit.clients import (
     eventually,
     in_memory,
     joined,
-    names,
 )
-from kit.virtual_time import SESSION, Link, on_virtual_time, passes, settled
+from kit.selection import on_embedded
+from kit.virtual_time import SESSION, Link, linked, passes, settled
 from kit.virtual_time import connect as connect_virtually
+from recipes.crowd import Crowd, crowd
 
-from aiolead import Client, Condition, Fenced, Lock, LockLost
-from aiolead._recipes.locks.condition_signals import sort_out
+from aiolead import ACL, Client, Condition, Fenced, Lock, LockLost
 from aiolead.errors import ConfigurationError, UsageError
+from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer, OpCode
-from aiolead.testing.simulation import Backend
 from aiolead.types import ConditionHeld
 
-pytestmark = [
-    pytest.mark.timeout(60),
-    pytest.mark.both_loops,
-]
+pytestmark = [pytest.mark.timeout(60), pytest.mark.both_loops]
 
 PATH = "/condition"
+LOCK, WAITERS, SIGNALS = f"{PATH}/lock", f"{PATH}/waiters", f"{PATH}/signals"
 
-on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
-backends = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+drops = pytest.mark.parametrize("drop", ["request", "reply"])
 
 
-def waiter(number: int) -> str:
-    """The name of a waiter, or of its signal."""
-    return f"0123456789abcdef-1-wait-{number:010d}"
+def lose(server: EmbeddedServer, drop: str, op: OpCode) -> None:
+    (server.drop_request if drop == "request" else server.drop_reply)(op)
+
+
+@asynccontextmanager
+async def notified(client: Client) -> AsyncIterator[ConditionHeld]:
+    """Entered when a notification has come."""
+    async with Condition(client, PATH) as held:
+        await held.wait()
+        yield held
+
+
+def wait(them: Crowd, name: str, client: Client) -> None:
+    """One more task waits; its name is in the log when it was woken."""
+    them.come(name, to=notified(client))
+    them.leave(name)
 
 
 async def waiting(condition: Condition, count: int) -> None:
@@ -51,11 +64,15 @@ async def waiting(condition: Condition, count: int) -> None:
     await eventually(are_there, f"{count} wait")
 
 
+async def woken(them: Crowd, *names: str) -> None:
+    await eventually(lambda: sorted(them.log) == list(names), f"{names} are woken: {them.log}")
+
+
 # --- waiting and notifying ---------------------------------------------------------------------
 
 
-async def test_a_buffer_between_processes(server: ServerUnderTest) -> None:
-    """What conditions are for: consumers wait for items, producers for room."""
+async def test_condition_guards_a_buffer_of_several_processes(a: Client, b: Client) -> None:
+    """The purpose of conditions: consumers wait for items, producers for room."""
     buffer: list[int] = []
     taken: list[int] = []
 
@@ -77,499 +94,636 @@ async def test_a_buffer_between_processes(server: ServerUnderTest) -> None:
                 taken.append(buffer.pop(0))
                 await held.notify_all()
 
-    async with connect(server) as a, connect(server) as b:
-        with anyio.fail_after(PATIENCE):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(take, a, 4)
-                tasks.start_soon(put, b, range(4))
-                tasks.start_soon(take, b, 4)
-                tasks.start_soon(put, a, range(4, 8))
-        assert sorted(taken) == list(range(8))
-        for part in ("lock", "waiters", "signals"):
-            await eventually(
-                lambda part=part: nobody(b, f"{PATH}/{part}"), f"nothing is left in {part}"
-            )
-
-
-async def nobody(client: Client, path: str) -> bool:
-    return not await names(client, path)
-
-
-async def test_they_are_woken_in_the_order_in_which_they_came(server: ServerUnderTest) -> None:
-    woken: list[int] = []
-
-    async with connect(server) as a, connect(server) as b:
-
-        async def wait(number: int) -> None:
-            async with Condition((a, b)[number % 2], PATH) as held:
-                first = held.token
-                assert await held.wait()
-                assert held.token > first
-                held.check()
-                await held.verify()
-                woken.append(number)
-
-        condition = Condition(a, PATH, identity="me")
+    with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
-            for number in range(5):
-                tasks.start_soon(wait, number)
-                await waiting(condition, number + 1)
-            async with condition as held:
-                assert await held.notify() == 1
-                assert await held.notify(2) == 2
-                # They have to get the lock first.
-                assert woken == []
-                held.check()
-            await eventually(lambda: sorted(woken) == [0, 1, 2], "three are woken")
-            await catch_up(a)
-            assert [who.is_holder for who in await condition.waiters()] == [False, False]
-            async with condition as held:
-                assert await held.notify_all() == 2
-                assert await held.notify() == 0
-            await eventually(lambda: sorted(woken) == [0, 1, 2, 3, 4], "all are woken")
+            tasks.start_soon(take, a, 4)
+            tasks.start_soon(put, b, range(4))
+            tasks.start_soon(take, b, 4)
+            tasks.start_soon(put, a, range(4, 8))
+    assert sorted(taken) == list(range(8))
+    for part in (LOCK, WAITERS, SIGNALS):
+        await joined(b, part, 0)
+
+
+async def test_waiters_are_woken_in_the_order_in_which_they_came(a: Client, b: Client) -> None:
+    condition = Condition(a, PATH, identity="me")
+    tokens: dict[str, tuple[int, int]] = {}
+
+    async def wait_and_look(number: int) -> None:
+        async with Condition((a, b)[number % 2], PATH) as held:
+            first = held.token
+            assert await held.wait()
+            held.check()
+            await held.verify()
+            tokens[str(number)] = (first, held.token)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(5):
+            tasks.start_soon(wait_and_look, number)
+            await waiting(condition, number + 1)
         async with condition as held:
-            assert await held.notify_all() == 0
+            assert await held.notify() == 1
+            assert await held.notify(2) == 2
+            # They have to get the lock first.
+            assert tokens == {}
+            held.check()
+        await eventually(lambda: sorted(tokens) == ["0", "1", "2"], "three are woken")
+        await catch_up(a)
+        assert [each.is_holder for each in await condition.waiters()] == [False, False]
+        async with condition as held:
+            assert await held.notify_all() == 2
+            assert await held.notify() == 0
+    assert len(tokens) == 5
+    assert all(first < second for first, second in tokens.values())
+    async with condition as held:
+        assert await held.notify_all() == 0
 
 
-async def test_the_lock_is_free_while_one_waits(server: ServerUnderTest) -> None:
-    async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
-        condition = Condition(a, PATH)
-        seen: list[str] = []
+async def test_lock_is_free_while_its_holder_waits(a: Client, b: Client) -> None:
+    condition = Condition(a, PATH)
+    seen: list[str] = []
 
-        async def wait() -> None:
-            async with condition as held:
-                fence = held.fenced()
-                tasks.start_soon(look, held)
-                await held.wait()
-                # What was given for the tenure before is good for nothing now.
-                with pytest.raises(Fenced):
-                    await fence.create("/written")
-                await held.fenced().create("/written")
-                seen.append("held again")
+    async def wait_and_write() -> None:
+        async with condition as held:
+            fence = held.fenced()
+            tasks.start_soon(look, held)
+            await held.wait()
+            # A fence of the hold before is good for nothing now.
+            with pytest.raises(Fenced):
+                await fence.create("/written")
+            await held.fenced().create("/written")
+            seen.append("held again")
 
-        async def look(held: ConditionHeld) -> None:
-            await waiting(condition, 1)
-            await eventually(lambda: not held.is_held, "it lets go")
-            assert held.remaining() == 0
-            with pytest.raises(UsageError, match="waits"):
-                held.check()
-            with pytest.raises(UsageError, match="waits"):
-                await held.release()
-            seen.append("not held")
+    async def look(held: ConditionHeld) -> None:
+        await waiting(condition, 1)
+        await eventually(lambda: not held.is_held, "it releases the lock")
+        assert held.remaining() == 0
+        with pytest.raises(UsageError, match="waits"):
+            held.check()
+        with pytest.raises(UsageError, match="waits"):
+            await held.release()
+        seen.append("not held")
 
-        tasks.start_soon(wait)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait_and_write)
         await waiting(Condition(b, PATH), 1)
-        async with Lock(b, f"{PATH}/lock").acquire(timeout=PATIENCE):
+        async with Lock(b, LOCK).acquire(timeout=PATIENCE):
             await eventually(lambda: seen == ["not held"], "it says that it does not hold")
         async with Condition(b, PATH) as held:
             assert await held.notify() == 1
     assert seen == ["not held", "held again"]
 
 
-async def test_who_comes_in_as_one_begins_to_wait_finds_it_waiting(server: ServerUnderTest) -> None:
-    """It is registered before it lets go of the lock: nothing comes between."""
-    async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
+async def test_waiter_is_registered_before_it_releases_the_lock(a: Client, b: Client) -> None:
+    """So the next holder finds it."""
 
-        async def come_in() -> None:
-            async with Condition(b, PATH) as held:
-                assert await held.notify() == 1
+    async def come_in() -> None:
+        async with Condition(b, PATH) as held:
+            assert await held.notify() == 1
 
-        async with Condition(a, PATH) as held:
-            tasks.start_soon(come_in)
-            await joined(a, f"{PATH}/lock", 2)
-            with anyio.fail_after(PATIENCE):
-                assert await held.wait()
+    async with anyio.create_task_group() as tasks, Condition(a, PATH) as held:
+        tasks.start_soon(come_in)
+        await joined(a, LOCK, 2)
+        with anyio.fail_after(PATIENCE):
+            assert await held.wait()
 
 
-async def test_a_limit(server: ServerUnderTest) -> None:
-    async with connect(server) as a, connect(server) as b:
-        condition = Condition(a, PATH)
+async def test_wait_ends_in_time(a: Client, b: Client) -> None:
+    condition = Condition(a, PATH)
+    async with condition as held:
+        for limit in (0, 0.05):
+            assert not await held.wait(timeout=limit)
+            held.check()
+            await held.verify()
+        await waiting(condition, 0)
+
+    async def wait_for_long() -> None:
         async with condition as held:
-            for limit in (0, 0.05):
-                assert not await held.wait(timeout=limit)
-                held.check()
-                await held.verify()
-            await waiting(condition, 0)
+            assert await held.wait(timeout=PATIENCE)
 
-        async def wait() -> None:
-            async with condition as held:
-                assert await held.wait(timeout=PATIENCE)
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(wait)
-            await waiting(condition, 1)
-            async with Condition(b, PATH) as held:
-                await held.notify()
-
-
-# --- who goes, and what becomes of his signal --------------------------------------------------
-
-
-async def test_a_notified_waiter_that_is_cancelled_passes_it_on(server: ServerUnderTest) -> None:
-    async with connect(server) as a, connect(server) as b, connect(server) as c:
-        woken: list[str] = []
-
-        async def wait(client: Client, name: str, scope: anyio.CancelScope) -> None:
-            with scope:
-                async with Condition(client, PATH) as held:
-                    await held.wait()
-                    woken.append(name)
-
-        condition = Condition(c, PATH)
-        first, other = anyio.CancelScope(), anyio.CancelScope()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(wait, a, "first", first)
-            await waiting(condition, 1)
-            tasks.start_soon(wait, b, "second", other)
-            await waiting(condition, 2)
-            async with condition as held:
-                assert await held.notify() == 1
-                # It is notified, and waits for the lock, as it is cancelled.
-                await eventually(lambda: has_come(c, 2), "it comes for the lock")
-                first.cancel()
-                await waiting(condition, 1)
-            await eventually(lambda: woken == ["second"], "the second one is woken")
-
-
-async def has_come(client: Client, count: int) -> bool:
-    return len(await names(client, f"{PATH}/lock")) == count
-
-
-@backends
-@pytest.mark.parametrize("who", ["notifier", "notified", "both"])
-def test_the_notifier_and_the_notified_die(backend: Backend, who: str) -> None:
-    async def play(server: EmbeddedServer) -> None:
-        woken: list[str] = []
-        async with (
-            connect_virtually(server) as a,
-            connect_virtually(server) as b,
-            connect_virtually(server) as c,
-            connect_virtually(server) as d,
-            anyio.create_task_group() as tasks,
-        ):
-
-            async def wait(client: Client, name: str) -> None:
-                try:
-                    async with Condition(client, PATH) as held:
-                        await held.wait()
-                        woken.append(name)
-                except LockLost:
-                    pass
-
-            for client, name in ((a, "first"), (b, "second"), (c, "third")):
-                tasks.start_soon(wait, client, name)
-                await passes(1.0)
-            with pytest.raises(LockLost) if who != "notified" else anyio.CancelScope():
-                async with Condition(d, PATH) as held:
-                    assert await held.notify() == 1
-                    await passes(1.0)
-                    if who != "notifier":
-                        server.expire_session(a.session_id)
-                    if who != "notified":
-                        server.expire_session(d.session_id)
-                        await passes(SESSION)
-            await passes(SESSION)
-            # A waiter whose session ends is woken, and takes it for a notification.
-            first = ["first"] if who == "notifier" else ["first", "second"]
-            assert sorted(woken) == first
-            async with Condition(d, PATH) as held:
-                assert await held.notify_all() == 3 - len(woken)
-            await passes(1.0)
-            assert sorted(woken) == ["first", "second", "third"]
-            assert [
-                znode
-                for part in ("lock", "waiters", "signals")
-                for znode in contenders_left(server, f"{PATH}/{part}")
-            ] == []
-
-    on_virtual_time(backend, play)
-
-
-async def test_signals_that_nobody_is_left_to_take(server: ServerUnderTest) -> None:
-    """They are deleted, and wake nobody who comes later."""
-    async with connect(server) as a:
-        condition = Condition(a, PATH)
-        async with condition as held:
-            for part in ("waiters", "signals"):
-                await a.ensure_path(f"{PATH}/{part}")
-            await a.create(f"{PATH}/signals/{waiter(7)}")
-            assert await held.notify() == 0
-            assert await names(a, f"{PATH}/signals") == []
-            await a.create(f"{PATH}/signals/{waiter(8)}")
-            assert not await held.wait(timeout=0.1)
-            await eventually(lambda: nobody(a, f"{PATH}/signals"), "it is deleted")
-
-
-# --- links -------------------------------------------------------------------------------------
-
-
-@backends
-@pytest.mark.parametrize("what", ["request", "reply"])
-def test_the_link_is_lost_while_notifying(backend: Backend, what: str) -> None:
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        woken: list[int] = []
-        async with (
-            link.connect() as a,
-            connect_virtually(server) as b,
-            anyio.create_task_group() as tasks,
-        ):
-
-            async def wait(number: int) -> None:
-                async with Condition(b, PATH) as held:
-                    await held.wait()
-                    woken.append(number)
-
-            for number in range(3):
-                tasks.start_soon(wait, number)
-                await passes(1.0)
-            async with Condition(a, PATH) as held:
-                await held.notify(1)  # makes the parent of the signals
-                await passes(2.0)
-                drop: Callable[[OpCode], None] = (
-                    server.drop_request if what == "request" else server.drop_reply
-                )
-                drop(OpCode.MULTI)
-                link.room = 0
-                async with anyio.create_task_group() as within:
-
-                    async def notify() -> None:
-                        assert await held.notify() == 1
-
-                    within.start_soon(notify)
-                    await settled()
-                    link.restore()
-            await passes(1.0)
-            assert woken == [0, 1]
-            async with Condition(a, PATH) as held:
-                assert await held.notify_all() == 1
-
-    on_virtual_time(backend, play)
-
-
-@backends
-@pytest.mark.parametrize("what", ["request", "reply"])
-def test_the_one_to_be_notified_leaves_while_the_answer_is_lost(
-    backend: Backend, what: str
-) -> None:
-    """Whether it had been notified or not: the next one is."""
-
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        woken: list[str] = []
-        async with (
-            link.connect() as a,
-            connect_virtually(server) as b,
-            connect_virtually(server) as c,
-            anyio.create_task_group() as tasks,
-        ):
-            leaves = anyio.CancelScope()
-
-            async def wait(client: Client, name: str, scope: anyio.CancelScope) -> None:
-                with scope:
-                    async with Condition(client, PATH) as held:
-                        await held.wait()
-                        woken.append(name)
-
-            tasks.start_soon(wait, c, "zeroth", anyio.CancelScope())
-            await passes(1.0)
-            tasks.start_soon(wait, b, "first", leaves)
-            await passes(1.0)
-            tasks.start_soon(wait, c, "second", anyio.CancelScope())
-            await passes(1.0)
-            async with Condition(a, PATH) as held:
-                await held.notify()  # makes the parent of the signals
-            await passes(1.0)
-            async with Condition(a, PATH) as held:
-                await passes(1.0)
-                (server.drop_request if what == "request" else server.drop_reply)(OpCode.MULTI)
-                link.room = 0
-                async with anyio.create_task_group() as within:
-
-                    async def notify() -> None:
-                        assert await held.notify() == 1
-
-                    within.start_soon(notify)
-                    await settled()
-                    leaves.cancel()
-                    await passes(1.0)
-                    link.restore()
-            await passes(1.0)
-            assert woken == ["zeroth", "second"]
-
-    on_virtual_time(backend, play)
-
-
-@backends
-def test_a_waiter_survives_a_lost_link(backend: Backend) -> None:
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        woken = anyio.Event()
-        async with (
-            link.connect() as a,
-            connect_virtually(server) as b,
-            anyio.create_task_group() as tasks,
-        ):
-
-            async def wait() -> None:
-                async with Condition(a, PATH) as held:
-                    await held.wait()
-                    woken.set()
-
-            tasks.start_soon(wait)
-            await passes(1.0)
-            link.lose()
-            await settled()
-            async with Condition(b, PATH) as held:
-                assert await held.notify() == 1
-            assert not woken.is_set()
-            link.restore()
-            await passes(1.0)
-            assert woken.is_set()
-
-    on_virtual_time(backend, play)
-
-
-@backends
-def test_the_create_of_a_waiter_is_lost(backend: Backend) -> None:
-    """It is looked for, and not made twice."""
-
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        async with (
-            link.connect() as a,
-            connect_virtually(server) as b,
-            anyio.create_task_group() as tasks,
-        ):
-            condition = Condition(a, PATH)
-            async with condition as held:
-                await held.wait(timeout=0)  # makes the paths
-            woken = anyio.Event()
-
-            async def wait() -> None:
-                async with condition as held:
-                    server.drop_reply(OpCode.CREATE2)
-                    link.room = 0
-                    await held.wait()
-                    woken.set()
-
-            tasks.start_soon(wait)
-            await settled()
-            link.restore()
-            await passes(1.0)
-            assert len(contenders_left(server, f"{PATH}/waiters")) == 1
-            async with Condition(b, PATH) as held:
-                assert await held.notify_all() == 1
-            await passes(1.0)
-            assert woken.is_set()
-            assert contenders_left(server, f"{PATH}/waiters") == []
-
-    on_virtual_time(backend, play)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait_for_long)
+        await waiting(condition, 1)
+        async with Condition(b, PATH) as held:
+            await held.notify()
 
 
 # --- cancelled, and misused --------------------------------------------------------------------
 
 
 @on_embedded
-async def test_a_scope_around_a_wait_ends_the_block(server: ServerUnderTest) -> None:
+async def test_scope_around_a_wait_ends_the_block(server: ServerUnderTest, a: Client) -> None:
     """After it the lock is not held; so the rest of the block must not run."""
-    async with connect(server) as a:
-        condition = Condition(a, PATH)
-        with pytest.raises(UsageError, match="timeout="):
-            async with condition as held, anyio.create_task_group() as tasks:
-                scope = anyio.CancelScope()
+    condition = Condition(a, PATH)
+    with pytest.raises(UsageError, match="timeout="):
+        async with condition as held, anyio.create_task_group() as tasks:
+            scope = anyio.CancelScope()
 
-                async def cut_short() -> None:
-                    await eventually(lambda: not held.is_held, "it waits")
-                    scope.cancel()
+            async def cut_short() -> None:
+                await eventually(lambda: not held.is_held, "it waits")
+                scope.cancel()
 
-                tasks.start_soon(cut_short)
-                with scope:
-                    await held.wait()
-                assert not held.is_held
-                await anyio.lowlevel.checkpoint()
-                pytest.fail("it went on without the lock")
-        async with condition as held:
-            held.check()
-        await waiting(condition, 0)
-
-
-@on_embedded
-async def test_a_scope_around_the_block_is_an_ordinary_one(server: ServerUnderTest) -> None:
-    async with connect(server) as a:
-        condition = Condition(a, PATH)
-        with anyio.move_on_after(0.05) as scope:
-            async with condition as held:
+            tasks.start_soon(cut_short)
+            with scope:
                 await held.wait()
-        assert scope.cancelled_caught
-        await eventually(lambda: nobody(a, f"{PATH}/waiters"), "it does not wait")
+            assert not held.is_held
+            await anyio.lowlevel.checkpoint()
+            pytest.fail("it went on without the lock")
+    async with condition as held:
+        held.check()
+    await waiting(condition, 0)
 
 
 @on_embedded
-async def test_who_can_wait_and_notify(server: ServerUnderTest) -> None:
-    async with connect(server) as a:
-        condition = Condition(a, PATH, identity="me")
-        assert (condition.path, repr(condition)) == (PATH, f"<Condition {PATH}>")
+async def test_scope_around_the_block_ends_it_as_usual(server: ServerUnderTest, a: Client) -> None:
+    with anyio.move_on_after(0.05) as scope:
+        async with Condition(a, PATH) as held:
+            await held.wait()
+    assert scope.cancelled_caught
+    await joined(a, WAITERS, 0)
+
+
+@on_embedded
+async def test_only_the_holder_waits_and_notifies(server: ServerUnderTest, a: Client) -> None:
+    condition = Condition(a, PATH, identity="me")
+    assert (condition.path, repr(condition)) == (PATH, f"<Condition {PATH}>")
+    async with condition as held:
+
+        async def wait_elsewhere() -> None:
+            with pytest.raises(UsageError, match="only the task"):
+                await held.wait()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait_elsewhere)
+        with pytest.raises(ConfigurationError):
+            await held.wait(timeout=-1)
+        with pytest.raises(ConfigurationError):
+            await held.notify(0)
+    for verb in (held.wait, held.notify, held.notify_all):
+        with pytest.raises(UsageError, match="released"):
+            await verb()
+
+
+# --- who inherits a notification ---------------------------------------------------------------
+
+
+async def test_notified_waiter_that_is_cancelled_passes_the_notification_on(
+    server: ServerUnderTest, a: Client, b: Client
+) -> None:
+    async with connect(server) as c, crowd() as them:
+        condition = Condition(c, PATH)
+        wait(them, "first", a)
+        await waiting(condition, 1)
+        wait(them, "second", b)
+        await waiting(condition, 2)
         async with condition as held:
-
-            async def wait() -> None:
-                with pytest.raises(UsageError, match="only the task"):
-                    await held.wait()
-
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(wait)
-            with pytest.raises(ConfigurationError):
-                await held.wait(timeout=-1)
-            with pytest.raises(ConfigurationError):
-                await held.notify(0)
-        for verb in (held.wait, held.notify, held.notify_all):
-            with pytest.raises(UsageError, match="released"):
-                await verb()
-        async with condition.try_acquire() as held:
-            assert held is not None
+            assert await held.notify() == 1
+            # It is notified, and waits for the lock, as it is cancelled.
+            await joined(c, LOCK, 2)
+            them.cancel("first")
+            await waiting(condition, 1)
+        await woken(them, "second")
 
 
-def left(server: EmbeddedServer) -> list[str]:
-    parts = ("lock", "waiters", "signals")
-    return [znode for part in parts for znode in contenders_left(server, f"{PATH}/{part}")]
+@dataclass
+class Waiters:
+    """Waiters `a`, `b` and `c`, each with a client behind a link, and the client that notifies."""
+
+    server: EmbeddedServer
+    links: dict[str, Link]
+    clients: dict[str, Client]
+    notifier: Client
+    crowd: Crowd
+
+    async def wait(self, *names: str) -> None:
+        for name in names:
+            wait(self.crowd, name, self.clients[name])
+            await passes(1.0)
+
+    async def notify(self, count: int | None = 1) -> int:
+        async with Condition(self.notifier, PATH) as held:
+            return await (held.notify_all() if count is None else held.notify(count))
+
+    async def notify_unheard(self, *names: str) -> None:
+        """Notify one; of these waiters, none receives anything from now on."""
+        for name in names:
+            self.links[name].hold()
+        assert await self.notify() == 1
+        await passes(1.0)
+
+    async def leave(self, name: str, how: str) -> None:
+        if how == "dies":
+            self.server.expire_session(self.clients[name].session_id)
+        self.crowd.cancel(name)
+        await passes(1.0)
+        for link in self.links.values():
+            link.release()
+        await passes(SESSION)
+
+    @property
+    def woken(self) -> list[str]:
+        return self.crowd.log
+
+    def signals(self) -> list[str]:
+        return contenders_left(self.server, SIGNALS)
+
+    @asynccontextmanager
+    async def few_requests(self, most: int = 100) -> AsyncIterator[None]:
+        before = self.server.requests.total()
+        yield
+        assert self.server.requests.total() - before < most
 
 
-# --- who is who --------------------------------------------------------------------------------
+@asynccontextmanager
+async def waiters(server: EmbeddedServer) -> AsyncIterator[Waiters]:
+    links = {name: Link(server) for name in "abc"}
+    async with (
+        links["a"].connect() as a,
+        links["b"].connect() as b,
+        links["c"].connect() as c,
+        connect_virtually(server) as notifier,
+        anyio.create_task_group() as tasks,
+    ):
+        yield Waiters(server, links, {"a": a, "b": b, "c": c}, notifier, Crowd(tasks))
+        tasks.cancel_scope.cancel()
 
 
-def test_who_waits_and_who_has_a_signal() -> None:
-    one, two, three, four = (waiter(number) for number in range(1, 5))
-    seen = sort_out([one, three], [four, three, two, "unlike"])
-    assert seen.waiting == [two, three, four]
-    assert seen.orphans == [one]
-    assert seen.unsignalled == [two, four]
+leaving = pytest.mark.parametrize("how", ["is cancelled", "dies"])
+
+
+@pytest.mark.parametrize("dying", ["notifier", "notified", "both"])
+@linked
+async def test_waiter_is_woken_although_sessions_end(server: EmbeddedServer, dying: str) -> None:
+    async with waiters(server) as they:
+        await they.wait("a", "b", "c")
+        with pytest.raises(LockLost) if dying != "notified" else anyio.CancelScope():
+            async with Condition(they.notifier, PATH) as held:
+                assert await held.notify() == 1
+                await passes(1.0)
+                if dying != "notifier":
+                    server.expire_session(they.clients["a"].session_id)
+                if dying != "notified":
+                    server.expire_session(they.notifier.session_id)
+                    await passes(SESSION)
+        await passes(SESSION)
+        # A waiter whose session ends is woken, and takes it for a notification.
+        assert sorted(they.woken) == (["a"] if dying == "notifier" else ["a", "b"])
+        assert await they.notify(None) == 3 - len(they.woken)
+        await passes(1.0)
+        assert sorted(they.woken) == ["a", "b", "c"]
+        for part in (LOCK, WAITERS, SIGNALS):
+            assert contenders_left(server, part) == []
+
+
+@leaving
+@linked
+async def test_signal_of_a_waiter_that_left_does_not_outlive_it(
+    server: EmbeddedServer, how: str
+) -> None:
+    """Nobody else waits: a waiter that comes later is not woken by it."""
+    async with waiters(server) as they:
+        await they.wait("a")
+        await they.notify_unheard("a")
+        assert len(they.signals()) == 1
+        await they.leave("a", how)
+        if how == "is cancelled":
+            assert they.signals() == []
+        async with Condition(they.clients["b"], PATH) as held:
+            assert not await held.wait(timeout=5.0)
+        assert they.signals() == []
+        assert they.woken == []
+
+
+@leaving
+@linked
+async def test_waiter_that_came_after_a_notification_does_not_inherit_it(
+    server: EmbeddedServer, how: str
+) -> None:
+    async with waiters(server) as they:
+        await they.wait("a")
+        await they.notify_unheard("a")
+        await they.wait("b")
+        await they.leave("a", how)
+        assert they.woken == []
+        assert they.signals() == []
+        assert await they.notify() == 1
+        await passes(1.0)
+        assert they.woken == ["b"]
+
+
+@leaving
+@linked
+async def test_waiter_that_came_before_a_notification_inherits_it(
+    server: EmbeddedServer, how: str
+) -> None:
+    async with waiters(server) as they:
+        await they.wait("a", "b")
+        await they.notify_unheard("a")
+        await they.wait("c")
+        await they.leave("a", how)
+        assert they.woken == ["b"]
+        assert they.signals() == []
+
+
+@leaving
+@linked
+async def test_inherited_notification_keeps_its_age(server: EmbeddedServer, how: str) -> None:
+    """It was given before the third one came, and passed on after that."""
+    async with waiters(server) as they:
+        await they.wait("a", "b")
+        await they.notify_unheard("a", "b")
+        server.expire_session(they.clients["a"].session_id)
+        (before,) = they.signals()
+        await they.wait("c")
+        (after,) = they.signals()
+        assert after != before
+        they.crowd.cancel("a")
+        await they.leave("b", how)
+        assert they.woken == []
+        assert they.signals() == []
+
+
+# --- connections -------------------------------------------------------------------------------
+
+
+@drops
+@pytest.mark.parametrize("leaves", [False, True], ids=["stays", "leaves"])
+@linked
+async def test_lost_answer_to_a_notification_wakes_one_waiter(
+    server: EmbeddedServer, link: Link, a: Client, b: Client, drop: str, leaves: bool
+) -> None:
+    """If the waiter leaves meanwhile, whether it had been notified or not, the next one is."""
+    async with crowd() as them:
+        for name in ("zeroth", "first", "second"):
+            wait(them, name, b)
+            await passes(1.0)
+        async with Condition(a, PATH) as held:
+            await held.notify()  # makes the parent of the signals
+        await passes(1.0)
+        async with Condition(a, PATH) as held:
+            await passes(1.0)
+            lose(server, drop, OpCode.MULTI)
+            link.room = 0
+            async with anyio.create_task_group() as within:
+
+                async def notify() -> None:
+                    assert await held.notify() == 1
+
+                within.start_soon(notify)
+                await settled()
+                if leaves:
+                    them.cancel("first")
+                    await passes(1.0)
+                link.restore()
+        await passes(1.0)
+        assert them.log == ["zeroth", "second" if leaves else "first"]
+        async with Condition(a, PATH) as held:
+            assert await held.notify_all() == (0 if leaves else 1)
+
+
+@linked
+async def test_waiter_is_notified_after_a_lost_connection(link: Link, a: Client, b: Client) -> None:
+    async with crowd() as them:
+        wait(them, "a", a)
+        await passes(1.0)
+        link.lose()
+        await settled()
+        async with Condition(b, PATH) as held:
+            assert await held.notify() == 1
+        assert them.log == []
+        link.restore()
+        await passes(1.0)
+        assert them.log == ["a"]
+
+
+@linked
+async def test_create_of_a_waiter_without_an_answer_is_not_repeated(
+    server: EmbeddedServer, link: Link, a: Client, b: Client
+) -> None:
+    condition = Condition(a, PATH)
+    async with condition as held:
+        await held.wait(timeout=0)  # makes the paths
+    woken = anyio.Event()
+
+    async def wait_unanswered() -> None:
+        async with condition as held:
+            server.drop_reply(OpCode.CREATE2)
+            link.room = 0
+            await held.wait()
+            woken.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait_unanswered)
+        await settled()
+        link.restore()
+        await passes(1.0)
+        assert len(contenders_left(server, WAITERS)) == 1
+        async with Condition(b, PATH) as held:
+            assert await held.notify_all() == 1
+        await passes(1.0)
+        assert woken.is_set()
+        assert contenders_left(server, WAITERS) == []
+
+
+# --- signals and waiters that no waiter made -----------------------------------------------------
+
+FOREIGN = "junk"
+ORPHAN = "0123456789abcdef-1-wait-0000000000"
+"""A signal whose waiter is gone, by its name."""
+
+
+async def put_signal(client: Client, name: str, *, with_child: bool = False) -> None:
+    await client.ensure_path(SIGNALS)
+    await client.create(f"{SIGNALS}/{name}")
+    if with_child:
+        await client.create(f"{SIGNALS}/{name}/child")
+
+
+async def test_signals_of_waiters_that_are_gone_are_deleted_and_wake_nobody(a: Client) -> None:
+    async with Condition(a, PATH) as held:
+        await a.ensure_path(WAITERS)
+        await put_signal(a, ORPHAN)
+        assert await held.notify() == 0
+        await joined(a, SIGNALS, 0)
+        await put_signal(a, ORPHAN.replace("-1-", "-2-"))
+        assert not await held.wait(timeout=0.1)
+        await joined(a, SIGNALS, 0)
+
+
+@pytest.mark.parametrize("name", [FOREIGN, ORPHAN], ids=["foreign", "orphan"])
+@linked
+async def test_signal_that_cannot_be_moved_causes_no_hot_loop(
+    server: EmbeddedServer, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with waiters(server) as they:
+        await put_signal(they.notifier, name, with_child=True)
+        await they.wait("a", "b")
+        # A try and a look for each waiter and session timeout, and the pings.
+        async with they.few_requests():
+            await passes(4 * SESSION)
+        assert they.woken == []
+        assert await they.notify(None) == 2
+        assert await they.notify() == 0
+        await passes(1.0)
+        assert sorted(they.woken) == ["a", "b"]
+    said = {record.message for record in caplog.records if record.name.startswith("aiolead.rec")}
+    assert len(said) == (0 if name == FOREIGN else 1), said
+    assert all(f"{SIGNALS}/{name}" in line for line in said)
+
+
+@linked
+async def test_orphan_behind_one_that_cannot_be_moved_is_passed_on(server: EmbeddedServer) -> None:
+    async with waiters(server) as they:
+        await they.wait("a", "b")
+        await put_signal(they.notifier, ORPHAN, with_child=True)
+        await put_signal(they.notifier, ORPHAN.replace("-1-", "-2-"))
+        they.crowd.cancel("a")  # the next one looks at all signals
+        await passes(1.0)
+        assert they.woken == ["b"]
+
+
+@linked
+async def test_orphan_that_can_be_moved_later_is_tried_again(server: EmbeddedServer) -> None:
+    async with waiters(server) as they:
+        await they.wait("a", "b")
+        await put_signal(they.notifier, ORPHAN, with_child=True)
+        they.crowd.cancel("a")
+        await passes(1.0)
+        assert they.woken == []
+        await they.notifier.delete(f"{SIGNALS}/{ORPHAN}/child")
+        await passes(2 * SESSION)
+        assert they.woken == ["b"]
+
+
+@linked
+async def test_children_that_are_no_waiters_are_neither_woken_nor_waited_for(
+    server: EmbeddedServer,
+) -> None:
+    """A persistent znode with a waiter's name, foreign names, in front and between."""
+    async with waiters(server) as they:
+        create = they.notifier.create
+        await they.notifier.ensure_path(WAITERS)
+        for name in ("x__lock__0000000001", "junk", "junk0000000003", ORPHAN):
+            await create(f"{WAITERS}/{name}")
+        await they.wait("a")
+        between = ORPHAN.replace("0000000000", "0000000005")
+        await create(f"{WAITERS}/{between}")
+        server.set_sequence(WAITERS, 7)
+        await they.wait("b", "c")
+        assert len(await Condition(they.notifier, PATH).waiters()) == 3
+        async with they.few_requests():
+            await passes(4 * SESSION)
+        # The first one leaves with its notification: it goes to the second one, which is behind a
+        # znode that never goes.
+        await they.notify_unheard("a")
+        await they.leave("a", "dies")
+        assert they.woken == ["b"]
+        assert await they.notify(None) == 1
+        await passes(1.0)
+        assert they.woken == ["b", "c"]
+        # Those that no session owns keep a signal, by which they are left out from now on.
+        assert they.signals() == [f"{SIGNALS}/{name}" for name in (ORPHAN, between)]
+
+
+@linked
+async def test_waiter_behind_many_persistent_names_is_notified(server: EmbeddedServer) -> None:
+    async with waiters(server) as they:
+        await they.notifier.ensure_path(WAITERS)
+        for number in range(250):
+            await they.notifier.create(f"{WAITERS}/{ORPHAN.replace('-1-', f'-{number:x}-')}")
+        server.set_sequence(WAITERS, 3)
+        await they.wait("a")
+        assert await they.notify() == 1
+        await passes(1.0)
+        assert they.woken == ["a"]
+
+
+@linked
+async def test_many_stale_signals_are_deleted_in_few_round_trips(server: EmbeddedServer) -> None:
+    async with waiters(server) as they:
+        for number in range(500):
+            await put_signal(they.notifier, ORPHAN.replace("-1-", f"-{number:x}-"))
+        await they.wait("a")
+        assert they.signals() == []
+        assert server.requests["GET_CHILDREN"] < 30
+        assert they.woken == []
+
+
+@pytest.mark.parametrize("others", ["may not read", "may not delete"])
+@linked
+async def test_signal_that_may_not_be_read_or_deleted_ends_no_wait(
+    server: EmbeddedServer, others: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with waiters(server) as they:
+        if others == "may not read":
+            await they.notifier.ensure_path(SIGNALS)
+            acl = [ACL.world(Permission.WRITE)]
+            await they.notifier.create(f"{SIGNALS}/{ORPHAN}", acl=acl)
+        else:
+            await put_signal(they.notifier, ORPHAN, with_child=True)
+        async with they.few_requests(150):
+            await they.wait("a")
+            async with Condition(they.notifier, PATH) as held:
+                assert await held.notify_all() == 1
+                assert await held.notify_all() == 0
+            await passes(4 * SESSION)
+        assert they.woken == ["a"]
+    said = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len({record.message for record in said}) == 1
+
+
+@linked
+async def test_waiter_is_woken_although_its_signal_has_a_child(server: EmbeddedServer) -> None:
+    async with waiters(server) as they:
+        await they.wait("a")
+        async with Condition(they.notifier, PATH) as held:
+            assert await held.notify() == 1
+            (signal,) = they.signals()
+            await they.notifier.create(f"{signal}/child")
+        await passes(1.0)
+        assert they.woken == ["a"]
+        assert contenders_left(server, WAITERS) == []
+
+
+@drops
+@linked
+async def test_lost_answer_beside_stale_signals_notifies_as_many_as_asked_for(
+    server: EmbeddedServer, drop: str
+) -> None:
+    """Orphans that are deleted meanwhile say nothing about the notification."""
+    async with waiters(server) as they, anyio.create_task_group() as tasks:
+        await they.wait("a", "b", "c")
+        await put_signal(they.notifier, ORPHAN)
+        async with Condition(they.notifier, PATH) as held:
+            lose(server, drop, OpCode.MULTI)
+
+            async def delete_orphan() -> None:
+                await they.clients["b"].delete(f"{SIGNALS}/{ORPHAN}")
+
+            tasks.start_soon(delete_orphan)
+            assert await held.notify() == 1
+        await passes(1.0)
+        assert they.woken == ["a"]
 
 
 # --- what it costs -----------------------------------------------------------------------------
 
 
-async def test_what_it_costs() -> None:
+async def test_notification_lists_waiters_and_signals_once() -> None:
     async with EmbeddedServer(tick_time=3) as server:
         async with (
             in_memory(server, session_timeout=60) as a,
             in_memory(server, session_timeout=60) as b,
-            anyio.create_task_group() as tasks,
+            crowd() as them,
         ):
-            mine, theirs = Condition(a, PATH), Condition(b, PATH)
-            async with mine as held:
-                assert not await held.wait(timeout=0)
-
-            async def wait() -> None:
-                async with mine as held:
-                    await held.wait()
-
-            for _ in range(2):
-                tasks.start_soon(wait)
-            await waiting(theirs, 2)
-            async with theirs as held:
+            condition = Condition(b, PATH)
+            wait(them, "first", a)
+            wait(them, "second", a)
+            await waiting(condition, 2)
+            async with condition as held:
                 await held.notify()  # makes the parent of the signals
-            await waiting(theirs, 1)
-            async with theirs as held:
+            await waiting(condition, 1)
+            async with condition as held:
                 before = server.requests.copy()
                 assert await held.notify() == 1
                 asked = server.requests - before
