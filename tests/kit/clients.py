@@ -115,6 +115,15 @@ async def names(client: aiolead.Client, path: str) -> list[str]:
     return sorted(children, key=lambda name: name[-10:])
 
 
+async def children_are(client: aiolead.Client, path: str, *expected: str) -> None:
+    """Waits until a path has exactly these children: none, if none are named."""
+
+    async def are_there() -> bool:
+        return sorted(await names(client, path)) == sorted(expected)
+
+    await eventually(are_there, f"the children of {path} are {sorted(expected)}")
+
+
 async def joined(client: aiolead.Client, path: str, count: int) -> list[str]:
     """Waits until so many contenders are in the line, and names them in order."""
     line: list[str] = []

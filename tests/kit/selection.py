@@ -389,6 +389,9 @@ IN_MEMORY = "holds back, or counts, the bytes of a client in memory, which no ad
 
 SHARED = "its session is shared: a znode at a fixed path that no create of ours explains is aiozk's"
 
+CLIENT_FIXTURES = frozenset({"a", "b", "client", "other"})
+"""What tests take that are given clients, by `tests/recipes/conftest.py`."""
+
 DIFFERENT = {
     "test_counts": IN_MEMORY,
     "test_barriers::test_ready_stays_until_the_znode_is_gone_in_memory": IN_MEMORY,
@@ -431,8 +434,8 @@ def _is_meant(item: Any) -> bool:
     openers = {clients.connect, clients.in_memory, clients.Wire}
     module = {value for value in vars(item.module).values() if inspect.isroutine(value)}
     module |= {value for value in vars(item.module).values() if inspect.isclass(value)}
-    is_adapted = not (openers.isdisjoint(module) and {"a", "b"}.isdisjoint(item.fixturenames))
-    return inspect.iscoroutinefunction(item.obj) and is_adapted
+    is_given = not CLIENT_FIXTURES.isdisjoint(item.fixturenames)
+    return inspect.iscoroutinefunction(item.obj) and (is_given or not openers.isdisjoint(module))
 
 
 def _name(item: Any) -> str:

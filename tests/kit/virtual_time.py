@@ -26,6 +26,16 @@ from kit.clients import hooks_by_default
 SPAN = 1000.0
 """How long a test may take, in seconds of virtual time."""
 
+Drop = Callable[..., None]
+"""Loses the next message of a kind: called with a server and an `OpCode`."""
+
+lost_message = pytest.mark.parametrize(
+    "drop",
+    [EmbeddedServer.drop_request, EmbeddedServer.drop_reply],
+    ids=["request lost", "reply lost"],
+)
+"""For tests that take `drop`."""
+
 
 class VirtualClock:
     """A client's clock: the time of the event loop. See `GRAIN`."""
@@ -69,6 +79,40 @@ def virtually(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     first = inspect.Parameter("backend", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = [first, *signature.parameters.values()]
     play.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return pytest.mark.parametrize("backend", ["asyncio", "trio"])(play)
+
+
+CLIENTS = frozenset({"client", "other", "a", "b", "c"})
+
+
+def with_virtual_server(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Runs a coroutine test around a server on virtual time: once on asyncio, and once on trio.
+
+    The test is given what it takes of these: `server`, which is `embedded`; `client`, `other`, `a`,
+    `b` and `c`, which are clients of it; and `link`, which is the link of `client` and `a`.
+    """
+    signature = inspect.signature(test)
+    wanted = CLIENTS.intersection(signature.parameters)
+
+    async def run(**arguments: Any) -> None:
+        async with AsyncExitStack() as stack:
+            server = await stack.enter_async_context(embedded())
+            link = Link(server)
+            given: dict[str, Any] = {"server": server, "link": link}
+            for name in sorted(wanted):
+                own = link if name in ("a", "client") else Link(server)
+                given[name] = await stack.enter_async_context(own.connect())
+            taken = {name: each for name, each in given.items() if name in signature.parameters}
+            await test(**taken, **arguments)
+
+    def play(backend: Backend, **arguments: Any) -> None:
+        run_virtual(partial(run, **arguments), backend=backend, limit=SPAN)
+
+    wraps(test)(play)
+    first = inspect.Parameter("backend", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    given = wanted | {"server", "link"}
+    fixtures = [each for each in signature.parameters.values() if each.name not in given]
+    play.__signature__ = signature.replace(parameters=[first, *fixtures])  # type: ignore[attr-defined]
     return pytest.mark.parametrize("backend", ["asyncio", "trio"])(play)
 
 

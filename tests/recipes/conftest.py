@@ -1,23 +1,28 @@
-"""Two clients of the server under test."""
+"""Clients for the tests of the recipes."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
 import pytest
-from conftest import ServerUnderTest
-from kit.clients import connect
+from kit.clients import Served, connect
 
 from aiolead import Client
 
 
 @pytest.fixture
-async def a(server: ServerUnderTest) -> AsyncIterator[Client]:
+async def client(server: Served) -> AsyncIterator[Client]:
+    """A client of the server under test."""
     async with connect(server) as client:
         yield client
 
 
 @pytest.fixture
-async def b(server: ServerUnderTest) -> AsyncIterator[Client]:
+async def other(server: Served) -> AsyncIterator[Client]:
+    """A second client of the server under test."""
     async with connect(server) as client:
         yield client
+
+
+a, b = client, other
+"""The same, where a test compares what the two of them do."""

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import PATIENCE, Wire, catch_up, connect, eventually, in_memory, names
+from kit.clients import (
+    PATIENCE,
+    Wire,
+    catch_up,
+    children_are,
+    connect,
+    eventually,
+    in_memory,
+    names,
+)
+from recipes.blocks import Holder, enter, happens
 
 from aiolead import (
     AcquireTimeout,
@@ -24,7 +35,6 @@ from aiolead import (
 from aiolead._recipes.queues.item_format import encode
 from aiolead.errors import (
     ClaimLost,
-    ConfigurationError,
     ConnectFailed,
     InvalidDataError,
     LossReason,
@@ -42,6 +52,12 @@ PATH, CLAIMS = "/jobs", "/jobs-claims"
 
 on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
 """For what the client decides, whatever the server."""
+
+
+@pytest.fixture
+async def queue(client: Client) -> Queue:
+    return Queue(client, PATH)
+
 
 AnyQueue = Queue | PriorityQueue | DelayQueue
 
@@ -62,21 +78,20 @@ async def take(queue: AnyQueue, count: int) -> list[bytes]:
 # --- one queue ---------------------------------------------------------------------------------
 
 
-async def test_first_come_first_served(server: ServerUnderTest) -> None:
-    async with connect(server) as a, connect(server) as b:
-        queue = Queue(a, PATH)
-        put = [await queue.put(b"0")]
-        put += await queue.put_many([b"1", b"2", b"3"])
-        put.append(await Queue(b, PATH).put(b"4"))
-        assert put == [f"queue-{number:010d}" for number in range(5)]
-        await catch_up(a)  # its server may not know yet what b has put
-        assert await queue.size() == 5
-        assert await take(queue, 5) == [b"0", b"1", b"2", b"3", b"4"]
-        assert await queue.size() == 0
-        assert await names(b, CLAIMS) == []
+async def test_first_come_first_served(server: ServerUnderTest, a: Client, b: Client) -> None:
+    queue = Queue(a, PATH)
+    put = [await queue.put(b"0")]
+    put += await queue.put_many([b"1", b"2", b"3"])
+    put.append(await Queue(b, PATH).put(b"4"))
+    assert put == [f"queue-{number:010d}" for number in range(5)]
+    await catch_up(a)  # its server may not know yet what b has put
+    assert await queue.size() == 5
+    assert await take(queue, 5) == [b"0", b"1", b"2", b"3", b"4"]
+    assert await queue.size() == 0
+    assert await names(b, CLAIMS) == []
 
 
-async def test_consumers_that_wait_share_what_comes(server: ServerUnderTest) -> None:
+async def test_waiting_consumers_share_the_items(server: ServerUnderTest) -> None:
     """Three tasks of each of three clients: each item is worked on once."""
     worked: list[bytes] = []
 
@@ -87,76 +102,71 @@ async def test_consumers_that_wait_share_what_comes(server: ServerUnderTest) -> 
                 await anyio.lowlevel.checkpoint()
                 await item.ack()
 
+    async def all_are_done() -> bool:
+        return len(worked) >= 30 and await queue.size() == 0
+
+    data = [str(number).encode() for number in range(30)]
     async with connect(server) as a, connect(server) as b, connect(server) as c:
         async with anyio.create_task_group() as tasks:
             for client in (a, b, c):
                 queue = Queue(client, PATH)
                 for _ in range(3):
                     tasks.start_soon(work, queue)
-            data = [str(number).encode() for number in range(30)]
             for one in data[:10]:
                 await queue.put(one)
             await queue.put_many(data[10:])
-
-            async def all_are_done() -> bool:
-                return len(worked) >= 30 and await queue.size() == 0
-
             await eventually(all_are_done, "all are done")
             tasks.cancel_scope.cancel()
         assert sorted(worked) == sorted(data)
         assert await names(a, CLAIMS) == []
 
 
-async def test_what_is_not_acknowledged_is_given_back(server: ServerUnderTest) -> None:
-    async with connect(server) as a, connect(server) as b:
-        mine, theirs = Queue(a, PATH), Queue(b, PATH)
-        await mine.put_many([b"0", b"1"])
-        async with mine.get() as item:
+async def test_item_that_is_not_acknowledged_is_released(a: Client, b: Client) -> None:
+    mine, theirs = Queue(a, PATH), Queue(b, PATH)
+    await mine.put_many([b"0", b"1"])
+    async with mine.get() as item:
+        assert item.data == b"0"
+        assert await names(b, CLAIMS) == [item.name]
+        await catch_up(b)
+        async with theirs.get() as other:
+            assert other.data == b"1"
+        await catch_up(b)
+        async with theirs.try_get() as other:
+            assert other is not None
+            assert other.data == b"1"
+            await other.ack()
+        async with theirs.try_get() as nothing:
+            assert nothing is None
+    with pytest.raises(ZeroDivisionError):
+        async with theirs.get(timeout=PATIENCE) as item:
             assert item.data == b"0"
-            assert await names(b, CLAIMS) == [item.name]
-            await catch_up(b)
-            async with theirs.get() as other:
-                assert other.data == b"1"
-            await catch_up(b)
-            async with theirs.try_get() as other:
-                assert other is not None
-                assert other.data == b"1"
-                await other.ack()
-            async with theirs.try_get() as nothing:
-                assert nothing is None
-        with pytest.raises(ZeroDivisionError):
-            async with theirs.get(timeout=PATIENCE) as item:
-                assert item.data == b"0"
-                raise ZeroDivisionError
-        assert await take(mine, 1) == [b"0"]
+            raise ZeroDivisionError
+    assert await take(mine, 1) == [b"0"]
 
 
-async def test_who_waits_is_told_of_what_is_given_back(server: ServerUnderTest) -> None:
+async def test_waiting_consumer_gets_an_item_that_is_released(
+    server: ServerUnderTest, a: Client, b: Client
+) -> None:
     """By another client, by another task of this one, and by one that has died."""
-    got: list[tuple[str, bytes]] = []
-
-    async def wait_for(queue: Queue, who: str) -> None:
-        async with queue.get() as item:
-            got.append((who, item.data))
-
-    async with connect(server) as a, connect(server) as b:
-        mine, theirs = Queue(a, PATH), Queue(b, PATH)
-        await mine.put(b"x")
-        for waiter, who in ((theirs, "theirs"), (mine, "mine")):
-            async with anyio.create_task_group() as tasks:
-                async with mine.get() as item:
-                    tasks.start_soon(wait_for, waiter, who)
-                    await anyio.sleep(0.05)
-                    assert who not in dict(got)
-                    assert item.is_held
-        async with connect(server) as dead, anyio.create_task_group() as tasks:
-            with pytest.raises(ClaimLost):
-                async with Queue(dead, PATH).get():
-                    tasks.start_soon(wait_for, theirs, "heir")
-                    await anyio.sleep(0.05)
-                    await end_session(server, dead)
-                    await anyio.sleep_forever()
-        assert got == [("theirs", b"x"), ("mine", b"x"), ("heir", b"x")]
+    mine, theirs = Queue(a, PATH), Queue(b, PATH)
+    await mine.put(b"x")
+    for waiter in (theirs, mine):
+        async with anyio.create_task_group() as tasks, mine.get() as item:
+            consumer = Holder(waiter.get(), span=0)
+            tasks.start_soon(consumer)
+            await anyio.sleep(0.05)
+            assert not consumer.has_entered
+            assert item.is_held
+        assert consumer.held.data == b"x"
+    async with connect(server) as dead, anyio.create_task_group() as tasks:
+        consumer = Holder(theirs.get(), span=0)
+        with pytest.raises(ClaimLost):
+            async with Queue(dead, PATH).get():
+                tasks.start_soon(consumer)
+                await anyio.sleep(0.05)
+                await end_session(server, dead)
+                await anyio.sleep_forever()
+    assert consumer.held.data == b"x"
 
 
 async def end_session(server: ServerUnderTest, client: Client) -> None:
@@ -167,278 +177,241 @@ async def end_session(server: ServerUnderTest, client: Client) -> None:
         while client.session_id == credentials.session_id:
             # The client, which is thrown out by this, comes back and throws this out.
             with suppress(SessionError, ConnectFailed, ConnectionLossError):
-                async with connect(server, resume=credentials):
-                    pass
+                await enter(connect(server, resume=credentials))
             await anyio.sleep(0.01)
 
 
-async def test_the_session_ends_while_nothing_can_be_had(server: ServerUnderTest) -> None:
-    """Its watches have gone with it; who waits goes on waiting over the next one."""
-    got: list[bytes] = []
-
-    async def wait_for(queue: Queue) -> None:
-        with anyio.fail_after(PATIENCE):
-            async with queue.get() as item:
-                got.append(item.data)
-                await item.ack()
-
-    async with connect(server) as a, connect(server) as b:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(wait_for, Queue(a, PATH))
-            await eventually(lambda: len(a._core.machine.watches) == 2, "it waits")
-            await end_session(server, a)
-            await a.ready()
-            await Queue(b, PATH).put(b"x")
-        assert got == [b"x"]
+async def test_consumer_goes_on_waiting_in_the_next_session(
+    server: ServerUnderTest, a: Client, b: Client
+) -> None:
+    """The watches have gone with the session."""
+    async with anyio.create_task_group() as tasks:
+        consumer = Holder(Queue(a, PATH).get(), span=0)
+        tasks.start_soon(consumer)
+        await eventually(lambda: len(a._core.machine.watches) == 2, "it waits")
+        await end_session(server, a)
+        await a.ready()
+        await Queue(b, PATH).put(b"x")
+        await happens(consumer.entered)
+    assert consumer.held.data == b"x"
 
 
-async def test_to_try_does_not_wait(server: ServerUnderTest) -> None:
-    async with connect(server) as a, connect(server) as b:
-        mine, theirs = Queue(a, PATH), Queue(b, PATH)
-        async with mine.try_get() as item:
-            assert item is None
+async def test_try_get_and_timeouts_end_without_an_item(a: Client, b: Client) -> None:
+    mine, theirs = Queue(a, PATH), Queue(b, PATH)
+    async with mine.try_get() as item:
+        assert item is None
+    with pytest.raises(AcquireTimeout):
+        await enter(mine.get(timeout=0))
+    await mine.put(b"x")
+    async with mine.try_get() as item:
+        assert item is not None
+        await catch_up(b)
         with pytest.raises(AcquireTimeout):
-            async with mine.get(timeout=0):
-                pass
-        await mine.put(b"x")
-        async with mine.try_get() as item:
-            assert item is not None
-            await catch_up(b)
-            with pytest.raises(AcquireTimeout):
-                async with theirs.get(timeout=0.01):
-                    pass
+            await enter(theirs.get(timeout=0.01))
 
 
-async def test_an_operator_takes_a_claim_away(server: ServerUnderTest) -> None:
-    async with connect(server) as a, connect(server) as b:
-        queue = Queue(a, PATH)
-        await queue.put(b"x")
-        with pytest.raises(ClaimLost) as lost:
-            async with queue.get() as item:
-                await b.delete(item.path)
-                await anyio.sleep_forever()
-        assert lost.value.reason is LossReason.DELETED
-        # Before it was told.
-        with pytest.raises(ClaimLost):
-            async with queue.get() as item:
-                await b.delete(item.path)
-                await item.ack()
-        assert await take(queue, 1) == [b"x"]
-
-
-async def test_what_has_cancelled_the_body_is_raised_again(server: ServerUnderTest) -> None:
-    """A body that goes on after it was told is cancelled, and that is not swallowed."""
-    async with connect(server) as a, connect(server) as b:
-        queue = Queue(a, PATH)
-        await queue.put(b"x")
-        told = []
-        with pytest.raises(ClaimLost) as lost:
-            async with queue.consume() as items:
-                item = await anext(items)
-                with anyio.CancelScope(shield=True):
-                    await b.delete(item.path)
-                    await eventually(lambda: item.loss is not None, "it is lost")
-                    with pytest.raises(ClaimLost) as first:
-                        await anext(items)
-                    told.append(first.value)
-                await anyio.sleep_forever()
-        assert told == [lost.value]
-        assert lost.value.reason is LossReason.DELETED
-
-
-async def test_an_operator_deletes_an_item(server: ServerUnderTest) -> None:
-    async with connect(server) as a, connect(server) as b:
-        queue = Queue(a, PATH)
-        await queue.put_many([b"0", b"1", b"2"])
-        with pytest.raises(ClaimLost):
-            async with queue.get() as item:
-                assert item.data == b"0"
-                await b.delete(f"{PATH}/{item.name}")
-                await item.ack()
-        # The list is old by now.
-        await b.delete(f"{PATH}/queue-0000000001")
-        assert await take(queue, 1) == [b"2"]
-        assert await names(b, CLAIMS) == []
-
-
-async def test_writes_that_are_fenced_by_a_claim(server: ServerUnderTest) -> None:
-    async with connect(server) as a, connect(server) as b:
-        await a.create("/account")
-        queue = Queue(a, PATH)
-        await queue.put(b"x")
+@pytest.mark.parametrize("notices", [True, False], ids=["noticed", "acknowledged before"])
+async def test_claim_that_others_delete_is_lost(queue: Queue, other: Client, notices: bool) -> None:
+    await queue.put(b"x")
+    with pytest.raises(ClaimLost) as lost:
         async with queue.get() as item:
-            await catch_up(b)
-            assert item.token == (await b.get(item.path))[1].czxid
-            await item.fenced().set("/account", b"1")
-            fenced = item.fenced()
+            await other.delete(item.path)
+            await (anyio.sleep_forever() if notices else item.ack())
+    assert lost.value.reason is LossReason.DELETED or not notices
+    assert await take(queue, 1) == [b"x"]
+
+
+async def test_loss_is_raised_again_where_the_body_went_on(queue: Queue, b: Client) -> None:
+    """A body that goes on after it was told is cancelled, and that is not swallowed."""
+    await queue.put(b"x")
+    told = []
+    with pytest.raises(ClaimLost) as lost:
+        async with queue.consume() as items:
+            item = await anext(items)
+            with anyio.CancelScope(shield=True):
+                await b.delete(item.path)
+                await eventually(lambda: item.loss is not None, "it is lost")
+                with pytest.raises(ClaimLost) as first:
+                    await anext(items)
+                told.append(first.value)
+            await anyio.sleep_forever()
+    assert told == [lost.value]
+    assert lost.value.reason is LossReason.DELETED
+
+
+async def test_item_that_others_delete_is_passed_over(queue: Queue, b: Client) -> None:
+    await queue.put_many([b"0", b"1", b"2"])
+    with pytest.raises(ClaimLost):
+        async with queue.get() as item:
+            assert item.data == b"0"
+            await b.delete(f"{PATH}/{item.name}")
             await item.ack()
-            with pytest.raises(Fenced):
-                await fenced.set("/account", b"2")
+    # The list is old by now.
+    await b.delete(f"{PATH}/queue-0000000001")
+    assert await take(queue, 1) == [b"2"]
+    assert await names(b, CLAIMS) == []
+
+
+async def test_fenced_write_fails_once_the_item_is_acknowledged(a: Client, b: Client) -> None:
+    await a.create("/account")
+    queue = Queue(a, PATH)
+    await queue.put(b"x")
+    async with queue.get() as item:
+        await catch_up(b)
+        assert item.token == (await b.get(item.path))[1].czxid
+        await item.fenced().set("/account", b"1")
+        fenced = item.fenced()
+        await item.ack()
+        with pytest.raises(Fenced):
+            await fenced.set("/account", b"2")
 
 
 # --- what an item says of itself ---------------------------------------------------------------
 
 
 @on_embedded
-async def test_what_an_item_says_of_itself(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        queue = Queue(client, PATH, identity="me", claims="/locks")
-        await queue.put(b"x")
-        async with queue.get() as item:
-            assert (item.name, item.data, item.parts) == ("queue-0000000000", b"x", (b"x",))
-            assert item.path == "/locks/queue-0000000000"
-            assert await client.get(item.path) == (b"me", await client.exists(item.path))
-            item.check()
-            assert item.is_held
-            assert 0 < item.remaining() <= client.session_timeout
-            await item.verify()
-            await item.ack()
-            assert not item.is_held
-            with pytest.raises(UsageError, match="done with"):
-                item.check()
-            await item.ack()  # once more does nothing
+async def test_item_has_name_data_path_and_lease(client: Client) -> None:
+    queue = Queue(client, PATH, identity="me", claims="/locks")
+    await queue.put(b"x")
+    async with queue.get() as item:
+        assert (item.name, item.data, item.parts) == ("queue-0000000000", b"x", (b"x",))
+        assert item.path == "/locks/queue-0000000000"
+        assert await client.get(item.path) == (b"me", await client.exists(item.path))
+        item.check()
+        assert item.is_held
+        assert 0 < item.remaining() <= client.session_timeout
+        await item.verify()
+        await item.ack()
+        assert not item.is_held
         with pytest.raises(UsageError, match="done with"):
             item.check()
+        await item.ack()  # once more does nothing
+    with pytest.raises(UsageError, match="done with"):
+        item.check()
 
 
 @on_embedded
-async def test_an_item_that_was_given_back_cannot_be_acknowledged(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        queue = Queue(client, PATH)
-        await queue.put(b"x")
-        async with queue.get() as item:
-            await item.release()
-            with pytest.raises(UsageError, match="resigned"):
-                await item.ack()
-        async with queue.get() as item:
-            pass
-        with pytest.raises(UsageError, match="released"):
+async def test_released_item_cannot_be_acknowledged(queue: Queue) -> None:
+    await queue.put(b"x")
+    async with queue.get() as item:
+        await item.release()
+        with pytest.raises(UsageError, match="resigned"):
             await item.ack()
-        assert await take(queue, 1) == [b"x"]
+    async with queue.get() as item:
+        pass
+    with pytest.raises(UsageError, match="released"):
+        await item.ack()
+    assert await take(queue, 1) == [b"x"]
 
 
 @on_embedded
-async def test_two_tasks_acknowledge_an_item(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        queue = Queue(client, PATH)
-        await queue.put(b"x")
-        refused = 0
+async def test_one_of_two_tasks_acknowledges_an_item(queue: Queue) -> None:
+    await queue.put(b"x")
+    refused = 0
 
-        async def ack(item: QueueItem) -> None:
-            nonlocal refused
-            try:
-                await item.ack()
-            except UsageError:
-                refused += 1
+    async def ack(item: QueueItem) -> None:
+        nonlocal refused
+        try:
+            await item.ack()
+        except UsageError:
+            refused += 1
 
-        async with queue.get() as item, anyio.create_task_group() as tasks:
-            tasks.start_soon(ack, item)
-            tasks.start_soon(ack, item)
-        assert refused == 1
-        assert await queue.size() == 0
+    async with queue.get() as item, anyio.create_task_group() as tasks:
+        tasks.start_soon(ack, item)
+        tasks.start_soon(ack, item)
+    assert refused == 1
+    assert await queue.size() == 0
 
 
 @on_embedded
-async def test_a_task_may_hold_several_items(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        queue = Queue(client, PATH)
-        await queue.put_many([b"0", b"1", b"2"])
-        async with queue.get() as first, Queue(client, PATH).get() as second, queue.get() as third:
-            assert [first.data, second.data, third.data] == [b"0", b"1", b"2"]
-            await second.ack()
-        assert await take(queue, 2) == [b"0", b"2"]
+async def test_one_task_may_hold_several_items(client: Client, queue: Queue) -> None:
+    await queue.put_many([b"0", b"1", b"2"])
+    async with queue.get() as first, Queue(client, PATH).get() as second, queue.get() as third:
+        assert [first.data, second.data, third.data] == [b"0", b"1", b"2"]
+        await second.ack()
+    assert await take(queue, 2) == [b"0", b"2"]
 
 
 @on_embedded
-async def test_items_that_curators_put_multi_has_put(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        await client.create(PATH)
-        for parts in ([b"a", b"b"], []):
-            sequential = CreateMode.PERSISTENT_SEQUENTIAL
-            await client.create(f"{PATH}/queue-", encode(parts), mode=sequential)
-        queue = Queue(client, PATH)
-        async with queue.consume() as items:
-            for expected in ((b"a", b"b"), ()):
-                item = await anext(items)
-                assert item.parts == expected
-                with pytest.raises(UsageError, match=f"has {len(expected)} parts"):
-                    _ = item.data
-                await item.ack()
+async def test_item_of_curators_put_multi_has_several_parts(client: Client, queue: Queue) -> None:
+    await client.create(PATH)
+    for parts in ([b"a", b"b"], []):
+        sequential = CreateMode.PERSISTENT_SEQUENTIAL
+        await client.create(f"{PATH}/queue-", encode(parts), mode=sequential)
+    async with queue.consume() as items:
+        for expected in ((b"a", b"b"), ()):
+            item = await anext(items)
+            assert item.parts == expected
+            with pytest.raises(UsageError, match=f"has {len(expected)} parts"):
+                _ = item.data
+            await item.ack()
 
 
 @pytest.mark.parametrize("how", ["logged", "told"])
 @on_embedded
-async def test_what_makes_no_sense_is_reported_and_passed_over(
-    server: ServerUnderTest, how: str, caplog: pytest.LogCaptureFixture
+async def test_invalid_item_is_reported_and_passed_over(
+    client: Client, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with connect(server) as client:
-        await client.create(PATH)
-        bad = await client.create(f"{PATH}/queue-", b"!", mode=CreateMode.PERSISTENT_SEQUENTIAL)
-        await client.create(f"{PATH}/note", b"none of ours")
-        told: list[InvalidDataError] = []
-        queue = Queue(client, PATH, on_invalid=told.append if how == "told" else None)
-        await queue.put(b"good")
-        async with queue.get() as item:
-            assert item.data == b"good"
-        async with queue.get() as item:
-            assert item.data == b"good"
-            await item.ack()
-        why = f"{bad.path} has data that cannot be used: 1 bytes are too few for an item"
-        if how == "told":
-            (error,) = told
-            assert (str(error), error.path, error.version) == (why, bad.path, 0)
-        else:
-            lines = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-            assert [line for line in lines if "item" in line] == [f"{why}; the item is passed over"]
-        await eventually(lambda: nothing_claimed(client), "the claim on it is gone")
-        assert (await client.get(bad.path))[0] == b"!"
-
-
-async def nothing_claimed(client: Client) -> bool:
-    return await names(client, CLAIMS) == []
+    await client.create(PATH)
+    bad = await client.create(f"{PATH}/queue-", b"!", mode=CreateMode.PERSISTENT_SEQUENTIAL)
+    await client.create(f"{PATH}/note", b"none of ours")
+    told: list[InvalidDataError] = []
+    queue = Queue(client, PATH, on_invalid=told.append if how == "told" else None)
+    await queue.put(b"good")
+    async with queue.get() as item:
+        assert item.data == b"good"
+    async with queue.get() as item:
+        assert item.data == b"good"
+        await item.ack()
+    why = f"{bad.path} has data that cannot be used: 1 bytes are too few for an item"
+    if how == "told":
+        (error,) = told
+        assert (str(error), error.path, error.version) == (why, bad.path, 0)
+    else:
+        lines = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+        assert [line for line in lines if "item" in line] == [f"{why}; the item is passed over"]
+    await children_are(client, CLAIMS)
+    assert (await client.get(bad.path))[0] == b"!"
 
 
 # --- limits ------------------------------------------------------------------------------------
 
 
-async def test_a_queue_has_a_limit(server: ServerUnderTest) -> None:
-    async with connect(server) as a, connect(server) as b:
-        mine, theirs = Queue(a, PATH, max_items=3), Queue(b, PATH, max_items=3)
-        await mine.put(b"0")
-        with pytest.raises(QueueFullError) as full:
-            await mine.put_many([b"1", b"2", b"3"])
-        assert (full.value.path, full.value.size, full.value.max_items) == (PATH, 1, 3)
-        await mine.put_many([b"1", b"2"])
-        await catch_up(b)
-        with pytest.raises(QueueFullError):
-            await theirs.put(b"3")
-        assert await take(theirs, 1) == [b"0"]
-        await catch_up(a)
-        await mine.put(b"3")
-        assert await take(theirs, 3) == [b"1", b"2", b"3"]
+async def test_full_queue_refuses_items(a: Client, b: Client) -> None:
+    mine, theirs = Queue(a, PATH, max_items=3), Queue(b, PATH, max_items=3)
+    await mine.put(b"0")
+    with pytest.raises(QueueFullError) as full:
+        await mine.put_many([b"1", b"2", b"3"])
+    assert (full.value.path, full.value.size, full.value.max_items) == (PATH, 1, 3)
+    await mine.put_many([b"1", b"2"])
+    await catch_up(b)
+    with pytest.raises(QueueFullError):
+        await theirs.put(b"3")
+    assert await take(theirs, 1) == [b"0"]
+    await catch_up(a)
+    await mine.put(b"3")
+    assert await take(theirs, 3) == [b"1", b"2", b"3"]
 
 
 @on_embedded
-async def test_the_limit_counts_what_is_on_its_way(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        queue = Queue(client, PATH, max_items=5)
-        await queue.put(b"0")
-        full = 0
+async def test_limit_counts_items_that_are_being_put(client: Client) -> None:
+    queue = Queue(client, PATH, max_items=5)
+    await queue.put(b"0")
+    full: list[QueueFullError] = []
 
-        async def put() -> None:
-            nonlocal full
-            try:
-                await queue.put(b"x")
-            except QueueFullError:
-                full += 1
+    async def put() -> None:
+        try:
+            await queue.put(b"x")
+        except QueueFullError as error:
+            full.append(error)
 
-        async with anyio.create_task_group() as tasks:
-            for _ in range(10):
-                tasks.start_soon(put)
-        assert (full, await queue.size()) == (6, 5)
+    async with anyio.create_task_group() as tasks:
+        for _ in range(10):
+            tasks.start_soon(put)
+    assert (len(full), await queue.size()) == (6, 5)
 
 
-async def test_the_numbers_are_used_up() -> None:
+async def test_put_fails_once_the_sequence_is_exhausted() -> None:
     async with EmbeddedServer() as server, connect(server) as client:
         queue = Queue(client, PATH)
         await queue.put(b"x")
@@ -452,177 +425,136 @@ async def test_the_numbers_are_used_up() -> None:
         assert await take(queue, 1) == [b"x"]
 
 
-@on_embedded
-async def test_arguments_are_checked(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        for options, what in (
-            ({"claims": PATH}, "claims"),
-            ({"claims": "/"}, "root"),
-            ({"max_items": 0}, "max_items"),
-            ({"max_items": 25_001}, "max_items"),
-        ):
-            with pytest.raises(ConfigurationError, match=what):
-                Queue(client, PATH, **options)  # type: ignore[arg-type]
-        queue = Queue(client, PATH)
-        for put in (queue.put("x"), queue.put_many(b"x"), queue.put_many([])):  # type: ignore[arg-type]
-            with pytest.raises(ConfigurationError, match=r"data|items"):
-                await put
-        with pytest.raises(ConfigurationError, match="timeout"):
-            queue.get(timeout=-1)
-        delayed = DelayQueue(client, PATH)
-        for times in ({}, {"at": 1.0, "delay": 1.0}, {"at": -1.0}):
-            with pytest.raises(ConfigurationError, match=r"delay|at:"):
-                await delayed.put(b"x", **times)
-        with pytest.raises(ConfigurationError, match="priority"):
-            await PriorityQueue(client, PATH).put(b"x", priority=2**31)
-        assert await client.exists(PATH) is None
-
-
 # --- consuming ---------------------------------------------------------------------------------
 
 
 @on_embedded
-async def test_going_on_gives_back_what_was_not_acknowledged(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        queue = Queue(client, PATH)
-        await queue.put_many([b"0", b"1"])
-        seen: list[bytes] = []
+async def test_next_iteration_releases_an_item_that_was_not_acknowledged(queue: Queue) -> None:
+    await queue.put_many([b"0", b"1"])
+    seen: list[bytes] = []
+    async with queue.consume() as items:
+        async for item in items:
+            seen.append(item.data)
+            if seen.count(b"0") == 2 or item.data == b"1":
+                await item.ack()
+            if len(seen) == 3:
+                break
+    assert seen == [b"0", b"0", b"1"]
+    assert await queue.size() == 0
+
+
+async def test_lost_claim_ends_the_consumption(queue: Queue, b: Client) -> None:
+    await queue.put_many([b"0", b"1"])
+    with pytest.raises(ClaimLost):
+        async with queue.consume() as items:
+            item = await anext(items)
+            await item.ack()
+            async for item in items:
+                await b.delete(item.path)
+                await anyio.sleep_forever()
+    # Lost while the body has not noticed, and asks for the next one.
+    with pytest.raises(ClaimLost):
         async with queue.consume() as items:
             async for item in items:
-                seen.append(item.data)
-                if seen.count(b"0") == 2 or item.data == b"1":
-                    await item.ack()
-                if len(seen) == 3:
-                    break
-        assert seen == [b"0", b"0", b"1"]
-        assert await queue.size() == 0
-
-
-async def test_a_claim_that_is_lost_ends_the_consumption(server: ServerUnderTest) -> None:
-    async with connect(server) as a, connect(server) as b:
-        queue = Queue(a, PATH)
-        await queue.put_many([b"0", b"1"])
-        with pytest.raises(ClaimLost):
-            async with queue.consume() as items:
-                item = await anext(items)
-                await item.ack()
-                async for item in items:
-                    await b.delete(item.path)
-                    await anyio.sleep_forever()
-        # Lost while the body has not noticed, and asks for the next one.
-        with pytest.raises(ClaimLost):
-            async with queue.consume() as items:
-                async for item in items:
-                    await b.delete(item.path)
-        assert await take(queue, 1) == [b"1"]
+                await b.delete(item.path)
+    assert await take(queue, 1) == [b"1"]
 
 
 @on_embedded
-async def test_what_the_body_of_a_consumption_raises_leaves_bare(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        queue = Queue(client, PATH)
-        with pytest.raises(ZeroDivisionError):
-            async with queue.consume():
-                raise ZeroDivisionError
-        await queue.put(b"x")
-        with pytest.raises(ZeroDivisionError):
-            async with queue.consume() as items:
-                await anext(items)
-                raise ZeroDivisionError
-        with anyio.move_on_after(0.05) as scope:
-            async with queue.consume() as items:
-                await anext(items)
-                with anyio.move_on_after(0.01):
-                    await anyio.sleep_forever()
-                await anyio.sleep_forever()
-        assert scope.cancelled_caught
-        assert await take(queue, 1) == [b"x"]
-
-
-@on_embedded
-async def test_an_item_is_waited_for_with_a_limit_of_the_callers(server: ServerUnderTest) -> None:
-    """A cancel scope around one step of the iteration: it does not disturb the next one."""
-    async with connect(server) as client:
-        queue = Queue(client, PATH)
+async def test_body_error_of_a_consumption_propagates_unchanged(queue: Queue) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with queue.consume():
+            raise ZeroDivisionError
+    await queue.put(b"x")
+    with pytest.raises(ZeroDivisionError):
         async with queue.consume() as items:
-            for _ in range(2):
-                with anyio.move_on_after(0.02):
-                    await anext(items)
-                    raise AssertionError("there is nothing")
-            await queue.put(b"x")
-            with anyio.fail_after(PATIENCE):
-                item = await anext(items)
-            await item.ack()
+            await anext(items)
+            raise ZeroDivisionError
+    with anyio.move_on_after(0.05) as scope:
+        async with queue.consume() as items:
+            await anext(items)
+            with anyio.move_on_after(0.01):
+                await anyio.sleep_forever()
+            await anyio.sleep_forever()
+    assert scope.cancelled_caught
+    assert await take(queue, 1) == [b"x"]
 
 
 @on_embedded
-async def test_consumptions_are_misused(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        queue = Queue(client, PATH)
-        items = queue.consume()
+async def test_cancelled_iteration_does_not_disturb_the_next_one(queue: Queue) -> None:
+    """A cancel scope around one step of the iteration: it does not disturb the next one."""
+    async with queue.consume() as items:
+        for _ in range(2):
+            with anyio.move_on_after(0.02):
+                await anext(items)
+                raise AssertionError("there is nothing")
+        await queue.put(b"x")
+        with anyio.fail_after(PATIENCE):
+            item = await anext(items)
+        await item.ack()
+
+
+@on_embedded
+async def test_consumption_outside_its_block_is_refused(queue: Queue) -> None:
+    items = queue.consume()
+    for _ in range(2):
         with pytest.raises(UsageError, match="async with"):
             await anext(items)
         async with items:
             with pytest.raises(UsageError, match="in use"):
-                async with items:
-                    pass
-        with pytest.raises(UsageError, match="async with"):
-            await anext(items)
+                await enter(items)
 
 
 # --- the others --------------------------------------------------------------------------------
 
 
-async def test_the_smallest_priority_comes_first(server: ServerUnderTest) -> None:
-    async with connect(server) as a, connect(server) as b:
-        mine, theirs = PriorityQueue(a, PATH), PriorityQueue(b, PATH)
-        for priority in (5, -3, 0, 5):
-            await mine.put(f"{priority}".encode(), priority=priority)
-        await mine.put_many([b"1a", b"1b"], priority=1)
+async def test_smallest_priority_comes_first(a: Client, b: Client) -> None:
+    mine, theirs = PriorityQueue(a, PATH), PriorityQueue(b, PATH)
+    for priority in (5, -3, 0, 5):
+        await mine.put(f"{priority}".encode(), priority=priority)
+    await mine.put_many([b"1a", b"1b"], priority=1)
+    await catch_up(b)
+    async with theirs.get() as item:
+        assert item.data == b"-3"
+        # What comes later goes before what was listed.
+        await mine.put(b"-1", priority=-1)
         await catch_up(b)
-        async with theirs.get() as item:
-            assert item.data == b"-3"
-            # What comes later goes before what was listed.
-            await mine.put(b"-1", priority=-1)
-            await catch_up(b)
-            async with theirs.get() as other:
-                assert other.data == b"-1"
-                await other.ack()
-            await item.ack()
-        assert await take(mine, 5) == [b"0", b"1a", b"1b", b"5", b"5"]
+        async with theirs.get() as other:
+            assert other.data == b"-1"
+            await other.ack()
+        await item.ack()
+    assert await take(mine, 5) == [b"0", b"1a", b"1b", b"5", b"5"]
 
 
-async def test_items_come_when_they_are_due(server: ServerUnderTest) -> None:
+async def test_delayed_items_come_when_they_are_due(client: Client) -> None:
     now = 1_700_000_000.0
-    async with connect(server) as client:
-        queue = DelayQueue(client, PATH, clock=lambda: now)
-        await queue.put(b"in a minute", delay=60)
-        await queue.put(b"in an hour", at=now + 3600)
-        await queue.put_many([b"past", b"long past"], delay=-1)
-        await queue.put(b"longer past", at=now - 5000)
-        assert await take(queue, 3) == [b"longer past", b"past", b"long past"]
-        async with queue.try_get() as item:
-            assert item is None
-        assert await queue.size() == 2
-        now += 61
-        assert await take(queue, 1) == [b"in a minute"]
-        now += 3600
-        assert await take(queue, 1) == [b"in an hour"]
+    queue = DelayQueue(client, PATH, clock=lambda: now)
+    await queue.put(b"in a minute", delay=60)
+    await queue.put(b"in an hour", at=now + 3600)
+    await queue.put_many([b"past", b"long past"], delay=-1)
+    await queue.put(b"longer past", at=now - 5000)
+    assert await take(queue, 3) == [b"longer past", b"past", b"long past"]
+    async with queue.try_get() as item:
+        assert item is None
+    assert await queue.size() == 2
+    now += 61
+    assert await take(queue, 1) == [b"in a minute"]
+    now += 3600
+    assert await take(queue, 1) == [b"in an hour"]
 
 
 @on_embedded
-async def test_who_waits_gets_an_item_as_it_is_due(server: ServerUnderTest) -> None:
+async def test_waiting_consumer_gets_a_delayed_item_when_it_is_due(client: Client) -> None:
     """By the clock of the wall, not by an event of the servers."""
-    async with connect(server) as client:
-        queue = DelayQueue(client, PATH)
-        await queue.put(b"x", delay=0.05)
-        assert await take(queue, 1) == [b"x"]
+    queue = DelayQueue(client, PATH)
+    await queue.put(b"x", delay=0.05)
+    assert await take(queue, 1) == [b"x"]
 
 
 # --- many items, and competing consumers ---------------------------------------------------------
 
 
-async def test_a_long_queue_is_not_listed_for_each_item() -> None:
+async def test_long_queue_is_not_listed_for_each_item() -> None:
     """Though others take items from it: the next few items, and the claims, are enough."""
     items, rounds = 2000, 30
     async with EmbeddedServer() as server, in_memory(server) as producer, in_memory(server) as b:
@@ -653,3 +585,60 @@ async def test_a_long_queue_is_not_listed_for_each_item() -> None:
             assert seen[2:] == sorted(seen[2:])
             async with others.get() as held, queue.get() as next_one:
                 assert int(held.data) < int(next_one.data)
+
+
+@pytest.fixture
+async def server_with_items() -> AsyncIterator[EmbeddedServer]:
+    """A server with a queue of three items, one of which was claimed before."""
+    async with EmbeddedServer(tick_time=3) as server, in_memory(server) as client:
+        queue = Queue(client, PATH)
+        await queue.put_many([b"first", b"second", b"third"])
+        await enter(queue.get())
+        yield server
+
+
+async def test_consumers_of_one_object_get_an_item_each_from_one_look(
+    server_with_items: EmbeddedServer,
+) -> None:
+    found: list[bytes | None] = []
+    everybody = anyio.Event()
+
+    async def try_one(queue: Queue) -> None:
+        async with queue.try_get() as item:
+            found.append(None if item is None else item.data)
+            if len(found) == 3:
+                everybody.set()
+            await everybody.wait()
+
+    async with in_memory(server_with_items) as client:
+        queue = Queue(client, PATH)
+        before = server_with_items.requests["GET_CHILDREN"]
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(3):
+                    tasks.start_soon(try_one, queue)
+        assert sorted(found, key=str) == [b"first", b"second", b"third"]
+        looks = server_with_items.requests["GET_CHILDREN"] - before
+        assert looks == 2, "items and claims are listed once"
+
+
+async def test_consumer_finds_an_item_though_the_one_that_looks_is_cancelled(
+    server_with_items: EmbeddedServer,
+) -> None:
+    async def get(queue: Queue, scope: anyio.CancelScope, found: list[bytes]) -> None:
+        with scope:
+            async with queue.get() as item:
+                found.append(item.data)
+
+    async with in_memory(server_with_items) as client:
+        for turns in range(12):
+            queue, scope, found = Queue(client, PATH), anyio.CancelScope(), list[bytes]()
+            with anyio.fail_after(PATIENCE):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(get, queue, scope, [])
+                    await anyio.lowlevel.checkpoint()
+                    tasks.start_soon(get, queue, anyio.CancelScope(), found)
+                    for _ in range(turns):
+                        await anyio.lowlevel.checkpoint()
+                    scope.cancel()
+            assert found

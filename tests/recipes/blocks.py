@@ -1,0 +1,73 @@
+"""What tests do with the blocks of recipes: enter them, or hold them in a task of their own."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import anyio
+from kit.clients import PATIENCE
+
+Block = AbstractAsyncContextManager[Any]
+
+
+async def enter(block: Block) -> None:
+    """Enters a block, and leaves it at once."""
+    async with block:
+        pass
+
+
+async def happens(event: anyio.Event) -> None:
+    """Waits for an event that must come.
+
+    Raises:
+        TimeoutError: it has not, after `PATIENCE` seconds.
+    """
+    with anyio.fail_after(PATIENCE):
+        await event.wait()
+
+
+class Holder:
+    """Holds a block in a task of its own: `tasks.start_soon(holder)`.
+
+    Args:
+        block: what it enters.
+        span: after how many seconds it leaves. By default, it leaves when it is told to.
+
+    Attributes:
+        held: what the block gave.
+        entered: set once it has entered.
+        entered_at: when that was, on the clock of the event loop.
+        may_leave: set to make it leave.
+        left_at: when its body ended.
+        scope: cancels it.
+    """
+
+    def __init__(self, block: Block, span: float | None = None) -> None:
+        self.held: Any = None
+        self.entered, self.may_leave = anyio.Event(), anyio.Event()
+        self.entered_at: float | None = None
+        self.left_at: float | None = None
+        self.scope = anyio.CancelScope()
+        self._block, self._span = block, span
+
+    @property
+    def has_entered(self) -> bool:
+        return self.entered.is_set()
+
+    @property
+    def is_inside(self) -> bool:
+        return self.has_entered and self.left_at is None
+
+    async def __call__(self) -> None:
+        with self.scope:
+            async with self._block as self.held:
+                self.entered_at = anyio.current_time()
+                self.entered.set()
+                try:
+                    if self._span is None:
+                        await self.may_leave.wait()
+                    else:
+                        await anyio.sleep(self._span)
+                finally:
+                    self.left_at = anyio.current_time()
