@@ -94,7 +94,7 @@ def with_virtual_server(test: Callable[..., Awaitable[None]]) -> Callable[..., N
     signature = inspect.signature(test)
     wanted = CLIENTS.intersection(signature.parameters)
 
-    async def run(**arguments: Any) -> None:
+    async def main(**arguments: Any) -> None:
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(embedded())
             link = Link(server)
@@ -106,7 +106,7 @@ def with_virtual_server(test: Callable[..., Awaitable[None]]) -> Callable[..., N
             await test(**taken, **arguments)
 
     def play(backend: Backend, **arguments: Any) -> None:
-        run_virtual(partial(run, **arguments), backend=backend, limit=SPAN)
+        run(partial(main, **arguments), backend)
 
     wraps(test)(play)
     first = inspect.Parameter("backend", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -131,34 +131,6 @@ def run(main: Callable[[], Awaitable[None]], backend: Backend, limit: float = SP
     seeds = count()
     with hooks_by_default(lambda: {"clock": VirtualClock(), "rng": random.Random(next(seeds))}):
         run_virtual(main, backend=backend, limit=limit)
-
-
-def linked(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Runs a coroutine test on virtual time: once on asyncio, and once on trio.
-
-    Of these, the test is given what it takes: `server`, an embedded one; `a`, a client of it behind
-    a `Link`; `link`, that link; `b`, another client. Clients that are adapted are not tested so.
-    """
-    signature = inspect.signature(test)
-    given = [name for name in ("server", "link", "a", "b") if name in signature.parameters]
-
-    def play(backend: Backend, **arguments: Any) -> None:
-        async def main() -> None:
-            async with embedded() as server, AsyncExitStack() as stack:
-                link = Link(server)
-                found: dict[str, Any] = {"server": server, "link": link}
-                for name, connection in (("a", link.connect()), ("b", Link(server).connect())):
-                    if name in given:
-                        found[name] = await stack.enter_async_context(connection)
-                await test(**arguments, **{name: found[name] for name in given})
-
-        run_virtual(main, backend=backend, limit=SPAN)
-
-    wraps(test)(play)
-    first = inspect.Parameter("backend", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    others = [each for name, each in signature.parameters.items() if name not in given]
-    play.__signature__ = signature.replace(parameters=[first, *others])  # type: ignore[attr-defined]
-    return pytest.mark.parametrize("backend", ["asyncio", "trio"])(play)
 
 
 async def passes(seconds: float) -> None:

@@ -21,7 +21,7 @@ from kit.clients import (
     joined,
 )
 from kit.selection import on_embedded
-from kit.virtual_time import SESSION, Link, linked, passes, settled
+from kit.virtual_time import SESSION, Link, passes, settled, with_virtual_server
 from kit.virtual_time import connect as connect_virtually
 from recipes.crowd import Crowd, crowd
 
@@ -352,7 +352,7 @@ leaving = pytest.mark.parametrize("how", ["is cancelled", "dies"])
 
 
 @pytest.mark.parametrize("dying", ["notifier", "notified", "both"])
-@linked
+@with_virtual_server
 async def test_waiter_is_woken_although_sessions_end(server: EmbeddedServer, dying: str) -> None:
     async with waiters(server) as they:
         await they.wait("a", "b", "c")
@@ -376,7 +376,7 @@ async def test_waiter_is_woken_although_sessions_end(server: EmbeddedServer, dyi
 
 
 @leaving
-@linked
+@with_virtual_server
 async def test_signal_of_a_waiter_that_left_does_not_outlive_it(
     server: EmbeddedServer, how: str
 ) -> None:
@@ -395,7 +395,7 @@ async def test_signal_of_a_waiter_that_left_does_not_outlive_it(
 
 
 @leaving
-@linked
+@with_virtual_server
 async def test_waiter_that_came_after_a_notification_does_not_inherit_it(
     server: EmbeddedServer, how: str
 ) -> None:
@@ -412,7 +412,7 @@ async def test_waiter_that_came_after_a_notification_does_not_inherit_it(
 
 
 @leaving
-@linked
+@with_virtual_server
 async def test_waiter_that_came_before_a_notification_inherits_it(
     server: EmbeddedServer, how: str
 ) -> None:
@@ -426,7 +426,7 @@ async def test_waiter_that_came_before_a_notification_inherits_it(
 
 
 @leaving
-@linked
+@with_virtual_server
 async def test_inherited_notification_keeps_its_age(server: EmbeddedServer, how: str) -> None:
     """It was given before the third one came, and passed on after that."""
     async with waiters(server) as they:
@@ -448,7 +448,7 @@ async def test_inherited_notification_keeps_its_age(server: EmbeddedServer, how:
 
 @drops
 @pytest.mark.parametrize("leaves", [False, True], ids=["stays", "leaves"])
-@linked
+@with_virtual_server
 async def test_lost_answer_to_a_notification_wakes_one_waiter(
     server: EmbeddedServer, link: Link, a: Client, b: Client, drop: str, leaves: bool
 ) -> None:
@@ -481,7 +481,7 @@ async def test_lost_answer_to_a_notification_wakes_one_waiter(
             assert await held.notify_all() == (0 if leaves else 1)
 
 
-@linked
+@with_virtual_server
 async def test_waiter_is_notified_after_a_lost_connection(link: Link, a: Client, b: Client) -> None:
     async with crowd() as them:
         wait(them, "a", a)
@@ -496,7 +496,7 @@ async def test_waiter_is_notified_after_a_lost_connection(link: Link, a: Client,
         assert them.log == ["a"]
 
 
-@linked
+@with_virtual_server
 async def test_create_of_a_waiter_without_an_answer_is_not_repeated(
     server: EmbeddedServer, link: Link, a: Client, b: Client
 ) -> None:
@@ -551,7 +551,7 @@ async def test_signals_of_waiters_that_are_gone_are_deleted_and_wake_nobody(a: C
 
 
 @pytest.mark.parametrize("name", [FOREIGN, ORPHAN], ids=["foreign", "orphan"])
-@linked
+@with_virtual_server
 async def test_signal_that_cannot_be_moved_causes_no_hot_loop(
     server: EmbeddedServer, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -571,7 +571,7 @@ async def test_signal_that_cannot_be_moved_causes_no_hot_loop(
     assert all(f"{SIGNALS}/{name}" in line for line in said)
 
 
-@linked
+@with_virtual_server
 async def test_orphan_behind_one_that_cannot_be_moved_is_passed_on(server: EmbeddedServer) -> None:
     async with waiters(server) as they:
         await they.wait("a", "b")
@@ -582,7 +582,7 @@ async def test_orphan_behind_one_that_cannot_be_moved_is_passed_on(server: Embed
         assert they.woken == ["b"]
 
 
-@linked
+@with_virtual_server
 async def test_orphan_that_can_be_moved_later_is_tried_again(server: EmbeddedServer) -> None:
     async with waiters(server) as they:
         await they.wait("a", "b")
@@ -595,7 +595,7 @@ async def test_orphan_that_can_be_moved_later_is_tried_again(server: EmbeddedSer
         assert they.woken == ["b"]
 
 
-@linked
+@with_virtual_server
 async def test_children_that_are_no_waiters_are_neither_woken_nor_waited_for(
     server: EmbeddedServer,
 ) -> None:
@@ -625,7 +625,7 @@ async def test_children_that_are_no_waiters_are_neither_woken_nor_waited_for(
         assert they.signals() == [f"{SIGNALS}/{name}" for name in (ORPHAN, between)]
 
 
-@linked
+@with_virtual_server
 async def test_waiter_behind_many_persistent_names_is_notified(server: EmbeddedServer) -> None:
     async with waiters(server) as they:
         await they.notifier.ensure_path(WAITERS)
@@ -638,7 +638,7 @@ async def test_waiter_behind_many_persistent_names_is_notified(server: EmbeddedS
         assert they.woken == ["a"]
 
 
-@linked
+@with_virtual_server
 async def test_many_stale_signals_are_deleted_in_few_round_trips(server: EmbeddedServer) -> None:
     async with waiters(server) as they:
         for number in range(500):
@@ -650,7 +650,7 @@ async def test_many_stale_signals_are_deleted_in_few_round_trips(server: Embedde
 
 
 @pytest.mark.parametrize("others", ["may not read", "may not delete"])
-@linked
+@with_virtual_server
 async def test_signal_that_may_not_be_read_or_deleted_ends_no_wait(
     server: EmbeddedServer, others: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -672,7 +672,7 @@ async def test_signal_that_may_not_be_read_or_deleted_ends_no_wait(
     assert len({record.message for record in said}) == 1
 
 
-@linked
+@with_virtual_server
 async def test_waiter_is_woken_although_its_signal_has_a_child(server: EmbeddedServer) -> None:
     async with waiters(server) as they:
         await they.wait("a")
@@ -686,7 +686,7 @@ async def test_waiter_is_woken_although_its_signal_has_a_child(server: EmbeddedS
 
 
 @drops
-@linked
+@with_virtual_server
 async def test_lost_answer_beside_stale_signals_notifies_as_many_as_asked_for(
     server: EmbeddedServer, drop: str
 ) -> None:

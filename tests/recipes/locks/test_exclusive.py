@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import anyio
 import pytest
 from kit.clients import PATIENCE, eventually, in_memory, nothing_left, stopped_clock
-from kit.virtual_time import Link, linked, passes, settled
+from kit.virtual_time import Link, passes, settled, with_virtual_server
 from recipes.crowd import crowd
 
 from aiolead import AcquireTimeout, Client, CreateMode, ExclusiveLock, Held, LockLost
@@ -85,7 +85,7 @@ async def test_waiter_whose_own_znode_was_deleted_leaves_the_next_one(
 
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
 @pytest.mark.parametrize("cancelled", [True, False], ids=["cancelled", "wanted"])
-@linked
+@with_virtual_server
 async def test_create_without_an_answer_is_looked_for(
     server: EmbeddedServer, link: Link, a: Client, b: Client, applied: bool, cancelled: bool
 ) -> None:
@@ -109,7 +109,7 @@ async def test_create_without_an_answer_is_looked_for(
     assert PATH not in server.znodes()
 
 
-@linked
+@with_virtual_server
 async def test_task_does_not_take_the_znode_of_another_task_of_its_session(
     server: EmbeddedServer, a: Client
 ) -> None:
@@ -125,7 +125,7 @@ async def test_task_does_not_take_the_znode_of_another_task_of_its_session(
     assert them.most == {"first": 1, "second": 1}
 
 
-@linked
+@with_virtual_server
 async def test_create_that_is_applied_very_late_is_taken_over(
     server: EmbeddedServer, link: Link, a: Client
 ) -> None:
@@ -148,7 +148,7 @@ async def test_create_that_is_applied_very_late_is_taken_over(
         assert held.token == (await ghost).stat.czxid
 
 
-@linked
+@with_virtual_server
 async def test_release_without_a_connection_leaves_the_next_holder(
     server: EmbeddedServer, link: Link, a: Client, b: Client
 ) -> None:
@@ -165,7 +165,7 @@ async def test_release_without_a_connection_leaves_the_next_holder(
         await other.verify()
 
 
-@linked
+@with_virtual_server
 async def test_body_that_outlives_its_session_deletes_nothing(
     server: EmbeddedServer, a: Client, b: Client
 ) -> None:
@@ -185,7 +185,7 @@ async def test_body_that_outlives_its_session_deletes_nothing(
 
 
 @pytest.mark.parametrize("whose", ["the waiter's", "the holder's"])
-@linked
+@with_virtual_server
 async def test_waiter_enters_after_a_session_ended(
     server: EmbeddedServer, a: Client, b: Client, whose: str
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, contenders_left, joined, names
 from kit.selection import on_embedded
-from kit.virtual_time import SESSION, linked, passes
+from kit.virtual_time import SESSION, passes, with_virtual_server
 from recipes.crowd import crowd
 
 from aiolead import (
@@ -96,7 +96,7 @@ async def test_condition_counts_with_the_path_of_its_lock(a: Client) -> None:
 
 
 @pytest.mark.parametrize("what", ["chroots", "a condition"])
-@linked
+@with_virtual_server
 async def test_locks_that_are_named_differently_do_not_wait_for_each_other(
     a: Client, b: Client, what: str
 ) -> None:
@@ -131,7 +131,7 @@ async def test_timeout_leaves_none_of_the_locks(a: Client, b: Client) -> None:
         assert held is not None
 
 
-@linked
+@with_virtual_server
 async def test_timeout_is_one_for_all_locks(a: Client, b: Client) -> None:
     """The first lock is waited for most of the time, and the second for what is left."""
     async with crowd() as them:
@@ -164,7 +164,7 @@ async def test_all_are_given_up_if_one_is_lost(a: Client, b: Client, lost: int) 
         pass
 
 
-@linked
+@with_virtual_server
 async def test_lock_that_is_lost_while_another_is_waited_for_is_acquired_again(
     server: EmbeddedServer, a: Client, b: Client
 ) -> None:
@@ -187,7 +187,7 @@ async def test_lock_that_is_lost_while_another_is_waited_for_is_acquired_again(
     assert contenders_left(server, A) == contenders_left(server, B) == []
 
 
-@linked
+@with_virtual_server
 async def test_lock_that_is_lost_as_the_last_is_acquired_is_acquired_again(
     server: EmbeddedServer, a: Client, b: Client
 ) -> None:

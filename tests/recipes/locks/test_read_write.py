@@ -16,7 +16,7 @@ from kit.clients import (
     raw,
 )
 from kit.selection import on_embedded
-from kit.virtual_time import SESSION, Link, linked, passes, settled
+from kit.virtual_time import SESSION, Link, passes, settled, with_virtual_server
 from recipes.crowd import Crowd, crowd
 
 from aiolead import AcquireTimeout, Client, Fenced, Held, Lock, LockLost, ReadWriteLock
@@ -191,7 +191,7 @@ async def test_refused_downgrade_leaves_a_writer() -> None:
 
 @pytest.mark.parametrize("what", ["request", "reply"])
 @pytest.mark.parametrize("then", ["stays", "leaves", "session ends"])
-@linked
+@with_virtual_server
 async def test_connection_is_lost_in_the_middle_of_a_downgrade(
     server: EmbeddedServer, link: Link, a: Client, b: Client, what: str, then: str
 ) -> None:
@@ -305,7 +305,7 @@ async def test_lock_describes_itself(server: ServerUnderTest, a: Client) -> None
 # --- what it costs -----------------------------------------------------------------------------
 
 
-@linked
+@with_virtual_server
 async def test_reader_beside_a_reader_costs_three_requests_and_a_downgrade_two(
     server: EmbeddedServer, a: Client, b: Client
 ) -> None:
@@ -330,7 +330,7 @@ async def test_reader_beside_a_reader_costs_three_requests_and_a_downgrade_two(
     await nothing_left(server, PATH)
 
 
-@linked
+@with_virtual_server
 async def test_readers_behind_a_writer_are_let_in_without_another_look(
     server: EmbeddedServer, a: Client, b: Client
 ) -> None:

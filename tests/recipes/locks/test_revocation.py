@@ -9,7 +9,7 @@ import pytest
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, catch_up, connect, eventually, in_memory, joined, raw
 from kit.selection import on_embedded
-from kit.virtual_time import Link, linked, passes, settled
+from kit.virtual_time import Link, passes, settled, with_virtual_server
 from recipes.crowd import crowd
 
 from aiolead import Client, Election, Lock, Phase, ReadWriteLock, ReentrantLock
@@ -173,7 +173,7 @@ async def test_term_of_a_campaign_is_asked(server: ServerUnderTest, a: Client, b
         await state.term.resign()
 
 
-@linked
+@with_virtual_server
 async def test_request_is_known_after_a_lost_connection(link: Link, a: Client, b: Client) -> None:
     async with Lock(a, PATH) as held:
         await passes(1.0)

@@ -23,7 +23,7 @@ from kit.clients import (
     stopped_clock,
 )
 from kit.selection import on_embedded
-from kit.virtual_time import SESSION, Link, linked, passes, settled
+from kit.virtual_time import SESSION, Link, passes, settled, with_virtual_server
 from recipes.crowd import crowd
 
 from aiolead import AcquireTimeout, Client, CreateMode, LockLost, Semaphore
@@ -424,7 +424,7 @@ async def test_semaphores_of_another_layout_are_refused(
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
-@linked
+@with_virtual_server
 async def test_all_permits_are_lost_with_one_of_them(
     server: EmbeddedServer, a: Client, b: Client, which: int
 ) -> None:
@@ -438,7 +438,7 @@ async def test_all_permits_are_lost_with_one_of_them(
     assert contenders_left(server, LEASES) == []
 
 
-@linked
+@with_virtual_server
 async def test_front_whose_session_ends_is_served_after_the_others(
     server: EmbeddedServer, a: Client, b: Client
 ) -> None:
@@ -460,7 +460,7 @@ async def test_front_whose_session_ends_is_served_after_the_others(
 
 
 @pytest.mark.parametrize("what", ["its place in the queue", "one of its permits"])
-@linked
+@with_virtual_server
 async def test_front_whose_znode_is_deleted_does_not_block_the_others(
     server: EmbeddedServer, a: Client, b: Client, what: str
 ) -> None:
@@ -481,7 +481,7 @@ async def test_front_whose_znode_is_deleted_does_not_block_the_others(
         assert them.most == {"a": 1, "b": 1}
 
 
-@linked
+@with_virtual_server
 async def test_front_whose_lease_runs_out_keeps_its_place(
     server: EmbeddedServer, link: Link, a: Client, b: Client
 ) -> None:
@@ -503,7 +503,7 @@ async def test_front_whose_lease_runs_out_keeps_its_place(
 
 
 @layouts
-@linked
+@with_virtual_server
 async def test_waiter_at_the_front_holds_nothing(
     server: EmbeddedServer, link: Link, a: Client, b: Client, layout: Layout
 ) -> None:
@@ -522,7 +522,7 @@ async def test_waiter_at_the_front_holds_nothing(
         await them.are_inside("a")
 
 
-@linked
+@with_virtual_server
 async def test_front_may_lose_its_place_more_often_than_functions_may_recurse(
     server: EmbeddedServer, a: Client, b: Client
 ) -> None:
@@ -560,7 +560,7 @@ class Nth(Counter[OpCode]):
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
 @pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize("cancelled", [True, False], ids=["cancelled", "wanted"])
-@linked
+@with_virtual_server
 async def test_create_without_an_answer_leaves_as_many_permits_as_are_held(
     server: EmbeddedServer,
     link: Link,
@@ -592,7 +592,7 @@ async def test_create_without_an_answer_leaves_as_many_permits_as_are_held(
     assert contenders_left(server, LEASES) == []
 
 
-@linked
+@with_virtual_server
 async def test_permit_that_is_created_after_it_was_given_up_goes_with_the_session_timeout(
     server: EmbeddedServer, a: Client, b: Client
 ) -> None:
