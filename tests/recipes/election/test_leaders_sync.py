@@ -1,4 +1,4 @@
-"""What asks a leader that is about to apply what others were told already.
+"""Reads at a leader that has not yet applied what other servers have reported already.
 
 A leader answers the `sync` of its own clients as a read. Here it has applied less than was
 committed for as long as nobody writes through it.
@@ -19,10 +19,7 @@ from aiolead.abc import CoordinationClient
 from aiolead.errors import BadVersionError
 from aiolead.testing import EmbeddedServer
 
-pytestmark = [
-    pytest.mark.timeout(60),
-    pytest.mark.both_loops,
-]
+pytestmark = [pytest.mark.timeout(60), pytest.mark.both_loops]
 
 READS = frozenset({"get", "get_children", "exists", "make_watch", "sync"})
 WRITES = frozenset({"create", "set", "delete", "check", "transaction"})
@@ -65,44 +62,39 @@ for _name in (name for name in vars(CoordinationClient) if not name.startswith("
 
 
 @asynccontextmanager
-async def two_states() -> AsyncIterator[tuple[Client, Client]]:
-    """What the leader has applied, and what is committed."""
+async def leader_behind() -> AsyncIterator[tuple[Any, Client, Client]]:
+    """A leader, and clients of what it has applied and of what is committed."""
     async with EmbeddedServer() as before, EmbeddedServer() as now:
         async with in_memory(before) as applied, in_memory(now) as committed:
-            yield applied, committed
+            yield Leader(applied, committed), applied, committed
 
 
-async def test_a_configuration_is_published_upon_the_version_that_one_was_told() -> None:
-    async with two_states() as (applied, committed):
+@pytest.mark.parametrize("verb", ["publish", "rollback"])
+async def test_version_that_the_caller_knows_is_there(verb: str) -> None:
+    async with leader_behind() as (leader, applied, committed):
         for client, versions in ((applied, 1), (committed, 2)):
             for number in range(versions):
                 await Config(client, "/config").publish({"key": b"%d" % number})
-        config = Config(Leader(applied, committed), "/config")  # type: ignore[arg-type]
-        assert await config.publish({"other": b""}, version=2) == 3
-        assert await Config(committed, "/config").get() == await config.get()
-        with pytest.raises(BadVersionError):
-            await config.publish({"other": b""}, version=9)
+        config = Config(leader, "/config")
+        if verb == "publish":
+            assert await config.publish({"other": b""}, version=2) == 3
+            assert await Config(committed, "/config").get() == await config.get()
+            with pytest.raises(BadVersionError):
+                await config.publish({"other": b""}, version=9)
+        else:
+            assert await config.rollback(2) == 3
+            assert (await config.get()).value == {"key": b"1"}
+            with pytest.raises(NoNodeError):
+                await config.rollback(9)
 
 
-async def test_a_configuration_is_rolled_back_to_the_version_that_one_was_told() -> None:
-    async with two_states() as (applied, committed):
-        for client, versions in ((applied, 1), (committed, 2)):
-            for number in range(versions):
-                await Config(client, "/config").publish({"key": b"%d" % number})
-        config = Config(Leader(applied, committed), "/config")  # type: ignore[arg-type]
-        assert await config.rollback(2) == 3
-        assert (await config.get()).value == {"key": b"1"}
-        with pytest.raises(NoNodeError):
-            await config.rollback(9)
-
-
-async def test_the_result_of_a_task_that_one_was_told_of() -> None:
-    async with two_states() as (applied, committed):
+async def test_result_of_a_task_that_the_caller_knows_is_waited_for() -> None:
+    async with leader_behind() as (leader, applied, committed):
         board = TaskBoard(committed, "/board")
         task = await board.submit(b"1")
         for path in ("/board/tasks", "/board/claims", "/board/results"):
             await applied.ensure_path(path)
-        onlooker = TaskBoard(Leader(applied, committed), "/board")  # type: ignore[arg-type]
+        onlooker = TaskBoard(leader, "/board")
         async with anyio.create_task_group() as tasks:
 
             async def work() -> None:

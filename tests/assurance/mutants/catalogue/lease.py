@@ -278,7 +278,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "False",
             ),
         ),
-        tests=("tests/recipes/election/test_election.py",),
+        tests=("tests/recipes/locks/test_every_hold.py",),
     ),
     Mutant(
         name="connecting-extends-the-lease",
