@@ -1,14 +1,14 @@
-"""What is shown of a path: each recipe as what it is, by its layout, and nothing else."""
+"""Each recipe is recognized by its layout, and other znodes are not."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from kit.cli import Run, kazoo_client, objects
+from cli.scenes import NOTHING, running, until
+from kit.cli import Run, kazoo_client, report
 from kit.clients import joined
 
 import aiolead
@@ -30,39 +30,37 @@ from aiolead import (
 from aiolead.cli.contender_queue import places_of
 from aiolead.cli.recipe_layouts import BARRIER_MARK
 from aiolead.cli.scene import Scene
-from aiolead.model import Stat
+from aiolead.cli.scene_feed import Feed
 from aiolead.paths import parent
 from aiolead.types import Layout
 
-NOTHING = Stat(**dict.fromkeys(Stat._fields, 0))
 OWNER = 0x1234567890ABCDEF
 UUID = "8f2a1c0e-5a0b-4b0e-9c55-0123456789ab"
 HEX = "0123456789abcdef0123456789abcdef"
 N = "0000000007"
 
 
-def shown(*znodes: str | tuple[str, bytes], paths: tuple[str, ...] = ("/",)) -> dict[str, str]:
-    """What is at which path, of znodes of which `!` makes one ephemeral."""
-    scene = Scene(paths)
-    for one in znodes:
-        path, data = (one, b"") if isinstance(one, str) else one
-        for above in _above(path):
-            scene.put(above, NOTHING, b"")
-        stat = NOTHING._replace(ephemeral_owner=OWNER, czxid=1) if path.startswith("!") else NOTHING
-        scene.put(path.removeprefix("!"), stat._replace(data_length=len(data)), data)
-    scene.settle(1.0)
+def recipes_in(scene: Scene) -> dict[str, str]:
     found = {queue.path: queue.kind for queue in scene.queues if queue.kind}
     return found | {other.path: other.kind for other in scene.others}
 
 
-def _above(path: str) -> Iterator[str]:
-    above = parent(path.removeprefix("!"))
-    while above != "/":
-        yield above
-        above = parent(above)
+def shown(*znodes: str | tuple[str, bytes]) -> dict[str, str]:
+    """The recipe at each path, for some znodes; `!` marks an ephemeral one."""
+    scene = Scene(("/",))
+    for one in znodes:
+        marked, data = (one, b"") if isinstance(one, str) else one
+        path = marked.removeprefix("!")
+        above = path
+        while (above := parent(above)) != "/":
+            scene.put(above, NOTHING, b"")
+        stat = NOTHING if path == marked else NOTHING._replace(ephemeral_owner=OWNER, czxid=1)
+        scene.put(path, stat._replace(data_length=len(data)), data)
+    scene.settle(1.0)
+    return recipes_in(scene)
 
 
-# --- znodes that are no contenders ---------------------------------------------------------------
+# --- invented znodes -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -78,7 +76,7 @@ def _above(path: str) -> Iterator[str]:
         f"!/party/member-{HEX}-x{N}",
     ],
 )
-def test_a_name_with_a_number_makes_no_contender(znode: str) -> None:
+def test_name_with_a_number_alone_is_no_contender(znode: str) -> None:
     assert shown(znode) == {}
 
 
@@ -99,14 +97,14 @@ def test_a_name_with_a_number_makes_no_contender(znode: str) -> None:
         (f"{OWNER:016x}000000000000001f-job-{N}", "unknown"),
     ],
 )
-def test_contenders_of_each_library(name: str, kind: str) -> None:
+def test_contenders_of_each_library_are_recognized(name: str, kind: str) -> None:
     assert shown(f"!/app/x/{name}") == {"/app/x": kind}
     assert shown(f"!/{name}") == {"/": kind}
     assert shown(f"/app/x/{name}") == {}
 
 
-def test_in_a_queue_everything_with_a_number_is_waited_for() -> None:
-    """A znode that no session owns blocks whoever comes after it: it must be seen."""
+def test_unowned_znode_in_a_queue_is_a_contender() -> None:
+    """It blocks the contenders after it."""
     scene = Scene()
     scene.put(f"/l/_c_{UUID}-lock-0000000001", NOTHING, b"ghost")
     scene.put(f"/l/_c_{UUID}-lock-0000000002", NOTHING._replace(ephemeral_owner=1), b"host")
@@ -143,18 +141,18 @@ def test_in_a_queue_everything_with_a_number_is_waited_for() -> None:
         ([("/a/x", b"something else.")], None),
     ],
 )
-def test_other_recipes(znodes: list[str], kind: str | None) -> None:
+def test_recipes_without_contenders_are_recognized(znodes: list[str], kind: str | None) -> None:
     assert shown(*znodes) == ({} if kind is None else {"/a/x": kind})
     assert shown(*reversed(znodes)) == ({} if kind is None else {"/a/x": kind})
 
 
-def test_a_service() -> None:
+def test_service_is_recognized_by_its_data() -> None:
     instance = json.dumps({"name": "web", "id": UUID, "address": "10.0.0.7", "port": 80}).encode()
     assert shown((f"!/services/web/{UUID}", instance)) == {"/services/web": "service"}
     assert shown((f"!/services/other/{UUID}", instance)) == {"/services/other": "double barrier"}
 
 
-def test_a_semaphore_of_kazoos() -> None:
+def test_kazoo_semaphore_has_holders_and_waiters() -> None:
     scene = Scene()
     mine = NOTHING._replace(ephemeral_owner=1)
     scene.put("/s", NOTHING, b"")
@@ -169,7 +167,7 @@ def test_a_semaphore_of_kazoos() -> None:
     assert [one.identity for one in queue.waiting] == ["three"]
 
 
-def test_a_queue_stays_one_when_its_items_are_done() -> None:
+def test_empty_queue_stays_a_queue() -> None:
     scene = Scene()
     for path in ("/q", "/q/queue-0000000000", "/q/queue-0000000001"):
         scene.put(path, NOTHING, b"")
@@ -187,29 +185,30 @@ def test_a_queue_stays_one_when_its_items_are_done() -> None:
     assert scene.others == []
 
 
-# --- the same of real recipes, as real servers have them -----------------------------------------
+# --- real recipes --------------------------------------------------------------------------------
 
 
 async def in_use(client: aiolead.Client, stack: AsyncExitStack) -> dict[str, str]:
-    """Put every recipe to use; return what is at which path."""
+    """Puts every recipe to use; returns the recipe at each path."""
     await Queue(client, "/r/queue").put(b"1")
     await PriorityQueue(client, "/r/priorities").put(b"1", priority=-3)
     await DelayQueue(client, "/r/delays").put(b"1", delay=60.0)
     await TaskBoard(client, "/r/board").submit(b"1")
     await Config(client, "/r/config").publish({"limit": b"1"})
     await Barrier(client, "/r/barrier").set()
-    await stack.enter_async_context(Group(client, "/r/group").join(identity="web-1"))
     instance = ServiceInstance(name="web", address="10.0.0.7", port=80)
-    await stack.enter_async_context(ServiceRegistry(client, "/r/services").register(instance))
-    await stack.enter_async_context(DoubleBarrier(client, "/r/double", 1).enter())
-    await stack.enter_async_context(Election(client, "/r/election").leadership())
-    await stack.enter_async_context(Lock(client, "/r/lock").acquire())
-    await stack.enter_async_context(Lock(client, "/r/kazoos", layout=Layout.KAZOO).acquire())
-    jobs = Layout(lock="{id}-job-")
-    await stack.enter_async_context(Lock(client, "/r/own", layout=jobs).acquire())
-    await stack.enter_async_context(Semaphore(client, "/r/semaphore", 2).acquire())
-    theirs = Semaphore(client, "/r/theirs", 2, layout=Layout.KAZOO)
-    await stack.enter_async_context(theirs.acquire())
+    for holding in (
+        Group(client, "/r/group").join(identity="web-1"),
+        ServiceRegistry(client, "/r/services").register(instance),
+        DoubleBarrier(client, "/r/double", 1).enter(),
+        Election(client, "/r/election").leadership(),
+        Lock(client, "/r/lock").acquire(),
+        Lock(client, "/r/kazoos", layout=Layout.KAZOO).acquire(),
+        Lock(client, "/r/own", layout=Layout(lock="{id}-job-")).acquire(),
+        Semaphore(client, "/r/semaphore", 2).acquire(),
+        Semaphore(client, "/r/theirs", 2, layout=Layout.KAZOO).acquire(),
+    ):
+        await stack.enter_async_context(holding)
     await client.create("/r/seq-", mode=aiolead.CreateMode.PERSISTENT_SEQUENTIAL)
     await client.create("/late1795382090530790488")
     return {
@@ -231,37 +230,26 @@ async def in_use(client: aiolead.Client, stack: AsyncExitStack) -> dict[str, str
     }
 
 
-async def test_every_recipe_is_shown_as_what_it_is(hosts: str) -> None:
-    from aiolead.cli.scene_feed import Feed
-
+async def test_every_recipe_in_use_is_recognized(hosts: str) -> None:
     async with aiolead.connect(hosts) as client, AsyncExitStack() as stack:
         expected = await in_use(client, stack)
         feed = Feed(client, ["/"])
-
-        async def work() -> None:
-            revision = -1
-            while not feed.scene.is_current:
-                revision = await feed.changed(revision)
-
-        with anyio.fail_after(30):
-            await feed.during(work)
-        found = {queue.path: queue.kind for queue in feed.scene.queues if queue.kind}
-        found |= {other.path: other.kind for other in feed.scene.others}
-        assert found == expected
+        async with running(feed):
+            await until(feed, lambda: True)
+        assert recipes_in(feed.scene) == expected
 
 
-def test_contenders_of_a_queue_of_items(run: Run, somewhere: str) -> None:
+def test_queue_of_items_has_no_contenders(run: Run, somewhere: str) -> None:
     with kazoo_client(somewhere) as client:
         client.create("/q")
         client.create("/q/queue-", b"item", sequence=True)
     nobody = "aiolead: nobody contends for /q (aiolead top --once shows other recipes)"
     assert run("contenders", "/q", hosts=somewhere) == (0, [], [nobody])
-    code, out, _ = run("doctor", "/q", "--json", hosts=somewhere)
-    assert code == 0
-    assert not any(said["check"] == "ghost" for said in objects(out)[:-1])
+    findings = report(run, "doctor", "/q", hosts=somewhere)[:-1]
+    assert not any(one["check"] == "ghost" for one in findings)
 
 
-def test_other_recipes_as_lines_of_text(run: Run, somewhere: str) -> None:
+def test_recipes_without_contenders_as_text(run: Run, somewhere: str) -> None:
     with kazoo_client(somewhere) as client:
         assert run("top", "--once", hosts=somewhere)[1][0].endswith("  /  nobody contends")
         client.create("/barrier", BARRIER_MARK)
@@ -290,7 +278,7 @@ def test_other_recipes_as_lines_of_text(run: Run, somewhere: str) -> None:
 # --- how many may lead ---------------------------------------------------------------------------
 
 
-async def test_the_number_of_leaders_is_in_the_contenders_names(somewhere: str) -> None:
+async def test_names_of_contenders_have_the_number_of_leaders(somewhere: str) -> None:
     async with aiolead.connect(somewhere) as client, anyio.create_task_group() as tasks:
         for n in range(3):
             tasks.start_soon(_lead, Election(client, "/e", identity=f"{n}", leaders=2))
@@ -306,7 +294,7 @@ async def test_the_number_of_leaders_is_in_the_contenders_names(somewhere: str) 
         tasks.cancel_scope.cancel()
 
 
-def test_contenders_says_who_says_how_many_lead(run: Run, somewhere: str) -> None:
+def test_contenders_command_honours_the_number_of_leaders(run: Run, somewhere: str) -> None:
     with kazoo_client(somewhere) as client:
         client.create("/e")
         for n in range(3):
@@ -336,7 +324,7 @@ async def _lead(election: Election) -> None:
         (None, ("-2leaders", ""), 1, 2, "names"),
     ],
 )
-def test_how_many_lead(
+def test_number_of_leaders_comes_from_the_option_or_the_names(
     given: int | None, said: tuple[str, str], holding: int, leaders: int, by: str
 ) -> None:
     scene = Scene(leaders=given)

@@ -2,67 +2,57 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import shutil
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 
 import pytest
 from cli.preforked import ReadyProcess
+from cli.scenes import NOTHING, StagedScene
 from kazoo.security import make_acl
-from kit.cli import WITHIN, Command, Run, environment, kazoo_client
+from kit.checks import until
+from kit.cli import WITHIN, Command, Run, environment, kazoo_client, report
 from rich.cells import cell_len
 
 from aiolead.cli.scene import Scene
 from aiolead.cli.server_inquiry import ClientConnection
 from aiolead.cli.top_keys import LEGEND, TopControls, keys_in
 from aiolead.cli.top_picture import Picture
-from aiolead.model import SessionState, Stat
+from aiolead.model import SessionState
 
 CLOSED = [make_acl("world", "anyone", delete=True)]
-NOTHING = Stat(**dict.fromkeys(Stat._fields, 0))
-
-
-def enter(scene: Scene, path: str, zxid: int, name: str) -> None:
-    stat = NOTHING._replace(czxid=zxid, ephemeral_owner=zxid, ctime=1_000_000)
-    scene.put(f"{path}/_c_x-latch-{zxid:010d}", stat, name.encode())
-
-
-def leave(scene: Scene, path: str, zxid: int) -> None:
-    scene.remove(f"{path}/_c_x-latch-{zxid:010d}")
 
 
 @pytest.fixture
-def scene() -> Scene:
+def scene() -> StagedScene:
     """Three elections, of which one is vacant and one has a silent leader; it is 1100."""
-    scene = Scene(["/"])
+    scene = StagedScene("/")
     scene.set_session(SessionState.CONNECTED, 1, 1000.0)
-    enter(scene, "/jobs/scheduler", 1, "host-1:4711")
-    enter(scene, "/jobs/scheduler", 2, "host-2:815")
-    enter(scene, "/jobs/mailer", 3, "host-1:4711")
-    enter(scene, "/jobs/名前", 4, "\x1b[2Jevil")
+    scene.enter("/jobs/scheduler", 1, data=b"host-1:4711")
+    scene.enter("/jobs/scheduler", 2, data=b"host-2:815")
+    scene.enter("/jobs/mailer", 3, data=b"host-1:4711")
+    scene.enter("/jobs/名前", 4, data=b"\x1b[2Jevil")
     scene.settle(1010.0)
-    leave(scene, "/jobs/mailer", 3)
+    scene.leave("/jobs/mailer", 3)
     scene.settle(1040.0)
-    leave(scene, "/jobs/scheduler", 1)
+    scene.leave("/jobs/scheduler", 1)
     scene.settle(1098.0)
     for at in (1090.0, 1099.0):
         scene.set_connected({2: ClientConnection()}, at)
     return scene
 
 
-def drawn(scene: Scene, width: int = 100, height: int = 24) -> list[str]:
+def drawn(scene: StagedScene, width: int = 100, height: int = 24) -> list[str]:
     picture = Picture(scene=scene, title="zk1/app")
     return [line.plain.rstrip() for line in picture.draw(1100.0, width, height)]
 
 
-def test_all_of_it(scene: Scene) -> None:
+def test_paths_and_events_are_drawn(scene: StagedScene) -> None:
     assert drawn(scene) == [
         "aiolead top  00:18:20Z  zk1/app  3 queues, 2 contenders",
         "",
@@ -77,23 +67,22 @@ def test_all_of_it(scene: Scene) -> None:
     ]
 
 
-def test_what_is_the_matter_comes_first_where_there_is_little_room(scene: Scene) -> None:
+def test_problems_come_first_on_a_small_terminal(scene: StagedScene) -> None:
     for n in range(20):
-        enter(scene, f"/other/{n:02}", 100 + n, "well")
-    enter(scene, "/jobs/scheduler", 200, "host-3")
+        scene.enter(f"/other/{n:02}", 100 + n, data=b"well")
+    scene.enter("/jobs/scheduler", 200, data=b"host-3")
     scene.settle(1099.5)
     lines = drawn(scene, 60, 12)
     assert len(lines) == 12
     first = ["/jobs/mailer", "/jobs/名前", "/other/00", "/other/01"]
     assert [line.split()[0] for line in lines[3:7]] == first
     assert lines[7] == "(19 more)"
-    # What has changed last is always there.
+    # The last event is always shown.
     assert lines[-1].startswith("00:18:19  ")
 
 
-def test_any_size(scene: Scene) -> None:
-    """Nothing is wider or higher than the terminal, which may be too narrow for anything."""
-    enter(scene, "/jobs/scheduler", 5, "x" * 200)
+def test_picture_fits_any_size(scene: StagedScene) -> None:
+    scene.enter("/jobs/scheduler", 5, data=b"x" * 200)
     scene.put("/jobs/scheduler/y-lock-0000000007", NOTHING._replace(czxid=7), None)
     scene.settle(1099.0)
     for width in range(101):
@@ -101,13 +90,13 @@ def test_any_size(scene: Scene) -> None:
             lines = drawn(scene, width, height)
             assert len(lines) <= height
             assert all(cell_len(line) <= width for line in lines), (width, lines)
-    # Columns are there in full, or not at all; paths and names may be cut.
+    # Only paths and names are cut; other columns are shown in full or left out.
     assert drawn(scene, 30)[2].split() == ["path", "held", "by"]
     assert any("not all of these exclude each other" in line for line in drawn(scene, 200))
     assert any("waits" in line for line in drawn(scene, 100))
 
 
-def test_characters_that_a_terminal_has_not(scene: Scene) -> None:
+def test_characters_outside_the_encoding_are_escaped(scene: StagedScene) -> None:
     picture = Picture(scene=scene, title="zk", can_show=str.isascii)
     text = "\n".join(line.plain for line in picture.draw(1100.0, 200, 24))
     assert text.isascii()
@@ -115,7 +104,7 @@ def test_characters_that_a_terminal_has_not(scene: Scene) -> None:
 
 
 def press(picture: Picture, *keys: str) -> list[str]:
-    """The lines on a terminal of 80 by 24, after some keys; each acts on what is shown."""
+    """The lines on a terminal of 80 by 24 after some keys."""
     assert picture.controls is not None
     for key in keys:
         picture.draw(1100.0, 80, 24)
@@ -130,7 +119,7 @@ def table_of(lines: list[str]) -> list[str]:
     return [line.split()[0] for line in table if line.startswith("/")]
 
 
-def test_keys_on_a_terminal_of_80_columns(scene: Scene) -> None:
+def test_keys_sort_hide_and_filter(scene: StagedScene) -> None:
     picture = Picture(scene, "zk1,zk2/app", controls=(controls := TopControls()))
     lines = press(picture)
     assert lines[0] == "aiolead top  00:18:20Z  zk1,zk2/app  3 queues, 2 contenders  ?: keys"
@@ -138,7 +127,7 @@ def test_keys_on_a_terminal_of_80_columns(scene: Scene) -> None:
     assert len(legend) == len(LEGEND)
     assert not any(line.endswith("..") for line in legend)
     assert press(picture, "x") == lines
-    # By path at first, since there is room for all; then as it is asked for.
+    # Sorted by path at first, since all paths fit; then by the key.
     assert table_of(lines) == ["/jobs/mailer", "/jobs/scheduler", "/jobs/名前"]
     assert table_of(press(picture, "s")) == ["/jobs/mailer", "/jobs/scheduler", "/jobs/名前"]
     assert controls.order == "path"
@@ -148,7 +137,7 @@ def test_keys_on_a_terminal_of_80_columns(scene: Scene) -> None:
     assert press(picture)[1] == "sorted: newest  vacated paths hidden"
     assert table_of(press(picture, "v", "/", *"HOST-2", "enter")) == ["/jobs/scheduler"]
     assert press(picture)[1] == "filter: HOST-2  sorted: newest"
-    # q is a character of a filter, and else the end.
+    # q is a character of a filter. Elsewhere it ends the command.
     assert controls.press("/")
     assert controls.press("q")
     assert controls.text == "HOST-2q"
@@ -157,9 +146,9 @@ def test_keys_on_a_terminal_of_80_columns(scene: Scene) -> None:
     assert not controls.press("q")
 
 
-def test_a_path_has_a_page(scene: Scene) -> None:
+def test_selected_path_has_a_page(scene: StagedScene) -> None:
     for n in range(20):
-        enter(scene, "/jobs/scheduler", 100 + n, f"waiting-{n}")
+        scene.enter("/jobs/scheduler", 100 + n, data=f"waiting-{n}".encode())
     scene.settle(1099.5)
     picture = Picture(scene, "zk", controls=(controls := TopControls()))
     lines = press(picture, "j", "j", "j", "enter")
@@ -168,7 +157,6 @@ def test_a_path_has_a_page(scene: Scene) -> None:
     assert lines[1] == "  host-2:815  2 s  2  connected"
     assert lines[2].split()[:2] == ["1.", "waiting-0"]
     assert len(lines) == 24
-    # It is scrolled as far as its end, and no further.
     lines = press(picture, "end")
     assert lines[-1].endswith("host-1:4711 waits") or "leads" in lines[-1]
     assert any(line.startswith("events") for line in press(picture, "page up"))
@@ -176,9 +164,9 @@ def test_a_path_has_a_page(scene: Scene) -> None:
     assert press(picture, "esc")[0].startswith("aiolead top")
 
 
-def test_the_selection_is_always_visible(scene: Scene) -> None:
+def test_the_selection_is_always_visible(scene: StagedScene) -> None:
     for n in range(100):
-        enter(scene, f"/other/{n:03}", 100 + n, "well")
+        scene.enter(f"/other/{n:03}", 100 + n, data=b"well")
     scene.settle(1099.5)
     picture = Picture(scene, "zk", controls=(controls := TopControls()))
     press(picture, "s", "j")
@@ -194,10 +182,9 @@ def test_the_selection_is_always_visible(scene: Scene) -> None:
     assert controls.selected == "/jobs/mailer"
 
 
-def test_no_word_is_cut_on_80_columns(scene: Scene) -> None:
-    """Names of a usual length; what happens is told on several lines where it is long."""
-    enter(scene, "/jobs/scheduler", 9, "another-host.example:4711")
-    leave(scene, "/jobs/scheduler", 2)
+def test_long_events_wrap_on_80_columns(scene: StagedScene) -> None:
+    scene.enter("/jobs/scheduler", 9, data=b"another-host.example:4711")
+    scene.leave("/jobs/scheduler", 2)
     scene.settle(1099.5)
     for path in ("/secret", "/not-for-everybody", "/not-for-this-one-either"):
         scene.may_read(path, is_allowed=False)
@@ -216,17 +203,17 @@ def test_no_word_is_cut_on_80_columns(scene: Scene) -> None:
         (b"\x1b", ["esc"]),
         (b"\x1b[A\x1b[B\x1bOA", ["up", "down", "up"]),
         (b"\x1b[5~\x1b[6~\x1b[H\x1b[F", ["page up", "page down", "home", "end"]),
-        (b"\x1b[1;5q", []),  # an unknown one, whose bytes are no keys
+        (b"\x1b[1;5q", []),  # an unknown sequence
         (b"\x1bq", []),  # q with Alt
         (b"/a\x7f\r", ["/", "a", "backspace", "enter"]),
         ("hö".encode(), ["h", "ö"]),
     ],
 )
-def test_what_keys_send(typed: bytes, keys: list[str]) -> None:
+def test_keys_are_decoded(typed: bytes, keys: list[str]) -> None:
     assert keys_in(typed) == keys
 
 
-def test_while_the_link_is_lost(scene: Scene) -> None:
+def test_lost_connection_is_shown(scene: StagedScene) -> None:
     scene.set_session(SessionState.SUSPENDED, 1, 1100.0)
     assert (
         drawn(scene)[1] == "no connection to the servers (suspended): this is the last known state"
@@ -236,7 +223,7 @@ def test_while_the_link_is_lost(scene: Scene) -> None:
     assert not any(drawn(Scene())[2:])
 
 
-def test_what_may_not_be_read_is_told(scene: Scene) -> None:
+def test_unreadable_paths_are_shown(scene: StagedScene) -> None:
     for path in ("/secret", "/e", "/\x1b[2J", "/d", "/e"):
         scene.may_read(path, is_allowed=False)
     text = r"may not read /\x1b[2J, /d, /e and 1 more: what is below is not known"
@@ -250,7 +237,7 @@ def test_what_may_not_be_read_is_told(scene: Scene) -> None:
     assert "may not read" not in "".join(drawn(scene))
 
 
-def test_once(run: Run, hosts: str) -> None:
+def test_once_prints_the_state_and_ends(run: Run, hosts: str) -> None:
     with kazoo_client(hosts) as client:
         client.create("/a")
         client.create("/a/_c_x-latch-", b"one", ephemeral=True, sequence=True)
@@ -259,9 +246,7 @@ def test_once(run: Run, hosts: str) -> None:
         assert (code, len(out), err) == (0, 1, [])
         assert "Z  /a  one leads (token " in out[0]
         assert out[0].endswith(r"; behind: t\x1bwo")
-        code, out, err = run("top", "/a", "/nobody", "--once", "--json", hosts=hosts)
-        assert (code, len(out), err) == (0, 1, [])
-        everything = json.loads(out[0])
+        (everything,) = report(run, "top", "/a", "/nobody", "--once", hosts=hosts)
         assert everything["unreadable"] == []
         first, nobody = everything["lines"]
         assert [one["identity"] for one in first["contenders"]] == ["one", "t\x1bwo"]
@@ -276,7 +261,7 @@ def test_once(run: Run, hosts: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_in_a_pipe(somewhere: str, form: str) -> None:
+def test_events_are_printed_into_a_pipe(somewhere: str, form: str) -> None:
     options = ["--json"] if form == "json" else []
     with kazoo_client(somewhere) as client, Command("top", *options, hosts=somewhere) as command:
         client.create("/a")
@@ -298,7 +283,7 @@ def test_in_a_pipe(somewhere: str, form: str) -> None:
 
 
 class Terminal:
-    """A terminal that can be looked at: tmux, with a server of its own, and a shell in it."""
+    """A shell in a terminal of tmux, whose screen can be read."""
 
     def __init__(self, hosts: str) -> None:
         self._tmux = ["tmux", "-u", "-L", f"aiolead-{uuid.uuid4().hex}"]
@@ -308,7 +293,7 @@ class Terminal:
             NO_COLOR="",
             PS1="$ ",
             HOME="/",
-            # As some shells export them: they are not the size of the window.
+            # Some shells export them. They are not the size of the window.
             COLUMNS="80",
             LINES="24",
         )
@@ -319,13 +304,9 @@ class Terminal:
         )
 
     def _do(self, *arguments: str, env: dict[str, str] | None = None) -> str:
-        return subprocess.run(
-            [*self._tmux, *arguments],
-            env=env,
-            capture_output=True,
-            check=True,
-            timeout=WITHIN,
-        ).stdout.decode()
+        command = [*self._tmux, *arguments]
+        done = subprocess.run(command, env=env, capture_output=True, check=True, timeout=WITHIN)
+        return done.stdout.decode()
 
     def type(self, *keys: str) -> None:
         self._do("send-keys", *keys)
@@ -338,14 +319,16 @@ class Terminal:
         return [line.rstrip() for line in shown.splitlines()]
 
     def wait_for(self, text: str, line: int | None = None) -> list[str]:
-        """Waits until the screen shows a text, or has it as one line; gives the screen."""
-        deadline = time.monotonic() + WITHIN
-        while True:
-            screen = self.screen()
-            if any(text in each for each in screen) if line is None else screen[line] == text:
-                return screen
-            assert time.monotonic() < deadline, "\n".join(self.screen(colours=True))
-            time.sleep(0.05)
+        """Waits until the screen shows a text, or has it as one line; returns the screen."""
+
+        def is_shown() -> bool:
+            self._screen = self.screen()
+            if line is not None:
+                return self._screen[line] == text
+            return any(text in each for each in self._screen)
+
+        until(is_shown, f"{text} is shown")
+        return self._screen
 
     def close(self) -> None:
         self._do("kill-server")
@@ -363,7 +346,7 @@ def terminal(somewhere: str) -> Iterator[Terminal]:
 
 
 @pytest.mark.exhaustive("needs tmux")
-def test_on_a_terminal(terminal: Terminal, somewhere: str) -> None:
+def test_terminal_is_drawn_resized_and_restored(terminal: Terminal, somewhere: str) -> None:
     with kazoo_client(somewhere) as client:
         client.create("/a")
         first = client.create("/a/_c_x-latch-", "höst-1".encode(), ephemeral=True, sequence=True)
@@ -385,13 +368,13 @@ def test_on_a_terminal(terminal: Terminal, somewhere: str) -> None:
         terminal.resize(90, 20)
         terminal.wait_for("host-2 leads")
         terminal.type("C-c")
-        # It has not ended in disorder, and what was there before is there again.
+        # The screen from before the command is restored.
         terminal.wait_for("before")
         terminal.type("echo ended with $?", "Enter")
         terminal.wait_for("ended with 0")
         terminal.type(f"clear; {sys.executable} -m aiolead top", "Enter")
         terminal.wait_for("connected")
-        # The legend, a filter with a q in it, a path's page, and only then the key that ends it.
+        # The legend, a filter with a q in it, a path's page, and the key that ends the command.
         terminal.type("?")
         terminal.wait_for("hide or show vacated paths")
         terminal.type("x", "/", "q")
@@ -405,29 +388,23 @@ def test_on_a_terminal(terminal: Terminal, somewhere: str) -> None:
         terminal.type("x", "Up", "q")
         terminal.wait_for("$", line=0)
         terminal.type("stty -a | grep -o -w -e -icanon -e -echo; echo then $?", "Enter")
-        # What is typed is shown again, and a line at a time.
+        # The terminal echoes and buffers lines again.
         screen = terminal.wait_for("then 1")
         assert screen[0].startswith("$ stty")
 
 
 @pytest.mark.parametrize("hangup", ["heeded", "ignored"])
-def test_a_terminal_that_is_closed(somewhere: str, hangup: str) -> None:
-    """It ends, as anything that nobody looks at; not in disorder."""
+def test_closed_terminal_ends_the_command(somewhere: str, hangup: str) -> None:
     master, slave = pty.openpty()
     env = environment(TERM="xterm", AIOLEAD_HOSTS=somewhere)
     process: ReadyProcess | subprocess.Popen[bytes]
     if hangup == "heeded":
         process = ReadyProcess(["top", "/nobody"], env, slave)
     else:
-        # As `nohup` has it: it comes to know by what it cannot write any more.
+        # As under `nohup`: the first write to the terminal fails.
         script = f"trap '' HUP; exec {sys.executable} -m aiolead top /nobody"
-        process = subprocess.Popen(
-            ["setsid", "--ctty", "sh", "-c", script],
-            env=env,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-        )
+        command = ["setsid", "--ctty", "sh", "-c", script]
+        process = subprocess.Popen(command, env=env, stdin=slave, stdout=slave, stderr=slave)
     os.close(slave)
     seen = b""
     while b"/nobody" not in seen:
