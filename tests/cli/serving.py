@@ -21,13 +21,7 @@ EPHEMERAL_SEQUENTIAL = 3
 
 @dataclass
 class Served:
-    """A dashboard that runs.
-
-    Attributes:
-        url: what it has printed.
-        zookeeper: the server that it looks at.
-        command: the process.
-    """
+    """A dashboard that runs, with the URL that it has printed."""
 
     url: str
     zookeeper: ThreadedServer
@@ -42,7 +36,7 @@ class Served:
     def ask(
         self, target: str = "/", method: str = "GET", body: bytes | None = None, **headers: str
     ) -> tuple[HTTPResponse, bytes]:
-        """Asks on a connection of its own; `Host` is a header like any other."""
+        """Sends a request on a connection of its own. `Host` is an ordinary header."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=WITHIN)
         try:
             connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
@@ -60,7 +54,7 @@ class Served:
         return self.ask(target, method, **headers)[0].status
 
     def say(self, request: bytes) -> bytes:
-        """Sends anything; what comes back until the end."""
+        """Sends any bytes; returns the answer."""
         with socket.create_connection(("127.0.0.1", self.port), WITHIN) as link:
             link.sendall(request)
             link.shutdown(socket.SHUT_WR)

@@ -1,19 +1,20 @@
-"""The dashboard as HTTP has it: whom it answers, and what it says."""
+"""The dashboard's HTTP: which requests it answers, and with what."""
 
 from __future__ import annotations
 
 import json
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, aclosing, asynccontextmanager, suppress
 from http.client import HTTPConnection
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-import anyio
 import pytest
+from cli.scenes import NOTHING, StagedScene
 from cli.serving import EPHEMERAL_SEQUENTIAL, Served, served
+from kit.checks import until
 from kit.cli import WITHIN, outcome
 from kit.raw_client import RawClient
 
@@ -26,7 +27,7 @@ from aiolead.cli.dashboard.state import queue as queue_as_value
 from aiolead.cli.dashboard.state_stream import StateStream
 from aiolead.cli.scene import Scene
 from aiolead.errors import NodeExistsError
-from aiolead.model import Permission, SessionState, Stat
+from aiolead.model import Permission
 
 pytestmark = pytest.mark.exhaustive("an edge of the command")
 
@@ -38,27 +39,27 @@ PAGES = ("/", "/dashboard.css", *SCRIPTS, "/icon.svg", "/state")
 
 @pytest.fixture(scope="module")
 def open_one() -> Iterator[Served]:
-    """One that answers this machine, without a token."""
+    """A dashboard that answers requests of this machine, without a token."""
     with served("/jobs", "--listen", "127.0.0.1:0", "--allow-host", "proxy.example") as one:
         yield one
 
 
 @pytest.fixture(scope="module")
 def locked() -> Iterator[Served]:
-    """One that answers whoever reaches it, and knows the token."""
+    """A dashboard that listens everywhere, and asks for a token."""
     env = {"AIOLEAD_DASHBOARD_TOKEN": TOKEN}
     with served("--listen", "0.0.0.0:0", **env) as one:
         yield one
 
 
-# --- whom it answers -----------------------------------------------------------------------------
+# --- hosts and tokens ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "host",
     ["127.0.0.1", "localhost:1", "LOCALHOST.", "[::1]:8764", "proxy.example", "127.0.0.1:"],
 )
-def test_it_answers_by_its_own_names(open_one: Served, host: str) -> None:
+def test_own_host_is_answered(open_one: Served, host: str) -> None:
     assert open_one.status(Host=host) == 200
 
 
@@ -77,19 +78,19 @@ def test_it_answers_by_its_own_names(open_one: Served, host: str) -> None:
     ],
 )
 @pytest.mark.parametrize("target", ["/", "/state", "/events", "/icon.svg", "/none"])
-def test_it_answers_by_no_other_name(open_one: Served, host: str, target: str) -> None:
+def test_other_host_is_refused(open_one: Served, host: str, target: str) -> None:
     response, body = open_one.ask(target, Host=host)
     assert (response.status, b"jobs" in body) == (421, False)
 
 
-def test_a_host_must_be_named_once(open_one: Served) -> None:
+def test_missing_or_repeated_host_is_refused(open_one: Served) -> None:
     for hosts in (b"", b"Host: localhost\r\nHost: evil.example\r\n"):
         answer = open_one.say(b"GET / HTTP/1.1\r\n" + hosts + b"\r\n")
         assert answer.startswith(b"HTTP/1.1 400 ")
     assert open_one.say(b"GET / HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 421 ")
 
 
-def test_beyond_this_machine_it_takes_the_token(locked: Served) -> None:
+def test_request_without_the_token_is_refused(locked: Served) -> None:
     assert TOKEN not in locked.url
     assert urlsplit(locked.url).hostname == socket.gethostname().lower()
     assert locked.url.endswith("/?token=a-token-of-some-length%2B%2F%3D")
@@ -98,19 +99,19 @@ def test_beyond_this_machine_it_takes_the_token(locked: Served) -> None:
         assert response.status == 401, target
         assert response.headers["WWW-Authenticate"].startswith("Bearer ")
         assert TOKEN.encode() not in body
-    # Whoever has no token may see how it is asked for, and that well dressed.
+    # The page that asks for the token needs its style.
     assert locked.status("/dashboard.css") == locked.status("/icon.svg") == 200
     assert b'name="token"' in locked.ask("/")[1]
     assert locked.status("/?token=" + "a" * 10_000) == 401
 
 
-def test_whoever_knows_the_token_gets_in(locked: Served) -> None:
+def test_token_and_its_cookie_are_accepted(locked: Served) -> None:
     assert locked.status("/state", Authorization=f"Bearer {TOKEN}") == 200
     assert locked.status("/state", Authorization=f"Basic {TOKEN}") == 401
     assert locked.status("/state", Authorization="Bearer \xff") == 401
     split = urlsplit(locked.url)
     response, body = locked.ask(f"{split.path}?{split.query}")
-    # The address that has the token is left at once, and its cookie does not have it.
+    # The browser leaves the address with the token at once. The cookie does not contain it.
     assert (response.status, response.headers["Location"], body) == (303, "./", b"")
     cookie, *attributes = response.headers["Set-Cookie"].split("; ")
     assert attributes == ["HttpOnly", "SameSite=lax"]
@@ -120,15 +121,14 @@ def test_whoever_knows_the_token_gets_in(locked: Served) -> None:
         assert locked.status("/state", Cookie=wrong) == 401
 
 
-def test_listening_everywhere_it_answers_by_the_address_that_was_asked(locked: Served) -> None:
-    # A name that leads here is not enough, but an address is no name.
+def test_own_addresses_are_answered_when_listening_everywhere(locked: Served) -> None:
     for own in ("127.0.0.1", "localhost", "0.0.0.0", socket.gethostname()):
         assert locked.status("/icon.svg", Host=f"{own}:{locked.port}") == 200
     assert locked.status("/icon.svg", Host="10.1.2.3") == 421
     assert locked.status("/icon.svg", Host="evil.example") == 421
 
 
-def test_a_token_is_made_up_where_it_takes_one() -> None:
+def test_token_is_generated() -> None:
     with served("--listen", "0.0.0.0:0") as one:
         token = urlsplit(one.url).query.removeprefix("token=")
         assert len(token) >= 32
@@ -136,7 +136,7 @@ def test_a_token_is_made_up_where_it_takes_one() -> None:
         assert one.status("/state", Authorization=f"Bearer {token}") == 200
 
 
-def test_names_and_addresses_of_hosts() -> None:
+def test_hosts_are_normalized() -> None:
     assert host_of("Name.Example.:80") == "name.example"
     assert host_of("[::FFFF:127.0.0.1]:80") == "127.0.0.1"
     assert host_of("[0::1]") == "::1"
@@ -146,7 +146,7 @@ def test_names_and_addresses_of_hosts() -> None:
     assert is_loopback("localhost")
     assert not is_loopback("0.0.0.0")
     assert not is_loopback("::")
-    # Who has bound an address of the network is not asked for as localhost.
+    # A server that is bound to an address of the network is not localhost.
     assert not Doors("192.0.2.1", 1).knows("localhost", "192.0.2.1")
     assert Doors("192.0.2.1", 1).knows("192.0.2.1:1", "192.0.2.1")
     assert not Doors("127.0.0.1", 1).opens_to("")
@@ -165,24 +165,24 @@ def test_names_and_addresses_of_hosts() -> None:
         (["--backend", "trio"], "--backend: the dashboard's web server runs on asyncio alone"),
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments: list[str], complaint: str) -> None:
+def test_invalid_options_are_refused(arguments: list[str], complaint: str) -> None:
     code, out, err = outcome("dashboard", *arguments, hosts="127.0.0.1:1")
     assert (code, out, len(err)) == (2, [], 1)
     assert complaint in err[0]
     assert "short" not in err[0]
 
 
-def test_a_port_that_is_taken(open_one: Served) -> None:
+def test_taken_port_is_reported(open_one: Served) -> None:
     hosts, taken = open_one.zookeeper.connect_string, f"127.0.0.1:{open_one.port}"
     code, out, err = outcome("dashboard", "--listen", taken, hosts=hosts)
     assert (code, out) == (1, [])
     assert err == [f"aiolead: cannot listen on {taken}: Address already in use (see: --listen)"]
 
 
-# --- what it serves ------------------------------------------------------------------------------
+# --- pages ---------------------------------------------------------------------------------------
 
 
-def test_every_answer_has_the_headers_that_keep_browsers_from_harm(open_one: Served) -> None:
+def test_every_answer_has_security_headers(open_one: Served) -> None:
     for target, status in [*((page, 200) for page in PAGES), ("/none", 404)]:
         response, _ = open_one.ask(target)
         assert response.status == status
@@ -213,18 +213,18 @@ def test_every_answer_has_the_headers_that_keep_browsers_from_harm(open_one: Ser
         "*",
     ],
 )
-def test_nothing_but_its_pages(open_one: Served, target: str) -> None:
+def test_other_pages_do_not_exist(open_one: Served, target: str) -> None:
     response, body = open_one.ask(target)
     assert (response.status, body) == (404, b"There is no such page.\n")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"])
-def test_it_can_only_be_read(open_one: Served, method: str) -> None:
+def test_other_methods_are_refused(open_one: Served, method: str) -> None:
     response, _ = open_one.ask("/state", method, body=b"{}")
     assert (response.status, response.headers["Allow"]) == (405, "GET, HEAD")
 
 
-def test_head_says_what_get_would(open_one: Served) -> None:
+def test_head_has_the_length_of_get(open_one: Served) -> None:
     response, body = open_one.ask("/dashboard.js", "HEAD")
     whole = open_one.ask("/dashboard.js")[1]
     assert (response.status, body) == (200, b"")
@@ -232,7 +232,7 @@ def test_head_says_what_get_would(open_one: Served) -> None:
     assert open_one.ask("/events", "HEAD")[1] == b""
 
 
-def test_connections_are_kept_and_requests_may_follow_each_other(open_one: Served) -> None:
+def test_requests_are_pipelined(open_one: Served) -> None:
     one = b"GET /icon.svg HTTP/1.1\r\nHost: localhost\r\n\r\n"
     assert open_one.say(one * 3).count(b"HTTP/1.1 200 ") == 3
 
@@ -247,29 +247,23 @@ def test_connections_are_kept_and_requests_may_follow_each_other(open_one: Serve
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ],
 )
-def test_what_is_no_request_is_no_harm(open_one: Served, nonsense: bytes) -> None:
+def test_malformed_request_is_refused(open_one: Served, nonsense: bytes) -> None:
     answer = open_one.say(nonsense)
     assert answer == b"" or answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 431 "))
     assert open_one.status("/state") == 200
 
 
-# --- what it says --------------------------------------------------------------------------------
+# --- events --------------------------------------------------------------------------------------
 
 
 class Listener:
-    """Reads server-sent events, and puts the changes together, as the page does.
-
-    Attributes:
-        state: everything by now.
-        sizes: how many bytes each event had.
-    """
+    """Reads server-sent events, and applies the changes to its `state`, as the page does."""
 
     def __init__(self, port: int, **headers: str) -> None:
         self._connection = HTTPConnection("127.0.0.1", port, timeout=WITHIN)
         self._connection.request("GET", "/events", headers=headers)
         self.response = self._connection.getresponse()
         self.state: dict[str, Any] = {}
-        self.sizes: list[int] = []
 
     def __enter__(self) -> Self:
         return self
@@ -278,7 +272,7 @@ class Listener:
         self._connection.close()
 
     def event(self) -> tuple[str, str]:
-        """The next one, with its data."""
+        """The name and the data of the next event."""
         fields: dict[str, str] = {}
         while line := self.response.readline().decode().rstrip("\n"):
             name, _, value = line.partition(": ")
@@ -290,10 +284,9 @@ class Listener:
         name, data = self.event()
         if name not in ("snapshot", "change"):
             return name
-        self.sizes.append(len(data))
         news = json.loads(data)
         state = {} if name == "snapshot" else self.state
-        queues = {key: state.get("queues", {})[key] for key in state.get("queues", {})}
+        queues = dict(state.get("queues", {}))
         for key in news.pop("gone", ()):
             queues.pop(key, None)
         queues |= {each["key"]: each for each in news.pop("queues", ())}
@@ -302,7 +295,7 @@ class Listener:
         return name
 
     def until(self, condition: Callable[[dict[str, Any]], Any]) -> Any:
-        """Waits for a state that is current and for which the condition holds; what that gives."""
+        """Waits for a current state in which a condition is true; returns its value."""
         while True:
             is_current = self.state and self.state["session"]["is_current"]
             if is_current and (found := condition(self.state)):
@@ -313,7 +306,7 @@ class Listener:
         return next((each for each in self.state["queues"].values() if each["path"] == path), {})
 
     def until_held(self, path: str, holder: str | None) -> dict[str, Any]:
-        """The queue, once that one holds; None if nobody does any more."""
+        """Waits until a contender is the only holder, or there is none; returns the queue."""
 
         def holds(_: object) -> dict[str, Any] | None:
             queue = self.queue(path)
@@ -332,13 +325,13 @@ def detail_of(one: Served, key: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["open_one", "locked"])
-def test_a_leader_changes(request: pytest.FixtureRequest, name: str) -> None:
+def test_change_of_leader_is_sent(request: pytest.FixtureRequest, name: str) -> None:
     one: Served = request.getfixturevalue(name)
     with Listener(one.port, Authorization=f"Bearer {TOKEN}") as listener:
         content_type = listener.response.headers["Content-Type"]
         assert content_type == "text/event-stream; charset=utf-8"
         assert listener.event() == ("", "")  # how soon to try again
-        # What is there at the first look is no event.
+        # The first state makes no events.
         listener.until(lambda state: state)
         with (
             RawClient(one.zookeeper.connect_string) as anna,
@@ -373,7 +366,7 @@ def test_a_leader_changes(request: pytest.FixtureRequest, name: str) -> None:
         assert one.status("/queue?key=none", Authorization=f"Bearer {TOKEN}") == 404
 
 
-def test_what_may_not_be_read_is_told(locked: Served) -> None:
+def test_unreadable_path_is_sent(locked: Served) -> None:
     with (
         Listener(locked.port, Authorization=f"Bearer {TOKEN}") as listener,
         RawClient(locked.zookeeper.connect_string) as raw,
@@ -384,7 +377,7 @@ def test_what_may_not_be_read_is_told(locked: Served) -> None:
         listener.until(lambda state: state["unreadable"]["paths"] == [])
 
 
-def test_a_link_that_is_lost_is_told_and_it_ends_well_all_the_same() -> None:
+def test_lost_connection_is_sent_and_a_signal_ends_the_command() -> None:
     with served("--listen", "127.0.0.1:0") as one, Listener(one.port) as listener:
         listener.until(lambda state: True)
         one.zookeeper.stop()
@@ -405,14 +398,14 @@ BEGINNINGS = (b"", b"GET /sta", b"GET /state HTTP/1.1\r\nHost: localhost\r\nX-Sl
 
 
 def head_of(target: str, **headers: str) -> bytes:
-    """Asks for an answer without a body, which comes in one piece."""
+    """A HEAD request, whose answer comes in one piece."""
     lines = [f"HEAD {target} HTTP/1.1", "Host: localhost"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
 def until_closed(link: socket.socket) -> bytes:
-    """What comes until the other end has closed it; a reset is an end as well."""
+    """Reads until the other end closes or resets the connection."""
     data = b""
     with suppress(ConnectionResetError):
         while more := link.recv(65536):
@@ -421,7 +414,7 @@ def until_closed(link: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["open_one", "locked"])
-def test_half_open_connections_lock_nobody_out(request: pytest.FixtureRequest, name: str) -> None:
+def test_half_open_connections_block_no_client(request: pytest.FixtureRequest, name: str) -> None:
     one: Served = request.getfixturevalue(name)
     path = f"/jobs/flood-{name}"
     with (
@@ -441,55 +434,61 @@ def test_half_open_connections_lock_nobody_out(request: pytest.FixtureRequest, n
                 with suppress(NodeExistsError):
                     raw.create(each)
             raw.create(f"{path}/_c_x-latch-", b"anna", flags=EPHEMERAL_SEQUENTIAL)
-            # Neither who came later nor who was there before has lost anything.
+            # Old and new listeners get the event.
             after.until_held(path, "anna")
             before.until_held(path, "anna")
 
 
-def test_a_flood_that_goes_on_locks_nobody_out(locked: Served) -> None:
-    where = "127.0.0.1", locked.port
+def answered(link: socket.socket, target: str, **headers: str) -> int:
+    """Asks on an open connection; the status of the answer."""
+    link.sendall(head_of(target, **headers))
+    return int(link.recv(65536).split()[1])
+
+
+@pytest.fixture
+def dial(locked: Served) -> Iterator[Callable[[], socket.socket]]:
+    """Opens connections to the locked dashboard."""
     with ExitStack() as links:
-        asked = links.enter_context(socket.create_connection(where, WITHIN))
-        asked.sendall(head_of("/icon.svg", **KNOWN))
-        assert asked.recv(65536).startswith(b"HTTP/1.1 200 ")
-        for _ in range(FLOOD // MOST_UNAUTHENTICATED + 1):
-            for _ in range(MOST_UNAUTHENTICATED + 1):
-                links.enter_context(socket.create_connection(where, WITHIN))
-            # On a connection that is kept since before, and on a new one.
-            asked.sendall(head_of("/state", **KNOWN))
-            assert asked.recv(65536).startswith(b"HTTP/1.1 200 ")
-            assert locked.status("/state", **KNOWN) == 200
+        where = "127.0.0.1", locked.port
+        yield lambda: links.enter_context(socket.create_connection(where, WITHIN))
+
+
+def test_continued_flood_blocks_no_client(
+    locked: Served, dial: Callable[[], socket.socket]
+) -> None:
+    kept = dial()
+    assert answered(kept, "/icon.svg", **KNOWN) == 200
+    for _ in range(FLOOD // MOST_UNAUTHENTICATED + 1):
+        for _ in range(MOST_UNAUTHENTICATED + 1):
+            dial()
+        # On a connection from before, and on a new one.
+        assert answered(kept, "/state", **KNOWN) == 200
+        assert locked.status("/state", **KNOWN) == 200
 
 
 @pytest.mark.promise
-def test_a_token_that_is_wrong_earns_no_place(locked: Served) -> None:
-    where = "127.0.0.1", locked.port
-    with ExitStack() as links:
-        guessed, shared, kept = (
-            links.enter_context(socket.create_connection(where, WITHIN)) for _ in range(3)
-        )
-        guessed.sendall(head_of("/state", Authorization="Bearer wrong"))
-        assert guessed.recv(65536).startswith(b"HTTP/1.1 401 ")
-        # A proxy sends what different people ask on one connection: the last one counts.
-        for each in (shared, kept):
-            each.sendall(head_of("/icon.svg", **KNOWN))
-            assert each.recv(65536).startswith(b"HTTP/1.1 200 ")
-        shared.sendall(head_of("/icon.svg"))
-        assert shared.recv(65536).startswith(b"HTTP/1.1 200 ")
-        for _ in range(MOST_UNAUTHENTICATED):
-            links.enter_context(socket.create_connection(where, WITHIN))
-        until_closed(guessed)
-        until_closed(shared)
-        kept.sendall(head_of("/state", **KNOWN))
-        assert kept.recv(65536).startswith(b"HTTP/1.1 200 ")
+def test_connection_with_a_wrong_token_is_dropped_in_a_flood(
+    dial: Callable[[], socket.socket],
+) -> None:
+    guessed, shared, kept = dial(), dial(), dial()
+    assert answered(guessed, "/state", Authorization="Bearer wrong") == 401
+    # A proxy sends the requests of several users on one connection. The last one counts.
+    for each in (shared, kept):
+        assert answered(each, "/icon.svg", **KNOWN) == 200
+    assert answered(shared, "/icon.svg") == 200
+    for _ in range(MOST_UNAUTHENTICATED):
+        dial()
+    until_closed(guessed)
+    until_closed(shared)
+    assert answered(kept, "/state", **KNOWN) == 200
 
 
-def test_who_is_idle_makes_room_and_who_is_answered_does_not(locked: Served) -> None:
-    where = "127.0.0.1", locked.port
+def test_idle_connection_makes_room_and_a_listener_does_not(
+    locked: Served, dial: Callable[[], socket.socket]
+) -> None:
+    idle = dial()
+    assert answered(idle, "/icon.svg", **KNOWN) == 200
     with ExitStack() as links:
-        idle = links.enter_context(socket.create_connection(where, WITHIN))
-        idle.sendall(head_of("/icon.svg", **KNOWN))
-        assert idle.recv(65536).startswith(b"HTTP/1.1 200 ")
         listeners = [
             links.enter_context(Listener(locked.port, **KNOWN)) for _ in range(MOST_ADMITTED)
         ]
@@ -498,34 +497,32 @@ def test_who_is_idle_makes_room_and_who_is_answered_does_not(locked: Served) -> 
         response, body = locked.ask("/state", **KNOWN)
         assert (response.status, response.headers["Retry-After"]) == (503, "10")
         assert body == b"There are too many connections.\n"
-        assert locked.status("/state") == 401  # without the token that is not even told
+        assert locked.status("/state") == 401  # the token is checked first
         assert listeners[0].event() == ("", "")
         assert listeners[0].until(lambda _: True)
-    while locked.status("/state", **KNOWN) == 503:
-        pass  # until it has noticed that they are gone
+    until(lambda: locked.status("/state", **KNOWN) != 503, "it has noticed that they are closed")
 
 
 # --- the state -----------------------------------------------------------------------------------
 
-NOTHING = Stat(**dict.fromkeys(Stat._fields, 0))
+
+PATH = f"/{'p' * 300}"
 
 
-def scene_with(paths: int, contenders: int) -> Scene:
-    scene = Scene()
-    scene.set_session(SessionState.CONNECTED, 1, 0.0)
+def scene_with(paths: int, contenders: int) -> StagedScene:
+    scene = StagedScene()
     for path in range(paths):
         for n in range(1, contenders + 1):
-            stat = NOTHING._replace(czxid=n, ephemeral_owner=n, ctime=1000)
-            scene.put(f"/{'p' * 300}{path}/lock-{n:010d}", stat, b"x" * 1000)
+            scene.enter(f"{PATH}{path}", n, name=f"lock-{n:010d}", data=b"x" * 1000)
     scene.settle(1.0)
     return scene
 
 
-def test_the_page_does_not_grow_without_a_bound() -> None:
+def test_state_is_bounded() -> None:
     scene = scene_with(MOST_QUEUES + 7, 5)
     state = json.loads(StateStream(scene, lambda: 2.0).snapshot())
     assert (len(state["queues"]), state["overview"]["more_paths"]) == (MOST_QUEUES, 7)
-    # Paths that are too long look alike, and are told apart all the same.
+    # Long paths are cut, but their keys differ.
     assert len({queue["key"] for queue in state["queues"]}) == MOST_QUEUES
     assert len(json.dumps(state)) < 1_000_000
 
@@ -535,7 +532,7 @@ def test_the_page_does_not_grow_without_a_bound() -> None:
     assert (len(detail["waiting"]), detail["more_waiting"]) == (MOST_WAITING, 5)
     assert len(queue_as_value(scene, queue)["path"]) < 250
     for n in range(1, MOST_TERMS + 6):
-        scene.remove(f"/{'p' * 300}0/lock-{n:010d}")
+        scene.remove(f"{PATH}0/lock-{n:010d}")
         scene.settle(1.0 + n)
     (queue,) = scene.queues
     terms = detail_as_value(scene, queue, 500.0)["terms"]
@@ -544,7 +541,7 @@ def test_the_page_does_not_grow_without_a_bound() -> None:
     assert terms[-1]["ended"] is None
 
 
-def test_members_of_a_group() -> None:
+def test_members_of_a_group_are_sent() -> None:
     scene = Scene()
     for n in range(MOST_WAITING + 5):
         scene.put(f"/g/web-{n:03}", NOTHING._replace(ephemeral_owner=1, czxid=n), b"")
@@ -557,64 +554,54 @@ def test_members_of_a_group() -> None:
     assert (detail["waiting"][0]["name"], detail["holders"], detail["terms"]) == ("web-000", [], [])
 
 
-def test_a_change_has_only_what_has_changed() -> None:
-    """With 500 paths, one that changes costs its row: less than a kilobyte."""
+@asynccontextmanager
+async def listening(stream: StateStream) -> AsyncIterator[Callable[[], Awaitable[Any]]]:
+    """A function that waits for the next event; its name and its value."""
+    async with aclosing(stream.events()) as events:
+        assert await anext(events) == b"retry: 1000\n\n"
+
+        async def event() -> tuple[str, dict[str, Any]]:
+            name, data = (await anext(events)).split(b"\ndata: ")
+            return name.decode().removeprefix("event: "), json.loads(data)
+
+        yield event
+
+
+async def test_change_has_only_what_has_changed() -> None:
+    """With 500 paths, a change of one path has less than two kilobytes."""
     scene = scene_with(500, 10)
     stream = StateStream(scene, lambda: 2.0)
-
-    async def story() -> None:
-        events = stream.events()
-        assert await anext(events) == b"retry: 1000\n\n"
-        whole = await anext(events)
-        assert whole.startswith(b"event: snapshot\n")
-        assert len(json.loads(whole.split(b"data: ")[1])["queues"]) == 500
-        scene.remove(f"/{'p' * 300}7/lock-0000000001")
+    async with listening(stream) as event, listening(stream) as other:
+        name, whole = await event()
+        assert (name, len(whole["queues"])) == ("snapshot", 500)
+        scene.remove(f"{PATH}7/lock-0000000001")
         scene.settle(3.0)
         stream.changed()
-        change = await anext(events)
-        assert change.startswith(b"event: change\n")
-        news = json.loads(change.split(b"data: ")[1])
-        assert set(news) == {"now", "overview", "queues", "events"}
+        name, news = await event()
+        assert (name, set(news)) == ("change", {"now", "overview", "queues", "events"})
         (queue,) = news["queues"]
         assert (queue["contenders"], queue["holders"][0]["token"]) == (9, "2")
         assert [event["what"] for event in news["events"]] == ["began"]
-        # The path, of which 200 characters are shown, is in it twice.
-        assert len(change) < 1800
-        # Whoever comes now gets everything.
-        assert (await anext(aiter_after_retry(stream))).startswith(b"event: snapshot\n")
+        # The path, which is cut to 200 characters, is in it twice.
+        assert len(json.dumps(news)) < 1800
+        # A new listener gets everything.
+        assert (await other())[0] == "snapshot"
         stream.end()
-        assert [event async for event in events] == []
-
-    anyio.run(story)
-
-
-def aiter_after_retry(stream: StateStream) -> AsyncIterator[bytes]:
-    async def rest() -> AsyncIterator[bytes]:
-        events = stream.events()
-        await anext(events)
-        async for event in events:
-            yield event
-
-    return rest()
+        with pytest.raises(StopAsyncIteration):
+            await event()
 
 
-def test_queues_that_are_gone_are_told() -> None:
-    scene = Scene(["/a"])
-    scene.set_session(SessionState.CONNECTED, 1, 0.0)
+async def test_removed_queues_are_sent() -> None:
+    scene = StagedScene("/a")
     scene.settle(1.0)
     stream = StateStream(scene, lambda: 2.0)
-
-    async def story() -> None:
-        events = aiter_after_retry(stream)
-        (before,) = json.loads((await anext(events)).split(b"data: ")[1])["queues"]
+    async with listening(stream) as event:
+        (before,) = (await event())[1]["queues"]
         assert (before["path"], before["state"]) == ("/a", "unused")
-        # What was looked under is left out as soon as there is something below it.
-        stat = NOTHING._replace(czxid=1, ephemeral_owner=1, ctime=1000)
-        scene.put("/a/b/lock-0000000001", stat, b"x")
+        # A given path is left out as soon as there is a queue below it.
+        scene.enter("/a/b", 1, mark="lock-")
         scene.settle(2.0)
         stream.changed()
-        news = json.loads((await anext(events)).split(b"data: ")[1])
+        _, news = await event()
         assert news["gone"] == [before["key"]]
         assert [queue["path"] for queue in news["queues"]] == ["/a/b"]
-
-    anyio.run(story)

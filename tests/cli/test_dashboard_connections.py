@@ -1,4 +1,4 @@
-"""Which connections a dashboard keeps, as a pure decision."""
+"""Which connections of browsers a dashboard keeps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADDRESSES = ("192.0.2.1", "192.0.2.2", "::ffff:192.0.2.1", "2001:db8::1", "2001:
 
 
 class Kept(RuleBasedStateMachine):
-    """Whatever comes: there are never too many, and nobody is dropped without a reason."""
+    """There are never too many connections, and none is dropped without a reason."""
 
     connections = Bundle("connections")
 
@@ -54,7 +54,7 @@ class Kept(RuleBasedStateMachine):
         if len(before) < 4:
             assert gone == []
             return connection
-        # One of the address that has the most; of those the oldest.
+        # It belongs to the address that has the most connections.
         (victim,) = gone
         counts = Counter(each.group for each in [*before, connection])
         assert counts[victim.group] == max(counts.values())
@@ -108,7 +108,7 @@ def opened(policy: BrowserConnections, *addresses: str) -> list[BrowserConnectio
     return [policy.open(address, lambda: None) for address in addresses]
 
 
-def test_one_address_pushes_out_its_own() -> None:
+def test_address_with_most_connections_loses_its_own() -> None:
     policy = BrowserConnections(most_unauthenticated=4)
     first, *flood = opened(policy, "192.0.2.9", *["192.0.2.1"] * 100)
     assert first.state is ConnectionStage.UNAUTHENTICATED
@@ -116,23 +116,20 @@ def test_one_address_pushes_out_its_own() -> None:
     assert {each.state for each in flood[:-3]} == {ConnectionStage.CLOSED}
 
 
-def test_behind_a_proxy_the_oldest_goes() -> None:
+def test_oldest_connection_of_one_address_is_dropped() -> None:
     policy = BrowserConnections(most_unauthenticated=2)
     first, second, third = opened(policy, *["127.0.0.1"] * 3)
-    assert [each.state for each in (first, second, third)] == [
-        ConnectionStage.CLOSED,
-        ConnectionStage.UNAUTHENTICATED,
-        ConnectionStage.UNAUTHENTICATED,
-    ]
+    assert first.state is ConnectionStage.CLOSED
+    assert second.state is third.state is ConnectionStage.UNAUTHENTICATED
 
 
-def test_the_one_that_is_idle_for_longest_makes_room() -> None:
+def test_connection_idle_for_longest_makes_room() -> None:
     policy = BrowserConnections(most_admitted=2)
     first, second, third = opened(policy, *["127.0.0.1"] * 3)
     for each in (first, second):
         assert policy.admit(each)
     assert not policy.admit(third)
-    assert third.state is ConnectionStage.UNAUTHENTICATED  # it is told so, and may ask again
+    assert third.state is ConnectionStage.UNAUTHENTICATED
     policy.rest(second)
     policy.rest(first)
     assert policy.admit(third)
@@ -152,11 +149,11 @@ def test_the_one_that_is_idle_for_longest_makes_room() -> None:
         ("::1", "127.0.0.1", False),
     ],
 )
-def test_what_counts_as_one_address(one: str, other: str, same: bool) -> None:
+def test_addresses_are_grouped(one: str, other: str, same: bool) -> None:
     assert (_group(one) == _group(other)) == same
 
 
 @pytest.mark.exhaustive("random data, beside the worst data")
 @given(st.text())
-def test_any_text_is_an_address_of_some_group(address: str) -> None:
+def test_any_text_has_a_group(address: str) -> None:
     assert isinstance(_group(address), str)

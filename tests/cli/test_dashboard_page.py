@@ -1,4 +1,4 @@
-"""The dashboard's page in a real browser: what it shows, whoever looks and however.
+"""The dashboard's page in a real browser.
 
 Pictures of it are kept in the folder `screenshots`, beside the tests' caches.
 """
@@ -10,9 +10,10 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -56,7 +57,7 @@ def browser() -> Iterator[Browser]:
             pytest.fail(f"{REQUIRED}=1, but there is none of {', '.join(NAMES)}", pytrace=False)
         pytest.skip("needs Chromium")
     with sync_playwright() as playwright:
-        # Its own sandbox is not to be had for root, nor in most containers.
+        # Its sandbox works neither for root nor in most containers.
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield browser
         browser.close()
@@ -81,41 +82,33 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def page(context: BrowserContext, dashboard: Served) -> Iterator[Page]:
-    """The page, live. Nothing that it should not do may happen on it: it is told at the end."""
+    """The live page. It must show no error or dialog, and ask no other server."""
     page = context.new_page()
     wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda said: wrong.append(said.text) if said.type != "log" else None)
-    page.on("dialog", lambda dialog: wrong.append(dialog.message))
-    strangers: list[str] = []
-    page.on(
-        "request",
-        lambda asked: None if asked.url.startswith(dashboard.url) else strangers.append(asked.url),
-    )
+
+    def note(text: str, *, unless: bool = False) -> None:
+        if not unless:
+            wrong.append(text)
+
+    page.on("pageerror", lambda error: note(str(error)))
+    page.on("console", lambda said: note(said.text, unless=said.type == "log"))
+    page.on("dialog", lambda dialog: note(dialog.message))
+    page.on("request", lambda asked: note(asked.url, unless=asked.url.startswith(dashboard.url)))
     page.goto(dashboard.url)
     expect(page.get_by_role("status")).to_have_text("Live", timeout=WITHIN)
     yield page
     assert wrong == []
-    assert strangers == []
 
 
-class Contender:
-    """Somebody in a line."""
-
-    def __init__(self, dashboard: Served, line: str, name: str, mark: str = "latch-") -> None:
-        self._client = RawClient(dashboard.zookeeper.connect_string)
-        self._path = self._client.create(
-            f"{line}/_c_x-{mark}", name.encode(), flags=EPHEMERAL_SEQUENTIAL
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._client.__exit__(None, None, None)
-
-    def leave(self) -> None:
-        self._client.delete(self._path)
+@contextmanager
+def contender(
+    dashboard: Served, queue: str, name: str, mark: str = "latch-"
+) -> Iterator[Callable[[], None]]:
+    """A contender in a queue; calling it deletes its znode."""
+    with RawClient(dashboard.zookeeper.connect_string) as client:
+        node = f"{queue}/_c_x-{mark}"
+        path = client.create(node, name.encode(), flags=EPHEMERAL_SEQUENTIAL)
+        yield lambda: client.delete(path)
 
 
 def row_of(page: Page, path: str) -> Locator:
@@ -131,7 +124,7 @@ def open_path(page: Page, path: str) -> Locator:
 
 
 def check_access(page: Page, name: str) -> None:
-    """Everybody can use it: by the rules that a program can check. Keeps a picture."""
+    """Checks the rules of accessibility, and keeps a picture."""
     SCREENSHOTS.mkdir(exist_ok=True)
     page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
     found = Axe().run(page, options={"runOnly": RULES})
@@ -142,15 +135,15 @@ def check_access(page: Page, name: str) -> None:
     assert passed & {"label", "select-name"}
 
 
-def test_leaders_change_and_the_page_says_so(page: Page, dashboard: Served) -> None:
+def test_change_of_leader_is_shown(page: Page, dashboard: Served) -> None:
     row = row_of(page, "/jobs/nightly")
-    with Contender(dashboard, "/jobs/nightly", "anna") as anna:
+    with contender(dashboard, "/jobs/nightly", "anna") as anna:
         expect(row.locator(".c-holder")).to_have_text("anna", timeout=WITHIN)
         expect(row.locator(".c-state")).to_contain_text("held")
         expect(row.locator(".c-type")).to_have_text("election")
-        with Contender(dashboard, "/jobs/nightly", "ben") as ben:
+        with contender(dashboard, "/jobs/nightly", "ben") as ben:
             expect(row.locator(".c-contenders")).to_have_text("2", timeout=WITHIN)
-            anna.leave()
+            anna()
             expect(row.locator(".c-holder")).to_have_text("ben", timeout=WITHIN)
             expect(page.locator("#news")).to_contain_text("/jobs/nightly: ben leads")
             events = page.locator("#events li")
@@ -158,7 +151,7 @@ def test_leaders_change_and_the_page_says_so(page: Page, dashboard: Served) -> N
             expect(row.locator(".c-handovers span")).to_have_text("2")
             expect(row.locator(".c-handovers path")).to_have_attribute("d", re.compile("^M"))
             check_timeline(page, dashboard)
-            ben.leave()
+            ben()
             expect(page.locator("#nobody")).to_contain_text("Nobody leads, for")
             page.keyboard.press("Escape")
             expect(row.locator(".c-state")).to_contain_text("no leader")
@@ -172,7 +165,7 @@ BOXES = """(detail) => [...detail.querySelectorAll("#track .term"), detail.query
 
 
 def check_timeline(page: Page, dashboard: Served) -> None:
-    """The bars say the same as the state: who, when, and in which order."""
+    """The bars of the timeline show the same terms as the state."""
     detail = open_path(page, "/jobs/nightly")
     expect(page.locator("#holders li")).to_contain_text("ben leads, for ")
     expect(page.locator("#waiting-title")).to_have_text("Nobody is waiting")
@@ -187,8 +180,8 @@ def check_timeline(page: Page, dashboard: Served) -> None:
     )
     bars = detail.locator("#track .term")
     expect(bars).to_have_text(["anna", "ben"])
-    first, second, whole = detail.evaluate(BOXES)  # at one moment: they move
-    # A pixel or two of border and of rounding.
+    first, second, whole = detail.evaluate(BOXES)
+    # Borders and rounding take a pixel or two.
     assert first["right"] == pytest.approx(second["left"], abs=3)
     assert second["right"] == pytest.approx(whole["right"], abs=3)
     assert first["top"] == second["top"]
@@ -202,10 +195,8 @@ def check_timeline(page: Page, dashboard: Served) -> None:
         expect(rows.nth(n).locator("td").last).to_have_text(term["token"])
 
 
-def test_the_timeline_is_zoomed_by_dragging_and_says_exact_times(
-    page: Page, dashboard: Served
-) -> None:
-    with Contender(dashboard, "/jobs/nightly", "anna"):
+def test_timeline_is_zoomed_and_shows_exact_times(page: Page, dashboard: Served) -> None:
+    with contender(dashboard, "/jobs/nightly", "anna"):
         expect(row_of(page, "/jobs/nightly").locator(".c-holder")).to_have_text("anna")
         open_path(page, "/jobs/nightly")
         expect(page.locator("#track .term").last).to_have_text("anna", timeout=WITHIN)
@@ -227,7 +218,7 @@ def test_the_timeline_is_zoomed_by_dragging_and_says_exact_times(
         expect(page.locator("#selection")).to_be_visible()
         page.mouse.up()
         expect(page.locator("#selection")).to_be_hidden()
-        # Half of the five minutes, and it stands still.
+        # Half of the five minutes. The timeline does not move any more.
         expect(label).to_have_attribute(
             "aria-label", re.compile(r"^Timeline\. 2 min (2|3)\d s from")
         )
@@ -253,31 +244,28 @@ LAY_OUT = """async (terms) => {
 }"""
 
 
-def test_what_the_timeline_is_made_of(page: Page) -> None:
-    def term(name: str, began: int, ended: int | None, gap: int | None = None) -> dict[str, object]:
-        times = {"not_before": began, "began": began, "ended": ended}
-        return {"key": name, "name": name, "gap": gap, **times}
+def term(began: int, ended: int | None, name: str = "", gap: int | None = None) -> dict[str, Any]:
+    times = {"not_before": began, "began": began, "ended": ended}
+    return {"key": name, "name": name, "gap": gap, **times}
 
+
+def test_bars_are_laid_out(page: Page) -> None:
     terms = [
-        term("long ago", 0, 40),
-        term("anna", 40, 100, 0),
-        term("ben", 110, 150, 10),
-        term("carl", 120, None),
+        term(0, 40, "long ago"),
+        term(40, 100, "anna", 0),
+        term(110, 150, "ben", 10),
+        term(120, None, "carl"),
     ]
     whole, vacant = page.evaluate(LAY_OUT, terms)
 
     def drawn(bars: list[dict[str, Any]]) -> list[tuple[str, float, float, int]]:
+        names = (bar["term"]["name"] if "term" in bar else "gap" for bar in bars)
         return [
-            (
-                bar["term"]["name"] if "term" in bar else "gap",
-                bar["left"],
-                bar["width"],
-                bar["lane"],
-            )
-            for bar in bars
+            (name, bar["left"], bar["width"], bar["lane"])
+            for name, bar in zip(names, bars, strict=True)
         ]
 
-    assert whole["lanes"] == 2  # for two who hold at the same time
+    assert whole["lanes"] == 2  # for two that hold at the same time
     assert drawn(whole["bars"]) == [
         ("anna", 0, 25, 0),
         ("gap", 25, 5, 0),
@@ -293,24 +281,21 @@ OVERLAPS = """async (terms) => {
 }"""
 
 
-def test_where_more_hold_than_may_is_marked(page: Page) -> None:
-    def term(began: int, ended: int | None) -> dict[str, object]:
-        return {"began": began, "ended": ended, "not_before": began}
-
+def test_overlapping_terms_are_marked(page: Page) -> None:
     terms = [term(0, 60), term(60, 110), term(100, 200), term(105, None)]
     one, two = page.evaluate(OVERLAPS, terms)
-    # The end of one and the begin of the next are no overlap.
+    # A term that begins as another one ends is no overlap.
     assert [(each["begin"], each["end"], each["count"]) for each in one] == [(100, 200, 3)]
     assert [(each["begin"], each["end"], each["count"]) for each in two] == [(105, 110, 3)]
     assert (one[0]["left"], one[0]["width"]) == (25, 50)
 
 
-def test_a_gap_is_seen(page: Page, dashboard: Served) -> None:
+def test_gap_between_terms_is_shown(page: Page, dashboard: Served) -> None:
     row = row_of(page, "/locks/invoices")
-    with Contender(dashboard, "/locks/invoices", "anna", "lock-"):
+    with contender(dashboard, "/locks/invoices", "anna", "lock-"):
         expect(row.locator(".c-holder")).to_have_text("anna", timeout=WITHIN)
     expect(row.locator(".c-state")).to_contain_text("free", timeout=WITHIN)
-    with Contender(dashboard, "/locks/invoices", "ben", "lock-"):
+    with contender(dashboard, "/locks/invoices", "ben", "lock-"):
         expect(row.locator(".c-holder")).to_have_text("ben", timeout=WITHIN)
         open_path(page, "/locks/invoices")
         expect(page.locator("#track .gap")).to_have_count(1)
@@ -319,10 +304,10 @@ def test_a_gap_is_seen(page: Page, dashboard: Served) -> None:
     expect(page.locator("#nobody")).to_contain_text("Nobody holds it, for", timeout=WITHIN)
 
 
-def test_what_comes_from_znodes_is_text(page: Page, dashboard: Served) -> None:
+def test_data_of_znodes_is_shown_as_text(page: Page, dashboard: Served) -> None:
     with (
-        Contender(dashboard, EVIL_PATH, EVIL),
-        Contender(dashboard, EVIL_PATH, "</bdi><b onclick=alert(1)><script>alert(1)</script>"),
+        contender(dashboard, EVIL_PATH, EVIL),
+        contender(dashboard, EVIL_PATH, "</bdi><b onclick=alert(1)><script>alert(1)</script>"),
     ):
         row = row_of(page, EVIL_PATH)
         expect(row.locator(".c-holder bdi")).to_have_text(EVIL, timeout=WITHIN)
@@ -338,7 +323,7 @@ def test_what_comes_from_znodes_is_text(page: Page, dashboard: Served) -> None:
     assert page.locator("main :is(img, b, script, iframe)").count() == 0
 
 
-def test_what_may_not_be_read_is_said(page: Page, dashboard: Served) -> None:
+def test_unreadable_path_is_shown(page: Page, dashboard: Served) -> None:
     row = row_of(page, f"/{EVIL}")
     expect(row).to_have_count(0)
     with RawClient(dashboard.zookeeper.connect_string) as raw:
@@ -350,7 +335,7 @@ def test_what_may_not_be_read_is_said(page: Page, dashboard: Served) -> None:
         expect(row).to_have_count(0, timeout=WITHIN)
 
 
-def test_other_recipes_have_members_and_no_terms(page: Page, dashboard: Served) -> None:
+def test_recipe_without_contenders_has_members_and_no_terms(page: Page, dashboard: Served) -> None:
     with (
         RawClient(dashboard.zookeeper.connect_string) as setting,
         RawClient(dashboard.zookeeper.connect_string) as raw,
@@ -395,8 +380,8 @@ def focused(page: Page) -> str:
     return found
 
 
-def test_the_keyboard_is_enough(page: Page, dashboard: Served) -> None:
-    with Contender(dashboard, "/jobs/nightly", "anna"):
+def test_page_is_usable_by_keyboard(page: Page, dashboard: Served) -> None:
+    with contender(dashboard, "/jobs/nightly", "anna"):
         row = row_of(page, "/jobs/nightly")
         expect(row.locator(".c-holder")).to_have_text("anna", timeout=WITHIN)
         reached = []
@@ -409,7 +394,7 @@ def test_the_keyboard_is_enough(page: Page, dashboard: Served) -> None:
         page.locator("h1").click()
         page.keyboard.press("/")
         assert focused(page) == "filter"
-        # What has the focus keeps it, whatever happens meanwhile.
+        # Changes of the page do not move the focus.
         page.keyboard.type("nightly")
         expect(page.locator("#rows > .row")).to_have_count(1)
         expect(page.locator("#note")).to_contain_text("1 of ")
@@ -418,7 +403,7 @@ def test_the_keyboard_is_enough(page: Page, dashboard: Served) -> None:
         page.keyboard.press("j")
         link = row.get_by_role("link")
         expect(link).to_be_focused()
-        with Contender(dashboard, "/jobs/nightly", "ben"):
+        with contender(dashboard, "/jobs/nightly", "ben"):
             expect(row.locator(".c-contenders")).to_have_text("2", timeout=WITHIN)
             expect(link).to_be_focused()
             page.keyboard.press("Enter")
@@ -426,17 +411,17 @@ def test_the_keyboard_is_enough(page: Page, dashboard: Served) -> None:
             expect(page.locator("#contenders-list li")).to_contain_text("ben")
             page.keyboard.press("Escape")
             expect(link).to_be_focused()
-        # Whoever is in the midst of reading can have it stand still.
+        # The page can be paused.
         page.keyboard.press("p")
         expect(page.get_by_role("status")).to_have_text("Paused")
         told = page.locator("#events li").count()
-        with Contender(dashboard, "/jobs/nightly", "carl"):
+        with contender(dashboard, "/jobs/nightly", "carl"):
             newest = "async () => (await (await fetch('state')).json()).events.at(-1).text"
             page.wait_for_function(f"() => ({newest})().then((text) => text.includes('carl'))")
         assert page.locator("#events li").count() == told
         page.keyboard.press("p")
         expect(page.locator("#events li")).not_to_have_count(told)
-        # Single keys can be turned off.
+        # Keys can be turned off.
         page.keyboard.press("?")
         expect(page.get_by_role("dialog")).to_be_visible()
         page.get_by_label("Use single keys").uncheck()
@@ -445,8 +430,8 @@ def test_the_keyboard_is_enough(page: Page, dashboard: Served) -> None:
         expect(page.get_by_role("status")).to_have_text("Live")
 
 
-def test_an_address_has_the_filter_and_the_path(page: Page, dashboard: Served) -> None:
-    with Contender(dashboard, "/jobs/nightly", "anna"):
+def test_address_has_the_filter_and_the_path(page: Page, dashboard: Served) -> None:
+    with contender(dashboard, "/jobs/nightly", "anna"):
         row = row_of(page, "/jobs/nightly")
         expect(row.locator(".c-holder")).to_have_text("anna", timeout=WITHIN)
         page.locator("#type").select_option("election")
@@ -467,11 +452,11 @@ def test_an_address_has_the_filter_and_the_path(page: Page, dashboard: Served) -
         expect(page.locator("#detail-missing")).to_be_visible()
 
 
-def test_rows_are_sorted_by_what_is_clicked(page: Page, dashboard: Served) -> None:
+def test_rows_are_sorted_by_the_clicked_column(page: Page, dashboard: Served) -> None:
     with (
-        Contender(dashboard, "/jobs/nightly", "anna"),
-        Contender(dashboard, "/locks/invoices", "ben", "lock-"),
-        Contender(dashboard, "/locks/invoices", "carl", "lock-"),
+        contender(dashboard, "/jobs/nightly", "anna"),
+        contender(dashboard, "/locks/invoices", "ben", "lock-"),
+        contender(dashboard, "/locks/invoices", "carl", "lock-"),
     ):
         page.locator("#state").select_option("held")
         paths = page.locator("#rows .c-path")
@@ -487,21 +472,21 @@ def test_rows_are_sorted_by_what_is_clicked(page: Page, dashboard: Served) -> No
 
 
 @pytest.mark.parametrize("look", ["dark", "phone", "wall"])
-def test_everybody_can_use_it(page: Page, dashboard: Served, look: str) -> None:
+def test_page_is_accessible(page: Page, dashboard: Served, look: str) -> None:
     sizes = {"phone": PHONE, "wall": WALL}
     if look in sizes:
         page.set_viewport_size(sizes[look])
     page.emulate_media(color_scheme="dark" if look == "dark" else "light")
     row = row_of(page, "/jobs/nightly")
     with (
-        Contender(dashboard, "/jobs/nightly", "anna") as anna,
-        Contender(dashboard, "/jobs/nightly", "host-with-a-long-name.department.example:123456"),
-        Contender(dashboard, "/jobs/nightly", "carl"),
-        Contender(dashboard, "/locks/invoices", "curator", "lock-"),
-        Contender(dashboard, "/locks/invoices", "other", "latch-"),
+        contender(dashboard, "/jobs/nightly", "anna") as anna,
+        contender(dashboard, "/jobs/nightly", "host-with-a-long-name.department.example:123456"),
+        contender(dashboard, "/jobs/nightly", "carl"),
+        contender(dashboard, "/locks/invoices", "curator", "lock-"),
+        contender(dashboard, "/locks/invoices", "other", "latch-"),
     ):
         expect(row.locator(".c-holder")).to_contain_text("anna", timeout=WITHIN)
-        anna.leave()
+        anna()
         expect(row.locator(".c-holder")).to_contain_text("host-with-a-long-name", timeout=WITHIN)
         expect(page.locator("#servers li")).to_have_count(1, timeout=WITHIN)
         expect(row_of(page, "/locks/invoices").locator(".c-state")).to_contain_text("not exclusive")
@@ -515,7 +500,7 @@ def test_everybody_can_use_it(page: Page, dashboard: Served, look: str) -> None:
 
 
 def check_size(page: Page) -> None:
-    # Nothing is wider than the screen, but for tables, which scroll.
+    # Only tables, which scroll, are wider than the screen.
     fits = "() => document.documentElement.scrollWidth <= window.innerWidth"
     assert page.evaluate(fits)
     small = (
@@ -523,7 +508,7 @@ def check_size(page: Page) -> None:
         ".filter(e => e.checkVisibility()).map(e => e.offsetHeight)"
     )
     assert min(page.evaluate(small)) >= 24
-    # No number or note is cut, or sticks out of its tile.
+    # No number or note is cut.
     assert page.evaluate(CUT) == []
 
 
@@ -545,8 +530,32 @@ NOBODY = ("vacant", "free", "unused")
 IN_USE = {"key": "q", "path": "/q", "type": "queue", "state": "in use", "note": "3 items"}
 
 
+OVERVIEW = ("paths", "problems", "elections", "leaders", "contenders", "sessions")
+
+
+def snapshot(queues: list[dict[str, Any]], count: int, **more: Any) -> dict[str, Any]:
+    """A state of the server, with the same count everywhere in the overview."""
+    return {
+        "now": 100.0,
+        "session": {"state": "connected", "id": "0x1", "is_current": True, "as_of": None},
+        "overview": {**dict.fromkeys(OVERVIEW, count), "more_paths": 0, "silent": 0},
+        "servers": None,
+        "unreadable": {"paths": [], "more": 0},
+        "queues": queues,
+        "events": [],
+        "gone": [],
+        **more,
+    }
+
+
+def send(route: Route, retry: int, *events: tuple[str, dict[str, Any]]) -> None:
+    """Answers a request for events in place of the server."""
+    lines = [f"event: {name}\ndata: {json.dumps(news)}\n\n" for name, news in events]
+    body = "".join([f"retry: {retry}\n\n", *lines])
+    route.fulfill(content_type="text/event-stream", body=body)
+
+
 def test_each_state_has_its_own_look(context: BrowserContext, dashboard: Served) -> None:
-    """By the state that the page is sent, whatever the servers are like."""
     holder = {
         "key": "k",
         "name": "host-1:4711",
@@ -562,8 +571,9 @@ def test_each_state_has_its_own_look(context: BrowserContext, dashboard: Served)
         {
             "key": f"k{n}",
             "path": f"/{state}",
-            "type": "" if state == "unused" else "election",
             "state": state,
+            "note": "",
+            "type": "" if state == "unused" else "election",
             "holders": [] if state in NOBODY else [holder],
             "more_holders": 0,
             "contenders": 1,
@@ -572,55 +582,33 @@ def test_each_state_has_its_own_look(context: BrowserContext, dashboard: Served)
             "handovers": [],
             "families": [],
             "leaders": 1,
-            "note": "",
         }
         for n, state in enumerate(QUEUES)
     ]
-    snapshot = {
-        "now": 100.0,
-        "session": {"state": "connected", "id": "0x1", "is_current": True, "as_of": None},
-        "overview": {
-            **dict.fromkeys(("paths", "problems", "elections", "leaders", "contenders"), 7),
-            "more_paths": 3,
-            "sessions": 5,
-            "silent": 1,
-        },
-        "servers": {
-            "asked": 99.0,
-            "has_quorum": False,
-            "voters": 6,
-            "looking": 0,
-            "up": 1,
-            "tolerates": -1,
-            "all": [{**NUMBERS, **each} for each in SERVERS],
-        },
-        "unreadable": {"paths": ["/closed"], "more": 2},
-        "queues": [*queues, {**IN_USE, "contenders": 0}],
-        "events": [],
-        "gone": [],
+    state = snapshot([*queues, {**IN_USE, "contenders": 0}], 7)
+    state["overview"] |= {"more_paths": 3, "sessions": 5, "silent": 1}
+    state["unreadable"] = {"paths": ["/closed"], "more": 2}
+    state["servers"] = {
+        "asked": 99.0,
+        "has_quorum": False,
+        "voters": 6,
+        "looking": 0,
+        "up": 1,
+        "tolerates": -1,
+        "all": [{**NUMBERS, **each} for each in SERVERS],
     }
     page = context.new_page()
-    page.route(
-        "**/events",
-        lambda route: route.fulfill(
-            content_type="text/event-stream",
-            body=f"retry: 60000\n\nevent: snapshot\ndata: {json.dumps(snapshot)}\n\n",
-        ),
-    )
+    page.route("**/events", lambda route: send(route, 60_000, ("snapshot", state)))
     page.set_viewport_size({"width": 1280, "height": 800})
     page.goto(dashboard.url)
     rows = page.locator("#rows > .row")
     expect(rows).to_have_count(len(QUEUES) + 2, timeout=WITHIN)
-    looks = {page.evaluate(LOOK, row.locator(".state").element_handle()) for row in rows.all()}
-    assert len(looks) == len(QUEUES) + 2
-    in_use = row_of(page, "/q")
-    expect(in_use.locator(".c-holder")).to_have_text("3 items")
+    assert len(looks(row.locator(".state") for row in rows.all())) == len(QUEUES) + 2
+    expect(row_of(page, "/q").locator(".c-holder")).to_have_text("3 items")
     servers = page.locator("#servers li")
     expect(servers.nth(0)).to_contain_text("leader0.4 ms · 12 connections · 7 behind · 3.9.3")
     expect(servers.nth(1)).to_contain_text("is looking for a leader")
-    assert len({page.evaluate(LOOK, each.element_handle()) for each in servers.all()}) == len(
-        SERVERS
-    )
+    assert len(looks(servers.all())) == len(SERVERS)
     expect(page.locator("#tile-servers")).to_contain_text("1 / 6")
     expect(page.locator("#tile-servers")).to_contain_text("no quorum")
     expect(page.locator("#tile-sessions")).to_contain_text("1 silent")
@@ -641,34 +629,23 @@ MERGED = """async () => {
 }"""
 
 
-def test_a_paused_page_keeps_the_latest_state_only(
+def test_paused_page_keeps_only_the_latest_state(
     context: BrowserContext, dashboard: Served
 ) -> None:
     def row(name: str, note: str = "") -> dict[str, object]:
         return {**IN_USE, "key": name, "path": f"/{name}", "note": note, "contenders": 0}
 
-    overview = dict.fromkeys(("problems", "elections", "leaders", "contenders", "sessions"), 0)
-    snapshot = {
-        "now": 100.0,
-        "session": {"state": "connected", "id": "0x1", "is_current": True, "as_of": None},
-        "overview": {**overview, "paths": 2, "more_paths": 0, "silent": 0},
-        "servers": None,
-        "unreadable": {"paths": [], "more": 0},
-        "queues": [row("a"), row("b")],
-        "events": [],
-    }
     changes = [
         {"queues": [row("a", f"{n} items"), row(f"new-{n}")], "gone": [f"new-{n - 1}"]}
         for n in range(300)
     ]
-    changes.append({"gone": ["b"]})
     is_paused = False
 
     def answer(route: Route) -> None:
-        said = [("change", one) for one in changes] if is_paused else [("snapshot", snapshot)]
-        events = "".join(f"event: {name}\ndata: {json.dumps(news)}\n\n" for name, news in said)
-        wait = 60_000 if is_paused else 50
-        route.fulfill(content_type="text/event-stream", body=f"retry: {wait}\n\n{events}")
+        if is_paused:
+            send(route, 60_000, *(("change", one) for one in [*changes, {"gone": ["b"]}]))
+        else:
+            send(route, 50, ("snapshot", snapshot([row("a"), row("b")], 0)))
 
     page = context.new_page()
     page.route("**/events", answer)
@@ -691,6 +668,11 @@ LOOK = """(element) => {
     style.backgroundColor].join();
 }"""
 
+
+def looks(elements: Iterable[Locator]) -> set[str]:
+    return {one.evaluate(LOOK) for one in elements}
+
+
 SHIFTS = """() => { window.shifts = []; new PerformanceObserver((list) => {
   for (const { sources } of list.getEntries()) {
     // New events come above the others, and move them.
@@ -700,8 +682,8 @@ SHIFTS = """() => { window.shifts = []; new PerformanceObserver((list) => {
 }).observe({ type: "layout-shift" }); }"""
 
 
-def test_many_paths_stay_few_rows_and_nothing_moves(context: BrowserContext) -> None:
-    """500 paths with 5,000 contenders: what the page holds and is sent does not grow with them."""
+def test_many_paths_make_few_rows_that_do_not_shift(context: BrowserContext) -> None:
+    """There are 500 paths with 5,000 contenders."""
     with served("/", "--listen", "127.0.0.1:0") as one:
         with RawClient(one.zookeeper.connect_string) as raw:
             raw.create("/many")
@@ -751,10 +733,10 @@ def check_views(page: Page, name: str) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_a_real_ensemble_that_falls_apart(
+def test_failures_of_a_real_ensemble_are_shown(
     context: BrowserContext, three: BlockingEnsemble, chroot: str
 ) -> None:
-    """A paused holder, an unreadable path; servers that are down, silent, and without a leader."""
+    """A paused holder, an unreadable path, and servers that are down, silent or leaderless."""
     leader, followers, hosts = three.leader(), three.followers(), three.connect_string
     with RawClient(hosts) as raw:
         raw.create(chroot)
@@ -804,8 +786,7 @@ def test_a_real_ensemble_that_falls_apart(
         expect(look_of(silent.connect_string)).to_contain_text("no answer within 1 s")
         for each, wanted in ((down, "unreachable"), (silent, "silent"), (leader, "looking")):
             expect(look_of(each.connect_string)).to_have_class(f"server is-{wanted}")
-        looks = {page.evaluate(LOOK, each.element_handle()) for each in servers.all()}
-        assert len(looks) == 3
+        assert len(looks(servers.all())) == 3
         expect(page.get_by_role("status")).to_contain_text("No connection to ZooKeeper (")
         expect(page.locator("#tile-problems")).to_contain_text("last known")
         check_views(page, "ensemble-apart")
@@ -818,7 +799,7 @@ def test_a_real_ensemble_that_falls_apart(
         expect(state).to_contain_text("held", timeout=WITHIN)
 
 
-def test_a_page_that_is_not_live_says_so(context: BrowserContext) -> None:
+def test_lost_connections_are_shown(context: BrowserContext) -> None:
     with served("/jobs", "--listen", "127.0.0.1:0") as one:
         page = context.new_page()
         page.goto(one.url)
@@ -835,12 +816,12 @@ def test_a_page_that_is_not_live_says_so(context: BrowserContext) -> None:
         one.command.process.kill()
         expect(status).to_have_text("The dashboard does not answer", timeout=WITHIN)
         check_access(page, "lost")
-        # If a line of the page ever made markup of a text, the browser would refuse.
+        # The browser refuses to make markup of a text.
         refused = "() => { try { document.body.innerHTML += '<b>x' } catch (e) { return e.name } }"
         assert page.evaluate(refused) == "TypeError"
 
 
-def test_the_token_lets_a_browser_in_and_leaves_its_history(context: BrowserContext) -> None:
+def test_token_is_asked_for_and_leaves_the_address(context: BrowserContext) -> None:
     with served("--listen", "0.0.0.0:0") as one:
         page = context.new_page()
         token = one.url.split("?token=")[1]
