@@ -1,6 +1,6 @@
 """What is simulated of our own: contenders that use the recipes in all ways, in a world of faults.
 
-Run by `test_schedules_*.py` for a minute, by `make soak` for as long as one likes:
+Run by `test_schedules.py` for a minute, by `make soak` for as long as one likes:
 
 * `contend`: processes contend in one or two lines, for a lock or an election with one or more
   places, by all the ways there are; some are cancelled, close their clients, or are killed. An
@@ -12,14 +12,12 @@ Run by `test_schedules_*.py` for a minute, by `make soak` for as long as one lik
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
 import anyio
-from anyio.abc import TaskGroup
 
 import aiolead
 from aiolead.errors import (
@@ -33,6 +31,14 @@ from aiolead.errors import (
 )
 from aiolead.testing.history import RESIGNED
 from aiolead.testing.simulation import Process, Turn, World, told
+from tests.assurance.simulation.programs import (
+    end_of_session,
+    insist,
+    length_of,
+    over_clients,
+    using_the_grace_period,
+    way_in,
+)
 
 LOCK = "/lines/lock"
 ELECTION = "/lines/election"
@@ -43,9 +49,6 @@ LAYOUTS = (aiolead.types.Layout.CURATOR, aiolead.types.Layout.KAZOO)
 
 LONGEST = 3.5
 """The longest that a program of a patient plan holds, in session timeouts."""
-
-EXPECTED = (AcquireTimeout, TenureLost, SessionError, ConnectionLossError, Fenced)
-"""What programs have to expect of a world like this."""
 
 
 class Store:
@@ -120,76 +123,41 @@ async def _contend(world: World, each: int) -> None:
 
 async def contender(plan: Plan, process: Process) -> None:
     """Takes turns in every line, over any number of clients; after the healing one more in each."""
-    served: set[tuple[str, int]] = set()
-    while len(served) < len(plan.lines) * plan.each:
-        # The contenders are around the client, so that it may be closed under them.
-        async with anyio.create_task_group() as contenders:
-            try:
-                await over_one_client(plan, process, served, contenders)
-            except ConnectFailed:
-                await anyio.sleep(process.rng.uniform(0.0, 0.1))
+    names = [(line, number) for line in plan.lines for number in range(plan.each)]
+    await over_clients(
+        plan.world, process, names, lambda client: partial(take_turns, plan, process, client)
+    )
     plan.busy -= 1
     if not plan.busy:
         plan.all_done.set()
 
 
-async def over_one_client(
-    plan: Plan, process: Process, served: set[tuple[str, int]], contenders: TaskGroup
-) -> None:
-    async with plan.world.client(process) as client:
-        with anyio.CancelScope() as online:
-            left = {(line, n) for line in plan.lines for n in range(plan.each)} - served
-
-            async def one(line: str, number: int) -> None:
-                try:
-                    await take_turns(plan, process, client, line, number)
-                    served.add((line, number))
-                except SessionError:
-                    pass  # the client was closed
-                finally:
-                    left.discard((line, number))
-                    if not left:
-                        online.cancel()
-
-            for line, number in sorted(left):
-                contenders.start_soon(one, line, number)
-            await plan.world.asked_to_close(process)
-
-
 async def take_turns(
-    plan: Plan, process: Process, client: aiolead.Client, line: str, number: int
+    plan: Plan, process: Process, client: aiolead.Client, name: tuple[str, int]
 ) -> None:
     world, rng = plan.world, process.rng
+    line, number = name
     who = process.name if len(plan.lines) == 1 else f"{process.name}{line[line.rindex('/') :]}"
     if plan.each > 1:
         who = f"{process.name}/{line[line.rindex('/') + 1 :]}-{number}"
     identity = plan.identity or who
-    lock = aiolead.Lock(
-        client, line, identity=identity, layout=plan.layout, on_disconnect=plan.on_disconnect
-    )
-    election = aiolead.Election(
-        client,
-        line,
-        identity=identity,
-        leaders=plan.leaders,
-        layout=plan.layout,
-        on_disconnect=plan.on_disconnect,
-    )
+    options = {"layout": plan.layout, "on_disconnect": plan.on_disconnect}
+    lock = aiolead.Lock(client, line, identity=identity, **options)
+    election = aiolead.Election(client, line, identity=identity, leaders=plan.leaders, **options)
     while True:
         was_healed = world.is_healed
         turn = _OneTurn(plan, process, client, line, who)
-        with world.may_be_cancelled(process, line, who):
-            with suppress(AcquireTimeout, TenureLost, ConnectionLossError, Fenced):
-                if line == LOCK:
-                    await turn.lock(lock)
-                else:
-                    await turn.elect(election)
+        with (
+            world.may_be_cancelled(process, line, who),
+            suppress(AcquireTimeout, TenureLost, ConnectionLossError, Fenced),
+        ):
+            await (turn.lock(lock) if line == LOCK else turn.elect(election))
         if was_healed and turn.held:
             return
         if not world.is_healed:
             await anyio.sleep(rng.uniform(0.0, 0.25) * client.session_timeout)
-        elif client.state.is_final:
-            await client.ready()  # raises what became of it
+        else:
+            await end_of_session(client)
 
 
 class _OneTurn:
@@ -215,17 +183,7 @@ class _OneTurn:
         rng, tau = self._rng, self._client.session_timeout
         # When all has healed, everybody is to be served: nobody gives up.
         weights = (3, 2, 0, 0) if self._world.is_healed else (3, 2, 2, 1)
-        match rng.choices(("hold", "with", "wait", "try"), weights)[0]:
-            case "hold":
-                turn = self._turn(lock.acquire())
-            case "with":
-                turn = self._turn(lock)
-            case "wait":
-                wait = rng.uniform(0.01, 1.5) * tau
-                turn = self._turn(lock.acquire(timeout=wait), wait)
-            case _:
-                turn = self._turn(lock.try_acquire(), 0.0)
-        async with turn as held:
+        async with self._turn(*way_in(rng, lock, tau, weights)) as held:
             if held is not None:
                 await self._body(held)
 
@@ -330,13 +288,10 @@ class _OneTurn:
     def _length(self) -> float:
         if self._world.is_healed:
             return self._rng.uniform(0.0, 0.02)
-        tau = self._client.session_timeout
+        spans, weights = ((0.0, 0.02), (0.02, 0.3), (0.3, 1.5)), (2, 3, 3)
         if self._plan.is_patient:
             spans, weights = ((0.0, 0.3), (0.3, 1.5), (1.5, LONGEST)), (2, 2, 3)
-        else:
-            spans, weights = ((0.0, 0.02), (0.02, 0.3), (0.3, 1.5)), (2, 3, 3)
-        low, high = self._rng.choices(spans, weights)[0]
-        return self._rng.uniform(low, high) * tau
+        return length_of(self._rng, spans, weights) * self._client.session_timeout
 
     def _look(self, tenure: aiolead.types.Tenure) -> None:
         self._history.looked(self._line, self._who, tenure.token, held=tenure.is_held)
@@ -346,35 +301,33 @@ class _OneTurn:
         self._history.acted(self._line, self._who, tenure.token, accepted=accepted)
 
     async def _body(self, tenure: aiolead.types.Tenure) -> None:
-        rng = self._rng
         try:
-            self._act(tenure)
-            parts = rng.randint(1, 3)
-            length = self._length()
-            for _ in range(parts):
-                match rng.choices(("sleep", "verify", "fenced", "resign"), (8, 1, 1, 0.5))[0]:
-                    case "verify":
-                        await tenure.verify()
-                    case "fenced":
-                        await self._write(tenure)
-                    case "resign":
-                        self._history.stepped_down(self._line, self._who, tenure.token, RESIGNED)
-                        await tenure.release()
-                        self.held = True
-                        return
-                    case _:
-                        pass
-                await anyio.sleep(length / parts)
-                self._look(tenure)
-                tenure.check()
-            self.held = True
+            async with using_the_grace_period(self._world, self._rng):
+                self._act(tenure)
+                await self._parts(tenure)
+                self.held = True
         except anyio.get_cancelled_exc_class():
-            # All the time that a body may take to stop is made use of.
-            with anyio.CancelScope(shield=True):
-                await anyio.sleep(self._world.schedule.grace_period * rng.choice((0.0, 0.5, 0.98)))
             self._look(tenure)
             self._act(tenure)
             raise
+
+    async def _parts(self, tenure: aiolead.types.Tenure) -> None:
+        rng = self._rng
+        parts = rng.randint(1, 3)
+        length = self._length()
+        for _ in range(parts):
+            match rng.choices(("sleep", "verify", "fenced", "resign"), (8, 1, 1, 0.5))[0]:
+                case "verify":
+                    await tenure.verify()
+                case "fenced":
+                    await self._write(tenure)
+                case "resign":
+                    self._history.stepped_down(self._line, self._who, tenure.token, RESIGNED)
+                    await tenure.release()
+                    return
+            await anyio.sleep(length / parts)
+            self._look(tenure)
+            tenure.check()
 
     async def _write(self, tenure: aiolead.types.Tenure) -> None:
         path = f"{REGISTER}-{self._line.rpartition('/')[2]}"
@@ -393,38 +346,36 @@ async def observer(plan: Plan, process: Process) -> None:
     """Its last word must become true: when everybody has left, that nobody leads."""
     world = plan.world
     last_word = "the last word of the observer"
-    while True:
-        try:
-            async with world.client(process) as client:
-                election = aiolead.Election(
-                    client, ELECTION, leaders=plan.leaders, layout=plan.layout
-                )
-                async with election.observe() as states:
-                    await plan.all_done.wait()
-                    world.history.began(process.name, last_word, world.bounds().progress)
-                    async for state in states:
-                        if not state.leaders and state.is_current:
-                            world.history.ended(process.name, last_word)
-                            return
-        except ConnectFailed:
-            await anyio.sleep(process.rng.uniform(0.0, 0.1))
+
+    async def work(client: aiolead.Client) -> bool:
+        election = aiolead.Election(client, ELECTION, leaders=plan.leaders, layout=plan.layout)
+        async with election.observe() as states:
+            await plan.all_done.wait()
+            world.history.began(process.name, last_word, world.bounds().progress)
+            async for state in states:
+                if not state.leaders and state.is_current:
+                    world.history.ended(process.name, last_word)
+                    return True
+        return False
+
+    await insist(world, process, work, expected=(ConnectFailed,))
 
 
 async def reader(plan: Plan, process: Process) -> None:
     """Looks at a line again and again: it never reads an older state after a newer one."""
     world, line = plan.world, plan.lines[0]
-    while not plan.all_done.is_set():
-        try:
-            async with world.client(process) as client:
-                who = f"{process.name}/{client.session_id:x}"
-                while not plan.all_done.is_set():
-                    with suppress(ConnectionLossError, SessionError):
-                        stat = await client.exists(line)
-                        if stat is not None and who.endswith(f"/{client.session_id:x}"):
-                            world.history.read(who, line, stat.num_children, zxid=stat.pzxid)
-                    await anyio.sleep(client.session_timeout / 20)
-        except ConnectFailed:
-            await anyio.sleep(process.rng.uniform(0.0, 0.1))
+
+    async def work(client: aiolead.Client) -> bool:
+        who = f"{process.name}/{client.session_id:x}"
+        while not plan.all_done.is_set():
+            with suppress(ConnectionLossError, SessionError):
+                stat = await client.exists(line)
+                if stat is not None and who.endswith(f"/{client.session_id:x}"):
+                    world.history.read(who, line, stat.num_children, zxid=stat.pzxid)
+            await anyio.sleep(client.session_timeout / 20)
+        return True
+
+    await insist(world, process, work, expected=(ConnectFailed,))
 
 
 # --- updates -------------------------------------------------------------------------------------
@@ -449,14 +400,12 @@ class Updates:
         self._done = anyio.Event()
 
     async def program(self, process: Process) -> None:
-        while True:
-            try:
-                async with self._world.client(process) as client:
-                    await self._take_turns(process, client)
-                    await self._look(client)
-                    return
-            except ConnectFailed:
-                await anyio.sleep(process.rng.uniform(0.0, 0.1))
+        async def work(client: aiolead.Client) -> bool:
+            await self._take_turns(process, client)
+            await self._look(client)
+            return True
+
+        await insist(self._world, process, work, expected=(ConnectFailed,))
 
     async def _take_turns(self, process: Process, client: aiolead.Client) -> None:
         world, rng = self._world, process.rng
@@ -465,13 +414,15 @@ class Updates:
         while True:
             was_healed = world.is_healed
             served = False
-            with world.may_be_cancelled(process, LOCK, process.name):
-                with suppress(TenureLost, ConnectionLossError, Fenced, NodeExistsError):
-                    async with Turn(world.history, LOCK, process.name, lock.acquire()) as held:
-                        await self._update_store(process, held)
-                        count += 1
-                        await self._update_znode(process, client, held, f"{process.name}-{count}")
-                        served = True
+            with (
+                world.may_be_cancelled(process, LOCK, process.name),
+                suppress(TenureLost, ConnectionLossError, Fenced, NodeExistsError),
+            ):
+                async with Turn(world.history, LOCK, process.name, lock.acquire()) as held:
+                    await self._update_store(process, held)
+                    count += 1
+                    await self._update_znode(process, client, held, f"{process.name}-{count}")
+                    served = True
             if was_healed and served:
                 return
             if not world.is_healed:
@@ -528,7 +479,3 @@ class Updates:
             self._world.violation("lock-set", f"updates are made up: {sorted(made_up)}")
         if len(set(names)) < len(names):
             self._world.violation("lock-set", f"updates are repeated: {names}")
-
-
-Scenario = Callable[[World], Awaitable[None]]
-ALL: tuple[Scenario, ...] = (contend, crowd, lockset)

@@ -14,7 +14,6 @@ The invariants are those of everything that is held; I24 to I26 are about what o
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,18 +24,29 @@ from typing import Any
 import anyio
 
 import aiolead
+from aiolead import (
+    Condition,
+    Election,
+    ExclusiveLock,
+    Lock,
+    ReadWriteLock,
+    Semaphore,
+    UniqueNames,
+)
 from aiolead.errors import AioleadError, ConnectFailed, SessionError, UsageError
 from aiolead.model import SessionCredentials
 from aiolead.testing.simulation import Process, Turn, World
 from aiolead.testing.simulation.forks import Children
 from aiolead.testing.simulation.intruder import Intruder
 from aiolead.testing.simulation.threads import OtherThreads
+from aiolead.types import Layout
+from tests.assurance.simulation.programs import (
+    end_of_session,
+    length_of,
+    using_the_grace_period,
+)
 
-LAYOUTS = (aiolead.types.Layout.CURATOR, aiolead.types.Layout.KAZOO)
 PERMITS = 2
-
-Make = Callable[[aiolead.Client, str, random.Random, "float | None"], tuple[Any, str]]
-"""Makes a context that holds something: for a client, by an identity, for so long; and its mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,98 +55,73 @@ class Recipe:
 
     Attributes:
         line: what is held, as the invariants know it: the parent of the znodes, or the one znode.
-        parents: where its znodes are.
-        make: makes the context.
+        make: makes the recipe, for a client and an identity.
+        parents: where its znodes are; below its line by default.
         fixed: names below the parents that mean something to it.
         places: how many may hold at once.
+        acquire: acquires it within so many seconds.
     """
 
     line: str
-    parents: tuple[str, ...]
-    make: Make
+    make: Callable[[aiolead.Client, str], Any]
+    parents: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     places: int = 1
+    acquire: Callable[[Any, float | None], Any] = lambda it, wait: it.acquire(timeout=wait)
 
-
-def _lock(layout: aiolead.types.Layout) -> Make:
-    def make(
-        client: aiolead.Client, who: str, _rng: random.Random, wait: float | None
-    ) -> tuple[Any, str]:
-        lock = aiolead.Lock(client, "/lines/lock", identity=who, layout=layout)
-        return lock.acquire(timeout=wait), ""
-
-    return make
-
-
-def _election(
-    client: aiolead.Client, who: str, _rng: random.Random, wait: float | None
-) -> tuple[Any, str]:
-    election = aiolead.Election(client, "/lines/election", identity=who)
-    return election.leadership(timeout=wait), ""
-
-
-def _shared(
-    client: aiolead.Client, who: str, rng: random.Random, wait: float | None
-) -> tuple[Any, str]:
-    lock = aiolead.ReadWriteLock(client, "/lines/shared", identity=who)
-    mode = rng.choice(("read", "write"))
-    side = lock.read if mode == "read" else lock.write
-    return side.acquire(timeout=wait), mode
-
-
-def _semaphore(
-    client: aiolead.Client, who: str, _rng: random.Random, wait: float | None
-) -> tuple[Any, str]:
-    semaphore = aiolead.Semaphore(client, "/licences", PERMITS, identity=who)
-    return semaphore.acquire(timeout=wait), ""
-
-
-def _kazoo_semaphore(
-    client: aiolead.Client, who: str, _rng: random.Random, wait: float | None
-) -> tuple[Any, str]:
-    semaphore = aiolead.Semaphore(client, "/permits", PERMITS, identity=who, layout=LAYOUTS[1])
-    return semaphore.acquire(timeout=wait), ""
-
-
-def _condition(
-    client: aiolead.Client, who: str, _rng: random.Random, wait: float | None
-) -> tuple[Any, str]:
-    return aiolead.Condition(client, "/lines/condition", identity=who).acquire(timeout=wait), ""
-
-
-def _exclusive(
-    client: aiolead.Client, who: str, _rng: random.Random, wait: float | None
-) -> tuple[Any, str]:
-    return aiolead.ExclusiveLock(client, "/names/w-0", identity=who).acquire(timeout=wait), ""
-
-
-def _names(
-    client: aiolead.Client, who: str, _rng: random.Random, wait: float | None
-) -> tuple[Any, str]:
-    return aiolead.UniqueNames(client, "/names", identity=who).claim("w", most=1, timeout=wait), ""
+    @property
+    def folders(self) -> tuple[str, ...]:
+        return self.parents or (self.line,)
 
 
 RECIPES: dict[str, Recipe] = {
-    "lock": Recipe("/lines/lock", ("/lines/lock",), _lock(LAYOUTS[0])),
-    "kazoo": Recipe("/lines/lock", ("/lines/lock",), _lock(LAYOUTS[1])),
-    "election": Recipe("/lines/election", ("/lines/election",), _election),
-    "shared": Recipe("/lines/shared", ("/lines/shared",), _shared, places=1000),
+    "lock": Recipe("/lines/lock", lambda it, who: Lock(it, "/lines/lock", identity=who)),
+    "kazoo": Recipe(
+        "/lines/lock", lambda it, who: Lock(it, "/lines/lock", identity=who, layout=Layout.KAZOO)
+    ),
+    "election": Recipe(
+        "/lines/election",
+        lambda it, who: Election(it, "/lines/election", identity=who),
+        acquire=lambda it, wait: it.leadership(timeout=wait),
+    ),
+    "shared": Recipe(
+        "/lines/shared",
+        lambda it, who: ReadWriteLock(it, "/lines/shared", identity=who),
+        places=1000,
+    ),
     "semaphore": Recipe(
         "/licences/leases",
+        lambda it, who: Semaphore(it, "/licences", PERMITS, identity=who),
         ("/licences/leases", "/licences/locks", "/licences"),
-        _semaphore,
         ("limit",),
         PERMITS,
     ),
-    "exclusive": Recipe("/names/w-0", ("/names",), _exclusive, ("w-0",)),
-    "names": Recipe("/names/w-0", ("/names",), _names, ("w-0",)),
+    "exclusive": Recipe(
+        "/names/w-0",
+        lambda it, who: ExclusiveLock(it, "/names/w-0", identity=who),
+        ("/names",),
+        ("w-0",),
+    ),
+    "names": Recipe(
+        "/names/w-0",
+        lambda it, who: UniqueNames(it, "/names", identity=who),
+        ("/names",),
+        ("w-0",),
+        acquire=lambda it, wait: it.claim("w", most=1, timeout=wait),
+    ),
 }
 """The seed chooses among these. What comes later gets a table of its own, so that seeds keep their
 meaning."""
 
 LATER: dict[str, Recipe] = {
-    "kazoo's semaphore": Recipe("/permits", ("/permits",), _kazoo_semaphore, places=PERMITS),
-    "condition": Recipe("/lines/condition/lock", ("/lines/condition/lock",), _condition),
+    "kazoo's semaphore": Recipe(
+        "/permits",
+        lambda it, who: Semaphore(it, "/permits", PERMITS, identity=who, layout=Layout.KAZOO),
+        places=PERMITS,
+    ),
+    "condition": Recipe(
+        "/lines/condition/lock", lambda it, who: Condition(it, "/lines/condition", identity=who)
+    ),
 }
 
 
@@ -243,11 +228,6 @@ async def leave_shared(
     online.cancel()
 
 
-async def cancel_when_healed(world: World, scope: anyio.CancelScope) -> None:
-    await world.healed()
-    scope.cancel()
-
-
 async def take_turns(plan: Plan, process: Process, client: aiolead.Client) -> None:
     world, rng, who = plan.world, process.rng, process.name
     while True:
@@ -265,9 +245,8 @@ async def take_turns(plan: Plan, process: Process, client: aiolead.Client) -> No
             return
         if not world.is_healed:
             await anyio.sleep(rng.uniform(0.0, 0.25) * client.session_timeout)
-        elif client.state.is_final:
-            await client.ready()  # raises what became of it
         else:
+            await end_of_session(client)
             await anyio.sleep(0.01)
 
 
@@ -279,7 +258,11 @@ async def once(plan: Plan, process: Process, client: aiolead.Client) -> None:
     # When all has healed, everybody is to be served: nobody gives up.
     if not world.is_healed and rng.random() < 0.3:
         wait = rng.uniform(0.01, 1.5) * client.session_timeout
-    context, mode = recipe.make(client, who, rng, wait)
+    thing, mode = recipe.make(client, who), ""
+    if isinstance(thing, ReadWriteLock):
+        mode = rng.choice(("read", "write"))
+        thing = thing.read if mode == "read" else thing.write
+    context = recipe.acquire(thing, wait)
     async with Turn(history, recipe.line, who, context, timeout=wait, mode=mode) as held:
         assert held is not None
         token = held.token
@@ -296,20 +279,15 @@ async def body(plan: Plan, process: Process, held: aiolead.types.Tenure) -> None
     world, rng = plan.world, process.rng
     length = rng.uniform(0.0, 0.02)
     if not world.is_healed:
-        low, high = rng.choice(((0.0, 0.02), (0.02, 0.3), (0.3, 1.5), (1.0, 3.0)))
-        length = rng.uniform(low, high) * world.schedule.session_timeout
-    try:
+        spans = ((0.0, 0.02), (0.02, 0.3), (0.3, 1.5), (1.0, 3.0))
+        length = length_of(rng, spans) * world.schedule.session_timeout
+    async with using_the_grace_period(world, rng):
         parts = rng.choice((1, 1, 3))
         for _ in range(parts):
             await anyio.sleep(length / parts)
             is_held = held.is_held
             world.history.looked(plan.recipe.line, process.name, held.token, held=is_held)
             held.check()
-    except anyio.get_cancelled_exc_class():
-        # All the time that a body may take to stop is made use of.
-        with anyio.CancelScope(shield=True):
-            await anyio.sleep(world.schedule.grace_period * rng.choice((0.0, 0.5, 0.98)))
-        raise
 
 
 # --- other threads, and forked children ----------------------------------------------------------
@@ -339,7 +317,7 @@ async def hostile(world: World) -> None:
     for number in range(count):
         world.start(f"p{number}", partial(contender, plan))
     recipe = plan.recipe
-    intruder = Intruder(world, recipe.parents, fixed=recipe.fixed, deletes=rng.random() < 0.3)
+    intruder = Intruder(world, recipe.folders, fixed=recipe.fixed, deletes=rng.random() < 0.3)
     world.start("intruder", intruder.run)
     world.start("gremlin", partial(gremlin, world, LOSSES, count))
 

@@ -20,6 +20,7 @@ from anyio.abc import TaskGroup
 import aiolead
 from aiolead.errors import AioleadError, ConnectFailed, SessionError
 from aiolead.testing.simulation import Process, Turn, World
+from tests.assurance.simulation.programs import end_of_session
 
 ZNODE = "/names/w-0"
 
@@ -96,8 +97,7 @@ class OneZnode:
                     pass
             if was_healed and held:
                 return
-            if client.state.is_final:
-                await client.ready()  # raises what became of it
+            await end_of_session(client)
             pause = rng.choice((0.0, 0.01, 0.3)) * client.session_timeout
             await anyio.sleep(0.01 if world.is_healed else rng.uniform(0.0, pause))
 

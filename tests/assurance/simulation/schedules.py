@@ -1,117 +1,15 @@
-"""The short forms of the simulation: a few schedules that reach all that is rare, and some hundred,
-in blocks."""
+"""Scenarios by their names."""
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
-from aiolead.testing.simulation import Backend, Outcome, Tally, explore
-from aiolead.testing.simulation.run import load_scenario
+from aiolead.testing.simulation.run import Scenario, load_scenario
 
-SCENARIOS = Path(__file__).with_name("scenarios.py")
-BLOCK = 25
-_ALL = [
-    *(("contend", first) for first in range(0, 200, BLOCK)),
-    *(("lockset", first) for first in range(0, 100, BLOCK)),
-]
-BLOCKS: dict[Backend, list[tuple[str, int]]] = {"asyncio": _ALL[::2], "trio": _ALL[1::2]}
-"""300 schedules, half of them on each event loop: the scenario and the first seed of each block.
-What is decided does not depend on the loop; what does is met by any schedule."""
-
-ALWAYS = (
-    "stepped down by the clock",
-    "stepped down as the session expired",
-    "stepped down as the znode was deleted",
-    "stepped down as the client was closed",
-    "resigned",
-    "session expired while waiting",
-    "session expired while holding",
-    "link lost while acquiring",
-    "link lost while waiting",
-    "link lost while holding",
-    "link lost while releasing",
-    "reconnected in the session while waiting",
-    "reconnected in the session while holding",
-    "cancelled while waiting",
-    "cancelled while holding",
-    "killed while waiting",
-    "killed while holding",
-    "stopped while waiting",
-    "stopped while holding",
-    "line moved while a waiter had no link",
-    "handed over after a loss",
-    "handed over while something was broken",
-    "timed out in the queue",
-    "leader changed while somebody held",
-)
-"""Situations that even these schedules have to reach, on each event loop, or they prove little."""
+HERE = Path(__file__).parent
+SCENARIOS = HERE / "scenarios.py"
 
 
-SOON: dict[Backend, dict[str, tuple[int, ...]]] = {
-    "asyncio": {
-        "contend": (23, 53, 56, 57, 58, 60, 73, 74, 103, 104, 113, 117, 119, 152, 164),
-        "lockset": (13, 23, 56, 62),
-    },
-    "trio": {
-        "contend": (28, 29, 37, 75, 76, 79, 84, 85, 87, 97, 134, 180, 191),
-        "lockset": (28, 30, 49),
-    },
-}
-"""Seeds of the blocks that, together, reached each of `ALWAYS` twice when they were chosen.
-
-Which seed reaches what changes with the library; where these no longer do, others are tried.
-"""
-
-
-def scenario(name: str):
-    return load_scenario(f"{SCENARIOS}:{name}")
-
-
-@cache
-def block(backend: Backend, name: str, first: int) -> tuple[Tally, Outcome | None]:
-    """Some schedules, and the first of them that found something."""
-    found: list[Outcome] = []
-
-    def look(outcome: Outcome) -> None:
-        if outcome.violations and not found:
-            found.append(outcome)
-
-    seeds = range(first, first + BLOCK)
-    tally = explore(scenario(name), seeds, backend=backend, on_outcome=look)
-    return tally, found[0] if found else None
-
-
-def check_block(backend: Backend, name: str, first: int) -> None:
-    _, failed = block(backend, name, first)
-    if failed is not None:
-        failed.check()
-
-
-def check_situations(backend: Backend) -> None:
-    total = Tally()
-    for name, first in BLOCKS[backend]:
-        total.merge(block(backend, name, first)[0])
-    assert total.total == len(BLOCKS[backend]) * BLOCK == 150
-    missed = [situation for situation in ALWAYS if not total.seen[situation]]
-    assert missed == []
-    assert min(total.margins) > 0.0
-
-
-def check_soon(backend: Backend) -> None:
-    """Runs as many schedules as it takes to reach every situation of `ALWAYS`: mostly `SOON`."""
-    first = [(name, seed) for name, seeds in SOON[backend].items() for seed in seeds]
-    blocks = [(name, seed) for name, start in _ALL for seed in range(start, start + BLOCK)]
-    total = Tally()
-    outcomes: list[Outcome] = []
-    for number, (name, seed) in enumerate([*first, *blocks], 1):
-        tally = explore(
-            scenario(name), range(seed, seed + 1), backend=backend, on_outcome=outcomes.append
-        )
-        outcomes.pop().check()
-        total.merge(tally)
-        missed = [situation for situation in ALWAYS if not total.seen[situation]]
-        if number >= len(first) and not missed:
-            break
-    assert missed == []
-    assert min(total.margins) > 0.0
+def scenario(name: str) -> Scenario:
+    """A scenario by its name: `contend` of `scenarios.py`, or `recipes/kept.py:keep`."""
+    return load_scenario(f"{HERE / name}" if ":" in name else f"{SCENARIOS}:{name}")

@@ -8,16 +8,13 @@ none of them has more than one fault left.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from assurance.simulation.schedules import SCENARIOS
+from assurance.simulation.schedules import HERE, scenario
 
 from aiolead.testing.simulation import Backend, Schedule, simulate
-from aiolead.testing.simulation.run import load_scenario
 
-HERE = Path(__file__).parent
 FOUND: list[dict[str, Any]] = [
     json.loads(line) for line in (HERE / "found.jsonl").read_text().splitlines()
 ]
@@ -25,8 +22,8 @@ FOUND: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("found", FOUND, ids=lambda found: found["found"])
-def test_what_was_found_once_is_not_found_again(found: dict[str, Any], backend: Backend) -> None:
+def test_schedule_that_found_something_finds_nothing_now(
+    found: dict[str, Any], backend: Backend
+) -> None:
     schedule = Schedule.parse(json.dumps(found["schedule"]))
-    name = found["scenario"]
-    scenario = load_scenario(f"{HERE / name}" if ":" in name else f"{SCENARIOS}:{name}")
-    simulate(scenario, schedule=schedule, backend=backend).check()
+    simulate(scenario(found["scenario"]), schedule=schedule, backend=backend).check()

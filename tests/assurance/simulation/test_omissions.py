@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from assurance.simulation.ensemble_model import STEP, Client, Stage, create
@@ -13,9 +12,6 @@ from aiolead._wire.codes import OpCode
 from aiolead._wire.requests import Delete, Exists, GetData, SetData, Sync
 from aiolead.testing.simulation import Backend, Fault, Schedule, simulate
 from aiolead.testing.simulation.ensemble import Omission, Server
-from aiolead.testing.simulation.run import load_scenario
-
-RECIPES = Path(__file__).parent / "recipes"
 
 
 def _omit(stage: Stage, *, is_applied: bool, is_swallowed: bool, **which: object) -> Omission:
@@ -191,7 +187,7 @@ def _late_all_the_time(seed: int) -> Schedule:
 def test_nobody_gets_through_a_closed_barrier_because_the_leader_is_behind(
     backend: Backend,
 ) -> None:
-    gate = load_scenario(f"{RECIPES / 'barriers.py'}:gate")
+    gate = scenario("recipes/barriers.py:gate")
     for seed in range(12):
         outcome = simulate(gate, schedule=_late_all_the_time(seed), backend=backend)
         outcome.check()

@@ -163,7 +163,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 """,
             ),
         ),
-        tests=("tests/assurance/simulation/test_crowd.py",),
+        tests=("tests/assurance/simulation/test_scenarios.py",),
         simulated=True,
     ),
     Mutant(

@@ -98,7 +98,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "self._local.is_claimed(name) and self._is_one_at_a_time",
             ),
         ),
-        tests=("tests/assurance/simulation/test_crowd.py",),
+        tests=("tests/assurance/simulation/test_scenarios.py",),
         note="The simulation is that with several contenders of each client in a line.",
     ),
     Mutant(
@@ -386,7 +386,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "settles_it = True",
             ),
         ),
-        tests=("tests/assurance/simulation/test_recipes_locks.py",),
+        tests=("tests/assurance/simulation/test_scenarios.py",),
     ),
     Mutant(
         name="downgrades-in-two-steps",
@@ -440,7 +440,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "len(names) - len(self._own) < limit",
             ),
         ),
-        tests=("tests/assurance/simulation/test_recipes_shared.py",),
+        tests=("tests/assurance/simulation/test_scenarios.py",),
     ),
     Mutant(
         name="limit-not-watched",

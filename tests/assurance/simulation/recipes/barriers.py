@@ -34,6 +34,7 @@ from aiolead.model import CreateMode
 from aiolead.testing.history.events import NodeCreated, NodeDeleted
 from aiolead.testing.simulation import Process, World
 from aiolead.testing.simulation.intruder import Intruder
+from tests.assurance.simulation.programs import base_name, insist, using_the_grace_period
 
 GATE = "/gates/gate"
 STEPS = "/steps"
@@ -78,17 +79,17 @@ async def keeper(shared: Gate, process: Process) -> None:
 async def visitor(shared: Gate, process: Process) -> None:
     """Waits again and again; each time it gets through, it must have been open."""
     world, rng = shared.world, process.rng
-    while True:
-        with suppress(ConnectFailed, SessionError):
-            async with world.client(process) as client:
-                barrier = aiolead.Barrier(client, GATE)
-                while True:
-                    is_last = shared.is_open_for_good.is_set()
-                    await pass_gate(world, process, barrier)
-                    if is_last:
-                        return
-                    await anyio.sleep(rng.uniform(0.0, 0.3) * client.session_timeout)
-        await anyio.sleep(rng.uniform(0.0, 0.1))
+
+    async def work(client: aiolead.Client) -> bool:
+        barrier = aiolead.Barrier(client, GATE)
+        while True:
+            is_last = shared.is_open_for_good.is_set()
+            await pass_gate(world, process, barrier)
+            if is_last:
+                return True
+            await anyio.sleep(rng.uniform(0.0, 0.3) * client.session_timeout)
+
+    await insist(world, process, work)
 
 
 async def pass_gate(world: World, process: Process, barrier: aiolead.Barrier) -> None:
@@ -157,7 +158,7 @@ async def forged(world: World) -> None:
 async def member(shared: Steps, process: Process) -> None:
     """Goes through rounds; after the healing until everybody has been through one."""
     world, rng = shared.world, process.rng
-    name = process.name.partition(".")[0]
+    name = base_name(process)
     while not is_done(shared):
         with suppress(ConnectFailed, SessionError):
             async with world.client(process) as client:
@@ -176,9 +177,7 @@ async def member(shared: Steps, process: Process) -> None:
 def is_done(shared: Steps) -> bool:
     """Whether everybody has been through a round since the healing."""
     world = shared.world
-    return world.is_healed and shared.done >= {
-        process.name.partition(".")[0] for process in world.alive()
-    }
+    return world.is_healed and shared.done >= set(map(base_name, world.alive()))
 
 
 async def one_round(shared: Steps, process: Process, client: aiolead.Client) -> None:
@@ -192,15 +191,11 @@ async def one_round(shared: Steps, process: Process, client: aiolead.Client) -> 
         look_at_withdrawals(world, inside, client.session_id, first)
         shared.inside[who] = inside
         try:
-            look_at_entry(shared, who)
-            length = rng.choice((0.01, 0.1, 0.5)) * rng.random() * client.session_timeout
-            length = 0.0 if shared.hurried > 0 else 0.01 if world.is_healed else length
-            await anyio.sleep(length)
-        except anyio.get_cancelled_exc_class():
-            # All the time that a body may take to stop is made use of.
-            with anyio.CancelScope(shield=True):
-                await anyio.sleep(world.schedule.grace_period * rng.choice((0.0, 0.5, 0.98)))
-            raise
+            async with using_the_grace_period(world, rng):
+                look_at_entry(shared, who)
+                length = rng.choice((0.01, 0.1, 0.5)) * rng.random() * client.session_timeout
+                length = 0.0 if shared.hurried > 0 else 0.01 if world.is_healed else length
+                await anyio.sleep(length)
         finally:
             shared.inside.pop(who, None)
     there = set(world.witness.below(STEPS))

@@ -20,10 +20,16 @@ from functools import partial
 import anyio
 
 import aiolead
-from aiolead.errors import AcquireTimeout, ConnectFailed, ConnectionLossError, TenureLost
+from aiolead.errors import AcquireTimeout, ConnectionLossError, TenureLost
 from aiolead.errors import SessionError as OverError
-from aiolead.testing.history.events import NodeCreated, Revoked
-from aiolead.testing.simulation import Process, World, told
+from aiolead.testing.history.events import NodeCreated
+from aiolead.testing.simulation import Process, World
+from tests.assurance.simulation.programs import (
+    claimed,
+    end_of_session,
+    insist,
+    over_clients,
+)
 
 BOARD = "/board"
 
@@ -57,57 +63,51 @@ async def work(world: World) -> None:
 async def announcer(plan: Plan, process: Process) -> None:
     """Announces tasks until everything has healed; then one more, whose result it waits for."""
     world, rng, count = plan.world, process.rng, 0
-    while True:
-        with suppress(ConnectFailed, OverError):
-            async with world.client(process) as client:
-                board = plan.board(client, process.name)
-                while True:
-                    was_healed = world.is_healed
-                    count += 1
-                    data = f"{process.name}-{count}"
-                    with suppress(ConnectionLossError):
-                        task = await board.submit(data.encode())
-                        plan.announced[task] = data
-                        if was_healed:
-                            await board.result(task)
-                            plan.all_announced.set()
-                            return
-                    await anyio.sleep(rng.uniform(0.0, 0.6) * client.session_timeout)
-        await anyio.sleep(rng.uniform(0.0, 0.1))
+
+    async def work(client: aiolead.Client) -> bool:
+        nonlocal count
+        board = plan.board(client, process.name)
+        while True:
+            was_healed = world.is_healed
+            count += 1
+            data = f"{process.name}-{count}"
+            with suppress(ConnectionLossError):
+                task = await board.submit(data.encode())
+                plan.announced[task] = data
+                if was_healed:
+                    await board.result(task)
+                    plan.all_announced.set()
+                    return True
+            await anyio.sleep(rng.uniform(0.0, 0.6) * client.session_timeout)
+
+    await insist(world, process, work)
 
 
 async def worker(plan: Plan, process: Process) -> None:
     """Works over any number of clients until everything has a result."""
-    world = plan.world
-    while not plan.over.is_set():
-        async with anyio.create_task_group() as tasks:
-            with suppress(ConnectFailed):
-                async with world.client(process) as client:
-                    # The worker is around the client, so that it may be closed under it.
-                    with anyio.CancelScope() as online:
-                        tasks.start_soon(_work_over, plan, process, client, online)
-                        await world.asked_to_close(process)
-        await anyio.sleep(process.rng.uniform(0.0, 0.1))
+    await over_clients(
+        plan.world,
+        process,
+        [process.name],
+        lambda client: lambda _: _work_over(plan, process, client),
+    )
 
 
-async def _work_over(
-    plan: Plan, process: Process, client: aiolead.Client, online: anyio.CancelScope
-) -> None:
+async def _work_over(plan: Plan, process: Process, client: aiolead.Client) -> None:
     board = plan.board(client, process.name)
-    try:
-        async with anyio.create_task_group() as tasks:
+    async with anyio.create_task_group() as tasks:
 
-            async def until_over() -> None:
-                await plan.over.wait()
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(until_over)
-            with suppress(OverError):
-                while True:
-                    await _turn(plan, process, client, board)
+        async def until_over() -> None:
+            await plan.over.wait()
             tasks.cancel_scope.cancel()
-    finally:
-        online.cancel()
+
+        tasks.start_soon(until_over)
+        with suppress(OverError):
+            while True:
+                await _turn(plan, process, client, board)
+        tasks.cancel_scope.cancel()
+    if not plan.over.is_set():
+        await end_of_session(client)
 
 
 async def _turn(
@@ -121,8 +121,7 @@ async def _turn(
         wait = None if world.is_healed or rng.random() < 0.7 else rng.uniform(0.01, 1.0)
         async with board.claim(timeout=wait) as task:
             await _do(plan, process, client, task)
-    if client.state.is_final:
-        await client.ready()  # raises what became of it
+    await end_of_session(client)
     if not world.is_healed:
         await anyio.sleep(rng.uniform(0.0, 0.1) * client.session_timeout)
 
@@ -130,22 +129,11 @@ async def _turn(
 async def _do(
     plan: Plan, process: Process, client: aiolead.Client, task: aiolead.types.Task
 ) -> None:
-    world, rng, history, who = plan.world, process.rng, plan.world.history, process.name
+    world, rng, who = plan.world, process.rng, process.name
     if task.name in plan.finished:
         world.violation("board-once", f"{task.name} is taken after it was finished")
-    history.joined(task.path, who)
-    if any(isinstance(e, Revoked) and e.line == task.path for e in history.events):
-        # An operator has deleted a claim on it before. Ours has the same name: what its owner has
-        # sent, and was held back, may take ours away (I1 is asked about it all the same).
-        history.revoked(task.path, who)
-    signal = task._on_lost
-    told(history, task.path, who, task)
-    try:
+    with claimed(world, who, task):
         await _body(plan, process, client, task)
-    finally:
-        # From here on nothing is done that only the holder may do.
-        task._on_lost = signal
-        history.left(task.path, who, task.token, was_lost=task.loss is not None)
     if rng.random() < 0.8 or world.is_healed:
         result = f"{who} {task.token}"
         plan.tried.setdefault(task.name, set()).add(result)
@@ -171,23 +159,21 @@ async def _body(
 
 async def watcher(plan: Plan, process: Process) -> None:
     """Looks on until nothing waits or is worked on, and then at the results themselves."""
-    while not plan.over.is_set():
-        with suppress(ConnectFailed, OverError):
-            async with plan.world.client(process) as client:
-                board = plan.board(client, process.name)
-                async with board.observe() as view:
-                    await plan.all_announced.wait()
-                    async for states in view:
-                        left = {state.phase for state in states.values()}
-                        is_done = not left & {
-                            aiolead.types.TaskPhase.WAITING,
-                            aiolead.types.TaskPhase.WORKING,
-                        }
-                        if is_done and plan.announced.keys() <= states.keys():
-                            await _audit(plan, board, view)
-                            plan.over.set()
-                            break
-        await anyio.sleep(0.01)
+    busy = {aiolead.types.TaskPhase.WAITING, aiolead.types.TaskPhase.WORKING}
+
+    async def work(client: aiolead.Client) -> bool:
+        board = plan.board(client, process.name)
+        async with board.observe() as view:
+            await plan.all_announced.wait()
+            async for states in view:
+                is_done = not busy & {state.phase for state in states.values()}
+                if is_done and plan.announced.keys() <= states.keys():
+                    await _audit(plan, board, view)
+                    plan.over.set()
+                    return True
+        return False
+
+    await insist(plan.world, process, work, pause=0.01)
 
 
 async def _audit(plan: Plan, board: aiolead.TaskBoard, view: aiolead.types.BoardView) -> None:

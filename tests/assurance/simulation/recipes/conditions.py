@@ -16,7 +16,6 @@ from contextlib import suppress
 from functools import partial
 
 import anyio
-from anyio.abc import TaskGroup
 
 import aiolead
 from aiolead._recipes.locks.condition_signals import ConditionSignals
@@ -29,6 +28,7 @@ from aiolead.errors import (
     TenureLost,
 )
 from aiolead.testing.simulation import Process, World
+from tests.assurance.simulation.programs import end_of_session, over_clients
 
 CONDITION = "/condition"
 BUFFER = "/buffer"
@@ -55,35 +55,11 @@ async def buffer(world: World) -> None:
 
 
 async def contender(plan: Plan, consumes: bool, process: Process) -> None:
-    is_done = False
-    while not is_done:
-        # The contenders are around the client, so that it may be closed under them.
-        async with anyio.create_task_group() as contenders:
-            try:
-                is_done = await over_one_client(plan, process, consumes, contenders)
-            except ConnectFailed:
-                await anyio.sleep(process.rng.uniform(0.0, 0.1))
+    turns = consume if consumes else produce
+    await over_clients(
+        plan.world, process, [process.name], lambda client: lambda _: turns(plan, process, client)
+    )
     plan.busy -= 1
-
-
-async def over_one_client(
-    plan: Plan, process: Process, consumes: bool, contenders: TaskGroup
-) -> bool:
-    is_done = False
-    async with plan.world.client(process) as client:
-        with anyio.CancelScope() as online:
-
-            async def contend() -> None:
-                nonlocal is_done
-                with suppress(SessionError):
-                    turns = consume if consumes else produce
-                    await turns(plan, process, client)
-                    is_done = True
-                online.cancel()
-
-            contenders.start_soon(contend)
-            await plan.world.asked_to_close(process)
-    return is_done
 
 
 async def state_of(
@@ -123,8 +99,7 @@ async def produce(plan: Plan, process: Process, client: aiolead.Client) -> None:
                     return
                 await write(client, held, put + 1, taken, closed)
                 await held.notify()
-        if client.state.is_final:
-            await client.ready()  # raises what became of it
+        await end_of_session(client)
         if world.is_healed:
             return
         await anyio.sleep(rng.uniform(0.0, 0.4) * client.session_timeout)
@@ -150,8 +125,7 @@ async def consume(plan: Plan, process: Process, client: aiolead.Client) -> None:
                         await held.wait(timeout=rng.random() * client.session_timeout)
                     else:
                         await held.wait()
-        if client.state.is_final:
-            await client.ready()  # raises what became of it
+        await end_of_session(client)
 
 
 # --- at the end ----------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from aiolead.model import CreateMode
 from aiolead.testing.history.events import NodeCreated, NodeDeleted, Session
 from aiolead.testing.simulation import KINDS, Fault, Process, World
 from aiolead.testing.simulation.levers import Levers
+from tests.assurance.simulation.programs import base_name, end_of_session, over_clients
 
 FOLDER = "/kept"
 OPERATOR = b"by the operator"
@@ -128,31 +129,15 @@ async def operator(plan: Plan, process: Process) -> None:
 
 async def keeper(plan: Plan, process: Process) -> None:
     """Keeps one after the other over any number of clients; after the healing two more."""
-    world, name = plan.world, process.name.partition(".")[0]
-    # A persistent one may be left by a process that was killed: who comes after it takes it over.
+    # A persistent one may be left by a process that was killed: its successor takes it over.
     left = [process.rng.choice(("own", "shared", "numbered")), "for-good"]
-    while left:
-        # The keeper is around the client, so that it may be closed under it.
-        async with anyio.create_task_group() as tasks:
-            try:
-                async with world.client(process) as client:
-                    with anyio.CancelScope() as online:
-
-                        async def blocks(
-                            client: aiolead.Client = client, online: anyio.CancelScope = online
-                        ) -> None:
-                            try:
-                                await one_after_the_other(plan, process, client, left)
-                            except SessionError:
-                                pass  # the client was closed
-                            finally:
-                                online.cancel()
-
-                        tasks.start_soon(blocks)
-                        await world.asked_to_close(process)
-            except ConnectFailed:
-                await anyio.sleep(process.rng.uniform(0.0, 0.1))
-    plan.busy.discard(name)
+    await over_clients(
+        plan.world,
+        process,
+        [process.name],
+        lambda client: lambda _: one_after_the_other(plan, process, client, left),
+    )
+    plan.busy.discard(base_name(process))
     plan.tell()
 
 
@@ -169,8 +154,7 @@ async def one_after_the_other(
             await block.keep(is_last=is_last)
             if is_last:
                 left.pop(0)
-        if client.state.is_final:
-            await client.ready()  # raises what became of it
+        await end_of_session(client)
         pause = 0.001 if world.is_healed else rng.uniform(0.0, 0.2)
         await anyio.sleep(pause * client.session_timeout)
 
@@ -189,7 +173,7 @@ class _Block:
         self._client = client
         self._mode = MODES[kind]
         # No two blocks have the same, where it is numbered: all that are there are of this one.
-        own = {"shared": "one", "numbered": f"{name}-"}.get(kind, process.name.partition(".")[0])
+        own = {"shared": "one", "numbered": f"{name}-"}.get(kind, base_name(process))
         self._path = f"{FOLDER}/{kind}-{own}"
         self._since = len(self._history.events)
         self._wanted = b""

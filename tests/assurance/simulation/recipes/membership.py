@@ -21,12 +21,17 @@ import anyio
 import aiolead
 from aiolead.errors import (
     AcquireTimeout,
-    ConnectFailed,
     ConnectionLossError,
     NoNodeError,
     SessionError,
 )
 from aiolead.testing.simulation import Process, World, told
+from tests.assurance.simulation.programs import (
+    Contend,
+    base_name,
+    end_of_session,
+    over_clients,
+)
 
 GROUP = "/group"
 WORK = "/work"
@@ -35,34 +40,23 @@ ITEMS = [f"item-{number}" for number in range(4)]
 Body = Callable[[Process, aiolead.Client], Awaitable[None]]
 
 
-def name_of(process: Process) -> str:
-    """What the members call it: the same for a process that takes the place of a killed one."""
-    return process.name.partition(".")[0]
+def over(process: Process, body: Body) -> Callable[[aiolead.Client], Contend]:
+    """Runs a body over one client; the task groups of the body wrap the error of a closed one."""
 
-
-async def over_clients(world: World, body: Body, process: Process) -> None:
-    """Runs a body over as many clients as it takes; some are closed under it."""
-    is_done = False
-
-    async def run(client: aiolead.Client, done: anyio.CancelScope) -> None:
-        nonlocal is_done
+    async def run(client: aiolead.Client) -> None:
         try:
             await body(process, client)
-            is_done = True
-        except* SessionError:
-            pass  # the client was closed
-        done.cancel()
+        except ExceptionGroup as group:
+            error: BaseException = group
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            raise (group if group.split(SessionError)[1] else error) from None
 
-    while not is_done:
-        # The body is around the client, so that it may be closed under it.
-        async with anyio.create_task_group() as tasks:
-            try:
-                async with world.client(process) as client:
-                    with anyio.CancelScope() as online:
-                        tasks.start_soon(run, client, online)
-                        await world.asked_to_close(process)
-            except ConnectFailed:
-                await anyio.sleep(process.rng.uniform(0.0, 0.1))
+    return lambda client: lambda _: run(client)
+
+
+async def over_all_clients(world: World, body: Body, process: Process) -> None:
+    await over_clients(world, process, [process.name], over(process, body))
 
 
 # --- a group -------------------------------------------------------------------------------------
@@ -90,17 +84,19 @@ async def group(world: World) -> None:
     plan = Members(world)
     for number in range(3):
         name = f"m{number}"
-        if world.start(name, partial(over_clients, world, partial(member, plan))):
+        if world.start(name, partial(over_all_clients, world, partial(member, plan))):
             plan.names.add(name)
-    plan.looking += world.start("observer", partial(over_clients, world, partial(observer, plan)))
+    plan.looking += world.start(
+        "observer", partial(over_all_clients, world, partial(observer, plan))
+    )
     if not plan.looking:
         plan.all_have_looked.set()
     if world.rng("operator").random() < 0.5:
-        world.start("operator", partial(over_clients, world, partial(operator, plan)))
+        world.start("operator", partial(over_all_clients, world, partial(operator, plan)))
 
 
 async def member(plan: Members, process: Process, client: aiolead.Client) -> None:
-    world, rng, name = plan.world, process.rng, name_of(process)
+    world, rng, name = plan.world, process.rng, base_name(process)
     members = aiolead.Group(client, GROUP)
     count = 0
     while True:
@@ -122,8 +118,8 @@ async def member(plan: Members, process: Process, client: aiolead.Client) -> Non
                         return
         if not world.is_healed:
             await anyio.sleep(rng.uniform(0.0, 0.25) * client.session_timeout)
-        elif client.state.is_final:
-            await client.ready()  # raises what became of it
+        else:
+            await end_of_session(client)
 
 
 async def check_update(
@@ -203,13 +199,13 @@ async def services(world: World) -> None:
     plan = Services(world)
     for number in range(3):
         name = f"s{number}"
-        if world.start(name, partial(over_clients, world, partial(service, plan))):
+        if world.start(name, partial(over_all_clients, world, partial(service, plan))):
             plan.names.add(name)
             plan.busy.add(name)
 
 
 async def service(plan: Services, process: Process, client: aiolead.Client) -> None:
-    world, rng, name = plan.world, process.rng, name_of(process)
+    world, rng, name = plan.world, process.rng, base_name(process)
     registry = aiolead.ServiceRegistry(client, "/services")
     instance = aiolead.ServiceInstance(name="echo", id=name, registered_at=0.0)
     interval = client.session_timeout / 20
@@ -231,8 +227,8 @@ async def service(plan: Services, process: Process, client: aiolead.Client) -> N
                         return
             if not world.is_healed:
                 await anyio.sleep(rng.uniform(0.0, 0.25) * client.session_timeout)
-            elif client.state.is_final:
-                await client.ready()  # raises what became of it
+            else:
+                await end_of_session(client)
 
 
 async def until_all_is_seen(
@@ -282,12 +278,12 @@ async def partition(world: World) -> None:
     """Two to four processes share four items."""
     plan = Work(world)
     for number in range(world.rng("partition").choice((2, 3, 3, 4))):
-        world.start(f"p{number}", partial(over_clients, world, partial(sharer, plan)))
+        world.start(f"p{number}", partial(over_all_clients, world, partial(sharer, plan)))
 
 
 async def sharer(plan: Work, process: Process, client: aiolead.Client) -> None:
     world, rng = plan.world, process.rng
-    name = name_of(process)
+    name = base_name(process)
     partitioner = aiolead.Partitioner(client, WORK, ITEMS, identity=name, quiet=plan.quiet)
     while not plan.is_done.is_set():
         with world.may_be_cancelled(process, WORK, process.name) as scope:
@@ -298,8 +294,7 @@ async def sharer(plan: Work, process: Process, client: aiolead.Client) -> None:
                 await partitioner.run(partial(work, plan, process))
         if scope.cancel_called or not world.is_healed:
             await anyio.sleep(rng.uniform(0.0, 0.2) * client.session_timeout)
-    if client.state.is_final:
-        await client.ready()
+    await end_of_session(client)
 
 
 async def until_done(plan: Work, scope: anyio.CancelScope) -> None:

@@ -20,16 +20,17 @@ from functools import partial
 import anyio
 
 import aiolead
-from aiolead.errors import (
-    AcquireTimeout,
-    ConnectFailed,
-    ConnectionLossError,
-    SessionError,
-    TenureLost,
-)
+from aiolead.errors import AcquireTimeout, ConnectionLossError, TenureLost
 from aiolead.testing.history.events import NodeCreated, Session
 from aiolead.testing.simulation import Process, World, told
 from aiolead.testing.simulation.levers import Levers
+from tests.assurance.simulation.programs import (
+    Contend,
+    end_of_session,
+    over_clients,
+    using_the_grace_period,
+    way_in,
+)
 
 LINES = ("/lines/a", "/lines/b", "/lines/c")
 ROUNDS = 3
@@ -84,29 +85,16 @@ async def take_away(world: World) -> None:
 async def contender(plan: Plan, process: Process) -> None:
     """Takes turns over any number of clients; after the healing some more."""
     served = 0
-    while served < ROUNDS:
-        # The contender is around the client, so that it may be closed under it.
-        async with anyio.create_task_group() as tasks:
-            try:
-                async with plan.world.client(process) as client:
-                    with anyio.CancelScope() as online:
 
-                        async def turns(
-                            client: aiolead.Client = client, online: anyio.CancelScope = online
-                        ) -> None:
-                            nonlocal served
-                            try:
-                                while served < ROUNDS:
-                                    served += await take_turn(plan, process, client)
-                            except SessionError:
-                                pass  # the client was closed
-                            finally:
-                                online.cancel()
+    def over(client: aiolead.Client) -> Contend:
+        async def turns(_: str) -> None:
+            nonlocal served
+            while served < ROUNDS:
+                served += await take_turn(plan, process, client)
 
-                        tasks.start_soon(turns)
-                        await plan.world.asked_to_close(process)
-            except ConnectFailed:
-                await anyio.sleep(process.rng.uniform(0.0, 0.1))
+        return turns
+
+    await over_clients(plan.world, process, [process.name], over)
 
 
 async def take_turn(plan: Plan, process: Process, client: aiolead.Client) -> bool:
@@ -123,8 +111,7 @@ async def take_turn(plan: Plan, process: Process, client: aiolead.Client) -> boo
             held = await turn.take()
         if not held:
             await turn.look_for_rest()
-    if client.state.is_final:
-        await client.ready()  # raises what became of it
+    await end_of_session(client)
     pause = 0.001 if world.is_healed else process.rng.uniform(0.0, 0.25)
     await anyio.sleep(pause * client.session_timeout)
     return was_healed and held
@@ -150,21 +137,10 @@ class _OneTurn:
     async def take(self) -> bool:
         rng, tau, several = self._rng, self._client.session_timeout, self._lock
         weights = (3, 2, 0, 0) if self._world.is_healed else (3, 2, 2, 1)
-        wait, limit = None, None
-        match rng.choices(("hold", "with", "wait", "try"), weights)[0]:
-            case "hold":
-                context = several.acquire()
-            case "with":
-                context = several
-            case "wait":
-                wait = rng.uniform(0.01, 1.5) * tau
-                context = several.acquire(timeout=wait)
-                limit = wait
-            case _:
-                context = several.try_acquire()
-                # Each of them may take as long as a try of its own.
-                limit = len(self._lines) * tau
+        context, limit = way_in(rng, several, tau, weights)
         if limit is not None:
+            # Each of them may take as long as a try of its own.
+            limit = limit or len(self._lines) * tau
             # To let go of those that it has is to leave them.
             limit += (len(self._lines) - 1) * tau / 3
         for line in self._lines:
@@ -231,7 +207,7 @@ class _OneTurn:
         if world.is_healed:
             low, high = 0.0, 0.01
         length = rng.uniform(low, high) * self._client.session_timeout
-        try:
+        async with using_the_grace_period(world, rng):
             for _ in range(parts):
                 if rng.random() < 0.1:
                     await held.verify()
@@ -243,11 +219,6 @@ class _OneTurn:
                     await anyio.sleep(0.001)
                     self._wrong("multi-loss", "goes on")
                 held.check()
-        except anyio.get_cancelled_exc_class():
-            # All the time that a body may take to stop is made use of.
-            with anyio.CancelScope(shield=True):
-                await anyio.sleep(world.schedule.grace_period * rng.choice((0.0, 0.5, 0.98)))
-            raise
 
     async def look_for_rest(self) -> None:
         """After a refusal, nothing is left; unless the link was lost, when it takes a while."""

@@ -28,8 +28,16 @@ from aiolead.errors import (
     ConnectionLossError,
     SessionError,
     TenureLost,
+    UsageError,
 )
 from aiolead.testing.simulation import Process, Turn, World
+from tests.assurance.simulation.programs import (
+    end_of_session,
+    length_of,
+    over_clients,
+    using_the_grace_period,
+    way_in,
+)
 
 SEMAPHORE = "/licences"
 EXCLUSIVE = "/exclusive/lock"
@@ -95,47 +103,31 @@ async def exclusive(world: World) -> None:
 
 async def contender(plan: Plan, process: Process) -> None:
     """Takes turns over any number of clients; after the healing one more."""
-    served = False
-    while not served:
-        # The contender is around the client, so that it may be closed under it.
-        async with anyio.create_task_group() as tasks:
-            try:
-                async with plan.world.client(process) as client:
-                    with anyio.CancelScope() as online:
-
-                        async def turns(online: anyio.CancelScope = online) -> None:
-                            nonlocal served
-                            try:
-                                await take_turns(plan, process, client)
-                                served = True
-                            except SessionError:
-                                pass  # the client was closed
-                            finally:
-                                online.cancel()
-
-                        tasks.start_soon(turns)
-                        await plan.world.asked_to_close(process)
-            except ConnectFailed:
-                await anyio.sleep(process.rng.uniform(0.0, 0.1))
+    await over_clients(
+        plan.world,
+        process,
+        [process.name],
+        lambda client: partial(take_turns, plan, process, client),
+    )
 
 
-async def take_turns(plan: Plan, process: Process, client: aiolead.Client) -> None:
-    world, rng, who = plan.world, process.rng, process.name
+async def take_turns(plan: Plan, process: Process, client: aiolead.Client, who: str) -> None:
+    world, rng = plan.world, process.rng
     line = LOCKED if plan.once is one_exclusive else plan.line
     while True:
         was_healed = world.is_healed
         held = False
-        with world.may_be_cancelled(process, line, who):
-            with suppress(
-                AcquireTimeout, TenureLost, ConnectionLossError, aiolead.errors.UsageError
-            ):
-                held = await plan.once(plan, process, client, who)
+        with (
+            world.may_be_cancelled(process, line, who),
+            suppress(AcquireTimeout, TenureLost, ConnectionLossError, UsageError),
+        ):
+            held = await plan.once(plan, process, client, who)
         if was_healed and held:
             return
         if not world.is_healed:
             await anyio.sleep(rng.uniform(0.0, 0.25) * client.session_timeout)
-        elif client.state.is_final:
-            await client.ready()  # raises what became of it
+        else:
+            await end_of_session(client)
 
 
 async def one_of_fixed(plan: Plan, process: Process, client: aiolead.Client, who: str) -> bool:
@@ -146,17 +138,8 @@ async def one_of_fixed(plan: Plan, process: Process, client: aiolead.Client, who
     )
     many = min(rng.choice((1, 1, 1, 2, plan.limit)), plan.limit)
     # When all has healed, everybody is to be served: nobody gives up.
-    weights = (3, 0, 0) if world.is_healed else (3, 1, 1)
-    wait = None
-    match rng.choices(("hold", "wait", "try"), weights)[0]:
-        case "hold":
-            context = semaphore.acquire(permits=many)
-        case "wait":
-            wait = rng.uniform(0.01, 1.5) * client.session_timeout
-            context = semaphore.acquire(permits=many, timeout=wait)
-        case _:
-            wait = 0.0
-            context = semaphore.try_acquire(permits=many)
+    weights = (3, 0, 0, 0) if world.is_healed else (3, 0, 1, 1)
+    context, wait = way_in(rng, semaphore, client.session_timeout, weights, permits=many)
     turn = Turn(world.history, plan.line, who, context, timeout=wait, permits=many)
     async with turn as held:
         if held is None:
@@ -168,17 +151,8 @@ async def one_of_fixed(plan: Plan, process: Process, client: aiolead.Client, who
 async def one_exclusive(plan: Plan, process: Process, client: aiolead.Client, who: str) -> bool:
     world, rng = plan.world, process.rng
     lock = aiolead.ExclusiveLock(client, EXCLUSIVE, identity=rng.choice((who, "the same")))
-    weights = (3, 0, 0) if world.is_healed else (3, 1, 2)
-    wait = None
-    match rng.choices(("hold", "wait", "try"), weights)[0]:
-        case "hold":
-            context = lock.acquire()
-        case "wait":
-            wait = rng.uniform(0.01, 1.5) * client.session_timeout
-            context = lock.acquire(timeout=wait)
-        case _:
-            wait = 0.0
-            context = lock.try_acquire()
+    weights = (3, 0, 0, 0) if world.is_healed else (3, 0, 1, 2)
+    context, wait = way_in(rng, lock, client.session_timeout, weights)
     async with Turn(world.history, LOCKED, who, context, timeout=wait) as held:
         if held is None:
             return False
@@ -190,18 +164,13 @@ async def body(plan: Plan, process: Process, held: aiolead.types.Tenure) -> None
     world, rng = plan.world, process.rng
     length = rng.uniform(0.0, 0.02)
     if not world.is_healed:
-        low, high = rng.choice(((0.0, 0.02), (0.02, 0.3), (0.3, 1.5)))
-        length = rng.uniform(low, high) * held._client.session_timeout
-    try:
+        spans = ((0.0, 0.02), (0.02, 0.3), (0.3, 1.5))
+        length = length_of(rng, spans) * held._client.session_timeout
+    async with using_the_grace_period(world, rng):
         if rng.random() < 0.1:
             await held.verify()
         await anyio.sleep(length)
         held.check()
-    except anyio.get_cancelled_exc_class():
-        # All the time that a body may take to stop is made use of.
-        with anyio.CancelScope(shield=True):
-            await anyio.sleep(world.schedule.grace_period * rng.choice((0.0, 0.5, 0.98)))
-        raise
 
 
 # --- a limit that changes ------------------------------------------------------------------------

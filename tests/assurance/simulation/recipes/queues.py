@@ -44,8 +44,15 @@ from aiolead.errors import (
 )
 from aiolead.model import CreateMode
 from aiolead.paths import sequence_of
-from aiolead.testing.history.events import NodeCreated, NodeDeleted, Revoked, Session
-from aiolead.testing.simulation import Process, World, told
+from aiolead.testing.history.events import NodeCreated, NodeDeleted, Session
+from aiolead.testing.simulation import Process, World
+from tests.assurance.simulation.programs import (
+    base_name,
+    claimed,
+    end_of_session,
+    insist,
+    over_clients,
+)
 
 QUEUE, CLAIMS = "/jobs", "/jobs-claims"
 
@@ -206,19 +213,10 @@ async def take_turn(
     ):
         wait = None if was_healed or rng.random() < 0.5 else rng.uniform(0.01, 1.0) * tau
         async with queue.get(timeout=wait) as item:
-            world.history.joined(item.path, who)
-            if any(isinstance(e, Revoked) and e.line == item.path for e in world.history.events):
-                world.history.revoked(item.path, who)
-            signal = item._on_lost
-            told(world.history, item.path, who, item)
-            try:
+            with claimed(world, who, item):
                 await anyio.sleep(rng.uniform(0.0, 0.2) * tau)
-            finally:
-                item._on_lost = signal
-                world.history.left(item.path, who, item.token, was_lost=item.loss is not None)
             held = True
-    if client.state.is_final:
-        await client.ready()  # raises what became of it
+    await end_of_session(client)
     await anyio.sleep((0.001 if world.is_healed else rng.uniform(0.0, 0.1)) * tau)
     return was_healed and held
 
@@ -229,28 +227,29 @@ async def take_turn(
 async def producer(plan: Plan, process: Process) -> None:
     """Puts items until everything has healed, and one more then."""
     world, rng, count = plan.world, process.rng, 0
-    while True:
-        with suppress(ConnectFailed, SessionError):
-            async with world.client(process) as client:
-                clock = plan.time_of_day(process)
-                queue = plan.queue(client, process.name, clock)
-                while True:
-                    was_healed = world.is_healed
-                    names = [f"{process.name}-{count + i}" for i in range(rng.choice((1, 1, 3)))]
-                    count += len(names)
-                    order = rng.choice((0, 1))
-                    if isinstance(queue, aiolead.DelayQueue):
-                        longest = 0.2 if was_healed else rng.choice((0.05, 0.5, 1.5))
-                        later = rng.uniform(0.0, longest) * client.session_timeout
-                        plan.due.update(dict.fromkeys(names, clock() + later))
-                        done = await put(plan, names, put_later(queue, names, later, clock))
-                    else:
-                        done = await put(plan, names, put_now(queue, names, order))
-                    if done and was_healed:
-                        plan.producing.discard(process.name.partition(".")[0])
-                        return
-                    await anyio.sleep(rng.uniform(0.0, 0.6) * client.session_timeout)
-        await anyio.sleep(rng.uniform(0.0, 0.1))
+
+    async def work(client: aiolead.Client) -> bool:
+        nonlocal count
+        clock = plan.time_of_day(process)
+        queue = plan.queue(client, process.name, clock)
+        while True:
+            was_healed = world.is_healed
+            names = [f"{process.name}-{count + i}" for i in range(rng.choice((1, 1, 3)))]
+            count += len(names)
+            order = rng.choice((0, 1))
+            if isinstance(queue, aiolead.DelayQueue):
+                longest = 0.2 if was_healed else rng.choice((0.05, 0.5, 1.5))
+                later = rng.uniform(0.0, longest) * client.session_timeout
+                plan.due.update(dict.fromkeys(names, clock() + later))
+                done = await put(plan, names, put_later(queue, names, later, clock))
+            else:
+                done = await put(plan, names, put_now(queue, names, order))
+            if done and was_healed:
+                plan.producing.discard(base_name(process))
+                return True
+            await anyio.sleep(rng.uniform(0.0, 0.6) * client.session_timeout)
+
+    await insist(world, process, work)
 
 
 async def put(plan: Plan, names: list[str], putting: Awaitable[object]) -> bool:
@@ -292,36 +291,22 @@ async def put_later(
 
 async def consumer(plan: Plan, process: Process) -> None:
     """Consumes over any number of clients until everything is drained."""
-    while not plan.drained.is_set():
-        # The consumers are around the client, so that it may be closed under them.
-        async with anyio.create_task_group() as consumers:
-            try:
-                await over_one_client(plan, process, consumers)
-            except ConnectFailed:
-                await anyio.sleep(process.rng.uniform(0.0, 0.1))
-
-
-async def over_one_client(plan: Plan, process: Process, consumers: TaskGroup) -> None:
-    async with plan.world.client(process) as client:
-        with anyio.CancelScope() as online:
-            # After the healing it is enough to wait: nobody has to look again by itself.
-            for number in range(plan.tasks):
-                who = process.name if plan.tasks == 1 else f"{process.name}/{number}"
-                consumers.start_soon(_Consumer(plan, process, client, who, online).run)
-            await plan.world.asked_to_close(process)
+    names = [process.name]
+    if plan.tasks > 1:
+        names = [f"{process.name}/{number}" for number in range(plan.tasks)]
+    await over_clients(
+        plan.world,
+        process,
+        names,
+        # After the healing it is enough to wait: nobody has to look again by itself.
+        lambda client: lambda who: _Consumer(plan, process, client, who).run(),
+    )
 
 
 class _Consumer:
     """A task that consumes."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        process: Process,
-        client: aiolead.Client,
-        who: str,
-        online: anyio.CancelScope,
-    ) -> None:
+    def __init__(self, plan: Plan, process: Process, client: aiolead.Client, who: str) -> None:
         self._plan = plan
         self._world = plan.world
         self._history = plan.world.history
@@ -332,18 +317,19 @@ class _Consumer:
         self._queue = plan.queue(client, who, self._clock)
         self._asked = 0.0  # since when it waits, by that
         self._who = who
-        self._online = online
 
     async def run(self) -> None:
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._until_drained, tasks.cancel_scope)
-                with suppress(SessionError):
-                    while True:
-                        await self._turn()
-                tasks.cancel_scope.cancel()
-        finally:
-            self._online.cancel()
+        closed: SessionError | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._until_drained, tasks.cancel_scope)
+            try:
+                while True:
+                    await self._turn()
+            except SessionError as error:
+                closed = error
+            tasks.cancel_scope.cancel()
+        if closed is not None and not self._plan.drained.is_set():
+            raise closed
 
     async def _until_drained(self, scope: anyio.CancelScope) -> None:
         await self._plan.drained.wait()
@@ -375,8 +361,7 @@ class _Consumer:
                     async with queue.try_get() as item:
                         if item is not None:
                             await self._work(item)
-        if self._client.state.is_final:
-            await self._client.ready()  # raises what became of it
+        await end_of_session(self._client)
         if not self._world.is_healed:
             await anyio.sleep(rng.uniform(0.0, 0.1) * tau)
 
@@ -391,24 +376,13 @@ class _Consumer:
         )
 
     async def _work(self, item: aiolead.types.QueueItem) -> None:
-        plan, history, who = self._plan, self._history, self._who
+        plan = self._plan
         data = item.data.decode()
         if data in plan.acknowledged and not self._is_freed(item.path):
             self._world.violation("queue-again", f"{data} is handed out after its ack")
         self._look_at_the_clock(data)
-        history.joined(item.path, who)
-        if any(isinstance(e, Revoked) and e.line == item.path for e in history.events):
-            # An operator has deleted a claim on it before. Ours has the same name: what its owner
-            # has sent, and was held back, may take ours away (I1 is asked about it all the same).
-            history.revoked(item.path, who)
-        signal = item._on_lost
-        told(history, item.path, who, item)
-        try:
+        with claimed(self._world, self._who, item):
             await self._body(item)
-        finally:
-            # From here on nothing is done that only the holder may do.
-            item._on_lost = signal
-            history.left(item.path, who, item.token, was_lost=item.loss is not None)
         if self._rng.random() < 0.8 or self._world.is_healed:
             plan.tried.add(data)
             await item.ack()
@@ -445,17 +419,18 @@ class _Consumer:
 
 async def auditor(plan: Plan, process: Process) -> None:
     """When all producers are done: waits until the queue is empty, and looks at what happened."""
-    while not plan.drained.is_set():
-        with suppress(ConnectFailed, SessionError):
-            async with plan.world.client(process) as client:
-                queue = plan.queue(client, process.name, plan.time_of_day(process))
-                while not plan.drained.is_set():
-                    await anyio.sleep(0.25 * client.session_timeout)
-                    with suppress(ConnectionLossError):
-                        await client.sync()
-                        if not (plan.producing or plan.spoiling) and await is_empty(client, queue):
-                            plan.drained.set()
-        await anyio.sleep(0.01)
+
+    async def work(client: aiolead.Client) -> bool:
+        queue = plan.queue(client, process.name, plan.time_of_day(process))
+        while not plan.drained.is_set():
+            await anyio.sleep(0.25 * client.session_timeout)
+            with suppress(ConnectionLossError):
+                await client.sync()
+                if not (plan.producing or plan.spoiling) and await is_empty(client, queue):
+                    plan.drained.set()
+        return True
+
+    await insist(plan.world, process, work, pause=0.01)
     if lost := plan.confirmed - plan.tried:
         plan.world.violation("queue-lost", f"nobody has acknowledged {sorted(lost)}")
     if made_up := plan.tried - plan.attempted:
@@ -480,32 +455,31 @@ async def spoiler(plan: Plan, process: Process) -> None:
     """Puts znodes below items until all has healed; then deletes all of them."""
     # Also those of a spoiler that was killed: nobody else would delete them.
     world, rng, made = plan.world, process.rng, plan.below
-    while True:
-        with suppress(ConnectFailed, SessionError):
-            async with world.client(process) as client:
-                while not (world.is_healed and not made):
-                    was_healed = world.is_healed
-                    with suppress(ConnectionLossError, NoNodeError, NodeExistsError):
-                        items = sorted(await client.get_children(QUEUE))
-                        if made and (was_healed or rng.random() < 0.4):
-                            path = rng.choice(sorted(made))
-                            with suppress(NoNodeError):
-                                await client.delete(path)
-                            made.discard(path)
-                        elif items and not was_healed:
-                            path = f"{QUEUE}/{rng.choice(items[:4])}/below"
-                            made.add(path)
-                            await client.create(path, mode=CreateMode.PERSISTENT)
-                            world.history.reached(BELOW)
-                    if not was_healed:
-                        await anyio.sleep(rng.uniform(0.0, 0.2) * client.session_timeout)
-                    elif client.state.is_final:
-                        await client.ready()  # raises what became of it
-                    else:
-                        await anyio.sleep(0.01)
-                plan.spoiling.discard(process.name.partition(".")[0])
-                return
-        await anyio.sleep(rng.uniform(0.0, 0.1))
+
+    async def work(client: aiolead.Client) -> bool:
+        while not (world.is_healed and not made):
+            was_healed = world.is_healed
+            with suppress(ConnectionLossError, NoNodeError, NodeExistsError):
+                items = sorted(await client.get_children(QUEUE))
+                if made and (was_healed or rng.random() < 0.4):
+                    path = rng.choice(sorted(made))
+                    with suppress(NoNodeError):
+                        await client.delete(path)
+                    made.discard(path)
+                elif items and not was_healed:
+                    path = f"{QUEUE}/{rng.choice(items[:4])}/below"
+                    made.add(path)
+                    await client.create(path, mode=CreateMode.PERSISTENT)
+                    world.history.reached(BELOW)
+            if not was_healed:
+                await anyio.sleep(rng.uniform(0.0, 0.2) * client.session_timeout)
+            else:
+                await end_of_session(client)
+                await anyio.sleep(0.01)
+        return True
+
+    await insist(world, process, work)
+    plan.spoiling.discard(base_name(process))
 
 
 def check_order(world: World) -> None:

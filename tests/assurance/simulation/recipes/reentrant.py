@@ -19,12 +19,10 @@ from contextlib import suppress
 from functools import partial
 
 import anyio
-from anyio.abc import TaskGroup
 
 import aiolead
 from aiolead.errors import (
     AcquireTimeout,
-    ConnectFailed,
     ConnectionLossError,
     LockLost,
     SessionError,
@@ -33,6 +31,7 @@ from aiolead.errors import (
 from aiolead.model import SessionState
 from aiolead.testing.history.events import Continued
 from aiolead.testing.simulation import Process, Turn, World
+from tests.assurance.simulation.programs import Contend, end_of_session, over_clients, way_in
 
 LINE = "/lines/again"
 DEEPEST = 4
@@ -54,38 +53,13 @@ async def reenter(world: World) -> None:
 
 async def program(world: World, tasks: int, process: Process) -> None:
     """Takes turns over any number of clients; after the healing one more in each task."""
-    left = {process.name} if tasks == 1 else {f"{process.name}/{n}" for n in range(tasks)}
-    while left:
-        # The contenders are around the client, so that it may be closed under them.
-        async with anyio.create_task_group() as contenders:
-            try:
-                await over_one_client(world, process, left, contenders)
-            except ConnectFailed:
-                await anyio.sleep(process.rng.uniform(0.0, 0.1))
+    names = [process.name] if tasks == 1 else [f"{process.name}/{n}" for n in range(tasks)]
 
+    def over(client: aiolead.Client) -> Contend:
+        lock = aiolead.ReentrantLock(client, LINE, identity=process.name)
+        return partial(take_turns, world, process, client, lock)
 
-async def over_one_client(
-    world: World, process: Process, left: set[str], contenders: TaskGroup
-) -> None:
-    async with world.client(process) as client:
-        with anyio.CancelScope() as online:
-            lock = aiolead.ReentrantLock(client, LINE, identity=process.name)
-            busy = set(left)
-
-            async def contend(who: str) -> None:
-                try:
-                    await take_turns(world, process, client, lock, who)
-                    left.discard(who)
-                except SessionError:
-                    pass  # the client was closed
-                finally:
-                    busy.discard(who)
-                    if not busy:
-                        online.cancel()
-
-            for who in sorted(left):
-                contenders.start_soon(contend, who)
-            await world.asked_to_close(process)
+    await over_clients(world, process, names, over)
 
 
 async def take_turns(
@@ -102,8 +76,7 @@ async def take_turns(
             world.violation("reentrant-count", f"{who} has left, and is in {lock.hold_count}")
         if was_healed and held:
             return
-        if client.state.is_final:
-            await client.ready()  # raises what became of it
+        await end_of_session(client)
         pause = 0.001 if world.is_healed else process.rng.uniform(0.0, 0.25)
         await anyio.sleep(pause * client.session_timeout)
 
@@ -132,18 +105,7 @@ class _Levels:
         rng, lock = self._rng, self._lock
         # When all has healed, everybody is to be served: nobody gives up.
         weights = (3, 2, 0, 0) if self._world.is_healed else (3, 2, 1, 1)
-        wait = None
-        match rng.choices(("hold", "with", "wait", "try"), weights)[0]:
-            case "hold":
-                context = lock.acquire()
-            case "with":
-                context = lock
-            case "wait":
-                wait = rng.uniform(0.01, 1.5) * self._client.session_timeout
-                context = lock.acquire(timeout=wait)
-            case _:
-                wait = 0.0
-                context = lock.try_acquire()
+        context, wait = way_in(rng, lock, self._client.session_timeout, weights)
         async with Turn(self._history, LINE, self._who, context, timeout=wait) as held:
             if held is None:
                 return False

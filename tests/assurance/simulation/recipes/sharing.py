@@ -16,7 +16,6 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 import anyio
-from anyio.abc import TaskGroup
 
 import aiolead
 from aiolead.errors import (
@@ -30,6 +29,13 @@ from aiolead.errors import (
     TenureLost,
 )
 from aiolead.testing.simulation import Process, World
+from tests.assurance.simulation.programs import (
+    end_of_session,
+    insist,
+    length_of,
+    over_clients,
+    way_in,
+)
 
 LINE = "/lines/shared"
 REGISTER = "/register"
@@ -60,32 +66,16 @@ async def share(world: World) -> None:
 
 async def program(plan: Plan, process: Process) -> None:
     served: set[str] = set()
-    while served != {"read", "write"}:
-        # The contenders are around the client, so that it may be closed under them.
-        async with anyio.create_task_group() as contenders:
-            try:
-                await over_one_client(plan, process, served, contenders)
-            except ConnectFailed:
-                await anyio.sleep(process.rng.uniform(0.0, 0.1))
+    await over_clients(
+        plan.world,
+        process,
+        [process.name],
+        lambda client: lambda _: take_turns(plan, process, client, served),
+    )
     plan.busy -= 1
     if not plan.busy:
         plan.done.set()
     await look_at_the_end(plan, process)
-
-
-async def over_one_client(
-    plan: Plan, process: Process, served: set[str], contenders: TaskGroup
-) -> None:
-    async with plan.world.client(process) as client:
-        with anyio.CancelScope() as online:
-
-            async def contend() -> None:
-                with suppress(SessionError):
-                    await take_turns(plan, process, client, served)
-                online.cancel()
-
-            contenders.start_soon(contend)
-            await plan.world.asked_to_close(process)
 
 
 async def take_turns(
@@ -103,8 +93,7 @@ async def take_turns(
             await turn.take(mode)
         if was_healed and turn.held:
             served.add(mode)
-        if client.state.is_final:
-            await client.ready()  # raises what became of it
+        await end_of_session(client)
         if not world.is_healed:
             await anyio.sleep(rng.uniform(0.0, 0.25) * client.session_timeout)
 
@@ -126,17 +115,8 @@ class _OneTurn:
     async def take(self, mode: str) -> None:
         rng, tau = self._rng, self._client.session_timeout
         side = self._lock.read if mode == "read" else self._lock.write
-        weights = (5, 0, 0) if self._world.is_healed else (5, 2, 1)
-        wait = None
-        match rng.choices(("hold", "wait", "try"), weights)[0]:
-            case "hold":
-                context = side.acquire()
-            case "wait":
-                wait = rng.uniform(0.01, 1.5) * tau
-                context = side.acquire(timeout=wait)
-            case _:
-                wait = 0.0
-                context = side.try_acquire()
+        weights = (5, 0, 0, 0) if self._world.is_healed else (5, 0, 2, 1)
+        context, wait = way_in(rng, side, tau, weights)
         self._history.joined(LINE, self._who, wait=wait)
         is_in = False
         try:
@@ -185,8 +165,8 @@ class _OneTurn:
     def _length(self) -> float:
         if self._world.is_healed:
             return self._rng.uniform(0.0, 0.02)
-        low, high = self._rng.choices(((0.0, 0.02), (0.02, 0.3), (0.3, 1.5)), (2, 3, 3))[0]
-        return self._rng.uniform(low, high) * self._client.session_timeout
+        spans, weights = ((0.0, 0.02), (0.02, 0.3), (0.3, 1.5)), (2, 3, 3)
+        return length_of(self._rng, spans, weights) * self._client.session_timeout
 
     async def _read(self, held: aiolead.Held, token: int) -> None:
         """What is there when it begins is there as long as it holds."""
@@ -223,14 +203,16 @@ class _OneTurn:
 
 async def look_at_the_end(plan: Plan, process: Process) -> None:
     """When everybody has finished: is every update there that was acknowledged?"""
+    names: list[str] = []
+
+    async def look(client: aiolead.Client) -> bool:
+        await client.sync(REGISTER)
+        names[:] = (await client.get(REGISTER))[0].decode().split()
+        return True
+
     await plan.done.wait()
-    while True:
-        with suppress(ConnectFailed, SessionError, ConnectionLossError):
-            async with plan.world.client(process) as client:
-                await client.sync(REGISTER)
-                names = (await client.get(REGISTER))[0].decode().split()
-                break
-        await anyio.sleep(0.01)
+    expected = (ConnectFailed, SessionError, ConnectionLossError)
+    await insist(plan.world, process, look, expected=expected, pause=0.01)
     if lost := plan.acknowledged.difference(names):
         plan.world.violation("rw-lost", f"updates are lost: {sorted(lost)}")
     if made_up := set(names) - plan.attempted:

@@ -30,7 +30,6 @@ from aiolead import Config, Counter, SequenceAllocator, SharedValue, TreeCache, 
 from aiolead.errors import (
     AcquireTimeout,
     AioleadError,
-    ConnectFailed,
     ConnectionLossError,
     NodeExistsError,
     NoNodeError,
@@ -39,8 +38,9 @@ from aiolead.errors import (
     SessionError,
     TenureLost,
 )
-from aiolead.testing.simulation import Process, World, told
+from aiolead.testing.simulation import Process, World
 from aiolead.types import Codec
+from tests.assurance.simulation.programs import claimed, end_of_session, insist
 
 COUNTER, VALUE, NUMBERS = "/values/counter", "/values/words", "/values/numbers"
 CONFIG, TREE = "/config", "/tree"
@@ -69,18 +69,6 @@ class Plan:
 
 def may_be_applied(error: AioleadError) -> bool:
     return error.outcome is not Outcome.NOT_APPLIED
-
-
-async def persist(
-    world: World, process: Process, work: Callable[[aiolead.Client], Awaitable[bool]]
-) -> None:
-    """Does some work over any number of clients, until it says that it is done."""
-    while True:
-        with suppress(ConnectFailed, SessionError):
-            async with world.client(process) as client:
-                if await work(client):
-                    return
-        await anyio.sleep(process.rng.uniform(0.0, 0.1))
 
 
 # --- counting ------------------------------------------------------------------------------------
@@ -120,7 +108,7 @@ async def counting(plan: Plan, process: Process) -> None:
                     return True
             await anyio.sleep(rng.uniform(0.0, 0.25) * client.session_timeout)
 
-    await persist(plan.world, process, work)
+    await insist(plan.world, process, work)
 
 
 async def add(plan: Plan, counter: Counter, n: int) -> None:
@@ -174,7 +162,7 @@ async def auditor(plan: Plan, process: Process) -> None:
             world.violation("update-lost", f"{sorted(lost)} are lost, {twice} are there twice")
         return True
 
-    await persist(plan.world, process, work)
+    await insist(plan.world, process, work)
 
 
 # --- names ---------------------------------------------------------------------------------------
@@ -204,27 +192,20 @@ async def bearer(plan: Plan, process: Process) -> None:
                     await bear(plan, process, client, held)
                 if was_healed:
                     return True
-            if client.state.is_final:
-                await client.ready()  # raises what became of it
+            await end_of_session(client)
             await anyio.sleep(rng.uniform(0.0, 0.2) * client.session_timeout)
 
-    await persist(world, process, work)
+    await insist(world, process, work)
 
 
 async def bear(
     plan: Plan, process: Process, client: aiolead.Client, held: aiolead.types.HeldName
 ) -> None:
-    history, who, signal = plan.world.history, process.name, held._on_lost
-    history.joined(held.path, who)
-    told(history, held.path, who, held)
-    try:
+    with claimed(plan.world, process.name, held, may_be_revoked=False):
         length = 0.001 if plan.world.is_healed else process.rng.uniform(0.0, 1.5)
         await anyio.sleep(length * client.session_timeout)
-        history.looked(held.path, who, held.token, held=held.is_held)
+        plan.world.history.looked(held.path, process.name, held.token, held=held.is_held)
         held.check()
-    finally:
-        held._on_lost = signal
-        history.left(held.path, who, held.token, was_lost=held.loss is not None)
 
 
 # --- mirroring -----------------------------------------------------------------------------------
@@ -272,7 +253,7 @@ async def writer(plan: Plan, process: Process) -> None:
                     return True
             await anyio.sleep(rng.uniform(0.0, 0.2) * client.session_timeout)
 
-    await persist(plan.world, process, work)
+    await insist(plan.world, process, work)
 
 
 async def change_tree(client: aiolead.Client, process: Process, mark: bytes) -> None:
@@ -354,7 +335,7 @@ async def follower(plan: Plan, process: Process) -> None:
                 await anyio.sleep(0.1)
         return False
 
-    await persist(world, process, work)
+    await insist(world, process, work)
 
 
 class Events:

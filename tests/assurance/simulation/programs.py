@@ -1,0 +1,170 @@
+"""What the programs of the scenarios have in common: clients, turns, and bodies that end late."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from random import Random
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+import aiolead
+from aiolead.errors import ConnectFailed, SessionError
+from aiolead.testing.history.events import Revoked
+from aiolead.testing.simulation import Process, World, told
+
+Contend = Callable[[Any], Awaitable[object]]
+"""Takes turns as the contender of a name, until it has had all of them."""
+
+Spans = Sequence[tuple[float, float]]
+"""Ranges of durations, in session timeouts."""
+
+
+async def over_clients(
+    world: World,
+    process: Process,
+    names: Iterable[Any],
+    contend_over: Callable[[aiolead.Client], Contend],
+) -> None:
+    """Has contenders take turns over any number of clients, until each of them is done.
+
+    Args:
+        world: the world.
+        process: whose clients these are. Some are closed before the contenders are done.
+        names: of the contenders.
+        contend_over: what they do over one client. Called once for each client.
+    """
+    left = set(names)
+    while left:
+        # The contenders are around the client, so that it may be closed under them.
+        async with anyio.create_task_group() as tasks:
+            try:
+                async with world.client(process) as client:
+                    await _over_one(world, process, left, contend_over(client), tasks)
+            except ConnectFailed:
+                await anyio.sleep(process.rng.uniform(0.0, 0.1))
+
+
+async def _over_one(
+    world: World, process: Process, left: set[Any], contend: Contend, tasks: TaskGroup
+) -> None:
+    busy = set(left)
+    with anyio.CancelScope() as online:
+
+        async def run(name: Any) -> None:
+            try:
+                await contend(name)
+                left.discard(name)
+            except SessionError:
+                pass  # the client was closed
+            finally:
+                busy.discard(name)
+                if not busy:
+                    online.cancel()
+
+        for name in sorted(left):
+            tasks.start_soon(run, name)
+        await world.asked_to_close(process)
+
+
+async def insist(
+    world: World,
+    process: Process,
+    work: Callable[[aiolead.Client], Awaitable[bool]],
+    *,
+    expected: tuple[type[Exception], ...] = (ConnectFailed, SessionError),
+    pause: float | None = None,
+) -> None:
+    """Does some work over any number of clients, until it says that it is done.
+
+    Args:
+        world: the world.
+        process: whose clients these are.
+        work: what to do over one client.
+        expected: the errors after which it is tried again, over another client.
+        pause: between two clients, in seconds. Random by default.
+    """
+    while True:
+        with suppress(*expected):
+            async with world.client(process) as client:
+                if await work(client):
+                    return
+        await anyio.sleep(process.rng.uniform(0.0, 0.1) if pause is None else pause)
+
+
+def way_in(
+    rng: Random, lock: Any, tau: float, weights: Sequence[float], **options: Any
+) -> tuple[Any, float | None]:
+    """One of the ways to acquire a lock, and how long that may wait: None for any time.
+
+    Args:
+        rng: chooses.
+        lock: what to acquire.
+        tau: the session timeout, in seconds.
+        weights: of `acquire()`, of the lock itself as a context manager, of `acquire(timeout=)` and
+            of `try_acquire()`.
+        options: of each of these calls.
+    """
+    match rng.choices(("acquire", "with", "wait", "try"), weights)[0]:
+        case "acquire":
+            return lock.acquire(**options), None
+        case "with":
+            return lock, None
+        case "wait":
+            wait = rng.uniform(0.01, 1.5) * tau
+            return lock.acquire(timeout=wait, **options), wait
+        case _:
+            return lock.try_acquire(**options), 0.0
+
+
+def length_of(rng: Random, spans: Spans, weights: Sequence[float] | None = None) -> float:
+    """A random duration out of one of several ranges, in session timeouts."""
+    low, high = rng.choices(spans, weights)[0] if weights else rng.choice(spans)
+    return rng.uniform(low, high)
+
+
+@asynccontextmanager
+async def using_the_grace_period(world: World, rng: Random) -> AsyncIterator[None]:
+    """A body that, when it is cancelled, uses all the time that it may take to stop, or less."""
+    try:
+        yield
+    except anyio.get_cancelled_exc_class():
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(world.schedule.grace_period * rng.choice((0.0, 0.5, 0.98)))
+        raise
+
+
+@contextmanager
+def claimed(world: World, who: str, item: Any, *, may_be_revoked: bool = True) -> Iterator[None]:
+    """Reports a claim of an item to the history, as a line of its own.
+
+    From the end of the block on, nothing is done that only the holder may do.
+    """
+    history = world.history
+    history.joined(item.path, who)
+    if may_be_revoked and any(
+        isinstance(e, Revoked) and e.line == item.path for e in history.events
+    ):
+        # An operator has deleted a claim on it before. This one has the same name. So a late
+        # request of the owner of that one may delete this one. (I1 is checked all the same.)
+        history.revoked(item.path, who)
+    signal = item._on_lost
+    told(history, item.path, who, item)
+    try:
+        yield
+    finally:
+        item._on_lost = signal
+        history.left(item.path, who, item.token, was_lost=item.loss is not None)
+
+
+async def end_of_session(client: aiolead.Client) -> None:
+    """Raises what has become of a client whose session is over."""
+    if client.state.is_final:
+        await client.ready()
+
+
+def base_name(process: Process) -> str:
+    """The name of a process, without the number of the one that took the place of a killed one."""
+    return process.name.partition(".")[0]
