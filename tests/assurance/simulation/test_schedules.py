@@ -1,6 +1,7 @@
 """Schedules of faults of `contend` and `lockset`, with all invariants.
 
-`make soak` runs any number. `make test` runs a few that reach every rare situation, `make test-all` some hundred.
+`make soak` runs any number. `make test` runs a few that reach every rare situation, and `make
+test-all` some hundred.
 """
 
 from __future__ import annotations
