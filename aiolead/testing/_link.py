@@ -7,6 +7,7 @@ from typing import Protocol
 
 import anyio
 
+from .._host_tasks import open_group
 from ._server.connection import Closing, Connection
 from ._server.core import Core
 
@@ -87,7 +88,7 @@ class Link:
         """Runs until the connection is over. Raises only cancellation."""
         try:
             with self._scope:
-                async with anyio.create_task_group() as tasks:
+                async with open_group() as tasks:
                     tasks.start_soon(self._guard, self._write)
                     await self._guard(self._read)
                     # The client may have closed one direction only, to read the last replies.

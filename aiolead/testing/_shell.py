@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
-from anyio.abc import TaskGroup, TaskStatus
 
 from .._escaping import get_logger
+from .._host_tasks import HostTasks, open_group
+from .._shielding import wait_through
+from .._tasks import AnyTaskGroup
+from ..errors import UsageError
 from ..paths import format_host
 from ._link import Gate, Link, Transport
 from ._server.acl import Identity
@@ -27,10 +31,9 @@ Door = tuple[Listener, ssl.SSLContext | None]
 
 
 class Shell:
-    """Runs a core. Its tasks never raise: what goes wrong is kept in `failures`, and logged.
+    """Runs a core, in tasks that belong to no task of the program.
 
-    A task that raised would cancel the task group, and with it the code that holds it open across a
-    test: there the error would be lost, or the test would hang.
+    What goes wrong in them is kept in `failures`, and logged. It cancels nobody.
 
     Args:
         core: the server that it runs.
@@ -59,16 +62,19 @@ class Shell:
         self._tls = tls
         self._handshakes: set[Transport] = set()
         """The connections on which TLS is being agreed upon."""
-        self._tasks = anyio.create_task_group()
+        self._tasks: HostTasks | None = None
+        self._closed: anyio.Event | None = None
+        """Exists once closing has begun, and is set when all tasks have ended."""
         self._gate = Gate()
         self._links: dict[Connection, Link] = {}
-        self._run_tasks: TaskGroup | None = None
+        self._run_tasks: AnyTaskGroup | None = None
         self._run_ended = anyio.Event()
         self._rescheduled = anyio.Event()
         self._timer_until: float | None = None
 
     async def open(self) -> None:
-        await self._tasks.__aenter__()
+        process = os.getpid()
+        self._tasks = HostTasks(self._crashed, self._close, lambda: os.getpid() != process)
         try:
             await self.start()
         except BaseException:
@@ -76,11 +82,32 @@ class Shell:
             raise
 
     async def close(self) -> None:
-        self._tasks.cancel_scope.cancel()
-        # Without an exception, the task group has none to wrap into a group of its own.
-        await self._tasks.__aexit__(None, None, None)
+        """Ends all tasks, and waits for them. Any task of the event loop may call it.
+
+        Cancellation is put off until they have ended, which takes a few turns of the event loop.
+        """
+        await wait_through(self._close())
+
+    def _close(self) -> anyio.Event:
+        """Begins to close; the event is set when all tasks have ended."""
+        if self._closed is None:
+            assert self._tasks is not None
+            self._closed = anyio.Event()
+            self._tasks.start_closing(self._closing)
+        return self._closed
+
+    async def _closing(self) -> None:
+        assert self._tasks is not None
+        assert self._closed is not None
+        try:
+            self._tasks.end()
+            await self._tasks.wait_ended()
+        finally:
+            self._closed.set()
 
     async def start(self) -> None:
+        if self._tasks is None or self._closed is not None:
+            raise UsageError("the EmbeddedServer was left already")
         if self._run_tasks is not None:
             return
         doors: list[Door] = []
@@ -99,7 +126,9 @@ class Shell:
             raise
         self.core.restarted(self.now())
         self._run_ended = anyio.Event()
-        await self._tasks.start(self._run, doors)
+        started = anyio.Event()
+        self._tasks.start_soon(self._run, doors, started)
+        await wait_through(started)
 
     @property
     def _default_tls(self) -> ssl.SSLContext | None:
@@ -150,7 +179,7 @@ class Shell:
             ConnectionRefusedError: the server is stopped.
         """
         tasks = self._run_tasks
-        ends = self._tasks.cancel_scope.cancel_called
+        ends = self._closed is not None
         if tasks is None or ends or tasks.cancel_scope.cancel_called:
             raise ConnectionRefusedError("the embedded server is stopped")
         if tls is None:
@@ -162,7 +191,7 @@ class Shell:
             tasks.start_soon(self._guard, self._secure, tasks, transport, address, tls)
 
     async def _secure(
-        self, tasks: TaskGroup, transport: Transport, address: str, context: ssl.SSLContext
+        self, tasks: AnyTaskGroup, transport: Transport, address: str, context: ssl.SSLContext
     ) -> None:
         """Agrees with a client on TLS; a client that fails at it was never here."""
         secure = TLSTransport(transport, context)
@@ -185,7 +214,7 @@ class Shell:
 
     def _take_up(
         self,
-        tasks: TaskGroup,
+        tasks: AnyTaskGroup,
         transport: Transport,
         address: str,
         identities: Sequence[Identity],
@@ -215,16 +244,17 @@ class Shell:
         if deadline is not None and (self._timer_until is None or deadline < self._timer_until):
             self._rescheduled.set()
 
-    async def _run(self, doors: Sequence[Door], *, task_status: TaskStatus[None]) -> None:
+    async def _run(self, doors: Sequence[Door], started: anyio.Event) -> None:
         """From one start to the next stop."""
         try:
-            async with anyio.create_task_group() as tasks:
+            async with open_group() as tasks:
                 self._run_tasks = tasks
                 tasks.start_soon(self._guard, self._keep_time)
                 for listener, tls in doors:
                     tasks.start_soon(self._guard, self._accept, listener, tls)
-                task_status.started()
+                started.set()
         finally:
+            started.set()
             self._run_tasks = None
             for listener, _ in doors:
                 listener.close()
@@ -273,6 +303,10 @@ class Shell:
         try:
             await loop(*args)
         except Exception as error:
+            self._fail(error)
+
+    def _crashed(self, error: BaseException, _function: object) -> None:
+        if isinstance(error, Exception):
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:

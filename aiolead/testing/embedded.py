@@ -89,8 +89,9 @@ class EmbeddedServer:
                 ...
 
     It behaves as ZooKeeper does, expiry included, but keeps everything in memory by default, and
-    its control methods make happen at will what is hard to provoke in a real server. It lives in
-    the task group of its context manager; its errors are raised when that is left.
+    its control methods make happen at will what is hard to provoke in a real server. Its tasks
+    belong to no task of the program, so another task than the one that entered may leave it. Its
+    errors are raised on leaving.
 
     Args:
         host: the address to listen on. Beyond this machine (as `0.0.0.0` is) it is a warning in the

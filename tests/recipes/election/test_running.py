@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import signal
+import sys
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
 import anyio
 import pytest
+import trio
 from conftest import ServerUnderTest
 from kit.clients import (
     PATIENCE,
@@ -26,15 +29,18 @@ from kit.clients import (
     raw,
 )
 from kit.selection import on_embedded
-from kit.tasks import on_asyncio
+from kit.tasks import ON_EVERY_LOOP, in_ordinary_task, on_asyncio
+from kit.tasks import Run as RunOnLoop
 from kit.virtual_time import VirtualClock, embedded, passes, virtually, with_virtual_server
 from kit.virtual_time import connect as connect_virtually
 
 from aiolead import ACL, Client, Election, Term
+from aiolead._session.machine import SessionMachine
 from aiolead.errors import (
     AlreadyHeldError,
     ClientClosedError,
     ConfigurationError,
+    InternalError,
     LeadershipLost,
     LossReason,
     UsageError,
@@ -438,9 +444,192 @@ async def test_handled_error_of_an_asyncio_task_group_in_the_body_is_no_cancella
                 pass
         return "ended normally"
 
-    # In a task of its own, since the client has a task group in this one.
-    assert await asyncio.create_task(use()) == "ended normally"
+    assert await use() == "ended normally"
     assert work.ended == 1
+
+
+class ErrorsOfTheBody(ExceptionGroup[Exception]):
+    """Without `derive`, so that a copy of it is of another type."""
+
+
+async def test_group_that_the_body_raises_propagates_unchanged() -> None:
+    error = ErrorsOfTheBody("of the body", [ValueError("a"), KeyError("b")])
+    async with EmbeddedServer() as server, connect(server) as client:
+        with pytest.raises(ErrorsOfTheBody) as raised:
+            async with Election(client, PATH).running(Work()):
+                raise error
+    assert raised.value is error
+
+
+async def test_error_of_a_body_out_of_time_propagates_unchanged() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        with (
+            pytest.raises(RuntimeError, match="cleanup failed"),
+            anyio.fail_after(PATIENCE) as scope,
+        ):
+            async with Election(client, PATH).running(Work()):
+                scope.deadline = anyio.current_time()
+                try:
+                    await anyio.sleep_forever()
+                except anyio.get_cancelled_exc_class():
+                    raise RuntimeError("cleanup failed") from None
+
+
+async def test_body_out_of_time_raises_timeout_error() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        work = Work()
+        with pytest.raises(TimeoutError):
+            with anyio.fail_after(PATIENCE) as scope:
+                async with Election(client, PATH).running(work):
+                    await eventually(lambda: work.is_on, "it leads")
+                    scope.deadline = anyio.current_time()
+                    await anyio.sleep_forever()
+        assert (work.ended, await names(client, PATH)) == (1, [])
+
+
+async def test_error_in_the_cleanup_of_the_worker_propagates_from_a_cancelled_body() -> None:
+    error, leads = ValueError("of the worker"), anyio.Event()
+
+    async def work(_term: Term) -> None:
+        leads.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise error
+
+    async with EmbeddedServer() as server, connect(server) as client:
+        with (
+            pytest.raises(ValueError, match="of the worker") as raised,
+            anyio.CancelScope() as scope,
+        ):
+            async with Election(client, PATH).running(work):
+                await leads.wait()
+                scope.cancel()
+                await anyio.sleep_forever()
+        assert raised.value is error
+        assert await names(client, PATH) == []
+
+
+async def test_defect_of_the_client_ends_the_block(
+    monkeypatch: pytest.MonkeyPatch, internal_errors: list[Any]
+) -> None:
+    def defect(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async with EmbeddedServer() as server, connect(server) as client:
+        work = Work()
+        with anyio.fail_after(PATIENCE), pytest.raises(ClientClosedError) as raised:
+            async with Election(client, PATH).running(work):
+                await eventually(lambda: work.is_on, "it leads")
+                monkeypatch.setattr(SessionMachine, "tick", defect)
+                server.disconnect(client.session_id)
+                await anyio.sleep_forever()
+        monkeypatch.undo()
+        assert isinstance(raised.value.__cause__, InternalError)
+        assert work.ended == 1
+    assert len(internal_errors) == 1
+
+
+@pytest.mark.parametrize("run", ON_EVERY_LOOP.values(), ids=ON_EVERY_LOOP)
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_end_of_the_program_in_the_worker_is_raised_by_the_block(
+    run: RunOnLoop, kind: type[BaseException]
+) -> None:
+    """The program's own blocks are left on its way, as by an error of the body."""
+    seen: list[type[BaseException]] = []
+
+    async def work(_term: Term) -> None:
+        if kind is SystemExit:
+            sys.exit(3)
+        # Ctrl-C: on trio it interrupts the worker, as any other task of the program.
+        signal.default_int_handler(signal.SIGINT, None)
+
+    async def main() -> None:
+        async with EmbeddedServer() as server, connect(server) as client:
+            try:
+                async with Election(client, PATH).running(work):
+                    await anyio.sleep_forever()
+            except BaseException as error:
+                seen.append(type(error))
+                assert await names(client, PATH) == []
+                raise
+
+    with pytest.raises(kind):
+        run(main)
+    assert seen == [kind]
+
+
+def test_ctrl_c_interrupts_the_worker_on_trio() -> None:
+    """As it does with every other task of the program that runs at that moment."""
+    interrupted: list[bool] = []
+
+    async def work(_term: Term) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            interrupted.append(True)
+            raise
+
+    async def main() -> None:
+        async with EmbeddedServer() as server, connect(server) as client:
+            async with Election(client, PATH).running(work):
+                await trio.sleep_forever()
+
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(main)
+    assert interrupted == [True]
+
+
+async def test_it_is_left_in_another_task_once_the_first_has_ended() -> None:
+    """As start-up and shut-down hooks of frameworks do."""
+    async with EmbeddedServer() as server, connect(server) as client:
+        work, stack = Work(), AsyncExitStack()
+        running = Election(client, PATH).running(work)
+        await in_ordinary_task(lambda: stack.enter_async_context(running))
+        await eventually(lambda: work.is_on, "it leads")
+        await in_ordinary_task(stack.aclose)
+        assert (work.ended, await names(client, PATH)) == (1, [])
+
+
+async def test_it_is_not_left_in_another_task_while_the_first_is_inside() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        work, left, ended = Work(), anyio.Event(), anyio.Event()
+        running = Election(client, PATH).running(work)
+
+        async def enter() -> None:
+            await running.__aenter__()
+            await left.wait()
+            ended.set()
+
+        if trio.lowlevel.in_trio_run():
+            trio.lowlevel.spawn_system_task(enter)
+        else:
+            task = asyncio.create_task(enter())
+            task.add_done_callback(lambda task: task.result())
+        await eventually(lambda: work.is_on, "it leads")
+        with pytest.raises(UsageError, match="not entered by this task"):
+            await running.__aexit__(None, None, None)
+        left.set()
+        await ended.wait()
+        assert (work.ended, await names(client, PATH)) == (1, [])
+
+
+async def test_abandoned_generator_resigns() -> None:
+    async def leading(client: Client) -> AsyncGenerator[None, None]:
+        async with Election(client, PATH).running(work):
+            while True:
+                yield
+
+    async with EmbeddedServer() as server, connect(server) as client:
+        work, generator = Work(), leading(client)
+
+        async def abandon() -> None:
+            await anext(generator)
+            await eventually(lambda: work.is_on, "it leads")
+
+        await in_ordinary_task(abandon)
+        await in_ordinary_task(generator.aclose)
+        assert (work.ended, await names(client, PATH)) == (1, [])
 
 
 @on_asyncio
