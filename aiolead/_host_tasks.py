@@ -119,6 +119,12 @@ class HostTasks:
             from ._asyncio_tasks import Spawner  # needs asyncio, which trio does without
 
             self._spawn = Spawner(on_abandoned, is_forked)
+        self._running: Callable[[], object] = (
+            sys.modules["asyncio"].get_running_loop
+            if self._trio is None
+            else self._trio.lowlevel.current_trio_token
+        )
+        self._loop = self._running()
         self._on_crash = on_crash
         self._has_exited = False
         self._jobs = TaskSet(self._spawn, self._crashed)
@@ -127,6 +133,13 @@ class HostTasks:
             self._watch: Any = self._trio.CancelScope()
             self._watched = anyio.Event()
             self._spawn(self._watch_main, self._watch_main)
+
+    def is_here(self) -> bool:
+        """Whether the event loop of the tasks is the one that runs."""
+        try:
+            return self._running() is self._loop
+        except RuntimeError:
+            return False  # no event loop here at all
 
     def start_soon(
         self, function: Callable[[*Ts], Awaitable[object]], *args: *Ts, name: object = None

@@ -81,6 +81,10 @@ class Shell:
             await self.close()
             raise
 
+    def is_here(self) -> bool:
+        """Whether the server's event loop is the one that runs."""
+        return self._tasks is not None and self._tasks.is_here()
+
     async def close(self) -> None:
         """Ends all tasks, and waits for them. Any task of the event loop may call it.
 

@@ -267,7 +267,9 @@ class EmbeddedServer:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            await self._running.close()
+            # Where a coroutine is destroyed after its event loop, nothing can be awaited.
+            if exc_type is not GeneratorExit or self._running.is_here():
+                await self._running.close()
         finally:
             self._close_store()
         failures = self._running.failures

@@ -7,6 +7,7 @@ fixtures that enter in one task and leave in another.
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -16,6 +17,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 import trio
+import uvloop
 from kit.checks import PATIENCE
 from kit.clients import connect, eventually, tasks_living
 from kit.raw_client import RawClient
@@ -358,6 +360,33 @@ def test_sys_exit_in_the_body_closes_the_session_at_the_embedded_server(run: Run
         run(main)
     assert servers[0].requests["CLOSE_SESSION"] == 1
     assert servers[0].sessions() == {}
+
+
+@pytest.mark.parametrize(
+    "make_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "asyncio+uvloop"]
+)
+def test_block_that_is_destroyed_after_its_event_loop_raises_nothing(
+    monkeypatch: pytest.MonkeyPatch, make_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    raised: list[object] = []
+    inside: list[bool] = []
+
+    async def use() -> None:
+        async with EmbeddedServer(port=None):
+            inside.append(True)
+            await asyncio.sleep(60)
+
+    async def program() -> None:
+        asyncio.create_task(use())  # noqa: RUF006 - it is to be dropped
+        await eventually(lambda: bool(inside), "it is inside")
+
+    loop = make_loop()
+    loop.run_until_complete(program())
+    loop.close()
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
+    del loop
+    gc.collect()
+    assert raised == []
 
 
 def test_end_of_trio_while_the_embedded_server_is_open() -> None:
