@@ -14,19 +14,24 @@ from typing import TypeVar
 
 import anyio
 
+from ._shielding import wait_through
 from ._tasks import trio_here
 
 T = TypeVar("T")
 
 
 async def in_daemon_thread(
-    function: Callable[[], T], name: str, on_end: Callable[[], object] | None = None
+    function: Callable[[], T],
+    name: str,
+    on_end: Callable[[], object] | None = None,
+    *,
+    to_its_end: bool = False,
 ) -> T:
     """Call a function in a new daemon thread; return its result, or raise its exception.
 
     `on_end` is called in the event loop once the thread has ended, unless that loop has ended.
 
-    Cancellation: abandons the thread.
+    Cancellation: abandons the thread. With `to_its_end`, it is put off until the thread has ended.
     """
     tell = _loop_caller()
     ended = anyio.Event()
@@ -51,7 +56,7 @@ async def in_daemon_thread(
     except BaseException:  # the system has no more threads
         finish()
         raise
-    await ended.wait()
+    await (wait_through(ended) if to_its_end else ended.wait())
     if failures:
         raise failures.pop()  # a list of frames that refer to it would be a cycle
     return results[0]

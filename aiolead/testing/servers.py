@@ -12,8 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypedDict, TypeVar, Unpack
 
-import anyio.to_thread
+from anyio.lowlevel import checkpoint_if_cancelled
 
+from .._daemon_threads import in_daemon_thread
 from ..errors import UsageError
 from .installation import Installation, find_installation
 from .launch import LOOPBACK, ChildProcess, LaunchError, free_ports, wait_until
@@ -83,8 +84,10 @@ class Face(Protocol[_B_co]):
 
 
 async def in_thread(work: Callable[[], _R]) -> _R:
-    """Runs what blocks, for a bounded time, in a worker thread."""
-    return await anyio.to_thread.run_sync(work)
+    """Runs what blocks, for a bounded time, in a thread; puts a cancellation off until its end."""
+    await checkpoint_if_cancelled()
+    # Not anyio's threads, whose callers a native cancellation of asyncio reaches at once.
+    return await in_daemon_thread(work, "aiolead-server", to_its_end=True)
 
 
 def in_worker_thread(

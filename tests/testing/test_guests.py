@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, cast
@@ -54,8 +55,13 @@ class Quick:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.starting = threading.Event()
+        self.may_start = threading.Event()
+        self.may_start.set()
 
     def start(self) -> None:
+        self.starting.set()
+        assert self.may_start.wait(PATIENCE)
         self.calls.append("start")
 
     def close(self) -> None:
@@ -283,6 +289,35 @@ async def test_native_cancellation_while_leaving_is_raised_once_all_has_ended(tu
     assert tasks_living() == before
     with pytest.raises(ConnectionRefusedError):
         await server.connect_stream()
+
+
+@on_asyncio
+@pytest.mark.parametrize("face", ["real server", "ensemble"])
+async def test_native_cancellation_while_a_real_server_starts_is_put_off(face: str) -> None:
+    """Or else a server that is started after it was closed would outlive the program."""
+    blocking = Quick()
+    blocking.may_start.clear()
+    made: AbstractAsyncContextManager[object]
+    if face == "ensemble":
+        made = Ensemble.over(cast(BlockingEnsemble, blocking))
+    else:
+        made = ZooKeeperServer.over(cast(BlockingServer, blocking))
+
+    async def own() -> None:
+        async with made:
+            raise AssertionError("entered")
+
+    task = asyncio.create_task(own())
+    await eventually(blocking.starting.is_set, "it starts")
+    for _ in range(2):
+        task.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+    assert not task.done()
+    blocking.may_start.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert blocking.calls == ["start", "close"]
 
 
 # --- native cancellation, and the end of the event loop ------------------------------------------
