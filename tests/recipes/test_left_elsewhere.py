@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
@@ -17,8 +17,21 @@ import trio
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, connect
 from kit.every_recipe import HELD, Held
+from kit.tasks import in_ordinary_task
 
-from aiolead import Client, Condition, Lock, MultiLock, Queue, ReentrantLock, Semaphore
+from aiolead import (
+    Client,
+    Condition,
+    Group,
+    Lock,
+    MultiLock,
+    PersistentNode,
+    Queue,
+    ReentrantLock,
+    Semaphore,
+    ServiceInstance,
+    ServiceRegistry,
+)
 from aiolead.errors import UsageError
 
 pytestmark = [
@@ -248,3 +261,56 @@ async def test_a_condition_is_left_while_it_waits(server: ServerUnderTest) -> No
                 await has_ended.wait()
         async with Condition(other, PATH).acquire(timeout=0):
             pass
+
+
+# --- znodes that are kept, which no task has to hold ----------------------------------------------
+
+WEB = ServiceInstance(name="web", id="1", address="10.0.0.7", port=80)
+
+KEPT: dict[str, Callable[[Client], AbstractAsyncContextManager[object]]] = {
+    "PersistentNode": lambda client: PersistentNode(client, f"{PATH}/node"),
+    "Group.join": lambda client: Group(client, PATH).join(identity="me"),
+    "ServiceRegistry.register": lambda client: ServiceRegistry(client, PATH).register(WEB),
+}
+every_kept = pytest.mark.parametrize("name", KEPT)
+
+
+async def ephemerals(client: Client) -> list[str]:
+    """The ephemeral znodes at most two levels below the path."""
+    found = []
+    for child in await client.get_children(PATH):
+        path = f"{PATH}/{child}"
+        for each in [path, *(f"{path}/{below}" for below in await client.get_children(path))]:
+            stat = await client.exists(each)
+            if stat is not None and stat.ephemeral_owner:
+                found.append(each)
+    return found
+
+
+@on_embedded
+@every_kept
+async def test_kept_znode_is_left_in_another_task_once_the_first_has_ended(
+    server: ServerUnderTest, name: str
+) -> None:
+    """As start-up and shut-down hooks of frameworks do."""
+    async with connect(server) as client:
+        stack = AsyncExitStack()
+        await client.create(PATH)
+        await in_ordinary_task(lambda: stack.enter_async_context(KEPT[name](client)))
+        assert len(await ephemerals(client)) == 1
+        await in_ordinary_task(stack.aclose)
+        assert await ephemerals(client) == []
+
+
+@on_embedded
+@every_kept
+async def test_kept_znode_is_deleted_by_another_task_while_the_first_is_inside(
+    server: ServerUnderTest, name: str
+) -> None:
+    async with connect(server) as client:
+        await client.create(PATH)
+        context = KEPT[name](client)
+        async with in_another_task(context.__aenter__):
+            with pytest.raises(UsageError, match="not entered by this task"):
+                await context.__aexit__(None, None, None)
+            assert await ephemerals(client) == []

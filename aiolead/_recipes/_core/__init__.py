@@ -5,6 +5,7 @@ holding_recipe, enterable    recipes that hold something; `async with lock`
 acquire                      one attempt to acquire, across lost connections and sessions
 contexts, tenure             the `async with` of every hold; the hold itself: a term, a lock
 beside                       a function that runs beside the body of an `async with`
+body_scope                   a body that another task may leave once the first one has ended
 reporting, participants      events of recipes; identities of contenders and holders
 
 ephemeral, ephemeral_names   the life of an ephemeral znode; its name, and the proof that it is ours

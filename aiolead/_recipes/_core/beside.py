@@ -12,7 +12,8 @@ import anyio
 
 from ..._shielding import wait_through
 from ..._tasks import trio_here
-from .contexts import left_by_another, propagate
+from .body_scope import BodyScope
+from .contexts import propagate
 
 
 @asynccontextmanager
@@ -31,7 +32,7 @@ async def beside_body(run: Callable[[], Awaitable[object]], subject: object) -> 
     """
     failure: BaseException | None = None
     left: BaseException | None = None
-    body, running, ended = anyio.CancelScope(), anyio.CancelScope(), anyio.Event()
+    body, running, ended = BodyScope(subject), anyio.CancelScope(), anyio.Event()
 
     async def beside() -> None:
         nonlocal failure
@@ -48,9 +49,8 @@ async def beside_body(run: Callable[[], Awaitable[object]], subject: object) -> 
         finally:
             ended.set()
 
-    entered_by = _current_task()
     _start(beside, ended)
-    body.__enter__()
+    body.enter()
     try:
         yield
     except BaseException as error:
@@ -60,24 +60,11 @@ async def beside_body(run: Callable[[], Awaitable[object]], subject: object) -> 
         await wait_through(ended)
     except BaseException as error:
         left = error
-    if _current_task() is entered_by:
-        left = _left(body, left)
-    elif not _has_ended(entered_by):
-        # Its scope is open in the other task, and nobody else can leave it.
-        raise left_by_another(subject) from left
+    left = body.leave(left)
     if failure is not None:
         propagate(failure, None)
     if left is not None:
         raise left
-
-
-def _current_task() -> Any:
-    trio = trio_here()
-    return sys.modules["asyncio"].current_task() if trio is None else trio.lowlevel.current_task()
-
-
-def _has_ended(task: Any) -> bool:
-    return task.coro.cr_frame is None if trio_here() is not None else task.done()
 
 
 def _start(function: Callable[[], Any], ended: anyio.Event) -> None:
@@ -91,12 +78,3 @@ def _start(function: Callable[[], Any], ended: anyio.Event) -> None:
     # The program's code runs in it, so Ctrl-C may interrupt it, as in any other of its tasks.
     trio.lowlevel.disable_ki_protection(function)
     trio.lowlevel.spawn_system_task(function, context=copy_context())
-
-
-def _left(scope: anyio.CancelScope, left: BaseException | None) -> BaseException | None:
-    """Leave a scope; return the exception that is left."""
-    try:
-        kind, traceback = (None, None) if left is None else (type(left), left.__traceback__)
-        return None if scope.__exit__(kind, left, traceback) else left
-    except BaseException as error:
-        return error

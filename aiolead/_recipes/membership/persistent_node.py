@@ -15,7 +15,8 @@ from ...abc import CoordinationClient
 from ...errors import AcquireTimeout, ConfigurationError, ReleaseError, UsageError
 from ...model import ACL, CreateMode, SessionState
 from .._core.arguments import checked_acl, checked_client, checked_data, checked_path, checked_wait
-from .._core.contexts import leave_scope, propagate
+from .._core.body_scope import BodyScope
+from .._core.contexts import propagate
 from .._core.error_policy import log_refusal
 from .._core.observe import leaves_here
 from .znode_keeper import ZnodeKeeper
@@ -84,6 +85,9 @@ class PersistentNode(AsyncIterable[NodeState]):
     the session timeout at most; without a connection the client deletes it as soon as it can. On
     connection loss: continues. A read-only server counts as no server.
 
+    Leave it in the task that entered it. Any task may leave it once the first one has ended.
+    Otherwise leaving deletes the znode and raises `UsageError`.
+
     Threads and forks: any thread may read its properties; everything else raises `UsageError`
     outside of the client's event loop. In a forked child `is_present` is False.
     """
@@ -110,7 +114,7 @@ class PersistentNode(AsyncIterable[NodeState]):
             allowed = ", ".join(each.name for each in MODES)
             raise ConfigurationError(f"mode: must be one of {allowed}, not {mode!r}")
         self._wait = checked_wait(timeout)
-        self._scope = anyio.CancelScope()
+        self._body = BodyScope(self)
         self._keeper = ZnodeKeeper(
             self._client,
             path,
@@ -119,7 +123,7 @@ class PersistentNode(AsyncIterable[NodeState]):
             acl=checked_acl(acl),
             restore=restore,
             is_contended=self._is_contended,
-            on_end=self._scope.cancel,
+            on_end=self._body.cancel,
         )
         self._entered = self._is_inside = False
 
@@ -216,7 +220,7 @@ class PersistentNode(AsyncIterable[NodeState]):
             why = "somebody else's is there" if keeper.is_blocked else "no server was reached"
             raise AcquireTimeout(f"{self._prefix}: not ours within {in_seconds(self._wait)}: {why}")
         # No checkpoint from here on.
-        self._scope.__enter__()
+        self._body.enter()
         self._is_inside = True
         return self
 
@@ -233,7 +237,7 @@ class PersistentNode(AsyncIterable[NodeState]):
         # From here on the client deletes it, whatever happens to this task.
         keeper.await_report(True)
         keeper.discard()
-        left = leave_scope(self._scope, exc_type, exc, traceback)
+        left = self._body.leave(exc)
         error = keeper.error
         with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
             await keeper.gone.wait()
