@@ -33,7 +33,7 @@ Door = tuple[Listener, ssl.SSLContext | None]
 class Shell:
     """Runs a core, in tasks that belong to no task of the program.
 
-    What goes wrong in them is kept in `failures`, and logged. It cancels nobody.
+    Their errors are kept in `failures`, and logged. They cancel nobody.
 
     Args:
         core: the server that it runs.

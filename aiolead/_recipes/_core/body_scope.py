@@ -13,13 +13,13 @@ from .contexts import left_by_another
 
 @final
 class BodyScope:
-    """Cancels the body of an `async with`, for what no task has to hold.
+    """Cancels the body of an `async with`.
 
-    Frameworks often run the hooks for start and stop in different tasks. A cancel scope of anyio
-    can be left only by the task that entered it. It needs not be left once that task has ended.
+    Frameworks often run the hooks for start and stop in different tasks. Only the task that entered
+    a cancel scope of anyio can leave it, and once that task has ended, nobody has to.
 
     Args:
-        subject: what is entered; named in the error for a task that leaves it too early.
+        subject: is named in the error for a task that leaves too early.
     """
 
     __slots__ = ("_scope", "_subject", "_task")
@@ -41,8 +41,8 @@ class BodyScope:
         """Leave the scope; return what propagates.
 
         That is the body's exception, unchanged, or None if it is only the cancellation of this
-        scope. It is a `UsageError` if another task leaves than the one that entered, which has not
-        ended: that one may be inside of the body still, and nobody else can leave its scope.
+        scope. It is a `UsageError` in another task, as long as the task that entered has not ended:
+        the body may still run there, and no other task can leave the scope.
         """
         if _current_task() is not self._task:
             if _has_ended(self._task):
