@@ -129,6 +129,12 @@ class FakeServer:
             stream.close()
 
 
+def hang_up(fake: FakeServer) -> None:
+    """Closes the connection, and every later one at its handshake."""
+    fake.greet = lambda _: b""
+    fake.streams[-1].close()
+
+
 def refusing_later_auth(fake: FakeServer) -> Callable[[RequestHeader], bytes | None]:
     """The answers of a server that accepts credentials on its first connection only."""
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 from client.fake_server import FakeServer, usual
-from client.test_client_faults import through_proxy
+from client.network import through_proxy
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, catch_up, connect, eventually
 from kit.raw_client import RawClient, told_zxid

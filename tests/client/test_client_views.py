@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from client.fake_server import STAT, FakeServer
-from client.test_client_faults import through_proxy
+from client.network import through_proxy
 from client.test_client_streams import refusing_auth
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, connect, eventually

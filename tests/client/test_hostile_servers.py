@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from client.fake_server import STAT, FakeServer, ok, usual
+from client.fake_server import STAT, FakeServer, hang_up, ok, usual
 from kit.clients import eventually
 from kit.virtual_time import SESSION, passes, virtually
 
@@ -547,12 +547,6 @@ async def reached(client: aiolead.Client, wanted: SessionState) -> None:
     there = anyio.Event()
     client.backend.subscribe(lambda state, _session: state is wanted and there.set())
     await there.wait()
-
-
-def hang_up(fake: FakeServer) -> None:
-    """Closes the connection, and every later one at its handshake."""
-    fake.greet = lambda _: b""
-    fake.streams[-1].close()
 
 
 @pytest.mark.parametrize(("holds", "longest"), [(False, SESSION / 3), (True, SESSION * 4 / 3)])

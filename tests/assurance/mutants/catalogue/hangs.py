@@ -22,7 +22,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 """,
             ),
         ),
-        tests=("tests/client/test_client_faults.py",),
+        tests=("tests/client/test_faults.py",),
     ),
     Mutant(
         name="pings-too-rarely",

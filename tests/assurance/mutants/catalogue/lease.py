@@ -360,7 +360,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "age > 0",
             ),
         ),
-        tests=("tests/client/test_client_virtual.py",),
+        tests=("tests/client/test_faults.py",),
         note="It takes a round in which every server hangs up on a session that is alive.",
     ),
     Mutant(

@@ -75,7 +75,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 """,
             ),
         ),
-        tests=("tests/client/test_client_faults.py",),
+        tests=("tests/client/test_faults.py",),
         simulated=True,
     ),
     Mutant(
@@ -111,7 +111,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 """,
             ),
         ),
-        tests=("tests/client/test_client_virtual.py",),
+        tests=("tests/client/test_faults.py",),
         simulated=True,
     ),
     Mutant(

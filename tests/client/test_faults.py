@@ -1,4 +1,4 @@
-"""Links that break, servers that go away or talk nonsense: the session lives through all of it."""
+"""Connections that break, servers that go away or talk nonsense: the session outlives all of it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from typing import Any
 
 import anyio
 import pytest
-from client.fake_server import STAT, FakeServer, usual
+from client.fake_server import STAT, FakeServer, hang_up, usual
+from client.network import through_proxy
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, SESSION, connect, eventually, losing_the_link
 from kit.raw_client import RawClient, told_zxid
 from kit.virtual_time import connect as connect_virtually
-from kit.virtual_time import embedded, virtually
+from kit.virtual_time import embedded, passes, settled, virtually
 
 import aiolead
-from aiolead import CreateMode
+from aiolead import Client, CreateMode
 from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode
 from aiolead._wire.framing import encode_record, encode_reply, frame
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.replies import DataReply, ReplyHeader
 from aiolead._wire.requests import RequestHeader
 from aiolead.errors import (
+    ConnectFailed,
     ConnectionLossError,
     LossReason,
     Outcome,
@@ -32,20 +34,9 @@ from aiolead.errors import (
 from aiolead.model import EventType, SessionState, WatchEvent
 from aiolead.testing import EmbeddedServer, FaultProxy, MemoryProxy
 from aiolead.testing.ensemble import Ensemble
+from aiolead.testing.streams import MemoryStream
 
 S = SessionState
-
-
-@asynccontextmanager
-async def through_proxy(
-    server: ServerUnderTest, **options: Any
-) -> AsyncIterator[tuple[FaultProxy, aiolead.Client]]:
-    """A client of the first server, and what is between them."""
-    host, _, port = server.hosts.split(",")[0].rpartition(":")
-    async with FaultProxy(host, int(port)) as proxy:
-        target = proxy.connect_string + server.chroot
-        async with aiolead.connect(target, **{"session_timeout": SESSION, **options}) as client:
-            yield proxy, client
 
 
 def on_a_real_server(test: Any) -> Any:
@@ -57,7 +48,7 @@ def on_a_real_server(test: Any) -> Any:
 
 
 @pytest.mark.parametrize("fault", ["reset", "fin", "silence"])
-async def test_the_session_survives_its_link(server: ServerUnderTest, fault: str) -> None:
+async def test_session_outlives_its_connection(server: ServerUnderTest, fault: str) -> None:
     async with through_proxy(server) as (proxy, client):
         session_id = client.session_id
         await client.create("/e", mode=CreateMode.EPHEMERAL)
@@ -83,23 +74,25 @@ async def test_the_session_survives_its_link(server: ServerUnderTest, fault: str
         assert await watch.wait() == WatchEvent(EventType.DELETED, "/e", zxid)
 
 
-async def test_what_happens_while_the_link_is_down_is_reported_then(
+async def test_changes_during_a_lost_connection_are_reported_after_it(
     server: ServerUnderTest,
 ) -> None:
+    reads: dict[str, tuple[str, EventType | None]] = {
+        "data": ("get", EventType.DATA_CHANGED),
+        "gone": ("exists", EventType.DELETED),
+        "parent": ("get_children", EventType.CHILDREN_CHANGED),
+        "new": ("exists", EventType.CREATED),
+        "same": ("get", None),
+    }
     async with through_proxy(server) as (proxy, client):
-        for name in ("data", "gone", "parent", "same"):
+        for name in reads.keys() - {"new"}:
             await client.create(f"/{name}")
-        watches = {
-            name: client.backend.make_watch() for name in ("data", "gone", "parent", "same", "new")
-        }
-        await client.get("/data", watch=watches["data"])
-        await client.exists("/gone", watch=watches["gone"])
-        await client.get_children("/parent", watch=watches["parent"])
-        await client.get("/same", watch=watches["same"])
-        await client.exists("/new", watch=watches["new"])
+        watches = {name: client.backend.make_watch() for name in reads}
+        for name, (read, _) in reads.items():
+            await getattr(client, read)(f"/{name}", watch=watches[name])
         proxy.refuse()
         proxy.reset()
-        await eventually(lambda: client.state is S.SUSPENDED, "the link is lost")
+        await eventually(lambda: client.state is S.SUSPENDED, "the connection is lost")
         assert not any(watch.is_armed for watch in watches.values())
         with RawClient(server.connect_string) as other:
             other.set("/data", b"new")
@@ -109,40 +102,34 @@ async def test_what_happens_while_the_link_is_down_is_reported_then(
         assert not any(watch.event for watch in watches.values())
         proxy.heal()
         with anyio.fail_after(PATIENCE):
-            events = {
-                name: (await watches[name].wait()).type
-                for name in ("data", "gone", "parent", "new")
-            }
+            for name, (_, expected) in reads.items():
+                if expected is not None:
+                    assert (await watches[name].wait()).type is expected
             await eventually(lambda: watches["same"].is_armed, "all are armed again")
-        assert events == {
-            "data": EventType.DATA_CHANGED,
-            "gone": EventType.DELETED,
-            "parent": EventType.CHILDREN_CHANGED,
-            "new": EventType.CREATED,
-        }
         assert watches["same"].event is None
 
 
-async def test_thousands_of_watches_survive_although_their_paths_fill_several_packets() -> None:
-    async with EmbeddedServer() as server, connect(server) as client:
-        parent = "/" + "x" * 200
-        await client.create(parent)
-        watches = [client.backend.make_watch() for _ in range(1500)]
-        created = [client.create(f"{parent}/{n}") for n in range(len(watches))]
-        reads = [client.get(f"{parent}/{n}", watch=watch) for n, watch in enumerate(watches)]
-        for reply in (*created, *reads):
-            await reply
-        async with losing_the_link(client):
-            server.disconnect()
-        await eventually(lambda: all(watch.is_armed for watch in watches), "armed again")
-        assert server.requests["SET_WATCHES"] > 1500 * 200 / (128 * 1024)
-        await client.delete(f"{parent}/1499")
-        assert (await watches[1499].wait()).type is EventType.DELETED
+async def test_thousands_of_watches_are_set_again_in_several_requests(
+    client: Client, zk: EmbeddedServer
+) -> None:
+    parent = "/" + "x" * 200
+    await client.create(parent)
+    watches = [client.backend.make_watch() for _ in range(1500)]
+    created = [client.create(f"{parent}/{n}") for n in range(len(watches))]
+    reads = [client.get(f"{parent}/{n}", watch=watch) for n, watch in enumerate(watches)]
+    for reply in (*created, *reads):
+        await reply
+    async with losing_the_link(client):
+        zk.disconnect()
+    await eventually(lambda: all(watch.is_armed for watch in watches), "armed again")
+    assert zk.requests["SET_WATCHES"] > 1500 * 200 / (128 * 1024)
+    await client.delete(f"{parent}/1499")
+    assert (await watches[1499].wait()).type is EventType.DELETED
 
 
 @on_a_real_server
 @pytest.mark.keeps_time(2.0)
-async def test_a_silent_link_is_given_up_within_the_session(server: ServerUnderTest) -> None:
+async def test_silent_connection_is_replaced_within_the_session(server: ServerUnderTest) -> None:
     async with through_proxy(server, session_timeout=2.0) as (proxy, client):
         session_id = client.session_id
         await client.create("/e", mode=CreateMode.EPHEMERAL)
@@ -157,7 +144,7 @@ async def test_a_silent_link_is_given_up_within_the_session(server: ServerUnderT
 
 
 @virtually
-async def test_a_server_that_hears_but_does_not_answer() -> None:
+async def test_server_that_does_not_answer_is_noticed() -> None:
     async with embedded() as server, connect_virtually(server, session_timeout=1.5) as client:
         reply = client.get("/")
         server.pause()
@@ -171,9 +158,7 @@ async def test_a_server_that_hears_but_does_not_answer() -> None:
 
 
 @pytest.mark.exhaustive("one more way to lose a session")
-async def test_another_server_takes_over_when_ours_is_killed(
-    ensemble: Ensemble, chroot: str
-) -> None:
+async def test_session_continues_at_another_server(ensemble: Ensemble, chroot: str) -> None:
     async with aiolead.connect(ensemble.connect_string, session_timeout=SESSION) as client:
         session_id = client.session_id
         await client.create(chroot, mode=CreateMode.EPHEMERAL)
@@ -195,7 +180,7 @@ async def test_another_server_takes_over_when_ours_is_killed(
 
 
 @on_a_real_server
-async def test_an_expired_session_is_followed_by_another(server: ServerUnderTest) -> None:
+async def test_expired_session_is_followed_by_another(server: ServerUnderTest) -> None:
     async with through_proxy(server, session_timeout=1.5) as (proxy, client):
         first = client.session_id
         await client.create("/e", mode=CreateMode.EPHEMERAL)
@@ -221,24 +206,25 @@ async def test_an_expired_session_is_followed_by_another(server: ServerUnderTest
         assert client.session_id == states[-1][1] != first
 
 
-async def test_requests_that_wait_when_the_session_expires_fail() -> None:
-    async with EmbeddedServer() as server, connect(server) as client:
-        await server.stop()
-        await eventually(lambda: client.state is S.SUSPENDED, "the link is lost")
-        waiting = [client.get("/"), client.create("/a")]
-        server.expire_session(client.session_id)
-        await server.start()
-        for reply in waiting:
-            with pytest.raises(SessionExpiredError):
-                await reply
-        await client.ready()
-        assert await client.exists("/a") is None
+async def test_waiting_requests_fail_when_the_session_expires(
+    client: Client, zk: EmbeddedServer
+) -> None:
+    await zk.stop()
+    await eventually(lambda: client.state is S.SUSPENDED, "the link is lost")
+    waiting = [client.get("/"), client.create("/a")]
+    zk.expire_session(client.session_id)
+    await zk.start()
+    for reply in waiting:
+        with pytest.raises(SessionExpiredError):
+            await reply
+    await client.ready()
+    assert await client.exists("/a") is None
 
 
 # --- answers that are skipped -------------------------------------------------------------------
 
 
-async def test_a_server_that_skips_a_request_has_lost_its_connection() -> None:
+async def test_skipped_request_costs_its_connection() -> None:
     """As real servers do that change hands: what was in flight is unknown, reads are sent again."""
     skipped: list[int] = []
 
@@ -261,24 +247,34 @@ async def test_a_server_that_skips_a_request_has_lost_its_connection() -> None:
         assert await client.delete("/a") is None
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        lambda h: encode_reply(ReplyHeader(h.xid + 1, 1 << 60, 0)),
-        lambda _: encode_reply(ReplyHeader(XID_PING, 1 << 60, 0)),
-    ],
-    ids=["another xid", "a ping that nobody sent"],
-)
+Answer = Callable[[RequestHeader], bytes | None]
+
+USELESS: dict[str, tuple[Answer, Callable[[ConnectRequest], bytes | None] | None]] = {
+    "another xid": (lambda h: encode_reply(ReplyHeader(h.xid + 1, 1 << 60, 0)), None),
+    "a ping that nobody sent": (lambda _: encode_reply(ReplyHeader(XID_PING, 1 << 60, 0)), None),
+    "hanging up after the handshake": (lambda _: b"", None),
+    "nonsense instead of a handshake": (usual, lambda _: b"\xff\xff\xff\xff"),
+}
+
+
+@pytest.mark.parametrize("kind", USELESS)
 @virtually
-async def test_a_server_that_skips_every_request_is_tried_at_leisure(answer: Any) -> None:
+async def test_useless_server_is_tried_at_growing_intervals(kind: str) -> None:
+    """After at most 50 ms, 100 ms, 200 ms and so on: without pauses there would be thousands."""
     async with FakeServer() as fake, fake.connect(session_timeout=20.0) as client:
-        fake.answer = answer
+        honest = fake.greet
+        fake.answer, greet = USELESS[kind]
+        if greet is not None:
+            fake.greet = greet
+            fake.streams[-1].close()
         waiting = client.get("/a")
         await anyio.sleep(0.5)
         assert fake.connections <= 40
         await eventually(lambda: fake.connections > 3, "it goes on trying")
         assert not waiting.is_done
-        fake.answer = usual
+        if greet is not None:
+            assert client.state is S.SUSPENDED
+        fake.answer, fake.greet = usual, honest
         with anyio.fail_after(PATIENCE):
             assert (await waiting)[0] == b"data"
         # The wild zxids in there were not believed.
@@ -289,7 +285,7 @@ async def test_a_server_that_skips_every_request_is_tried_at_leisure(answer: Any
 @pytest.mark.keeps_time(2.0)
 @pytest.mark.parametrize("is_followed", [True, False], ids=["followed", "last"])
 @pytest.mark.parametrize("op", [OpCode.DELETE, OpCode.GET_DATA])
-async def test_a_request_that_is_swallowed_costs_its_connection(
+async def test_swallowed_request_costs_its_connection(
     server: ServerUnderTest, op: OpCode, is_followed: bool
 ) -> None:
     """Also where nothing follows, and the server answers pings: then it is the request's age."""
@@ -337,9 +333,7 @@ async def swallow_a_renewal(
 @pytest.mark.keeps_time(2.0)
 @pytest.mark.parametrize("server", ["standalone", "ensemble"], indirect=True)
 @pytest.mark.parametrize("step", [OpCode.MULTI, OpCode.SYNC])
-async def test_a_renewal_that_is_swallowed_costs_no_hold(
-    server: ServerUnderTest, step: OpCode
-) -> None:
+async def test_swallowed_renewal_costs_no_hold(server: ServerUnderTest, step: OpCode) -> None:
     """With one server, which answers everything else.
 
     The client connects again when a quarter of the session timeout is left, and has that time less
@@ -352,7 +346,7 @@ async def test_a_renewal_that_is_swallowed_costs_no_hold(
 @pytest.mark.exhaustive("each case waits for half a session timeout", one_in=3)
 @virtually
 @pytest.mark.parametrize("step", [OpCode.MULTI, OpCode.SYNC])
-async def test_a_renewal_that_is_swallowed_costs_no_hold_in_memory(step: OpCode) -> None:
+async def test_swallowed_renewal_costs_no_hold_in_memory(step: OpCode) -> None:
     async with embedded() as server, anyio.create_task_group() as links:
         proxy = MemoryProxy(server)
         async with connect_virtually(server, session_timeout=2.0, dial=proxy.dial) as client:
@@ -374,8 +368,10 @@ NONSENSE: dict[str, Callable[[RequestHeader], bytes]] = {
 
 
 @pytest.mark.parametrize("kind", NONSENSE)
-async def test_nonsense_fails_its_request_and_costs_one_connection(kind: str) -> None:
-    async with FakeServer() as fake, fake.connect() as client:
+async def test_malformed_answer_fails_its_request_and_costs_one_connection(
+    fake: FakeServer, kind: str
+) -> None:
+    async with fake.connect() as client:
         session_id = client.session_id
         nonsense = NONSENSE[kind]
         fake.answer = lambda header: (
@@ -395,40 +391,8 @@ async def test_nonsense_fails_its_request_and_costs_one_connection(kind: str) ->
 
 
 @virtually
-async def test_a_server_of_nothing_but_nonsense_is_tried_at_leisure() -> None:
-    async with FakeServer() as fake, fake.connect(session_timeout=20.0) as client:
-        fake.greet = lambda _: b"\xff\xff\xff\xff"
-        fake.streams[-1].close()
-        waiting = client.get("/a")
-        await anyio.sleep(0.5)
-        # At once, then after at most 50 ms, 100 ms, 200 ms ...; spinning makes thousands.
-        assert fake.connections <= 40
-        await eventually(lambda: fake.connections > 3, "it goes on trying")
-        assert client.state is S.SUSPENDED
-        fake.greet = lambda request: encode_record(
-            ConnectResponse(request.timeout_ms, request.session_id, bytes(16))
-        )
-        with anyio.fail_after(PATIENCE):
-            assert (await waiting)[0] == b"data"
-
-
-@virtually
-async def test_a_server_that_hangs_up_after_the_handshake_is_tried_at_leisure() -> None:
-    async with FakeServer() as fake, fake.connect(session_timeout=20.0) as client:
-        fake.answer = lambda _: b""
-        waiting = client.get("/a")
-        await anyio.sleep(0.5)
-        assert fake.connections <= 40
-        await eventually(lambda: fake.connections > 3, "it goes on trying")
-        assert not waiting.is_done
-        fake.answer = usual
-        with anyio.fail_after(PATIENCE):
-            assert (await waiting)[0] == b"data"
-
-
-@virtually
-async def test_servers_that_refuse_the_session_for_longer_than_it_can_live_lose_it() -> None:
-    """As servers do that have lost their data: they hang up on who has seen more than they."""
+async def test_session_that_servers_refuse_for_its_timeout_is_replaced() -> None:
+    """Servers that have lost their data hang up on clients that have seen more than they have."""
 
     def greet(request: ConnectRequest) -> bytes:
         if request.session_id or request.last_zxid_seen:
@@ -449,28 +413,42 @@ async def test_servers_that_refuse_the_session_for_longer_than_it_can_live_lose_
         ]  # fmt: skip
 
 
-async def test_a_reply_that_is_too_long_is_the_callers_trouble_alone() -> None:
-    async with EmbeddedServer() as server:
-        async with connect(server, limits=aiolead.Limits(max_reply=50_000)) as client:
-            session_id = client.session_id
-            await client.create("/big", bytes(60_000))
-            await client.create("/small", bytes(40_000))
-            big, small = client.get("/big"), client.get("/small")
-            with pytest.raises(RemoteWireError, match=r"a frame of 600\d\d bytes"):
-                await big
-            assert len((await small)[0]) == 40_000
-            assert client.session_id == session_id
+async def test_server_that_has_lost_its_data_ends_the_session(zk: EmbeddedServer) -> None:
+    async with connect(zk, session_timeout=1) as client, client.observe() as states:
+        for _ in range(3):
+            await client.create("/n-", mode=CreateMode.PERSISTENT_SEQUENTIAL)
+        before = client.session_id
+        await zk.stop()
+        async with EmbeddedServer(port=zk.port) as emptied:
+            with anyio.fail_after(30):
+                while (change := await anext(states)).state is not S.EXPIRED:
+                    assert change.session_id in (0, before)
+                await client.ready()
+            assert list(emptied.sessions()) == [client.session_id]
+            assert await client.get_children("/") == ["zookeeper"]
 
 
-async def test_a_request_that_the_server_finds_too_long() -> None:
+async def test_reply_that_is_too_long_fails_its_request_alone(zk: EmbeddedServer) -> None:
+    async with connect(zk, limits=aiolead.Limits(max_reply=50_000)) as client:
+        session_id = client.session_id
+        await client.create("/big", bytes(60_000))
+        await client.create("/small", bytes(40_000))
+        big, small = client.get("/big"), client.get("/small")
+        with pytest.raises(RemoteWireError, match=r"a frame of 600\d\d bytes"):
+            await big
+        assert len((await small)[0]) == 40_000
+        assert client.session_id == session_id
+
+
+async def test_request_too_long_for_the_server_is_lost() -> None:
     async with EmbeddedServer(max_frame=50_000) as server, connect(server) as client:
         with pytest.raises(ConnectionLossError):
             await client.create("/big", bytes(60_000))
         await client.create("/small", bytes(40_000))
 
 
-async def test_an_answer_in_single_bytes() -> None:
-    async with FakeServer() as fake, fake.connect() as client:
+async def test_answer_in_single_bytes_is_read(fake: FakeServer) -> None:
+    async with fake.connect() as client:
         whole = encode_reply(ReplyHeader(1, 1, 0), DataReply(b"data", STAT))
         fake.answer = lambda _: None
         reply = client.get("/a")
@@ -480,3 +458,126 @@ async def test_an_answer_in_single_bytes() -> None:
             await anyio.wait_all_tasks_blocked()
         assert (await reply)[0] == b"data"
         fake.answer = usual
+
+
+# --- connecting again, and the writer ------------------------------------------------------------
+
+PACKET = 0.001
+"""How long it takes to open a connection, in seconds: a client without pauses counts up."""
+
+
+@asynccontextmanager
+async def slow_to_dial(fake: FakeServer) -> AsyncIterator[tuple[FakeServer, aiolead.Client]]:
+    async with fake:
+        fake.latency = PACKET
+        async with fake.connect() as client:
+            yield fake, client
+
+
+@pytest.mark.parametrize("met", [False, True], ids=["never met", "served before"])
+@virtually
+async def test_server_that_hangs_up_is_not_asked_again_at_once(met: bool) -> None:
+    """The limit of the pause doubles from 0.05 s to 0.8 s, a tenth of the timeout."""
+    async with FakeServer() as fake:
+        fake.latency = PACKET
+        if met:
+            async with fake.connect():
+                hang_up(fake)
+                before = fake.connections
+                await passes(10.0)
+        else:
+            fake.greet, before = (lambda _: b""), 0
+            with pytest.raises(ConnectFailed):
+                async with fake.connect(connect_timeout=10.0):
+                    pass
+        assert 15 <= fake.connections - before <= 40
+
+
+@pytest.mark.parametrize(("lasts", "at_once"), [(0.15, True), (0.05, False)])
+@virtually
+async def test_connection_that_lasted_is_replaced_at_once(lasts: float, at_once: bool) -> None:
+    """However often it is lost. A connection that was lost right away is not."""
+    async with slow_to_dial(FakeServer()) as (fake, client):
+        took = 0.0
+        for _ in range(20):
+            await passes(lasts)
+            fake.streams[-1].close()
+            began = anyio.current_time()
+            await client.get("/a")
+            took += anyio.current_time() - began
+        assert (took == pytest.approx(20 * PACKET)) == at_once
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+@virtually
+async def test_three_rounds_of_refusals_end_a_session_after_a_long_silence(rounds: int) -> None:
+    """The first server that is reached after a long silence may only begin to serve, and hang up on
+    all clients. The session may live: an operator who restarts all servers gives it more time."""
+    async with slow_to_dial(FakeServer()) as (fake, client):
+        grant, session_id = fake.greet, client.session_id
+        fake.greet = lambda _: None  # the connection is there, and nothing is said
+        fake.streams[-1].close()
+        await passes(SESSION + 1)
+        fake.greet = lambda _: b""
+        refused = len(fake.handshakes) + rounds
+        while len(fake.handshakes) < refused:
+            await settled()
+        await passes(2 * PACKET)
+        assert client.session_id == (session_id if rounds < 3 else 0)
+        fake.greet = grant
+        await client.ready()
+        assert fake.handshakes[-1].session_id == (session_id if rounds < 3 else 0)
+
+
+@virtually
+async def test_refusals_within_the_session_timeout_do_not_end_the_session() -> None:
+    async with slow_to_dial(FakeServer()) as (fake, client):
+        grant, session_id = fake.greet, client.session_id
+        before = fake.connections
+        hang_up(fake)
+        await passes(SESSION - 2)
+        assert fake.connections - before > 5
+        assert client.state is S.SUSPENDED
+        fake.greet = grant
+        await client.ready()
+        assert client.session_id == session_id
+
+
+class Narrow(FakeServer):
+    """A server into whose connections nothing is sent before `wide` is set."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer)
+        self.wide = anyio.Event()
+        self.wide.set()
+
+    async def dial(self, host: str, port: int) -> MemoryStream:
+        stream = await super().dial(host, port)
+        send = stream.send
+
+        async def narrow(item: bytes) -> None:
+            await self.wide.wait()
+            await send(item)
+
+        stream.send = narrow  # type: ignore[method-assign]
+        return stream
+
+
+@virtually
+async def test_request_made_while_another_is_being_sent_leaves_right_after_it() -> None:
+    """Without waiting for anything to come in, or for the next ping."""
+
+    def only_pings(header: RequestHeader) -> bytes | None:
+        return usual(header) if header.xid == XID_PING else None
+
+    async with Narrow(only_pings) as fake, fake.connect() as client:
+        fake.wide = anyio.Event()
+        client.get("/a")
+        await settled()
+        client.get("/b")
+        await settled()
+        assert fake.requests == []
+        fake.wide.set()
+        await settled()
+        assert [header.op for header in fake.requests] == [OpCode.GET_DATA, OpCode.GET_DATA]
+        fake.answer = usual  # for the request to close the session
