@@ -7,9 +7,8 @@ from typing import Any
 
 import anyio
 import pytest
-from client.fake_server import STAT, FakeServer
+from client.fake_server import STAT, FakeServer, refusing_later_auth
 from client.network import through_proxy
-from client.test_client_streams import refusing_auth
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, connect, eventually
 from kit.raw_client import RawClient
@@ -346,7 +345,7 @@ async def test_a_closed_client_ends_the_iteration_with_its_error(
 
 async def test_refused_credentials_end_the_iteration_with_their_error() -> None:
     async with FakeServer() as fake:
-        fake.answer = refusing_auth(fake)
+        fake.answer = refusing_later_auth(fake)
         async with fake.connect(auth=[Auth.digest("u", "p")]) as client:
             async with client.observe_data("/a") as view:
                 reader = Reader(view)

@@ -242,7 +242,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "pass",
             ),
         ),
-        tests=("tests/client/test_client_streams.py",),
+        tests=("tests/client/test_watches.py",),
     ),
     Mutant(
         name="book-keeping-is-not-undone",

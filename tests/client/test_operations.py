@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
+from client.fake_server import STAT, FakeServer, ok, usual
 from conftest import ServerUnderTest
-from kit.clients import catch_up, connect, eventually
+from kit.checks import PATIENCE
+from kit.clients import catch_up, connect
 from kit.raw_client import told_zxid
 
 import aiolead
 from aiolead import ACL, Auth, CreateMode, NodeExistsError, NoNodeError
+from aiolead._wire.codes import OpCode
+from aiolead._wire.replies import DataReply, ErrorResult, MultiReadReply, NamesReply
+from aiolead._wire.requests import RequestHeader
 from aiolead.errors import (
     BadVersionError,
+    ConfigurationError,
     InvalidACLError,
+    InvalidPathError,
     NoAuthError,
     NoChildrenForEphemeralsError,
     NotEmptyError,
+    RemoteWireError,
     RolledBackError,
     RuntimeInconsistencyError,
     ServerError,
+    SessionExpiredError,
     TransactionError,
     UsageError,
 )
@@ -27,12 +38,13 @@ from aiolead.model import (
     OPEN_ACL_UNSAFE,
     READ_ACL_UNSAFE,
     EventType,
+    Identity,
     Permission,
     WatchEvent,
 )
 
 
-async def test_the_life_of_a_znode(server: ServerUnderTest) -> None:
+async def test_znode_from_create_to_delete(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         created = await client.create("/a", b"one")
         assert created.path == "/a"
@@ -57,27 +69,26 @@ async def test_the_life_of_a_znode(server: ServerUnderTest) -> None:
 
 async def test_every_mode_of_create(server: ServerUnderTest) -> None:
     async with connect(server) as client:
-        mode = CreateMode.PERSISTENT_SEQUENTIAL
-        first = await client.create("/s-", mode=mode)
-        second = await client.create("/s-", mode=mode)
-        assert first.path == "/s-0000000000"
-        assert second.path == "/s-0000000001"
-        bare = await client.create("/", mode=mode)
-        assert bare.path == "/0000000002"
-        ephemeral = await client.create("/e", mode=CreateMode.EPHEMERAL)
-        assert ephemeral.stat.ephemeral_owner == client.session_id
-        both = await client.create("/e-", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
-        assert both.path == "/e-0000000004"
-        container = await client.create("/c", mode=CreateMode.CONTAINER)
-        assert container.path == "/c"
+        for path, mode, created in (
+            ("/s-", CreateMode.PERSISTENT_SEQUENTIAL, "/s-0000000000"),
+            ("/s-", CreateMode.PERSISTENT_SEQUENTIAL, "/s-0000000001"),
+            ("/", CreateMode.PERSISTENT_SEQUENTIAL, "/0000000002"),
+            ("/e", CreateMode.EPHEMERAL, "/e"),
+            ("/e-", CreateMode.EPHEMERAL_SEQUENTIAL, "/e-0000000004"),
+            ("/c", CreateMode.CONTAINER, "/c"),
+        ):
+            result = await client.create(path, mode=mode)
+            assert result.path == created
+            is_ephemeral = "EPHEMERAL" in mode.name
+            assert (result.stat.ephemeral_owner == client.session_id) == is_ephemeral
 
 
-async def test_what_servers_refuse(server: ServerUnderTest) -> None:
+async def test_refusals_of_servers_have_their_error_and_path(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/a")
         await client.create("/a/b")
         await client.create("/e", mode=CreateMode.EPHEMERAL)
-        refused = [
+        refused: list[tuple[Any, type[ServerError], str]] = [
             (client.create("/a"), NodeExistsError, "/a"),
             (client.create("/x/y"), NoNodeError, "/x/y"),
             (client.create("/e/y"), NoChildrenForEphemeralsError, "/e/y"),
@@ -90,16 +101,18 @@ async def test_what_servers_refuse(server: ServerUnderTest) -> None:
             (client.set("/a", b"", version=7), BadVersionError, "/a"),
             (client.get("/x"), NoNodeError, "/x"),
             (client.get_children("/x"), NoNodeError, "/x"),
+            (client.get_children_and_stat("/x"), NoNodeError, "/x"),
             (client.get_acl("/x"), NoNodeError, "/x"),
             (client.set_acl("/x", OPEN_ACL_UNSAFE), NoNodeError, "/x"),
             (client.set_acl("/a", OPEN_ACL_UNSAFE, version=7), BadVersionError, "/a"),
             (client.check("/x"), NoNodeError, "/x"),
             (client.check("/a", version=7), BadVersionError, "/a"),
+            (client.get_all_children_number("/x"), NoNodeError, "/x"),
         ]
-        for number, (reply, kind, path) in enumerate(refused):
-            with pytest.raises(kind) as raised:
+        for reply, error, path in refused:
+            with pytest.raises(error) as raised:
                 await reply
-            assert isinstance(raised.value, ServerError), number
+            assert type(raised.value) is error
             # The path is the caller's, without the chroot.
             assert raised.value.path == path
             assert str(raised.value).endswith(f": {path}")
@@ -107,7 +120,7 @@ async def test_what_servers_refuse(server: ServerUnderTest) -> None:
         assert sorted(await client.get_children("/")) == ["a", "e"]
 
 
-async def test_a_reply_may_be_awaited_in_any_order_and_again(server: ServerUnderTest) -> None:
+async def test_replies_are_awaited_in_any_order_and_again(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         created, again, data = client.create("/a"), client.create("/a"), client.get("/a")
         assert not data.is_done
@@ -121,7 +134,7 @@ async def test_a_reply_may_be_awaited_in_any_order_and_again(server: ServerUnder
             assert (await created).path == created.result().path == "/a"
 
 
-async def test_transactions(server: ServerUnderTest) -> None:
+async def test_transaction_is_applied_as_a_whole(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/a", b"one")
         path, checked, stat, nothing, numbered = await (
@@ -156,7 +169,7 @@ async def test_transactions(server: ServerUnderTest) -> None:
             transaction.delete("/a")
 
 
-async def test_views(server: ServerUnderTest) -> None:
+async def test_views_of_a_chroot(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.ensure_path("/app/x")
         view = client.chroot("/app").chroot("/x")
@@ -180,7 +193,7 @@ async def test_views(server: ServerUnderTest) -> None:
         assert f"0x{client.session_id:x}" in repr(view)
 
 
-async def test_ensure_path(server: ServerUnderTest) -> None:
+async def test_ensure_path_creates_missing_parents(server: ServerUnderTest) -> None:
     async with aiolead.connect(server.hosts, session_timeout=8) as client:
         await client.ensure_path("/")
         await client.ensure_path(server.chroot + "/a/b/c")
@@ -193,7 +206,7 @@ async def test_ensure_path(server: ServerUnderTest) -> None:
         assert await client.get_children(server.chroot + "/new") == ["x"]
 
 
-async def test_acls_and_credentials(server: ServerUnderTest) -> None:
+async def test_acls_protect_znodes(server: ServerUnderTest) -> None:
     credentials = [Auth.digest("alice", "secret")]
     async with connect(server, auth=credentials) as alice, connect(server) as bob:
         await alice.create("/hers", b"data", acl=CREATOR_ALL_ACL)
@@ -216,87 +229,7 @@ async def test_acls_and_credentials(server: ServerUnderTest) -> None:
             await bob.set("/hers", b"")
 
 
-@pytest.mark.parametrize("how", ["create", "set", "delete", "child"])
-async def test_watches(server: ServerUnderTest, how: str) -> None:
-    async with connect(server) as client, connect(server) as other:
-        if how != "create":
-            await client.create("/a")
-        watch = client.backend.make_watch()
-        assert not watch.is_armed
-        match how:
-            case "child":
-                assert await client.get_children("/a", watch=watch) == []
-                await other.create("/a/b")
-                expected = EventType.CHILDREN_CHANGED
-            case "create":
-                assert await client.exists("/a", watch=watch) is None
-                assert watch.is_armed
-                await other.create("/a")
-                expected = EventType.CREATED
-            case "set":
-                await client.get("/a", watch=watch)
-                await other.set("/a", b"")
-                expected = EventType.DATA_CHANGED
-            case _:
-                await client.exists("/a", watch=watch)
-                await other.delete("/a")
-                expected = EventType.DELETED
-        with anyio.fail_after(20):
-            event = await watch.wait()
-        assert (event.type, event.path) == (expected, "/a")
-        assert not watch.is_armed
-        assert watch.event == event
-        with pytest.raises(UsageError, match="arm it again"):
-            await watch.wait()
-
-
-async def test_a_watch_event_comes_before_the_data_that_it_speaks_of(
-    server: ServerUnderTest,
-) -> None:
-    async with connect(server) as client, connect(server) as other:
-        await client.create("/a", b"old")
-        for number in range(20):
-            watch, data = client.backend.make_watch(), str(number).encode()
-            await client.get("/a", watch=watch)
-            wrote = other.set("/a", data)
-            while (await client.get("/a"))[0] != data:
-                assert watch.event is None or (await client.get("/a"))[0] == data
-            assert watch.event is not None
-            await wrote
-
-
-async def test_a_closed_watch_is_removed_from_the_server_and_wakes_who_waits(
-    server: ServerUnderTest,
-) -> None:
-    async with connect(server) as client:
-        await client.create("/a")
-        with client.backend.make_watch() as watch:
-            await client.get("/a", watch=watch)
-            async with anyio.create_task_group() as tasks:
-
-                async def wait() -> None:
-                    with pytest.raises(UsageError, match="closed"):
-                        await watch.wait()
-
-                tasks.start_soon(wait)
-                await anyio.wait_all_tasks_blocked()
-                watch.close()
-        with pytest.raises(UsageError, match="closed"):
-            await watch.wait()
-        await client.set("/a", b"")
-        await client.get("/a")
-        assert watch.event is None
-
-
-async def test_a_watch_of_another_client_is_refused(server: ServerUnderTest) -> None:
-    async with connect(server) as client, connect(server) as other:
-        with pytest.raises(UsageError, match="made by this client's make_watch"):
-            client.exists("/a", watch=other.backend.make_watch())
-        # Of another view of the same client it is fine.
-        await client.exists("/a", watch=client.chroot("/app").backend.make_watch())
-
-
-async def test_ephemerals_vanish_with_the_session_at_once(server: ServerUnderTest) -> None:
+async def test_ephemerals_vanish_with_the_session(server: ServerUnderTest) -> None:
     async with connect(server) as other:
         async with connect(server) as client:
             await client.create("/e", mode=CreateMode.EPHEMERAL)
@@ -306,7 +239,7 @@ async def test_ephemerals_vanish_with_the_session_at_once(server: ServerUnderTes
         assert await other.get_children("/") == []
 
 
-async def test_fenced_writes(server: ServerUnderTest) -> None:
+async def test_fenced_writes_need_their_guard(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/mine")
         fence = client.fenced("/mine")
@@ -331,13 +264,129 @@ async def test_fenced_writes(server: ServerUnderTest) -> None:
         assert sorted(await client.get_children("/")) == ["a"]
 
 
-async def test_every_client_is_a_session_of_its_own(server: ServerUnderTest) -> None:
-    async with connect(server) as one, connect(server) as two:
-        assert one.session_id != two.session_id
-        await one.create("/a", mode=CreateMode.EPHEMERAL)
-        await catch_up(two)
+# --- reads that only newer servers know ----------------------------------------------------------
 
-        async def seen() -> bool:
-            return await two.exists("/a") is not None
 
-        await eventually(seen, "the other's znode")
+async def test_children_are_read_with_the_stat(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        await client.create("/a")
+        await client.create("/a/b")
+        names, stat = await client.get_children_and_stat("/a")
+        assert (names, stat) == (["b"], await client.exists("/a"))
+        with client.backend.make_watch() as watch:
+            await client.get_children_and_stat("/a", watch=watch)
+            await client.create("/a/c")
+            with anyio.fail_after(PATIENCE):
+                assert (await watch.wait()).type is EventType.CHILDREN_CHANGED
+
+
+async def test_number_of_all_descendants(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        for path in ("/a", "/a/b", "/a/b/c", "/a/d", "/ab"):
+            await client.create(path)
+        assert await client.get_all_children_number("/a") == 3
+        assert await client.get_all_children_number("/ab") == 0
+        assert await client.get_all_children_number() == 5
+        assert await client.chroot("/a").get_all_children_number("/b") == 1
+
+
+async def test_ephemerals_of_a_session(server: ServerUnderTest) -> None:
+    async with connect(server) as client, connect(server) as other:
+        ephemeral = CreateMode.EPHEMERAL
+        await client.create("/a")
+        for path in ("/a/m-1", "/a/m-2", "/a/n", "/ab"):
+            await client.create(path, mode=ephemeral)
+        await other.create("/a/others", mode=ephemeral)
+        # A neighbour of the chroot, whose name begins alike.
+        root = client.chroot("/a")
+        assert sorted(await client.get_ephemerals()) == ["/a/m-1", "/a/m-2", "/a/n", "/ab"]
+        assert sorted(await client.get_ephemerals("/a")) == ["/a/m-1", "/a/m-2", "/a/n", "/ab"]
+        assert sorted(await client.get_ephemerals("/a/")) == ["/a/m-1", "/a/m-2", "/a/n"]
+        assert sorted(await root.get_ephemerals()) == ["/m-1", "/m-2", "/n"]
+        assert sorted(await root.get_ephemerals("/m-")) == ["/m-1", "/m-2"]
+        assert await client.get_ephemerals("/x") == []
+        await client.delete("/a/n")
+        assert sorted(await root.get_ephemerals()) == ["/m-1", "/m-2"]
+        for bad in ("", "a", "/a//", 7):
+            with pytest.raises(InvalidPathError):
+                await client.get_ephemerals(bad)  # type: ignore[arg-type]
+
+
+async def test_identities_of_a_client(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        assert await client.whoami() == [Identity("ip", "127.0.0.1")]
+    async with connect(server, auth=[Auth.digest("user", "secret")]) as client:
+        identities = await client.whoami()
+        assert set(identities) == {Identity("ip", "127.0.0.1"), Identity("digest", "user")}
+
+
+# --- several reads -----------------------------------------------------------------------------
+
+
+async def test_several_reads_in_one_request(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        nobody = ACL(Permission.ALL, "ip", "10.9.8.7")
+        created = await client.create("/a", b"one")
+        await client.create("/secret", acl=[nobody])
+        names, data, missing, forbidden, empty, again = await (
+            client.reads()
+            .get_children("/")
+            .get("/a")
+            .get("/x")
+            .get_children("/secret")
+            .get_children("/a")
+            .get("/a")
+        )
+        assert isinstance(names, list)
+        assert sorted(names) == ["a", "secret"]
+        assert data == again == (b"one", created.stat)
+        assert empty == []
+        assert isinstance(missing, NoNodeError)
+        assert missing.path == "/x"
+        assert isinstance(forbidden, NoAuthError)
+        assert forbidden.path == "/secret"
+        (below,) = await client.chroot("/a").reads().get("/")
+        assert below == data
+
+
+async def test_reads_are_sent_once(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        reads = client.reads().get_children("/")
+        assert await reads == [[]]
+        with pytest.raises(UsageError, match="sent already"):
+            await reads
+        with pytest.raises(UsageError, match="sent already"):
+            reads.get("/")
+        with pytest.raises(ConfigurationError, match="at least one"):
+            await client.reads()
+        with pytest.raises(InvalidPathError):
+            client.reads().get("a")
+
+
+async def answered(reply: MultiReadReply) -> list[object]:
+    """The results that a get of `/a` and a get_children of `/b` make of an answer."""
+
+    def answer(header: RequestHeader) -> bytes | None:
+        return ok(header, reply) if header.op == OpCode.MULTI_READ else usual(header)
+
+    async with FakeServer(answer) as fake, fake.connect(server_version="3.6") as client:
+        return list(await client.reads().get("/a").get_children("/b"))
+
+
+async def test_expired_session_fails_all_reads() -> None:
+    with pytest.raises(SessionExpiredError):
+        await answered(MultiReadReply([ErrorResult(-101), ErrorResult(-112)]))
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        [],
+        [DataReply(b"", STAT)],
+        [NamesReply([]), DataReply(b"", STAT)],
+        [DataReply(b"", STAT), NamesReply([]), NamesReply([])],
+    ],
+)
+async def test_results_of_other_reads_are_refused(results: list[object]) -> None:
+    with pytest.raises(RemoteWireError, match="result"):
+        await answered(MultiReadReply(results))  # type: ignore[arg-type]

@@ -1,0 +1,354 @@
+"""One-shot watches: each event once; and what becomes of watches that are dropped or throttled."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import anyio
+import pytest
+from conftest import ServerUnderTest
+from kit.clients import PATIENCE, catch_up, connect, eventually
+from kit.virtual_time import SESSION, Link, embedded, passes, settled, virtually
+from kit.virtual_time import connect as connect_virtually
+
+from aiolead import Client, Lock
+from aiolead.errors import UsageError
+from aiolead.model import EventType, Missed, WatchEvent
+from aiolead.testing import EmbeddedServer, OpCode
+
+
+@pytest.mark.parametrize(
+    ("read", "change", "expected"),
+    [
+        ("get_children", lambda other: other.create("/a/b"), EventType.CHILDREN_CHANGED),
+        ("exists", lambda other: other.create("/new"), EventType.CREATED),
+        ("get", lambda other: other.set("/a", b""), EventType.DATA_CHANGED),
+        ("exists", lambda other: other.delete("/a"), EventType.DELETED),
+    ],
+    ids=["child", "create", "set", "delete"],
+)
+async def test_watch_fires_once_for_each_read(
+    server: ServerUnderTest, read: str, change: Callable[[Client], Any], expected: EventType
+) -> None:
+    path = "/new" if expected is EventType.CREATED else "/a"
+    async with connect(server) as client, connect(server) as other:
+        await client.create("/a")
+        watch = client.backend.make_watch()
+        assert not watch.is_armed
+        await getattr(client, read)(path, watch=watch)
+        assert watch.is_armed
+        await catch_up(other)
+        await change(other)
+        with anyio.fail_after(PATIENCE):
+            event = await watch.wait()
+        assert (event.type, event.path) == (expected, path)
+        assert not watch.is_armed
+        for _ in range(2):  # a loop around it would spin
+            with pytest.raises(UsageError, match=r"pass the watch to a read .* to arm it again"):
+                await watch.wait()
+        assert watch.event == event
+
+
+async def test_event_comes_before_the_data_that_it_reports(
+    server: ServerUnderTest,
+) -> None:
+    async with connect(server) as client, connect(server) as other:
+        await client.create("/a", b"old")
+        for number in range(20):
+            watch, data = client.backend.make_watch(), str(number).encode()
+            await client.get("/a", watch=watch)
+            wrote = other.set("/a", data)
+            while (await client.get("/a"))[0] != data:
+                assert watch.event is None or (await client.get("/a"))[0] == data
+            assert watch.event is not None
+            await wrote
+
+
+async def test_closed_watch_is_removed_and_wakes_the_tasks_that_wait(
+    server: ServerUnderTest,
+) -> None:
+    async with connect(server) as client:
+        await client.create("/a")
+        with client.backend.make_watch() as watch:
+            await client.get("/a", watch=watch)
+            async with anyio.create_task_group() as tasks:
+
+                async def wait() -> None:
+                    with pytest.raises(UsageError, match="closed"):
+                        await watch.wait()
+
+                tasks.start_soon(wait)
+                await anyio.wait_all_tasks_blocked()
+                watch.close()
+        with pytest.raises(UsageError, match="closed"):
+            await watch.wait()
+        await client.set("/a", b"")
+        await client.get("/a")
+        assert watch.event is None
+
+
+async def test_watch_of_another_client_is_refused(server: ServerUnderTest) -> None:
+    async with connect(server) as client, connect(server) as other:
+        with pytest.raises(UsageError, match="made by this client's make_watch"):
+            client.exists("/a", watch=other.backend.make_watch())
+        # Of another view of the same client it is fine.
+        await client.exists("/a", watch=client.chroot("/app").backend.make_watch())
+
+
+async def test_watch_is_armed_again_by_a_read(client: Client) -> None:
+    await client.create("/a")
+    watch = client.backend.make_watch()
+    for change, expected in (
+        (lambda: client.set("/a", b"1"), EventType.DATA_CHANGED),
+        (lambda: client.delete("/a"), EventType.DELETED),
+    ):
+        await client.get("/a", watch=watch)
+        await change()
+        with anyio.fail_after(PATIENCE):
+            assert (await watch.wait()).type is expected
+
+
+async def test_event_that_came_before_the_wait_is_returned_at_once(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        await client.create("/a")
+        watch = client.backend.make_watch()
+        await client.get("/a", watch=watch)
+        await client.delete("/a")
+        await client.sync()
+        assert watch.event is not None
+        with anyio.move_on_after(0) as scope:
+            await watch.wait()
+        assert scope.cancelled_caught  # which leaves the event for the next one
+        assert await watch.wait() == watch.event
+
+
+async def test_all_waiting_tasks_get_the_event(server: ServerUnderTest) -> None:
+    events: list[WatchEvent] = []
+
+    async def wait() -> None:
+        events.append(await watch.wait())
+
+    async with connect(server) as client:
+        await client.create("/a")
+        watch = client.backend.make_watch()
+        await client.get("/a", watch=watch)
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(wait)
+                tasks.start_soon(wait)
+                await anyio.wait_all_tasks_blocked()
+                await client.delete("/a")
+        assert [event.type for event in events] == [EventType.DELETED] * 2
+
+
+# --- watches that are dropped --------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_gc() -> Iterator[None]:
+    """A dropped watch must not wait for the garbage collector."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_gc")
+@pytest.mark.parametrize("when", ["after its read", "during its read"])
+async def test_dropped_watch_is_removed_with_the_next_request(
+    client: Client, zk: EmbeddedServer, when: str
+) -> None:
+    reply = client.exists("/a", watch=client.backend.make_watch())
+    await reply
+    if when == "after its read":
+        del reply
+        assert set(zk.watches()) == {"/a"}
+    await client.sync()
+    await client.sync()
+    assert zk.watches() == {}
+    assert len(client._core.machine.watches) == 0
+
+
+@pytest.mark.usefixtures("no_gc")
+@pytest.mark.keeps_time(0.6)
+async def test_watch_dropped_by_a_thread_is_removed_with_a_ping() -> None:
+    async with EmbeddedServer(tick_time=0.1) as server:
+        async with connect(server, session_timeout=0.6) as client:
+            held = [client.backend.make_watch()]
+            await client.exists("/a", watch=held[0])
+            thread = threading.Thread(target=held.clear)
+            thread.start()
+            await anyio.to_thread.run_sync(thread.join)
+            await eventually(lambda: server.watches() == {}, "a ping later")
+
+
+@pytest.mark.usefixtures("no_gc")
+async def test_watch_that_is_awaited_or_has_a_callback_is_kept(
+    client: Client, zk: EmbeddedServer
+) -> None:
+    events: list[WatchEvent] = []
+    await client.exists("/told", watch=client.backend.make_watch(events.append))
+
+    async def wait(started: Callable[[], object]) -> None:
+        watch = client.backend.make_watch()
+        await client.exists("/waited", watch=watch)
+        waiting: Awaitable[WatchEvent] = watch.wait()
+        del watch
+        started()
+        events.append(await waiting)
+
+    async with anyio.create_task_group() as tasks:
+        started = anyio.Event()
+        tasks.start_soon(wait, started.set)
+        await started.wait()
+        await client.sync()
+        await client.sync()
+        assert set(zk.watches()) == {"/told", "/waited"}
+        await client.create("/told")
+        await client.create("/waited")
+    assert [event.path for event in events] == ["/told", "/waited"]
+    assert zk.watches() == {}
+
+
+# --- throttled watches ---------------------------------------------------------------------------
+
+# An overloaded server drops the request that sets the watches again after a reconnect. The client
+# sends it again on the same connection, at growing intervals, and misses no event.
+
+SETS = (OpCode.SET_WATCHES, OpCode.SET_WATCHES2)
+
+
+def throttle(server: EmbeddedServer) -> None:
+    for op in SETS:
+        server.throttle(op, 1000)
+
+
+def asked(server: EmbeddedServer) -> int:
+    return sum(server.requests[op.name] for op in SETS)
+
+
+async def reconnect(link: Link, client: Client) -> None:
+    link.lose()
+    link.restore()
+    await settled()
+    await client.ready()
+
+
+@virtually
+async def test_lock_is_kept_while_the_watches_are_throttled() -> None:
+    async with embedded() as server:
+        link = Link(server)
+        async with link.connect() as client, connect_virtually(server) as other:
+            await other.create("/a")
+            async with Lock(client, "/held") as held, client.observe_data("/a") as view:
+                throttle(server)
+                await reconnect(link, client)
+                before = asked(server)
+                await passes(20 * SESSION)
+                held.check()
+                # After 1/16, 1/8, 1/4, 1/2 and then always one session timeout.
+                assert 20 <= asked(server) - before <= 25
+                assert client.statistics().connections == 2
+                assert not view.is_live
+                await other.set("/a", b"new")
+                await server.heal()
+                await passes(1.1 * SESSION)
+                assert view.value[0] == b"new"
+                assert view.is_live
+                held.check()
+
+
+@virtually
+async def test_event_during_throttling_is_reported_later() -> None:
+    """Also if other answers have shown later transactions, and the connection is lost again."""
+    async with embedded() as server:
+        link = Link(server)
+        async with link.connect() as client, connect_virtually(server) as other:
+            await other.create("/a")
+            await other.create("/b")
+            events: list[WatchEvent] = []
+            watch = client.backend.make_watch(events.append)
+            await client.get("/a", watch=watch)
+            throttle(server)
+            await reconnect(link, client)
+            await other.set("/a", b"new")
+            await client.set("/b", b"later")
+            assert not watch.is_armed
+            await reconnect(link, client)
+            await client.set("/b", b"later still")
+            await passes(3 * SESSION)
+            assert events == []
+            await server.heal()
+            await passes(1.1 * SESSION)
+            assert [(event.type, event.path) for event in events] == [
+                (EventType.DATA_CHANGED, "/a")
+            ]
+
+
+@virtually
+async def test_watch_that_is_closed_meanwhile_is_not_set() -> None:
+    async with embedded() as server:
+        link = Link(server)
+        async with link.connect() as client:
+            await client.create("/a")
+            watch = client.backend.make_watch(lambda _: None)
+            await client.get("/a", watch=watch)
+            throttle(server)
+            await reconnect(link, client)
+            watch.close()
+            await passes(SESSION / 8)
+            before = asked(server)
+            await passes(10 * SESSION)
+            assert asked(server) == before
+            other = client.backend.make_watch(lambda _: None)
+            await client.get("/a", watch=other)
+            assert other.is_armed
+
+
+@virtually
+@pytest.mark.parametrize("recursive", [False, True])
+async def test_stream_reports_its_gap_once_it_is_watched_again(recursive: bool) -> None:
+    async with embedded() as server:
+        link = Link(server)
+        async with link.connect() as client, connect_virtually(server) as other:
+            await other.create("/a")
+            async with client.watch("/a", recursive=recursive) as stream:
+                throttle(server)
+                await reconnect(link, client)
+                await other.set("/a", b"new")
+                await passes(3 * SESSION)
+                assert not stream.is_live
+                await server.heal()
+                await passes(1.1 * SESSION)
+                assert stream.is_live
+                assert isinstance(await anext(aiter(stream)), Missed)
+                await other.set("/a", b"newer")
+                event = await anext(aiter(stream))
+                assert isinstance(event, WatchEvent)
+                assert event.type is EventType.DATA_CHANGED
+            assert client.statistics().connections == 2
+
+
+@virtually
+async def test_one_shot_watches_beside_a_persistent_one_are_set_again_later() -> None:
+    """`SetWatches` is also sent when a persistent watch is set or removed on the same path."""
+    async with (
+        embedded() as server,
+        connect_virtually(server) as client,
+        connect_virtually(server) as other,
+    ):
+        await other.create("/a")
+        events: list[WatchEvent] = []
+        watch = client.backend.make_watch(events.append)
+        async with client.watch("/a"):
+            await client.get("/a", watch=watch)
+            throttle(server)
+        await passes(SESSION)
+        await other.set("/a", b"new")
+        await passes(SESSION)
+        await server.heal()
+        await passes(2 * SESSION)
+        assert [event.type for event in events] == [EventType.DATA_CHANGED]
+        assert client.statistics().connections == 1
