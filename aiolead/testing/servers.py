@@ -97,7 +97,8 @@ def in_worker_thread(
 
     @wraps(verb)
     async def run(face: Face[_B], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return await in_thread(lambda: verb(face.blocking, *args, **kwargs))
+        blocking = getattr(face.blocking, verb.__name__)  # of the subclass, if it is one
+        return await in_thread(lambda: blocking(*args, **kwargs))
 
     return run  # type: ignore[return-value] # mypy: in one the name `face` may be used
 

@@ -1,15 +1,16 @@
-"""What must not wait does not: without a connection it is refused, and says why."""
+"""Attempts that must not wait are refused without a connection, and say why."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 import anyio
 import pytest
-from kit.virtual_time import SESSION, Link, on_virtual_time, passes
-from kit.virtual_time import connect as connect_virtually
+from kit.virtual_time import SESSION, Link, passes, with_virtual_server
+from recipes.crowd import crowd
 
 from aiolead import (
     AcquireTimeout,
@@ -32,18 +33,22 @@ from aiolead import (
 )
 from aiolead.errors import Blame, ConnectFailed, Outcome
 from aiolead.testing import EmbeddedServer
-from aiolead.testing.simulation import Backend
 
 PATH = "/l"
 
-Enter = Callable[[Client], AbstractAsyncContextManager[Any]]
+Context = AbstractAsyncContextManager[Any]
 
-TRY: dict[str, Enter] = {
+
+def several(client: Client) -> MultiLock:
+    return MultiLock(Lock(client, PATH), Lock(client, "/m"))
+
+
+TRY: dict[str, Callable[[Client], Context]] = {
     "Lock": lambda c: Lock(c, PATH).try_acquire(),
     "ReentrantLock": lambda c: ReentrantLock(c, PATH).try_acquire(),
     "ReadLock": lambda c: ReadWriteLock(c, PATH).read.try_acquire(),
     "WriteLock": lambda c: ReadWriteLock(c, PATH).write.try_acquire(),
-    "MultiLock": lambda c: MultiLock(Lock(c, PATH), Lock(c, "/m")).try_acquire(),
+    "MultiLock": lambda c: several(c).try_acquire(),
     "Condition": lambda c: Condition(c, PATH).try_acquire(),
     "ExclusiveLock": lambda c: ExclusiveLock(c, PATH).try_acquire(),
     "Semaphore": lambda c: Semaphore(c, PATH, 1).try_acquire(),
@@ -53,187 +58,156 @@ TRY: dict[str, Enter] = {
     "TaskBoard": lambda c: TaskBoard(c, PATH).try_claim(),
     "UniqueNames": lambda c: UniqueNames(c, PATH).try_claim("name"),
 }
-WAIT: dict[str, Callable[[Client, float], AbstractAsyncContextManager[Any]]] = {
-    "Lock": lambda c, wait: Lock(c, PATH).acquire(timeout=wait),
-    "Election": lambda c, wait: Election(c, PATH).leadership(timeout=wait),
-    "MultiLock": lambda c, wait: MultiLock(Lock(c, PATH), Lock(c, "/m")).acquire(timeout=wait),
-    "Condition": lambda c, wait: Condition(c, PATH).acquire(timeout=wait),
-    "ExclusiveLock": lambda c, wait: ExclusiveLock(c, PATH).acquire(timeout=wait),
-    "Semaphore": lambda c, wait: Semaphore(c, PATH, 1).acquire(timeout=wait),
-    "DoubleBarrier": lambda c, wait: DoubleBarrier(c, PATH, 2).enter(timeout=wait),
-    "Queue": lambda c, wait: Queue(c, PATH).get(timeout=wait),
-    "TaskBoard": lambda c, wait: TaskBoard(c, PATH).claim(timeout=wait),
-    "UniqueNames": lambda c, wait: UniqueNames(c, PATH).claim("name", timeout=wait),
+WAIT: dict[str, Callable[[Client], Callable[..., Context]]] = {
+    "Lock": lambda c: Lock(c, PATH).acquire,
+    "Election": lambda c: Election(c, PATH).leadership,
+    "MultiLock": lambda c: several(c).acquire,
+    "Condition": lambda c: Condition(c, PATH).acquire,
+    "ExclusiveLock": lambda c: ExclusiveLock(c, PATH).acquire,
+    "Semaphore": lambda c: Semaphore(c, PATH, 1).acquire,
+    "DoubleBarrier": lambda c: DoubleBarrier(c, PATH, 2).enter,
+    "Queue": lambda c: Queue(c, PATH).get,
+    "TaskBoard": lambda c: TaskBoard(c, PATH).claim,
+    "UniqueNames": lambda c: partial(UniqueNames(c, PATH).claim, "name"),
 }
-AT_ONCE: dict[str, Enter] = {f"{name}, try": enter for name, enter in TRY.items()} | {
-    f"{name}, timeout=0": lambda c, enter=enter: enter(c, 0)  # type: ignore[misc]
+AT_ONCE: dict[str, Callable[[Client], Context]] = {
+    f"{name}, try": enter for name, enter in TRY.items()
+} | {
+    f"{name}, timeout=0": lambda c, enter=enter: enter(c)(timeout=0)  # type: ignore[misc]
     for name, enter in WAIT.items()
 }
+at_once = pytest.mark.parametrize("name", AT_ONCE)
 
-backends = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
-
-async def is_refused(context: AbstractAsyncContextManager[Any], why: str) -> ConnectionLossError:
+async def is_refused(context: Context, why: str) -> ConnectionLossError:
     began = anyio.current_time()
     with pytest.raises(ConnectionLossError, match=why) as refused:
         async with context:
             pytest.fail("nobody can know that it is ours")
-    assert anyio.current_time() - began < 0.001, "on virtual time, where all but waiting takes none"
+    assert anyio.current_time() - began < 0.001, "on virtual time, only waiting takes any"
     assert refused.value.outcome is Outcome.NOT_APPLIED
     return refused.value
 
 
-@backends
-@pytest.mark.parametrize("name", AT_ONCE)
-def test_no_server_was_reached_yet(backend: Backend, name: str) -> None:
+@at_once
+@with_virtual_server
+async def test_attempt_is_refused_before_a_server_was_reached(link: Link, name: str) -> None:
     """Not even the first attempt of a client that has only begun to connect is waited for."""
-
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        link.room = 0
-        async with link.connect(connect_timeout=0) as client:
-            await is_refused(AT_ONCE[name](client), "not connected to a server: connecting")
-            await passes(2.0)
-            error = await is_refused(AT_ONCE[name](client), "the proxy refuses connections")
-            assert isinstance(error.__cause__, ConnectFailed)
-            assert [address for address, _ in error.__cause__.attempts] == ["10.0.0.1:2181"]
-
-    on_virtual_time(backend, play)
+    link.room = 0
+    async with link.connect(connect_timeout=0) as client:
+        await is_refused(AT_ONCE[name](client), "not connected to a server: connecting")
+        await passes(2.0)
+        error = await is_refused(AT_ONCE[name](client), "the proxy refuses connections")
+        assert isinstance(error.__cause__, ConnectFailed)
+        assert [address for address, _ in error.__cause__.attempts] == ["10.0.0.1:2181"]
 
 
-@backends
-@pytest.mark.parametrize("name", AT_ONCE)
-def test_the_connection_was_lost(backend: Backend, name: str) -> None:
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        async with link.connect() as client:
-            link.lose()
-            await passes(1.0)
-            await is_refused(AT_ONCE[name](client), "not connected to a server: suspended")
-            link.restore()
-            await client.ready()
-            try:
-                async with AT_ONCE[name](client):
-                    pass  # it is as good as new
-            except AcquireTimeout:
-                assert name.startswith(("DoubleBarrier", "Queue", "TaskBoard"))
-
-    on_virtual_time(backend, play)
+@at_once
+@with_virtual_server
+async def test_attempt_is_refused_after_the_connection_was_lost(
+    link: Link, a: Client, name: str
+) -> None:
+    link.lose()
+    await passes(1.0)
+    await is_refused(AT_ONCE[name](a), "not connected to a server: suspended")
+    link.restore()
+    await a.ready()
+    try:
+        async with AT_ONCE[name](a):
+            pass  # it is as good as new
+    except AcquireTimeout:
+        assert name.startswith(("DoubleBarrier", "Queue", "TaskBoard"))
 
 
-@backends
-@pytest.mark.parametrize("name", AT_ONCE)
-def test_the_connection_is_lost_meanwhile(backend: Backend, name: str) -> None:
-    """It leaves nothing behind, whatever the server has done."""
+@at_once
+@with_virtual_server
+async def test_attempt_is_refused_as_the_connection_is_lost_and_leaves_nothing(
+    server: EmbeddedServer, link: Link, a: Client, b: Client, name: str
+) -> None:
+    if name.startswith(("Queue", "PriorityQueue", "DelayQueue")):
+        await Queue(b, PATH).put(b"x")
+    link.hold()  # it asks, and receives nothing
+    refused_at: list[float] = []
+    async with anyio.create_task_group() as tasks:
 
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        async with link.connect() as client, connect_virtually(server) as other:
-            if name.startswith(("Queue", "PriorityQueue", "DelayQueue")):
-                await Queue(other, PATH).put(b"x")
-            link.hold()  # it asks, and hears nothing
-            refused_at: list[float] = []
-            lost_at = 0.0
-            async with anyio.create_task_group() as tasks:
+        async def ask() -> None:
+            with pytest.raises(ConnectionLossError) as refused:
+                async with AT_ONCE[name](a):
+                    pytest.fail("nobody can know that it is ours")
+            assert refused.value.outcome is Outcome.NOT_APPLIED
+            refused_at.append(anyio.current_time())
 
-                async def ask() -> None:
-                    with pytest.raises(ConnectionLossError) as refused:
-                        async with AT_ONCE[name](client):
-                            pytest.fail("nobody can know that it is ours")
-                    assert refused.value.outcome is Outcome.NOT_APPLIED
-                    refused_at.append(anyio.current_time())
-
-                tasks.start_soon(ask)
-                await passes(0.5)
-                assert refused_at == []
-                link.lose()
-                lost_at = anyio.current_time()
-            assert refused_at[0] - lost_at < 0.001
-            link.restore()
-            await client.ready()
-            await passes(2 * SESSION)
-            assert not any(stat.ephemeral_owner for stat in await _stats(other, server))
-
-    on_virtual_time(backend, play)
+        tasks.start_soon(ask)
+        await passes(0.5)
+        assert refused_at == []
+        link.lose()
+        lost_at = anyio.current_time()
+    assert refused_at[0] - lost_at < 0.001
+    link.restore()
+    await a.ready()
+    await passes(2 * SESSION)
+    for path in server.znodes():
+        stat = await b.exists(path)
+        assert stat is None or not stat.ephemeral_owner, path
 
 
-async def _stats(client: Client, server: EmbeddedServer) -> list[Any]:
-    stats = [await client.exists(path) for path in server.znodes()]
-    return [stat for stat in stats if stat is not None]
-
-
-@backends
 @pytest.mark.parametrize("name", WAIT)
-def test_the_time_is_up_and_no_server_was_reached(backend: Backend, name: str) -> None:
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        link.room = 0
-        async with link.connect(connect_timeout=0) as client:
-            began = anyio.current_time()
-            with pytest.raises(AcquireTimeout, match="no server was reached within 2 sec") as late:
-                async with WAIT[name](client, 2.0):
-                    pytest.fail("there is no server")
-            assert 2.0 <= anyio.current_time() - began < 2.1
-            assert "the proxy refuses connections" in str(late.value)
-            assert late.value.blame is Blame.NETWORK
-
-    on_virtual_time(backend, play)
+@with_virtual_server
+async def test_timeout_without_a_server_says_so(link: Link, name: str) -> None:
+    link.room = 0
+    async with link.connect(connect_timeout=0) as client:
+        began = anyio.current_time()
+        with pytest.raises(AcquireTimeout, match="no server was reached within 2 sec") as late:
+            async with WAIT[name](client)(timeout=2.0):
+                pytest.fail("there is no server")
+        assert 2.0 <= anyio.current_time() - began < 2.1
+        assert "the proxy refuses connections" in str(late.value)
+        assert late.value.blame is Blame.NETWORK
 
 
-@backends
-def test_the_time_is_up_for_another_reason(backend: Backend) -> None:
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        link.room = 0
-        async with link.connect(connect_timeout=0) as client, connect_virtually(server) as other:
-            async with Lock(other, PATH), anyio.create_task_group() as tasks:
+@with_virtual_server
+async def test_timeout_names_its_reason_at_the_end(link: Link, b: Client) -> None:
+    async def wait(text: str, blame: Blame) -> None:
+        with pytest.raises(AcquireTimeout, match=text) as late:
+            async with Lock(client, PATH).acquire(timeout=4.0):
+                pytest.fail("it is held")
+        assert late.value.blame is blame
 
-                async def wait(text: str, blame: Blame) -> None:
-                    with pytest.raises(AcquireTimeout, match=text) as late:
-                        async with Lock(client, PATH).acquire(timeout=4.0):
-                            pytest.fail("it is held")
-                    assert late.value.blame is blame
-
-                # It comes while we wait.
-                tasks.start_soon(
-                    wait, f"not our turn within 4 seconds, behind {PATH}/[^ ]+$", Blame.RIVAL
-                )
-                await passes(1.0)
-                link.restore()
-                await passes(4.0)
-                # It goes while we wait.
-                text = "not our turn within 4 seconds; now: not connected to a server: suspended"
-                tasks.start_soon(wait, text, Blame.NETWORK)
-                await passes(1.0)
-                link.lose()
-                await passes(4.0)
-
-    on_virtual_time(backend, play)
+    link.room = 0
+    async with (
+        link.connect(connect_timeout=0) as client,
+        Lock(b, PATH),
+        anyio.create_task_group() as tasks,
+    ):
+        # The connection comes during the wait.
+        text = f"not our turn within 4 seconds, behind {PATH}/[^ ]+$"
+        tasks.start_soon(wait, text, Blame.RIVAL)
+        await passes(1.0)
+        link.restore()
+        await passes(4.0)
+        # It goes during the wait.
+        text = "not our turn within 4 seconds; now: not connected to a server: suspended"
+        tasks.start_soon(wait, text, Blame.NETWORK)
+        await passes(1.0)
+        link.lose()
+        await passes(4.0)
 
 
-@backends
-def test_several_locks_have_no_time_left_for_one_without_a_connection(backend: Backend) -> None:
+@with_virtual_server
+async def test_timeout_of_several_locks_may_end_at_one_without_a_connection(
+    server: EmbeddedServer, link: Link, a: Client, b: Client
+) -> None:
     """That is the end of the time as well: only `timeout=0` is refused."""
-
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        async with link.connect() as a, connect_virtually(server) as b:
-            async with connect_virtually(server) as other, anyio.create_task_group() as tasks:
-
-                async def hold() -> None:
-                    async with Lock(other, "/a"):
-                        await passes(2.0)
-
-                tasks.start_soon(hold)
-                await passes(0.5)
-                link.lose()
-                with pytest.raises(AcquireTimeout, match="not all were ours within 1 second"):
-                    async with MultiLock(Lock(b, "/a"), Lock(a, "/b")).acquire(timeout=1.0):
-                        pytest.fail("there is no connection")
-                await passes(2.0)
-                with pytest.raises(AcquireTimeout, match="not connected to a server") as late:
-                    async with MultiLock(Lock(b, "/a"), Lock(a, "/b")).acquire(timeout=1.0):
-                        pytest.fail("there is no connection")
-                assert late.value.blame is Blame.NETWORK
-
-    on_virtual_time(backend, play)
+    async with Link(server).connect() as other, crowd() as them:
+        them.come("other", to=Lock(other, "/a"))
+        await passes(0.5)
+        link.lose()
+        with pytest.raises(AcquireTimeout, match="not all were ours within 1 second"):
+            async with MultiLock(Lock(b, "/a"), Lock(a, "/b")).acquire(timeout=1.0):
+                pytest.fail("there is no connection")
+        them.leave("other")
+        await passes(1.0)
+        with pytest.raises(AcquireTimeout, match="not connected to a server") as late:
+            async with MultiLock(Lock(b, "/a"), Lock(a, "/b")).acquire(timeout=1.0):
+                pytest.fail("there is no connection")
+        assert late.value.blame is Blame.NETWORK

@@ -19,17 +19,15 @@ pytestmark = pytest.mark.timeout(60)
 
 PATH = "/shared"
 
-Enter = Callable[[Client], Any]
+Enter = Callable[[Client], Callable[..., Any]]
 
 CONTENDERS: dict[str, Enter] = {
-    "lock": lambda client: Lock(client, PATH).acquire(timeout=PATIENCE),
-    "kazoo's lock": lambda client: Lock(client, PATH, layout=Layout.KAZOO).acquire(
-        timeout=PATIENCE
-    ),
-    "reentrant lock": lambda client: ReentrantLock(client, PATH).acquire(timeout=PATIENCE),
-    "election": lambda client: Election(client, PATH).leadership(timeout=PATIENCE),
-    "reader": lambda client: ReadWriteLock(client, PATH).read.acquire(timeout=PATIENCE),
-    "writer": lambda client: ReadWriteLock(client, PATH).write.acquire(timeout=PATIENCE),
+    "lock": lambda client: Lock(client, PATH).acquire,
+    "kazoo's lock": lambda client: Lock(client, PATH, layout=Layout.KAZOO).acquire,
+    "reentrant lock": lambda client: ReentrantLock(client, PATH).acquire,
+    "election": lambda client: Election(client, PATH).leadership,
+    "reader": lambda client: ReadWriteLock(client, PATH).read.acquire,
+    "writer": lambda client: ReadWriteLock(client, PATH).write.acquire,
 }
 
 contenders = pytest.mark.parametrize("contend", CONTENDERS.values(), ids=CONTENDERS)
@@ -47,64 +45,57 @@ async def is_refused(context: Any, held: Any) -> None:
 @contenders
 @layouts
 async def test_contender_is_refused_on_the_path_of_a_semaphore_in_use(
-    server: ServerUnderTest, layout: Layout, contend: Enter
+    a: Client, b: Client, layout: Layout, contend: Enter
 ) -> None:
-    async with connect(server) as a, connect(server) as b:
-        semaphore = Semaphore(a, PATH, 2, layout=layout)
-        async with semaphore as held:
-            await catch_up(b)
-            before = await names(b, PATH)
-            for _ in range(2):
-                await is_refused(contend(b), held)
-            await eventually(lambda: _children_are(b, before), "nothing was left")
+    async with Semaphore(a, PATH, 2, layout=layout) as held:
         await catch_up(b)
-        async with contend(b):
-            pass
+        before = set(await names(b, PATH))
+        for _ in range(2):
+            await is_refused(contend(b)(timeout=PATIENCE), held)
+
+        async def nothing_new() -> bool:
+            # Servers delete empty containers, such as that of a semaphore's lock.
+            return set(await names(b, PATH)) <= before
+
+        await eventually(nothing_new, "nothing was left")
+    await catch_up(b)
+    async with contend(b)(timeout=PATIENCE):
+        pass
 
 
 @contenders
 @layouts
 async def test_semaphore_is_refused_on_the_path_of_a_contender(
-    server: ServerUnderTest, layout: Layout, contend: Enter
+    server: ServerUnderTest, a: Client, b: Client, layout: Layout, contend: Enter
 ) -> None:
     """Whether a semaphore was used there before, or not."""
-    async with connect(server) as a, connect(server) as b:
-        for _ in range(2):
-            async with contend(a) as held:
-                await catch_up(b)
-                for _ in range(2):
-                    context = Semaphore(b, PATH, 2, layout=layout).acquire(timeout=PATIENCE)
-                    await is_refused(context, held)
+    for _ in range(2):
+        async with contend(a)(timeout=PATIENCE) as held:
             await catch_up(b)
-            async with connect(server) as another, Semaphore(another, PATH, 2, layout=layout):
-                pass
-            await catch_up(a)
-
-
-async def test_kazoos_own_permit_refuses_a_lock(server: ServerUnderTest) -> None:
-    async with connect(server) as a, connect(server) as b:
-        await a.ensure_path(PATH)
-        await a.create(f"{PATH}/{uuid4().hex}", b"kazoo", mode=CreateMode.EPHEMERAL)
+            for _ in range(2):
+                context = Semaphore(b, PATH, 2, layout=layout).acquire(timeout=PATIENCE)
+                await is_refused(context, held)
         await catch_up(b)
-        with pytest.raises(MixedLayoutError, match="a permit of a semaphore"):
-            async with Lock(b, PATH).acquire(timeout=PATIENCE):
-                pytest.fail("kazoo's semaphore is in use")
-
-
-async def test_children_that_only_look_like_permits_refuse_nothing(
-    server: ServerUnderTest,
-) -> None:
-    """No session holds them, or they are below a path that happens to have the name."""
-    async with connect(server) as a, connect(server) as b:
-        await a.ensure_path(f"{PATH}/leases/note")
-        await a.create(f"{PATH}/leases/x-lease-0000000001", b"")
-        await a.create(f"{PATH}/leases/contract", b"", mode=CreateMode.EPHEMERAL)
-        await a.create(f"{PATH}/{'a' * 32}", b"")
-        await catch_up(b)
-        async with Lock(b, PATH).acquire(timeout=PATIENCE):
+        async with connect(server) as another, Semaphore(another, PATH, 2, layout=layout):
             pass
+        await catch_up(a)
 
 
-async def _children_are(client: Client, expected: list[str]) -> bool:
-    """Nothing new is there. Servers delete empty containers, such as that of a semaphore's lock."""
-    return set(await names(client, PATH)) <= set(expected)
+async def test_lock_is_refused_beside_a_permit_of_kazoos_own(a: Client, b: Client) -> None:
+    await a.ensure_path(PATH)
+    await a.create(f"{PATH}/{uuid4().hex}", b"kazoo", mode=CreateMode.EPHEMERAL)
+    await catch_up(b)
+    with pytest.raises(MixedLayoutError, match="a permit of a semaphore"):
+        async with Lock(b, PATH).acquire(timeout=PATIENCE):
+            pytest.fail("kazoo's semaphore is in use")
+
+
+async def test_children_that_only_look_like_permits_refuse_nothing(a: Client, b: Client) -> None:
+    """No session holds them, or they are below a path that happens to have the name."""
+    await a.ensure_path(f"{PATH}/leases/note")
+    await a.create(f"{PATH}/leases/x-lease-0000000001", b"")
+    await a.create(f"{PATH}/leases/contract", b"", mode=CreateMode.EPHEMERAL)
+    await a.create(f"{PATH}/{'a' * 32}", b"")
+    await catch_up(b)
+    async with Lock(b, PATH).acquire(timeout=PATIENCE):
+        pass
