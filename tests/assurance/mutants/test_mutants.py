@@ -6,6 +6,7 @@ Whether each of them can still be planted is not asked here: the weekly job repo
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from assurance.mutants import plant
@@ -131,24 +132,24 @@ BEGAN = [{"began": seed, "seeds": seed + 1, "seconds": seed / 10} for seed in ra
 FOUND = {"seeds": 3, "seconds": 0.4, "text": "two", "replay": "so"}
 
 
-def test_search_that_found_nothing() -> None:
-    assert verdict([*BEGAN, {**FOUND, "found": []}], "") == Hunt((), 3, 0.4, "two", "so")
-
-
-def test_search_that_found_something() -> None:
-    lines = [*BEGAN, {**FOUND, "found": ["I1", "I3"]}]
-    assert verdict(lines, "") == Hunt(("I1", "I3"), 3, 0.4, "two", "so")
-
-
-def test_search_that_hangs() -> None:
-    found = verdict(BEGAN, "")
-    assert (found.caught, found.seeds) == (("hang",), 3)
-    assert "seed 2" in found.text
-
-
-def test_search_that_dies() -> None:
-    found = verdict(BEGAN, "Traceback\n  ...\nValueError: what")
-    assert found == Hunt(("crash",), 3, 0.2, "seed 2: ValueError: what")
+@pytest.mark.parametrize(
+    ("lines", "errors", "expected"),
+    [
+        ([*BEGAN, {**FOUND, "found": []}], "", Hunt((), 3, 0.4, "two", "so")),
+        ([*BEGAN, {**FOUND, "found": ["I1", "I3"]}], "", Hunt(("I1", "I3"), 3, 0.4, "two", "so")),
+        (BEGAN, "", Hunt(("hang",), 3, 0.2, "seed 2: no end within 30 s")),
+        (
+            BEGAN,
+            "Traceback\n  ...\nValueError: what",
+            Hunt(("crash",), 3, 0.2, "seed 2: ValueError: what"),
+        ),
+    ],
+    ids=["nothing", "two invariants", "it hangs", "it dies"],
+)
+def test_search_is_reported_as_its_child_ended(
+    lines: list[dict[str, Any]], errors: str, expected: Hunt
+) -> None:
+    assert verdict(lines, errors) == expected
 
 
 def test_search_that_never_began() -> None:
