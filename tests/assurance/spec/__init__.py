@@ -5,7 +5,6 @@ checks          its entries
 queue_checks    those of queue.tla
 tlc             running TLC, and reading what it prints
 verdict         what is wrong with an outcome, compared with the table
-diagrams        prints counterexamples of the lease as diagrams
 lease_rules     the client's part of lease.tla in Python
 lease_traces    traces of simulated schedules, checked by these rules
 queue_rules     the contender's part of queue.tla in Python

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-DEADLOCK = "deadlock"
-"""Stands for the property when a state has no next one."""
-
 LIVENESS = "liveness"
 """Stands for the property when one over time is violated: TLC does not say which one."""
 
@@ -42,7 +39,7 @@ class PlantedError:
         about: what is wrong, in a sentence.
         cfg: the configuration that it changes, without `.cfg`.
         violates: the invariant whose counterexample TLC must print; `LIVENESS` for a property
-            over time, `DEADLOCK` for a state without a next one.
+            over time.
         length: the number of states of the shortest counterexample; None for a liveness property,
             where TLC does not look for the shortest one.
         constants: values instead of those of the configuration.
@@ -70,10 +67,8 @@ class Specification:
         module: its name, without `.tla`.
         checks: the searches that must find nothing.
         planted: those that must find a counterexample.
-        checks_deadlock: whether a state without a next one is an error, too.
     """
 
     module: str
     checks: tuple[Check, ...]
     planted: tuple[PlantedError, ...] = ()
-    checks_deadlock: bool = False

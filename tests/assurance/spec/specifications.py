@@ -22,18 +22,8 @@ _EVENTS = frozenset({"SendEvent", "SendProbe", "ReceiveEvent"})  # only a plante
 _STOP = frozenset({"StopLeader", "ContinueLeader", "CatchUp"})
 _DRIFT = frozenset({"ClientTick", "ServersTick"})
 _SERVERS = frozenset({"LosesLeader", "Elect", "IsolatedServes", "DeposedServes"})
-_OBSERVER = frozenset(
-    {
-        "FeederPings",
-        "FeederHasTouch",
-        "FeederHasRequest",
-        "FeederHasAnswer",
-        "ObserverServes",
-        "ObserverHasPing",
-        "ObserverHasAnswer",
-        "ObserverHasEnd",
-    }
-)
+_FEEDER = frozenset({"FeederPings", "FeederHasTouch", "FeederHasRequest", "FeederHasAnswer"})
+_OBSERVER = _FEEDER | {"ObserverServes", "ObserverHasPing", "ObserverHasAnswer", "ObserverHasEnd"}
 
 LEASE = Specification(
     "lease",
@@ -174,20 +164,8 @@ LEASE = Specification(
 )
 
 IN_CALM = frozenset(
-    [
-        "BodyFails",
-        "Cut",
-        "Drop",
-        "Expire",
-        "ExpireDead",
-        "GiveUp",
-        "Kill",
-        "Late",
-        "Notice",
-        "TidyList",
-        "TidyRead",
-    ]
-)
+    ["BodyFails", "Cut", "Drop", "Expire", "ExpireDead", "GiveUp", "Kill", "Late", "Notice"]
+) | {"TidyList", "TidyRead"}
 """Actions of barrier.tla that nobody takes without a fault."""
 
 WITHDRAWING = frozenset({"AskToKeep", "Keep", "Withdraw"})
@@ -196,36 +174,20 @@ WITHDRAWING = frozenset({"AskToKeep", "Keep", "Withdraw"})
 BARRIER = Specification(
     "barrier",
     checks=(
+        Check("barrier-small", 85_008, 52, True, IN_CALM | WITHDRAWING),
+        Check("barrier-live", 21_082, 41, True, WITHDRAWING),
+        Check("barrier-again", 34_990, 115, True, IN_CALM),
         Check(
-            "barrier-small",
-            states=85008,
-            depth=52,
-            is_small=True,
-            unreached=IN_CALM | WITHDRAWING,
-        ),
-        Check("barrier-live", states=21082, depth=41, is_small=True, unreached=WITHDRAWING),
-        Check("barrier-again", states=34990, depth=115, is_small=True, unreached=IN_CALM),
-        Check(
-            "barrier-withdraw",
-            states=50454,
-            depth=78,
-            is_small=True,
-            unreached=IN_CALM - {"BodyFails", "TidyList", "TidyRead"},
+            "barrier-withdraw", 50_454, 78, True, IN_CALM - {"BodyFails", "TidyList", "TidyRead"}
         ),
         Check(
             "barrier-large",
-            states=225857,
-            depth=53,
-            is_small=False,
-            unreached=IN_CALM - {"Drop", "ExpireDead", "Kill", "Late"} | WITHDRAWING,
+            225_857,
+            53,
+            False,
+            IN_CALM - {"Drop", "ExpireDead", "Kill", "Late"} | WITHDRAWING,
         ),
-        Check(
-            "barrier-rounds",
-            states=645890,
-            depth=95,
-            is_small=False,
-            unreached=IN_CALM,
-        ),
+        Check("barrier-rounds", 645_890, 95, False, IN_CALM),
     ),
     planted=(
         PlantedError(
@@ -293,8 +255,8 @@ BARRIER = Specification(
 RWLOCK = Specification(
     "rwlock",
     checks=(
-        Check("rwlock-small", states=55718, depth=46, is_small=True),
-        Check("rwlock-large", states=454237, depth=64, is_small=False),
+        Check("rwlock-small", 55_718, 46, True),
+        Check("rwlock-large", 454_237, 64, False),
     ),
     planted=(
         PlantedError(

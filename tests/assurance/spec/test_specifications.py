@@ -7,7 +7,6 @@ import os
 import pytest
 
 from .checks import FOLDER, LIVENESS, Check, PlantedError, Specification
-from .diagrams import diagram, shown
 from .queue_checks import QUEUE
 from .specifications import SPECIFICATIONS
 from .tlc import TlcNotFoundError, check, find_tlc, plant
@@ -40,10 +39,7 @@ def test_no_violation(specification: Specification, one: Check) -> None:
 def test_a_planted_error_has_a_counterexample(
     specification: Specification, error: PlantedError
 ) -> None:
-    outcome = plant(specification, error)
-    assert plant_complaints(error, outcome) == []
-    if error in shown():
-        assert "AND THE BODY RUNS" in diagram(outcome).splitlines()[-1]
+    assert plant_complaints(error, plant(specification, error)) == []
 
 
 def test_every_module_and_configuration_is_in_the_table() -> None:

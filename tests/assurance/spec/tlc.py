@@ -19,7 +19,7 @@ from time import perf_counter
 
 from aiolead.testing.installation import ZooKeeperNotFoundError, find_installation
 
-from .checks import DEADLOCK, FOLDER, LIVENESS, Check, PlantedError, Specification
+from .checks import FOLDER, LIVENESS, Check, PlantedError, Specification
 
 HEAP = "3g"
 
@@ -40,7 +40,7 @@ class Outcome:
     """What TLC found.
 
     Attributes:
-        violated: the invariant or property with a counterexample, `deadlock`, or empty.
+        violated: the invariant or property with a counterexample, or empty.
         trace: the states of the counterexample, each as TLC prints it, behind its action's name.
         generated: how many states were computed.
         states: how many of them are distinct.
@@ -76,7 +76,7 @@ def find_tlc() -> list[str]:
 def check(specification: Specification, each: Check) -> Outcome:
     """Search all states of one configuration."""
     text = (FOLDER / f"{each.cfg}.cfg").read_text("utf-8")
-    return run(specification.module, text, checks_deadlock=specification.checks_deadlock)
+    return run(specification.module, text)
 
 
 def plant(specification: Specification, error: PlantedError) -> Outcome:
@@ -84,12 +84,7 @@ def plant(specification: Specification, error: PlantedError) -> Outcome:
     cfg = with_constants((FOLDER / f"{error.cfg}.cfg").read_text("utf-8"), error.constants or {})
     if error.invariants or error.properties:
         cfg = _only_to_check(cfg, error.invariants, error.properties)
-    return run(
-        specification.module,
-        cfg,
-        changes=error.changes,
-        checks_deadlock=specification.checks_deadlock,
-    )
+    return run(specification.module, cfg, error.changes)
 
 
 def with_constants(cfg: str, constants: Mapping[str, str]) -> str:
@@ -117,18 +112,11 @@ def _only_to_check(cfg: str, invariants: Iterable[str], properties: Iterable[str
     return "\n".join(kept) + "\n"
 
 
-def run(
-    module: str,
-    cfg: str,
-    *,
-    changes: tuple[tuple[str, str], ...] = (),
-    checks_deadlock: bool = False,
-) -> Outcome:
+def run(module: str, cfg: str, changes: tuple[tuple[str, str], ...] = ()) -> Outcome:
     """Run TLC on a module of `docs/spec`, with the text of a configuration."""
     with tempfile.TemporaryDirectory(prefix="aiolead-tlc-") as name:
-        options = ["-coverage", "60"] if checks_deadlock else ["-coverage", "60", "-deadlock"]
         began = perf_counter()
-        output = _run(Path(name), module, cfg, options, changes)
+        output = _run(Path(name), module, cfg, ["-coverage", "60", "-deadlock"], changes)
         return parse(output, perf_counter() - began)
 
 
@@ -214,8 +202,6 @@ def parse(output: str, seconds: float) -> Outcome:
         match int(code):
             case 2107 | 2108 | 2110 | 2112:
                 violated = _found(r"(?:Invariant|Property|property) (\S+)", text)
-            case 2114:
-                violated = DEADLOCK
             case 2116:
                 violated = LIVENESS
             case 2217:  # a state of the counterexample
