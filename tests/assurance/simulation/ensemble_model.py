@@ -13,11 +13,7 @@ from aiolead._wire.framing import FrameReader, encode_body, encode_record, encod
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader
 from aiolead._wire.replies import ReplyHeader, WatcherEvent
-from aiolead._wire.requests import (
-    Check,
-    Create,
-    Multi,
-)
+from aiolead._wire.requests import Check, Create, Multi
 from aiolead.model import OPEN_ACL_UNSAFE, EventType
 from aiolead.testing.simulation.connection import Wire
 from aiolead.testing.simulation.ensemble import Ensemble, EnsembleSettings, Server
@@ -32,6 +28,11 @@ class Stage:
     """An ensemble, the time that it lives in, and what has become known of it.
 
     Every packet takes `STEP` seconds, so that a test can say when what happens.
+
+    Attributes:
+        leader: the one that was elected first.
+        follower: one of the others, at first.
+        other: another one.
     """
 
     def __init__(self, seed: int = 1, *, step: float | None = STEP, **settings: Any) -> None:
@@ -48,6 +49,9 @@ class Stage:
             on_fact=lambda kind, **details: self.facts.append({"kind": kind, **details}),
         )
         self.step = step
+        self.leader: Server
+        self.follower: Server
+        self.other: Server
         self._clients = 0
 
     @property
@@ -58,7 +62,10 @@ class Stage:
         """Starts all servers; returns the leader once they serve."""
         self.even_out()
         self.ensemble.start()
-        return self.settle()
+        self.leader = self.settle()
+        # Without followers, the leader stands for them.
+        self.follower, self.other, *_ = [*self.followers(), self.leader, self.leader]
+        return self.leader
 
     def even_out(self) -> None:
         """Makes all paths alike."""
@@ -135,6 +142,13 @@ class Stage:
             for fact in self.facts
             if fact["kind"] == kind and all(fact[name] == value for name, value in details.items())
         ]
+
+
+def started(**settings: Any) -> Stage:
+    """An ensemble that serves."""
+    stage = Stage(**settings)
+    stage.start()
+    return stage
 
 
 class Client:

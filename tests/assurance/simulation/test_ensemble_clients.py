@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from assurance.simulation.ensemble_model import STEP, Client, Stage, check, create
+from assurance.simulation.ensemble_model import STEP, Client, Stage, check, create, started
 
 from aiolead._wire.codes import OpCode
 from aiolead._wire.framing import encode_body
@@ -25,9 +25,7 @@ from aiolead._wire.versions import version_in
 from aiolead.model import ACL, EventType, Permission
 
 
-def test_a_new_session_is_known_everywhere() -> None:
-    stage = Stage()
-    stage.start()
+def test_a_new_session_is_known_everywhere(stage: Stage) -> None:
     ids = {stage.client(server).session_id for server in stage.ensemble.servers}
     assert len(ids) == 3
     assert {id_ >> 56 for id_ in ids} == {1, 2, 3}
@@ -40,9 +38,7 @@ def test_a_new_session_is_known_everywhere() -> None:
     assert {fact["timeout"] for fact in stage.told("session-created")} == {2.0}
 
 
-def test_servers_tell_their_version() -> None:
-    stage = Stage()
-    stage.start()
+def test_servers_tell_their_version(stage: Stage) -> None:
     for server in stage.ensemble.servers:
         client, told = stage.knock(server), bytearray()
         client.received = told.extend  # type: ignore[method-assign,assignment]
@@ -53,66 +49,52 @@ def test_servers_tell_their_version() -> None:
         assert version_in(bytes(told)) == (3, 8, 0)
 
 
-def test_the_timeout_is_kept_within_bounds() -> None:
-    stage = Stage(tick=0.5)
-    leader = stage.start()
-    assert stage.client(leader, timeout=0.1).timeout_ms == 1000
-    assert stage.client(leader, timeout=99.0).timeout_ms == 10_000
-    assert stage.client(stage.followers()[0], timeout=99.0).timeout_ms == 10_000
+def test_the_timeout_is_kept_within_bounds(stage: Stage) -> None:
+    assert stage.client(stage.leader, timeout=0.1).timeout_ms == 1000
+    assert stage.client(stage.leader, timeout=99.0).timeout_ms == 10_000
+    assert stage.client(stage.follower, timeout=99.0).timeout_ms == 10_000
 
 
-def test_a_wrong_password_is_refused_and_ends_the_connection_that_there_was() -> None:
-    stage = Stage()
-    stage.start()
-    follower = stage.followers()[0]
-    client = stage.client(follower)
-    stranger = stage.client(follower, session=(client.session_id, bytes(16)))
+def test_a_wrong_password_is_refused_and_ends_the_connection_that_there_was(
+    stage: Stage, client: Client
+) -> None:
+    stranger = stage.client(stage.follower, session=(client.session_id, bytes(16)))
     stage.run(5 * STEP)
     assert stranger.is_refused
     assert stranger.is_closed
     assert client.is_closed
-    assert stage.client(follower, session=client.session).session_id == client.session_id
+    assert stage.client(stage.follower, session=client.session).session_id == client.session_id
 
 
-def test_a_session_that_nobody_knows_is_refused() -> None:
-    stage = Stage()
-    leader = stage.start()
-    password = leader.password(4711)
-    for server in (leader, stage.followers()[0]):
+def test_a_session_that_nobody_knows_is_refused(stage: Stage) -> None:
+    password = stage.leader.password(4711)
+    for server in (stage.leader, stage.followers()[0]):
         assert stage.client(server, session=(4711, password)).is_refused
 
 
-def test_who_has_seen_the_future_is_turned_away() -> None:
-    stage = Stage()
-    leader = stage.start()
-    client = stage.client(leader)
+def test_who_has_seen_the_future_is_turned_away(stage: Stage) -> None:
+    client = stage.client(stage.leader)
     zxid = client.create("/a").zxid
-    assert stage.client(stage.followers()[0], seen=zxid).session_id
-    client = stage.client(stage.followers()[0], seen=zxid + 100)
+    assert stage.client(stage.follower, seen=zxid).session_id
+    client = stage.client(stage.follower, seen=zxid + 100)
     assert client.is_closed
     assert not client.is_refused
 
 
-def test_a_follower_that_lags_turns_away_who_has_seen_more() -> None:
-    stage = Stage()
-    leader = stage.start()
-    follower, _ = stage.followers()
-    stage.network.path(leader.host, follower.host).silence()
-    client = stage.client(leader)
+def test_a_follower_that_lags_turns_away_who_has_seen_more(stage: Stage) -> None:
+    stage.network.path(stage.leader.host, stage.follower.host).silence()
+    client = stage.client(stage.leader)
     zxid = client.create("/a").zxid
-    late = stage.client(follower, seen=zxid)
+    late = stage.client(stage.follower, seen=zxid)
     assert late.is_closed
     stage.heal()
     stage.run(1.0)
-    assert stage.client(follower, seen=zxid).session_id
+    assert stage.client(stage.follower, seen=zxid).session_id
 
 
-def test_reads_are_stale_at_a_follower_that_lags_and_not_after_a_sync() -> None:
-    stage = Stage()
-    leader = stage.start()
-    follower, _ = stage.followers()
-    writer, reader = stage.client(leader), stage.client(follower)
-    path = stage.network.path(leader.host, follower.host)
+def test_reads_are_stale_at_a_follower_that_lags_and_not_after_a_sync(stage: Stage) -> None:
+    writer, reader = stage.client(stage.leader), stage.client(stage.follower)
+    path = stage.network.path(stage.leader.host, stage.follower.host)
     path.range = (0.1, 0.1)
     assert writer.create("/a").err == 0
     assert reader.ask(Exists("/a")).err == -101
@@ -120,12 +102,9 @@ def test_reads_are_stale_at_a_follower_that_lags_and_not_after_a_sync() -> None:
     assert reader.ask(Exists("/a")).err == 0
 
 
-def test_what_a_session_asks_for_behind_its_own_write_waits_for_it() -> None:
-    stage = Stage()
-    leader = stage.start()
-    follower, _ = stage.followers()
-    busy, other = stage.client(follower), stage.client(follower)
-    stage.network.path(leader.host, follower.host).silence()
+def test_what_a_session_asks_for_behind_its_own_write_waits_for_it(stage: Stage) -> None:
+    busy, other = stage.client(stage.follower), stage.client(stage.follower)
+    stage.network.path(stage.leader.host, stage.follower.host).silence()
     wrote, read = busy.send(create("/a")), busy.send(Exists("/a"))
     busy.ping()
     stage.run(0.3)
@@ -138,10 +117,7 @@ def test_what_a_session_asks_for_behind_its_own_write_waits_for_it() -> None:
     assert busy.replies[read][0].err == 0
 
 
-def test_answers_come_in_the_order_of_the_questions() -> None:
-    stage = Stage()
-    stage.start()
-    client = stage.client(stage.followers()[0])
+def test_answers_come_in_the_order_of_the_questions(stage: Stage, client: Client) -> None:
     asked = []
     for number in range(10):
         asked.append(client.send(create(f"/{number}")))
@@ -153,10 +129,8 @@ def test_answers_come_in_the_order_of_the_questions() -> None:
     assert zxids == sorted(zxids)
 
 
-def test_an_event_comes_before_the_answer_that_shows_the_change() -> None:
-    stage = Stage()
-    leader = stage.start()
-    for server in (leader, stage.followers()[0]):
+def test_an_event_comes_before_the_answer_that_shows_the_change(stage: Stage) -> None:
+    for server in (stage.leader, stage.followers()[0]):
         path = f"/{server.id}"
         client = stage.client(server)
         client.ask(Exists(path, watch=True))
@@ -165,12 +139,10 @@ def test_an_event_comes_before_the_answer_that_shows_the_change() -> None:
         assert client.heard[-2:] == [(EventType.CREATED, path), asked]
 
 
-def test_events_come_when_and_where_the_server_applies_the_change() -> None:
-    stage = Stage()
-    leader = stage.start()
+def test_events_come_when_and_where_the_server_applies_the_change(stage: Stage) -> None:
     slow, quick = stage.followers()
-    near, far, writer = stage.client(quick), stage.client(slow), stage.client(leader)
-    stage.network.path(leader.host, slow.host).range = (0.2, 0.2)
+    near, far, writer = stage.client(quick), stage.client(slow), stage.client(stage.leader)
+    stage.network.path(stage.leader.host, slow.host).range = (0.2, 0.2)
     for client in (near, far):
         client.ask(Exists("/a", watch=True))
     assert slow.watches() == {"/a": [far.session_id]}
@@ -180,11 +152,9 @@ def test_events_come_when_and_where_the_server_applies_the_change() -> None:
     assert not slow.watches()
 
 
-def test_a_sync_at_a_follower_comes_behind_what_was_proposed_before_it() -> None:
-    stage = Stage()
-    leader = stage.start()
+def test_a_sync_at_a_follower_comes_behind_what_was_proposed_before_it(stage: Stage) -> None:
     one, other = stage.followers()
-    writer, reader = stage.client(leader), stage.client(one)
+    writer, reader = stage.client(stage.leader), stage.client(one)
     for server in (one, other):
         server.disk_delay = 0.1
     wrote = writer.send(create("/a"))
@@ -209,9 +179,7 @@ def test_a_slow_disk_of_one_follower_delays_nobody_of_two_none() -> None:
         assert least < stage.now - asked < most
 
 
-def test_a_session_that_has_moved_is_not_served_where_it_was() -> None:
-    stage = Stage()
-    leader = stage.start()
+def test_a_session_that_has_moved_is_not_served_where_it_was(stage: Stage) -> None:
     follower, other = stage.followers()
     old = stage.client(follower)
     new = stage.client(other, session=old.session)
@@ -220,47 +188,36 @@ def test_a_session_that_has_moved_is_not_served_where_it_was() -> None:
     xid = old.send(create("/a"))
     stage.until(lambda: old.is_closed)
     assert xid not in old.replies  # Closed instead of answered.
-    assert "/a" not in leader.znodes()
+    assert "/a" not in stage.leader.znodes()
     assert new.create("/a").err == 0
 
 
-def test_the_leader_cuts_a_moved_session_off_at_its_next_read() -> None:
-    stage = Stage()
-    leader = stage.start()
-    old = stage.client(leader)
-    stage.client(stage.followers()[0], session=old.session)
+def test_the_leader_cuts_a_moved_session_off_at_its_next_read(stage: Stage) -> None:
+    old = stage.client(stage.leader)
+    stage.client(stage.follower, session=old.session)
     old.send(GetData("/"))
     stage.until(lambda: old.is_closed)
     assert not old.replies
 
 
-def test_a_transaction_of_a_moved_session_is_not_answered_either() -> None:
-    stage = Stage()
-    stage.start()
-    old = stage.client(stage.followers()[0])
+def test_a_transaction_of_a_moved_session_is_not_answered_either(stage: Stage) -> None:
+    old = stage.client(stage.follower)
     old.create("/a")
-    stage.client(stage.followers()[1], session=old.session)
+    stage.client(stage.other, session=old.session)
     xid = old.send(check("/a"))
     stage.until(lambda: old.is_closed)
     assert xid not in old.replies
 
 
-def test_watches_are_gone_with_their_connection() -> None:
-    stage = Stage()
-    stage.start()
-    follower = stage.followers()[0]
-    client = stage.client(follower)
+def test_watches_are_gone_with_their_connection(stage: Stage, client: Client) -> None:
     client.ask(Exists("/a", watch=True))
     client.reset()
     stage.run(5 * STEP)
-    assert not follower.watches()
+    assert not stage.follower.watches()
     assert stage.ensemble.sessions() == [client.session_id]
 
 
-def test_a_failed_write_takes_a_zxid_and_so_does_a_check() -> None:
-    stage = Stage()
-    stage.start()
-    client = stage.client(stage.followers()[0])
+def test_a_failed_write_takes_a_zxid_and_so_does_a_check(client: Client) -> None:
     first = client.create("/a").zxid
     assert client.create("/a").zxid == first + 1
     assert client.ask(check("/a")).zxid == first + 2
@@ -268,10 +225,7 @@ def test_a_failed_write_takes_a_zxid_and_so_does_a_check() -> None:
     assert client.ask(GetData("/a")).zxid == first + 3
 
 
-def test_a_transaction_fails_as_a_whole_on_every_replica() -> None:
-    stage = Stage()
-    stage.start()
-    client = stage.client(stage.followers()[0])
+def test_a_transaction_fails_as_a_whole_on_every_replica(stage: Stage, client: Client) -> None:
     xid = client.send(Multi((create("/a"), SetData("/none", b"", -1), Delete("/a", -1))))
     stage.until(lambda: xid in client.replies)
     results = MultiReply.read(client.replies[xid][1]).results
@@ -280,11 +234,8 @@ def test_a_transaction_fails_as_a_whole_on_every_replica() -> None:
     assert all(not server.znodes() for server in stage.ensemble.servers)
 
 
-def test_what_a_client_has_proved_to_be_travels_with_its_requests() -> None:
-    stage = Stage()
-    stage.start()
-    follower = stage.followers()[0]
-    own, stranger = stage.client(follower), stage.client(follower)
+def test_what_a_client_has_proved_to_be_travels_with_its_requests(stage: Stage) -> None:
+    own, stranger = stage.client(stage.follower), stage.client(stage.follower)
     assert own.ask(AuthPacket("digest", b"me:secret")).err == 0
     mine = (ACL(Permission.ALL, "auth", ""),)
     assert own.ask(Create("/mine", b"x", mine, 0)).err == 0
@@ -293,54 +244,41 @@ def test_what_a_client_has_proved_to_be_travels_with_its_requests() -> None:
     assert stranger.ask(GetData("/mine")).err == -102
 
 
-def test_a_reply_can_be_lost_after_the_write_was_done() -> None:
-    stage = Stage()
-    stage.start()
-    follower = stage.followers()[0]
-    client = stage.client(follower)
-    follower.drop_reply(OpCode.CREATE2)
+def test_a_reply_can_be_lost_after_the_write_was_done(stage: Stage, client: Client) -> None:
+    stage.follower.drop_reply(OpCode.CREATE2)
     xid = client.send(create("/a"))
     stage.until(lambda: client.is_closed)
     assert xid not in client.replies
-    assert "/a" in follower.znodes()
-    again = stage.client(follower, session=client.session)
+    assert "/a" in stage.follower.znodes()
+    again = stage.client(stage.follower, session=client.session)
     assert again.create("/b").err == 0
 
 
-def test_a_request_can_be_lost_before_the_write_was_done() -> None:
-    stage = Stage()
-    stage.start()
-    follower = stage.followers()[0]
-    client = stage.client(follower)
-    follower.drop_request(OpCode.CREATE2)
+def test_a_request_can_be_lost_before_the_write_was_done(stage: Stage, client: Client) -> None:
+    stage.follower.drop_request(OpCode.CREATE2)
     client.send(create("/a"))
     stage.until(lambda: client.is_closed)
     stage.run(10 * STEP)
-    assert not follower.znodes()
+    assert not stage.follower.znodes()
 
 
-def test_the_reply_to_a_handshake_can_be_lost_and_leaves_a_session_that_nobody_has() -> None:
-    stage = Stage()
-    stage.start()
-    follower = stage.followers()[0]
-    follower.drop_reply(OpCode.CREATE_SESSION)
-    assert stage.client(follower).is_closed
+def test_the_reply_to_a_handshake_can_be_lost_and_leaves_a_session_that_nobody_has(
+    stage: Stage,
+) -> None:
+    stage.follower.drop_reply(OpCode.CREATE_SESSION)
+    assert stage.client(stage.follower).is_closed
     assert len(stage.ensemble.sessions()) == 1
-    follower.drop_request(OpCode.CREATE_SESSION)
-    assert stage.client(follower).is_closed
+    stage.follower.drop_request(OpCode.CREATE_SESSION)
+    assert stage.client(stage.follower).is_closed
     assert len(stage.ensemble.sessions()) == 1
 
 
-def test_replies_that_come_late_come_in_order() -> None:
-    stage = Stage()
-    stage.start()
-    follower = stage.followers()[0]
-    client = stage.client(follower)
-    follower.reply_delay = 0.2
+def test_replies_that_come_late_come_in_order(stage: Stage, client: Client) -> None:
+    stage.follower.reply_delay = 0.2
     sent = stage.now
     first = client.send(GetData("/"))
     stage.run(0.05)
-    follower.reply_delay = 0.0
+    stage.follower.reply_delay = 0.0
     second = client.send(GetData("/"))
     stage.until(lambda: second in client.replies)
     assert client.heard == [first, second]
@@ -361,31 +299,27 @@ def test_a_server_that_looks_for_a_leader_closes_whoever_speaks() -> None:
 
 
 def test_too_many_connections_of_one_host_are_refused() -> None:
-    stage = Stage(max_connections=2)
-    leader = stage.start()
-    first = stage.client(leader)
-    others = [Client(stage, first.host, leader) for _ in range(2)]
+    stage = started(max_connections=2)
+    first = stage.client(stage.leader)
+    others = [Client(stage, first.host, stage.leader) for _ in range(2)]
     stage.run(5 * STEP)
     assert [other.wire is None for other in others] == [False, True]
-    assert stage.client(leader).session_id
+    assert stage.client(stage.leader).session_id
 
 
-def test_closing_a_session_is_answered_and_then_the_connection_ends() -> None:
-    stage = Stage()
-    leader = stage.start()
-    for server in (leader, stage.followers()[0]):
+def test_closing_a_session_is_answered_and_then_the_connection_ends(stage: Stage) -> None:
+    for server in (stage.leader, stage.followers()[0]):
         client = stage.client(server)
         client.create("/e", 1)
         assert client.ask(CloseSession()).err == 0
         stage.run(5 * STEP)
         assert client.is_closed
-        assert not leader.znodes()
+        assert not stage.leader.znodes()
 
 
 @pytest.mark.parametrize("voters", [1, 3])
 def test_what_comes_with_the_greeting_is_answered_after_it(voters: int) -> None:
-    stage = Stage(voters=voters)
-    stage.start()
+    stage = started(voters=voters)
     client = stage.knock(stage.ensemble.servers[0])
     client.greet()
     wrote, read = client.send(create("/a")), client.send(GetData("/a"))
@@ -394,11 +328,9 @@ def test_what_comes_with_the_greeting_is_answered_after_it(voters: int) -> None:
     assert DataReply.read(client.replies[read][1]).data == b""
 
 
-def test_garbage_ends_the_connection_and_a_malformed_write_is_answered() -> None:
-    stage = Stage()
-    stage.start()
-    follower = stage.followers()[0]
-    client = stage.client(follower)
+def test_garbage_ends_the_connection_and_a_malformed_write_is_answered(
+    stage: Stage, client: Client
+) -> None:
     xid = client.send_raw(OpCode.CREATE2, encode_body(create("/a"))[:-3])
     stage.until(lambda: xid in client.replies)
     assert client.replies[xid][0].err == -5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from assurance.simulation.ensemble_model import STEP, Client, Stage, create
+from assurance.simulation.ensemble_model import STEP, Client, Stage, create, started
 
 from aiolead._wire.codes import OpCode
 from aiolead._wire.requests import Delete, GetData, SetData
@@ -26,12 +26,10 @@ def same(stage: Stage) -> None:
         assert server.sessions() == first.sessions()
 
 
-def test_the_highest_id_leads_a_new_ensemble() -> None:
-    stage = Stage()
-    leader = stage.start()
-    assert leader.id == 3
+def test_the_highest_id_leads_a_new_ensemble(stage: Stage) -> None:
+    assert stage.leader.id == 3
     assert [server.state for server in stage.ensemble.servers] == ["following"] * 2 + ["leading"]
-    assert leader.zxid == 1 << 32
+    assert stage.leader.zxid == 1 << 32
     # The others have taken no part in the new epoch that they could tell a client of.
     assert [server.zxid for server in stage.followers()] == [0, 0]
     assert stage.told("leader-elected") == [
@@ -67,8 +65,7 @@ def test_a_minority_serves_nobody() -> None:
 
 
 def test_observers_serve_and_do_not_vote() -> None:
-    stage = Stage(observers=2)
-    stage.start()
+    stage = started(observers=2)
     one, other = stage.ensemble.servers[3:]
     assert one.state == "observing"
     client = stage.client(one)
@@ -81,61 +78,56 @@ def test_observers_serve_and_do_not_vote() -> None:
     assert other.state == "looking"
 
 
-def test_the_server_that_knows_most_leads_next() -> None:
-    stage = Stage()
-    leader = stage.start()
+def test_the_server_that_knows_most_leads_next(stage: Stage) -> None:
     one, other = stage.followers()
-    client = stage.client(leader)
+    client = stage.client(stage.leader)
     stage.cut(other)
     write(client, 5)
-    leader.kill()
+    stage.leader.kill()
     stage.heal()
     stage.until(lambda: stage.ensemble.leader() is not None)
     assert stage.ensemble.leader() is one
-    leader.start()
+    stage.leader.start()
     stage.settle()
     same(stage)
 
 
 def test_a_follower_leaves_when_the_leader_was_silent_for_the_sync_limit() -> None:
-    stage = Stage(tick=0.5, sync_limit=4)
-    leader = stage.start()
-    follower, _ = stage.followers()
-    client = stage.client(follower)
+    stage = started(tick=0.5, sync_limit=4)
+    client = stage.client(stage.follower)
     stage.run(1.0)
-    stage.cut(follower)
+    stage.cut(stage.follower)
     cut = stage.now
-    stage.until(lambda: follower.state == "looking")
+    stage.until(lambda: stage.follower.state == "looking")
     # Two seconds from the last packet, which came less than half a tick before the cut.
     assert 2.0 - 0.25 - 2 * STEP < stage.now - cut <= 2.0
     stage.run(3 * STEP)
     assert client.is_closed
-    assert leader.state == "leading"
+    assert stage.leader.state == "leading"
 
 
 def test_a_leader_leaves_at_the_first_tick_without_a_quorum() -> None:
-    stage = Stage(tick=0.5, sync_limit=4)
-    leader = stage.start()
-    client = stage.client(leader)
+    stage = started(tick=0.5, sync_limit=4)
+    client = stage.client(stage.leader)
     stage.run(1.0)
-    stage.cut(leader)
+    stage.cut(stage.leader)
     cut = stage.now
-    stage.until(lambda: leader.state == "looking")
+    stage.until(lambda: stage.leader.state == "looking")
     assert 4 * 0.5 - 0.25 < stage.now - cut <= 5 * 0.5
-    assert stage.told("leader-lost", server=leader.id, epoch=1)
+    assert stage.told("leader-lost", server=stage.leader.id, epoch=1)
     stage.run(3 * STEP)
     assert client.is_closed
 
 
 @pytest.mark.parametrize(("later", "kind"), [(0, SyncKind.TRUNC), (2, SyncKind.SNAP)])
-def test_an_old_leader_drops_what_nobody_has_agreed_to(later: int, kind: SyncKind) -> None:
-    stage = Stage()
-    leader = stage.start()
-    client = stage.client(leader)
+def test_an_old_leader_drops_what_nobody_has_agreed_to(
+    stage: Stage, later: int, kind: SyncKind
+) -> None:
+    client = stage.client(stage.leader)
     write(client, 3)
-    stage.cut(leader)
+    stage.cut(stage.leader)
     lost = [client.send(create(f"/lost{number}")) for number in range(3)]
-    stage.until(lambda: stage.ensemble.leader() not in (None, leader))
+    stage.until(lambda: stage.ensemble.leader() not in (None, stage.leader))
     newer = stage.ensemble.leader()
     assert newer is not None
     if later:
@@ -146,20 +138,18 @@ def test_an_old_leader_drops_what_nobody_has_agreed_to(later: int, kind: SyncKin
     # Nothing is truncated back into an earlier epoch.
     assert newer.syncs == {kind: 1}
     assert not any(xid in client.replies for xid in lost)
-    assert not any("lost" in path for path in leader.znodes())
+    assert not any("lost" in path for path in stage.leader.znodes())
     same(stage)
 
 
-def test_what_is_on_the_disk_of_a_new_leader_counts_as_agreed() -> None:
+def test_what_is_on_the_disk_of_a_new_leader_counts_as_agreed(stage: Stage) -> None:
     """A write whose author never heard of it: its leader died before it could count."""
-    stage = Stage()
-    leader = stage.start()
-    client = stage.client(leader)
+    client = stage.client(stage.leader)
     for follower in stage.followers():
-        stage.network.path(follower.host, leader.host).silence()
+        stage.network.path(follower.host, stage.leader.host).silence()
     xid = client.send(create("/found"))
     stage.run(5 * STEP)
-    leader.kill()
+    stage.leader.kill()
     stage.until(lambda: stage.ensemble.leader() is not None)
     assert xid not in client.replies
     found = stage.told("znode-created", path="/found")
@@ -167,46 +157,39 @@ def test_what_is_on_the_disk_of_a_new_leader_counts_as_agreed() -> None:
     assert found[0]["at"] == stage.told("leader-elected")[-1]["at"]
 
 
-def test_a_learner_is_brought_up_to_date_by_what_it_lacks() -> None:
-    stage = Stage()
-    leader = stage.start()
-    follower, _ = stage.followers()
-    client = stage.client(leader)
+def test_a_learner_is_brought_up_to_date_by_what_it_lacks(stage: Stage) -> None:
+    client = stage.client(stage.leader)
     write(client, 10)
-    follower.kill()
+    stage.follower.kill()
     write(client, 10, "m")
-    leader.syncs.clear()
-    follower.start()
+    stage.leader.syncs.clear()
+    stage.follower.start()
     stage.settle()
-    assert leader.syncs == {SyncKind.DIFF: 1}
+    assert stage.leader.syncs == {SyncKind.DIFF: 1}
     same(stage)
 
 
 def test_a_learner_that_lacks_too_much_gets_a_snapshot() -> None:
-    stage = Stage(history=4)
-    leader = stage.start()
-    follower, _ = stage.followers()
-    client = stage.client(leader)
+    stage = started(history=4)
+    client = stage.client(stage.leader)
     write(client, 10)
-    follower.kill()
+    stage.follower.kill()
     write(client, 20, "m")
-    leader.syncs.clear()
-    follower.start()
+    stage.leader.syncs.clear()
+    stage.follower.start()
     stage.settle()
-    assert leader.syncs == {SyncKind.SNAP: 1}
+    assert stage.leader.syncs == {SyncKind.SNAP: 1}
     same(stage)
     # From then on it has the same as everybody, on its own.
     write(client, 3, "later")
     client.ask(SetData("/n0", b"new", -1))
     stage.run(5 * STEP)
     same(stage)
-    assert follower.znodes()["/n0"][0] == b"new"
+    assert stage.follower.znodes()["/n0"][0] == b"new"
 
 
-def test_a_killed_server_remembers_what_was_agreed_and_forgets_watches() -> None:
-    stage = Stage()
-    leader = stage.start()
-    follower, _ = stage.followers()
+def test_a_killed_server_remembers_what_was_agreed_and_forgets_watches(stage: Stage) -> None:
+    follower = stage.follower
     client = stage.client(follower)
     write(client, 3)
     client.ask(GetData("/n1", watch=True))
@@ -218,14 +201,13 @@ def test_a_killed_server_remembers_what_was_agreed_and_forgets_watches() -> None
     assert follower.znodes() == before
     assert not follower.watches()
     follower.start()
-    assert stage.settle() is leader
+    assert stage.settle() is stage.leader
     same(stage)
 
 
-def test_all_servers_die_and_nothing_that_was_answered_is_lost() -> None:
-    stage = Stage()
-    stage.start()
-    client = stage.client(stage.followers()[0])
+def test_all_servers_die_and_nothing_that_was_answered_is_lost(
+    stage: Stage, client: Client
+) -> None:
     write(client, 5)
     before = stage.ensemble.leader().znodes()  # type: ignore[union-attr]
     for server in stage.ensemble.servers:
@@ -240,12 +222,10 @@ def test_all_servers_die_and_nothing_that_was_answered_is_lost() -> None:
     assert again.create("/more").zxid == (2 << 32) + 1
 
 
-def test_what_a_slow_disk_had_not_got_is_lost_with_the_process() -> None:
-    stage = Stage()
-    leader = stage.start()
+def test_what_a_slow_disk_had_not_got_is_lost_with_the_process(stage: Stage) -> None:
     one, other = stage.followers()
-    client = stage.client(leader)
-    for server in (one, other, leader):
+    client = stage.client(stage.leader)
+    for server in (one, other, stage.leader):
         server.disk_delay = 1.0
     client.send(create("/gone"))
     stage.run(5 * STEP)
@@ -257,10 +237,9 @@ def test_what_a_slow_disk_had_not_got_is_lost_with_the_process() -> None:
 
 
 def test_a_frozen_follower_takes_part_again_and_answers_late() -> None:
-    stage = Stage(tick=0.5, sync_limit=4)
-    leader = stage.start()
-    follower, _ = stage.followers()
-    client, other = stage.client(follower), stage.client(leader)
+    stage = started(tick=0.5, sync_limit=4)
+    follower = stage.follower
+    client, other = stage.client(follower), stage.client(stage.leader)
     follower.freeze()
     assert follower.is_frozen
     client.ping()
@@ -272,7 +251,7 @@ def test_a_frozen_follower_takes_part_again_and_answers_late() -> None:
     stage.run(3 * STEP)
     assert client.pings
     assert "/a" in follower.znodes()
-    assert stage.settle() is leader
+    assert stage.settle() is stage.leader
     assert [fact["state"] for fact in stage.told("server", server=follower.id)][-2:] == [
         "frozen",
         "thawed",
@@ -280,8 +259,8 @@ def test_a_frozen_follower_takes_part_again_and_answers_late() -> None:
 
 
 def test_a_frozen_leader_is_replaced_and_finds_out_when_it_goes_on() -> None:
-    stage = Stage(tick=0.5, sync_limit=4)
-    leader = stage.start()
+    stage = started(tick=0.5, sync_limit=4)
+    leader = stage.leader
     client = stage.client(leader)
     leader.freeze()
     stage.until(lambda: stage.ensemble.leader() not in (None, leader))
@@ -297,30 +276,25 @@ def test_a_frozen_leader_is_replaced_and_finds_out_when_it_goes_on() -> None:
     assert [fact["server"] for fact in stage.told("leader-lost")] == [leader.id]
 
 
-def test_a_frozen_server_still_takes_connections_and_says_nothing() -> None:
-    stage = Stage()
-    stage.start()
-    follower, _ = stage.followers()
-    follower.freeze()
-    client = stage.knock(follower)
+def test_a_frozen_server_still_takes_connections_and_says_nothing(stage: Stage) -> None:
+    stage.follower.freeze()
+    client = stage.knock(stage.follower)
     client.greet()
     stage.run(0.5)
     assert not client.session_id
-    follower.thaw()
+    stage.follower.thaw()
     stage.until(lambda: client.session_id)
 
 
 def test_a_learner_that_owes_an_acknowledgement_for_too_long_is_dropped() -> None:
-    stage = Stage(tick=0.5, sync_limit=4)
-    leader = stage.start()
-    follower, _ = stage.followers()
-    follower.disk_delay = 60.0
-    client = stage.client(leader)
+    stage = started(tick=0.5, sync_limit=4)
+    stage.follower.disk_delay = 60.0
+    client = stage.client(stage.leader)
     assert client.create("/a").err == 0
     stage.run(1.9)
-    assert follower.state == "following"
-    stage.until(lambda: follower.state == "looking", 0.5)
-    follower.disk_delay = 0.0
+    assert stage.follower.state == "following"
+    stage.until(lambda: stage.follower.state == "looking", 0.5)
+    stage.follower.disk_delay = 0.0
     stage.settle()
     same(stage)
 
@@ -339,16 +313,14 @@ def test_a_leader_that_nobody_follows_tries_again() -> None:
 
 
 def test_one_voter_alone_is_a_quorum() -> None:
-    stage = Stage(voters=1)
-    leader = stage.start()
-    client = stage.client(leader)
+    stage = started(voters=1)
+    client = stage.client(stage.leader)
     assert client.create("/a").err == 0
 
 
 def test_containers_and_znodes_past_their_time_are_reaped_by_the_leader() -> None:
-    stage = Stage(container_interval=5.0)
-    stage.start()
-    client = stage.client(stage.followers()[0])
+    stage = started(container_interval=5.0)
+    client = stage.client(stage.follower)
     container = create("/c", 4)
     client.keep_pinging(0.5)
     assert client.ask(replace(container, op=OpCode.CREATE_CONTAINER)).err == 0
@@ -362,15 +334,12 @@ def test_containers_and_znodes_past_their_time_are_reaped_by_the_leader() -> Non
     assert not stage.followers()[0].znodes()
 
 
-def test_an_operator_deletes_and_ends() -> None:
-    stage = Stage()
-    leader = stage.start()
-    client = stage.client(stage.followers()[0])
+def test_an_operator_deletes_and_ends(stage: Stage, client: Client) -> None:
     client.create("/a", 1)
     stage.ensemble.delete("/a")
     stage.ensemble.delete("/none")
     stage.run(5 * STEP)
-    assert not leader.znodes()
+    assert not stage.leader.znodes()
     assert client.ask(GetData("/")).err == 0
     stage.ensemble.expire(client.session_id)
     stage.run(5 * STEP)
@@ -381,9 +350,7 @@ def test_an_operator_deletes_and_ends() -> None:
         stage.ensemble.delete("/a")
 
 
-def test_which_server_a_client_is_at() -> None:
-    stage = Stage()
-    stage.start()
+def test_which_server_a_client_is_at(stage: Stage) -> None:
     one, other = stage.followers()
     client = stage.client(one)
     found: Server | None = stage.ensemble.server_of(client.session_id)
@@ -395,11 +362,9 @@ def test_which_server_a_client_is_at() -> None:
     assert stage.ensemble.server_of(client.session_id) is other
 
 
-def test_a_paused_ensemble_costs_little() -> None:
+def test_a_paused_ensemble_costs_little(stage: Stage) -> None:
     """Two pings and two answers in each half tick, and one look at each of the five silences."""
-    stage = Stage(tick=0.5)
-    stage.start()
-    stage.client(stage.followers()[0]).reset()
+    stage.client(stage.follower).reset()
     stage.run(20.0)
     timeline = stage.timeline
     done = []

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from assurance.simulation.ensemble_model import STEP, Client, Stage, check
+from assurance.simulation.ensemble_model import STEP, Client, Stage, check, started
 
 from aiolead._wire.requests import CloseSession, GetData, SetData, Sync
 from aiolead.testing.simulation.ensemble import Server
@@ -233,12 +233,10 @@ def test_an_isolated_leader_acknowledges_no_write() -> None:
     assert deletion(stage) > 2.0
 
 
-def test_a_new_leader_starts_every_session_anew() -> None:
-    stage = Stage(tick=TICK)
-    leader = stage.start()
+def test_a_new_leader_starts_every_session_anew(stage: Stage) -> None:
     client = holder(stage, stage.followers()[0])
     stage.run(TAU - 0.1)
-    leader.kill()
+    stage.leader.kill()
     client.reset()
     stage.until(lambda: stage.ensemble.leader() is not None)
     elected = stage.told("leader-elected")[-1]["at"]
@@ -246,25 +244,20 @@ def test_a_new_leader_starts_every_session_anew() -> None:
     assert TAU < gone - elected <= TAU + TICK + 3 * STEP
 
 
-def test_a_forwarded_request_does_not_touch() -> None:
+def test_a_forwarded_request_does_not_touch(stage: Stage) -> None:
     """The leader hears of a session in the answer to its ping, and not before."""
-    stage = Stage(tick=TICK)
-    leader = stage.start()
-    follower = stage.followers()[0]
-    client = holder(stage, follower)
+    client = holder(stage, stage.follower)
     stage.run(1.3)
     xid = client.send(SetData("/held", b"", -1))
     stage.run(6.5 * STEP)  # To the leader, to a quorum and back, and to the client.
     assert xid in client.replies
-    assert leader.role is not None
-    before = leader.role.broadcast.sessions.next_expiry_ms()
+    assert stage.leader.role is not None
+    before = stage.leader.role.broadcast.sessions.next_expiry_ms()
     stage.run(TICK / 2)
-    assert leader.role.broadcast.sessions.next_expiry_ms() > before
+    assert stage.leader.role.broadcast.sessions.next_expiry_ms() > before
 
 
-def test_coming_back_through_a_follower_touches_at_the_leader() -> None:
-    stage = Stage(tick=TICK)
-    stage.start()
+def test_coming_back_through_a_follower_touches_at_the_leader(stage: Stage) -> None:
     one, other = stage.followers()
     client = holder(stage, one)
     stage.run(TAU - 0.2)
@@ -276,9 +269,7 @@ def test_coming_back_through_a_follower_touches_at_the_leader() -> None:
     assert TAU - 4 * STEP < deletion(stage) - came <= TAU + TICK
 
 
-def test_a_session_that_is_closed_is_gone_at_once_everywhere() -> None:
-    stage = Stage(tick=TICK)
-    stage.start()
+def test_a_session_that_is_closed_is_gone_at_once_everywhere(stage: Stage) -> None:
     client = holder(stage, stage.followers()[0])
     assert client.ask(CloseSession()).err == 0
     asked = stage.now
@@ -289,9 +280,7 @@ def test_a_session_that_is_closed_is_gone_at_once_everywhere() -> None:
     assert all(not server.znodes() and not server.sessions() for server in stage.ensemble.servers)
 
 
-def test_a_client_of_an_expired_session_is_cut_off_by_its_follower() -> None:
-    stage = Stage(tick=TICK)
-    stage.start()
+def test_a_client_of_an_expired_session_is_cut_off_by_its_follower(stage: Stage) -> None:
     client = holder(stage, stage.followers()[0])
     stage.run(1.0)
     stage.ensemble.expire(client.session_id)
@@ -299,20 +288,19 @@ def test_a_client_of_an_expired_session_is_cut_off_by_its_follower() -> None:
     assert client.is_closed
     assert stage.told("session-ending", why="expired")
     assert stage.told("session-ended", session=client.session_id)
-    again = stage.client(stage.followers()[0], session=client.session)
+    again = stage.client(stage.follower, session=client.session)
     assert again.is_refused
 
 
 def test_a_write_of_a_session_that_the_leader_is_ending_is_refused() -> None:
     """An isolated leader ends a session that it does not hear of, and then refuses its writes."""
-    stage = Stage(tick=TICK, sync_limit=20)
-    leader = stage.start()
+    stage = started(tick=TICK, sync_limit=20)
     follower, other = stage.followers()
     client = holder(stage, follower)
-    # What the follower answers to pings does not reach the leader; the leader goes on, since the
-    # other one answers.
-    stage.network.path(follower.host, leader.host).silence()
-    stage.network.path(other.host, leader.host).silence()
+    # The follower's answers to pings do not reach the leader. It goes on, since the other one
+    # answers.
+    stage.network.path(follower.host, stage.leader.host).silence()
+    stage.network.path(other.host, stage.leader.host).silence()
     stage.run(3.0)
     assert stage.told("session-ending", session=client.session_id)
     assert not stage.told("session-ended")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import anyio
 import pytest
@@ -18,7 +18,7 @@ from aiolead.testing.simulation.timeline import Deadlock, Timeline
 CLIENT, SERVER = "10.0.1.1", "10.0.0.1"
 ADDRESS = f"{SERVER}:2181"
 
-on_each_loop = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+T = TypeVar("T")
 
 
 class End:
@@ -57,7 +57,8 @@ class End:
 class Scene:
     """A server, a client, and the paths between them; packets take 10 ms and arrive whole."""
 
-    def __init__(self, seed: int = 1) -> None:
+    def __init__(self, seed: int = 1, backend: Backend = "asyncio") -> None:
+        self.backend = backend
         self.timeline = Timeline()
         self.network = Network(self.timeline, seed)
         self.there = self.network.path(CLIENT, SERVER)
@@ -87,6 +88,10 @@ class Scene:
         client.told.clear()
         return client, server, client.wire, server.wire
 
+    def play(self, main: Callable[[], Awaitable[T]]) -> T:
+        """Runs a coroutine function on the event loop of the test, in the time of the scene."""
+        return run_virtual(main, backend=self.backend, timeline=self.timeline)
+
     def run(self, seconds: float) -> None:
         end = self.timeline.now + seconds
         while self.timeline.now < end:
@@ -94,8 +99,12 @@ class Scene:
         assert self.timeline.failure is None
 
 
-def test_opening_takes_a_round_trip() -> None:
-    scene = Scene()
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_opening_takes_a_round_trip(scene: Scene) -> None:
     client, _ = scene.start()
     scene.run(1.0)
     assert client.told == [(pytest.approx(0.02), "opened")]
@@ -104,8 +113,7 @@ def test_opening_takes_a_round_trip() -> None:
     assert [str(c.target) for c in scene.network.connections()] == [ADDRESS]
 
 
-def test_bytes_arrive_later_and_in_order() -> None:
-    scene = Scene()
+def test_bytes_arrive_later_and_in_order(scene: Scene) -> None:
     _, server, wire, _ = scene.connected()
     wire.send(b"one")
     wire.send(b"two")
@@ -120,8 +128,7 @@ def test_bytes_arrive_later_and_in_order() -> None:
     assert wire.unsent == 0
 
 
-def test_objects_arrive_one_by_one() -> None:
-    scene = Scene()
+def test_objects_arrive_one_by_one(scene: Scene) -> None:
     _, server, wire, _ = scene.connected()
     messages = [("proposal", 1), ("commit", 1)]
     for message in messages:
@@ -131,8 +138,7 @@ def test_objects_arrive_one_by_one() -> None:
     assert server.parts[0] is messages[0]
 
 
-def test_a_fast_packet_does_not_overtake_a_slow_one() -> None:
-    scene = Scene()
+def test_a_fast_packet_does_not_overtake_a_slow_one(scene: Scene) -> None:
     _, server, wire, _ = scene.connected()
     scene.there.range = (0.5, 0.5)
     wire.send(b"slow")
@@ -145,8 +151,7 @@ def test_a_fast_packet_does_not_overtake_a_slow_one() -> None:
     assert server.data == b"slowfast"
 
 
-def test_closing_says_so_after_what_was_sent() -> None:
-    scene = Scene()
+def test_closing_says_so_after_what_was_sent(scene: Scene) -> None:
     client, server, wire, server_wire = scene.connected()
     wire.send(b"last words")
     wire.close()
@@ -160,8 +165,7 @@ def test_closing_says_so_after_what_was_sent() -> None:
     assert scene.network.connections() == []
 
 
-def test_one_direction_may_end_before_the_other() -> None:
-    scene = Scene()
+def test_one_direction_may_end_before_the_other(scene: Scene) -> None:
     client, server, wire, server_wire = scene.connected()
     wire.end()
     scene.run(1.0)
@@ -173,8 +177,7 @@ def test_one_direction_may_end_before_the_other() -> None:
     assert client.what == ["ended"]
 
 
-def test_who_sends_to_a_closed_end_is_reset() -> None:
-    scene = Scene()
+def test_who_sends_to_a_closed_end_is_reset(scene: Scene) -> None:
     client, server, wire, server_wire = scene.connected()
     server_wire.close()
     wire.send(b"crossing")
@@ -184,8 +187,7 @@ def test_who_sends_to_a_closed_end_is_reset() -> None:
     assert scene.network.connections() == []
 
 
-def test_a_reset_follows_what_was_sent() -> None:
-    scene = Scene()
+def test_a_reset_follows_what_was_sent(scene: Scene) -> None:
     _, server, wire, server_wire = scene.connected()
     wire.send(b"data")
     wire.reset()
@@ -198,8 +200,7 @@ def test_a_reset_follows_what_was_sent() -> None:
 # --- attempts ------------------------------------------------------------------------------------
 
 
-def test_nobody_listens() -> None:
-    scene = Scene()
+def test_nobody_listens(scene: Scene) -> None:
     scene.network.unlisten(ADDRESS)
     client, _ = scene.start()
     scene.run(1.0)
@@ -207,16 +208,14 @@ def test_nobody_listens() -> None:
     assert scene.network.connections() == []
 
 
-def test_an_address_is_listened_on_once() -> None:
-    scene = Scene()
+def test_an_address_is_listened_on_once(scene: Scene) -> None:
     with pytest.raises(OSError, match="in use"):
         scene.network.listen(ADDRESS, scene.accept)
     scene.network.unlisten(ADDRESS)
     scene.network.listen(ADDRESS, scene.accept)
 
 
-def test_a_server_may_refuse() -> None:
-    scene = Scene()
+def test_a_server_may_refuse(scene: Scene) -> None:
     scene.network.unlisten(ADDRESS)
     scene.network.listen(ADDRESS, lambda _wire, _host: None)
     client, _ = scene.start()
@@ -225,8 +224,7 @@ def test_a_server_may_refuse() -> None:
     assert scene.network.connections() == []
 
 
-def test_a_path_may_refuse_without_hurting_what_is_open() -> None:
-    scene = Scene()
+def test_a_path_may_refuse_without_hurting_what_is_open(scene: Scene) -> None:
     _, server, wire, _ = scene.connected()
     scene.there.refuses = True
     client, _ = scene.start()
@@ -237,8 +235,7 @@ def test_a_path_may_refuse_without_hurting_what_is_open() -> None:
 
 
 @pytest.mark.parametrize("after", [0.0, 0.015])
-def test_an_attempt_may_be_given_up(after: float) -> None:
-    scene = Scene()
+def test_an_attempt_may_be_given_up(scene: Scene, after: float) -> None:
     client, abandon = scene.start()
     scene.run(after)
     abandon()
@@ -248,8 +245,7 @@ def test_an_attempt_may_be_given_up(after: float) -> None:
     assert scene.network.connections() == []
 
 
-def test_giving_up_late_changes_nothing() -> None:
-    scene = Scene()
+def test_giving_up_late_changes_nothing(scene: Scene) -> None:
     client, abandon = scene.start()
     scene.run(1.0)
     abandon()
@@ -260,8 +256,7 @@ def test_giving_up_late_changes_nothing() -> None:
 # --- faults --------------------------------------------------------------------------------------
 
 
-def test_a_silent_path_delivers_late() -> None:
-    scene = Scene()
+def test_a_silent_path_delivers_late(scene: Scene) -> None:
     client, server, wire, server_wire = scene.connected()
     scene.there.silence()
     wire.send(b"one")
@@ -276,8 +271,7 @@ def test_a_silent_path_delivers_late() -> None:
     assert server.data == b"onetwo"
 
 
-def test_what_is_under_way_when_a_path_falls_silent_is_late_too() -> None:
-    scene = Scene()
+def test_what_is_under_way_when_a_path_falls_silent_is_late_too(scene: Scene) -> None:
     _, server, wire, _ = scene.connected()
     wire.send(b"data")
     scene.run(0.005)
@@ -289,8 +283,7 @@ def test_what_is_under_way_when_a_path_falls_silent_is_late_too() -> None:
     assert server.data == b"data"
 
 
-def test_a_connection_may_be_forgotten_in_one_direction() -> None:
-    scene = Scene()
+def test_a_connection_may_be_forgotten_in_one_direction(scene: Scene) -> None:
     client, server, wire, server_wire = scene.connected()
     scene.there.silence()
     wire.send(b"one")
@@ -306,8 +299,7 @@ def test_a_connection_may_be_forgotten_in_one_direction() -> None:
     assert other.what == ["opened"]  # new connections are not concerned
 
 
-def test_an_attempt_at_a_silent_path_is_not_answered_before_it_heals() -> None:
-    scene = Scene()
+def test_an_attempt_at_a_silent_path_is_not_answered_before_it_heals(scene: Scene) -> None:
     scene.back.silence()
     client, _ = scene.start()
     scene.run(60.0)
@@ -317,8 +309,7 @@ def test_an_attempt_at_a_silent_path_is_not_answered_before_it_heals() -> None:
     assert client.what == ["opened"]
 
 
-def test_an_attempt_that_was_given_up_in_silence_never_arrives() -> None:
-    scene = Scene()
+def test_an_attempt_that_was_given_up_in_silence_never_arrives(scene: Scene) -> None:
     scene.there.silence()
     _, abandon = scene.start()
     scene.run(1.0)
@@ -328,8 +319,7 @@ def test_an_attempt_that_was_given_up_in_silence_never_arrives() -> None:
     assert scene.accepted == []
 
 
-def test_the_end_of_a_connection_is_told_late_as_well() -> None:
-    scene = Scene()
+def test_the_end_of_a_connection_is_told_late_as_well(scene: Scene) -> None:
     client, _, _, server_wire = scene.connected()
     scene.back.silence()
     server_wire.close()
@@ -340,9 +330,8 @@ def test_the_end_of_a_connection_is_told_late_as_well() -> None:
     assert client.what == ["ended"]
 
 
-def test_a_reset_in_silence_is_lost_for_good() -> None:
+def test_a_reset_in_silence_is_lost_for_good(scene: Scene) -> None:
     """Whose host has died is told so only when it sends something to where nobody is any more."""
-    scene = Scene()
     client, _, wire, server_wire = scene.connected()
     scene.back.silence()
     server_wire.send(b"never repeated by the dead")
@@ -357,8 +346,7 @@ def test_a_reset_in_silence_is_lost_for_good() -> None:
     assert client.what == ["broken"]
 
 
-def test_a_reset_that_is_under_way_when_a_path_falls_silent_is_lost() -> None:
-    scene = Scene()
+def test_a_reset_that_is_under_way_when_a_path_falls_silent_is_lost(scene: Scene) -> None:
     client, _, _, server_wire = scene.connected()
     server_wire.reset()
     scene.run(0.005)
@@ -370,8 +358,7 @@ def test_a_reset_that_is_under_way_when_a_path_falls_silent_is_lost() -> None:
 
 
 @pytest.mark.parametrize("how", ["path", "network"])
-def test_breaking_everything_between_two_hosts(how: str) -> None:
-    scene = Scene()
+def test_breaking_everything_between_two_hosts(scene: Scene, how: str) -> None:
     client, server, wire, _ = scene.connected()
     opening, _ = scene.start()
     wire.send(b"lost")
@@ -387,8 +374,7 @@ def test_breaking_everything_between_two_hosts(how: str) -> None:
     assert scene.network.connections() == []
 
 
-def test_a_box_between_may_end_a_connection() -> None:
-    scene = Scene()
+def test_a_box_between_may_end_a_connection(scene: Scene) -> None:
     client, server, _, _ = scene.connected()
     scene.network.connections()[0].finish()
     scene.run(1.0)
@@ -397,8 +383,7 @@ def test_a_box_between_may_end_a_connection() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, 6])
-def test_a_connection_breaks_after_so_many_bytes(size: int) -> None:
-    scene = Scene()
+def test_a_connection_breaks_after_so_many_bytes(scene: Scene, size: int) -> None:
     client, server, wire, _ = scene.connected()
     scene.there.break_after = size
     wire.send(b"abc")
@@ -411,8 +396,7 @@ def test_a_connection_breaks_after_so_many_bytes(size: int) -> None:
     assert scene.there.break_after is None  # once
 
 
-def test_dripping() -> None:
-    scene = Scene()
+def test_dripping(scene: Scene) -> None:
     _, server, wire, _ = scene.connected()
     scene.there.drip = (3, 0.5)
     wire.send(b"0123456789")
@@ -424,8 +408,7 @@ def test_dripping() -> None:
     assert max(len(part) for part in server.parts) == 3
 
 
-def test_packets_are_late_that_were_sent_while_the_path_was_slow() -> None:
-    scene = Scene()
+def test_packets_are_late_that_were_sent_while_the_path_was_slow(scene: Scene) -> None:
     _, server, wire, back = scene.connected()
     wire.send(b"as ever")
     assert scene.network.late() is None
@@ -446,8 +429,7 @@ def test_packets_are_late_that_were_sent_while_the_path_was_slow() -> None:
     assert server.data == b"as everslowheld up behind it"
 
 
-def test_packets_that_never_arrive_are_not_late() -> None:
-    scene = Scene()
+def test_packets_that_never_arrive_are_not_late(scene: Scene) -> None:
     _, _, wire, _ = scene.connected()
     scene.there.range = (5.0, 5.0)
     wire.send(b"slow")
@@ -457,8 +439,7 @@ def test_packets_that_never_arrive_are_not_late() -> None:
     assert scene.network.late() is None
 
 
-def test_segments_are_cut_sometimes() -> None:
-    scene = Scene()
+def test_segments_are_cut_sometimes(scene: Scene) -> None:
     _, server, wire, _ = scene.connected()
     scene.there.cuts = 0.5
     for _ in range(50):
@@ -548,13 +529,17 @@ def echoing(scene: Scene) -> None:
     scene.network.listen(ADDRESS, accept)
 
 
-@on_each_loop
-def test_a_stream_sends_and_receives(backend: Backend) -> None:
-    scene = Scene()
-    echoing(scene)
+@pytest.fixture(params=["asyncio", "trio"])
+def played(request: pytest.FixtureRequest) -> Scene:
+    """A scene for coroutines, on each event loop."""
+    return Scene(backend=request.param)
+
+
+def test_a_stream_sends_and_receives(played: Scene) -> None:
+    echoing(played)
 
     async def main() -> None:
-        async with await dial(scene.network, CLIENT, ADDRESS) as stream:
+        async with await dial(played.network, CLIENT, ADDRESS) as stream:
             assert stream.extra_attributes == {}
             await stream.send(b"hello")
             assert await stream.receive() == b"hello"
@@ -572,18 +557,16 @@ def test_a_stream_sends_and_receives(backend: Backend) -> None:
         with pytest.raises(anyio.ClosedResourceError):
             await stream.send(b"x")
 
-    run_virtual(main, backend=backend, timeline=scene.timeline)
-    scene.run(1.0)
-    assert scene.accepted[0].what == ["ended"]
+    played.play(main)
+    played.run(1.0)
+    assert played.accepted[0].what == ["ended"]
 
 
-@on_each_loop
-def test_a_stream_ends_after_its_data(backend: Backend) -> None:
-    scene = Scene()
+def test_a_stream_ends_after_its_data(played: Scene) -> None:
 
     async def main() -> None:
-        stream = await dial(scene.network, CLIENT, ADDRESS)
-        wire = scene.accepted[0].wire
+        stream = await dial(played.network, CLIENT, ADDRESS)
+        wire = played.accepted[0].wire
         assert wire is not None
         wire.send(b"bye")
         wire.close()
@@ -599,12 +582,10 @@ def test_a_stream_ends_after_its_data(backend: Backend) -> None:
         with pytest.raises(anyio.BrokenResourceError):
             await stream.send(b"x")
 
-    run_virtual(main, backend=backend, timeline=scene.timeline)
+    played.play(main)
 
 
-@on_each_loop
-def test_who_waits_is_told_at_once(backend: Backend) -> None:
-    scene = Scene()
+def test_who_waits_is_told_at_once(played: Scene) -> None:
 
     async def receives(stream: SimulatedStream, error: type[Exception]) -> None:
         with pytest.raises(error):
@@ -612,96 +593,88 @@ def test_who_waits_is_told_at_once(backend: Backend) -> None:
 
     async def main() -> float:
         for error in (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            stream = await dial(scene.network, CLIENT, ADDRESS)
+            stream = await dial(played.network, CLIENT, ADDRESS)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(receives, stream, error)
                 await anyio.sleep(1)
                 with pytest.raises(anyio.BusyResourceError):
                     await stream.receive()
                 if error is anyio.BrokenResourceError:
-                    scene.there.reset()
+                    played.there.reset()
                 else:
                     await stream.aclose()
         return anyio.current_time()
 
-    assert run_virtual(main, backend=backend, timeline=scene.timeline) == pytest.approx(2.04)
+    assert played.play(main) == pytest.approx(2.04)
 
 
-@on_each_loop
-def test_dialling(backend: Backend) -> None:
-    scene = Scene()
+def test_dialling(played: Scene) -> None:
 
     async def main() -> None:
-        scene.there.silence()
+        played.there.silence()
         with anyio.move_on_after(10) as scope:
-            await dial(scene.network, CLIENT, ADDRESS)
+            await dial(played.network, CLIENT, ADDRESS)
         assert scope.cancelled_caught
-        scene.there.heal()
-        scene.there.refuses = True
+        played.there.heal()
+        played.there.refuses = True
         with pytest.raises(ConnectionRefusedError):
-            await dial(scene.network, CLIENT, ADDRESS)
-        scene.there.refuses = False
+            await dial(played.network, CLIENT, ADDRESS)
+        played.there.refuses = False
         # Cancelled at the instant at which the answer comes, just before it: nothing is left open.
-        scene.back.range = (0.0, 0.0)
-        scene.there.range = (0.25, 0.25)
+        played.back.range = (0.0, 0.0)
+        played.there.range = (0.25, 0.25)
         with anyio.CancelScope() as scope:
-            scene.timeline.after(0.25, lambda: scene.timeline.after(0.0, scope.cancel))
-            await dial(scene.network, CLIENT, ADDRESS)
+            played.timeline.after(0.25, lambda: played.timeline.after(0.0, scope.cancel))
+            await dial(played.network, CLIENT, ADDRESS)
         assert scope.cancelled_caught
         await anyio.sleep(1)
-        assert not any(c.client.is_open for c in scene.network.connections())
-        assert scene.accepted[-1].what == ["ended"]
+        assert not any(c.client.is_open for c in played.network.connections())
+        assert played.accepted[-1].what == ["ended"]
 
-    run_virtual(main, backend=backend, timeline=scene.timeline)
+    played.play(main)
 
 
-@on_each_loop
-def test_sending_waits_while_much_is_on_its_way(backend: Backend) -> None:
-    scene = Scene()
+def test_sending_waits_while_much_is_on_its_way(played: Scene) -> None:
 
     async def main() -> None:
-        stream = await dial(scene.network, CLIENT, ADDRESS)
-        scene.there.silence()
+        stream = await dial(played.network, CLIENT, ADDRESS)
+        played.there.silence()
         await stream.send(bytes(MAX_UNSENT))
         assert anyio.current_time() == pytest.approx(0.02)
-        scene.timeline.after(100, scene.there.heal)
+        played.timeline.after(100, played.there.heal)
         await stream.send(b"more")
         assert 100 < anyio.current_time() < 102
         await anyio.sleep(10)
-        scene.there.silence()
+        played.there.silence()
         await stream.send(bytes(MAX_UNSENT))
-        scene.timeline.after(100, scene.there.reset)
+        played.timeline.after(100, played.there.reset)
         await stream.send(b"never")  # the connection breaks: nobody waits for ever
         assert stream.is_open is False
 
-    run_virtual(main, backend=backend, timeline=scene.timeline)
-    assert len(scene.accepted[0].data) == MAX_UNSENT + 4
+    played.play(main)
+    assert len(played.accepted[0].data) == MAX_UNSENT + 4
 
 
-@on_each_loop
-def test_half_a_stream_may_be_closed(backend: Backend) -> None:
-    scene = Scene()
+def test_half_a_stream_may_be_closed(played: Scene) -> None:
 
     async def main() -> None:
-        stream = await dial(scene.network, CLIENT, ADDRESS)
+        stream = await dial(played.network, CLIENT, ADDRESS)
         await stream.send_eof()
         await anyio.sleep(1)
-        server = scene.accepted[0]
+        server = played.accepted[0]
         assert server.what == ["ended"]
         assert server.wire is not None
         server.wire.send(b"answer")
         assert await stream.receive() == b"answer"
 
-    run_virtual(main, backend=backend, timeline=scene.timeline)
+    played.play(main)
 
 
-@on_each_loop
-def test_a_silent_network_and_nothing_else_is_a_deadlock(backend: Backend) -> None:
-    scene = Scene()
-    scene.there.silence()
+def test_a_silent_network_and_nothing_else_is_a_deadlock(played: Scene) -> None:
+    played.there.silence()
 
     async def main() -> None:
-        await dial(scene.network, CLIENT, ADDRESS)
+        await dial(played.network, CLIENT, ADDRESS)
 
     with pytest.raises(Deadlock):
-        run_virtual(main, backend=backend, timeline=scene.timeline)
+        played.play(main)

@@ -31,11 +31,9 @@ def _places(stage: Stage, leader: Server) -> list[Server]:
 @pytest.mark.parametrize("is_applied", [False, True])
 @pytest.mark.parametrize("place", ["leader", "follower"])
 def test_a_skipped_request_is_not_answered_and_the_one_behind_it_is(
-    place: str, is_applied: bool
+    stage: Stage, place: str, is_applied: bool
 ) -> None:
-    stage = Stage()
-    leader = stage.start()
-    client = stage.client(leader if place == "leader" else stage.followers()[0])
+    client = stage.client(stage.leader if place == "leader" else stage.followers()[0])
     omission = _omit(stage, is_applied=is_applied, is_swallowed=False, op=OpCode.CREATE2)
     before = client.send(GetData("/"))
     skipped = client.send(create("/a"))
@@ -54,10 +52,10 @@ def test_a_skipped_request_is_not_answered_and_the_one_behind_it_is(
     assert fact["session"] == client.session_id
 
 
-def test_only_the_client_that_is_meant_is_passed_over_and_after_as_many_as_were_asked_for() -> None:
-    stage = Stage()
-    stage.start()
-    client, other = (stage.client(stage.followers()[0]) for _ in range(2))
+def test_only_the_client_that_is_meant_is_passed_over_and_after_as_many_as_were_asked_for(
+    stage: Stage,
+) -> None:
+    client, other = (stage.client(stage.follower) for _ in range(2))
     _omit(stage, is_applied=False, is_swallowed=False, host=client.host, passes=2)
     assert [other.ask(Exists("/")).err for _ in range(4)] == [0] * 4
     asked = [client.send(Exists("/")) for _ in range(5)]
@@ -65,10 +63,8 @@ def test_only_the_client_that_is_meant_is_passed_over_and_after_as_many_as_were_
     assert client.heard == [asked[0], asked[1], asked[3], asked[4]]
 
 
-def test_what_was_not_found_until_its_end_does_not_happen() -> None:
-    stage = Stage()
-    leader = stage.start()
-    client = stage.client(leader)
+def test_what_was_not_found_until_its_end_does_not_happen(stage: Stage) -> None:
+    client = stage.client(stage.leader)
     omission = _omit(stage, is_applied=False, is_swallowed=False, op=OpCode.DELETE)
     client.create("/a")
     omission.is_over = True
@@ -82,11 +78,9 @@ def test_what_was_not_found_until_its_end_does_not_happen() -> None:
 @pytest.mark.parametrize("is_applied", [False, True])
 @pytest.mark.parametrize("place", ["leader", "follower"])
 def test_behind_a_swallowed_request_nothing_but_pings_is_answered_until_the_fault_is_over(
-    place: str, is_applied: bool
+    stage: Stage, place: str, is_applied: bool
 ) -> None:
-    stage = Stage()
-    leader = stage.start()
-    client = stage.client(leader if place == "leader" else stage.followers()[0])
+    client = stage.client(stage.leader if place == "leader" else stage.followers()[0])
     client.create("/a")
     heard = len(client.heard)
     omission = _omit(stage, is_applied=is_applied, is_swallowed=True, op=OpCode.DELETE)
@@ -98,7 +92,7 @@ def test_behind_a_swallowed_request_nothing_but_pings_is_answered_until_the_faul
         stage.run(0.5)
     assert client.heard[heard:] == []
     assert len(client.pings) == 3
-    assert sorted(leader.znodes()) == (["/b"] if is_applied else ["/a"])
+    assert sorted(stage.leader.znodes()) == (["/b"] if is_applied else ["/a"])
     assert not client.is_closed
     omission.is_over = True
     later = client.send(Exists("/"))
@@ -106,9 +100,7 @@ def test_behind_a_swallowed_request_nothing_but_pings_is_answered_until_the_faul
     assert client.heard[heard:] == [later]
 
 
-def test_another_connection_of_the_session_is_answered() -> None:
-    stage = Stage()
-    stage.start()
+def test_another_connection_of_the_session_is_answered(stage: Stage) -> None:
     first, second = stage.followers()
     client = stage.client(first)
     _omit(stage, is_applied=False, is_swallowed=True, op=OpCode.SET_DATA, host=client.host)
@@ -125,13 +117,11 @@ def test_another_connection_of_the_session_is_answered() -> None:
 # --- a leader that applies late ----------------------------------------------------------------
 
 
-def test_a_leader_answers_a_sync_of_its_own_client_before_it_has_applied_all() -> None:
+def test_a_leader_answers_a_sync_of_its_own_client_before_it_has_applied_all(stage: Stage) -> None:
     """As `matchSyncs` of its CommitProcessor has it; a follower's sync is one there, too."""
-    stage = Stage()
-    leader = stage.start()
-    writer, at_leader = stage.client(stage.followers()[0]), stage.client(leader)
-    other = stage.client(stage.followers()[1])
-    leader.apply_delay = 0.3
+    writer, at_leader = stage.client(stage.follower), stage.client(stage.leader)
+    other = stage.client(stage.other)
+    stage.leader.apply_delay = 0.3
     assert writer.create("/a").err == 0
     assert at_leader.ask(Sync("/")).err == 0
     assert at_leader.ask(Exists("/a")).err == -101
@@ -144,13 +134,11 @@ def test_a_leader_answers_a_sync_of_its_own_client_before_it_has_applied_all() -
     assert at_leader.ask(Exists("/a")).err == 0
 
 
-def test_a_learner_that_comes_while_the_leader_applies_late_lacks_nothing() -> None:
-    stage = Stage()
-    leader = stage.start()
+def test_a_learner_that_comes_while_the_leader_applies_late_lacks_nothing(stage: Stage) -> None:
     follower = stage.followers()[1]
     follower.kill()
-    client = stage.client(stage.followers()[0])
-    leader.apply_delay = 5.0
+    client = stage.client(stage.follower)
+    stage.leader.apply_delay = 5.0
     client.create("/a")
     follower.start()
     stage.until(lambda: follower.is_serving)
@@ -159,15 +147,12 @@ def test_a_learner_that_comes_while_the_leader_applies_late_lacks_nothing() -> N
     stage.settle()
 
 
-def test_what_a_leader_had_not_applied_survives_it() -> None:
-    stage = Stage()
-    leader = stage.start()
-    client = stage.client(stage.followers()[0])
-    leader.apply_delay = 5.0
+def test_what_a_leader_had_not_applied_survives_it(stage: Stage, client: Client) -> None:
+    stage.leader.apply_delay = 5.0
     assert client.create("/a").err == 0
-    leader.kill()
+    stage.leader.kill()
     stage.until(lambda: stage.ensemble.leader() is not None)
-    leader.start()
+    stage.leader.start()
     stage.settle()
     assert [sorted(server.znodes()) for server in stage.ensemble.servers] == [["/a"]] * 3
 

@@ -23,8 +23,6 @@ from aiolead.testing.simulation.network import Network
 from aiolead.testing.simulation.process import Process, Program
 from aiolead.testing.simulation.timeline import Timeline
 
-pytestmark = pytest.mark.parametrize("backend", ["asyncio", "trio"])
-
 ADDRESS = "10.0.0.1:2181"
 
 
@@ -74,11 +72,21 @@ class Scene:
         return self.seen
 
 
+@pytest.fixture(params=["asyncio", "trio"])
+def backend(request: pytest.FixtureRequest) -> Backend:
+    loop: Backend = request.param
+    return loop
+
+
+@pytest.fixture
+def scene(backend: Backend) -> Scene:
+    return Scene(backend)
+
+
 # --- stopping ------------------------------------------------------------------------------------
 
 
-def test_who_is_stopped_does_nothing_and_finds_the_time_changed(backend: Backend) -> None:
-    scene = Scene(backend)
+def test_who_is_stopped_does_nothing_and_finds_the_time_changed(scene: Scene) -> None:
 
     async def ticks(process: Process) -> None:
         while process.is_alive:
@@ -101,8 +109,7 @@ def test_who_is_stopped_does_nothing_and_finds_the_time_changed(backend: Backend
     assert all(when == found for when, (_, found) in seen)
 
 
-def test_all_that_a_process_has_started_stops(backend: Backend) -> None:
-    scene = Scene(backend)
+def test_all_that_a_process_has_started_stops(scene: Scene) -> None:
     events: list[anyio.Event] = []
 
     async def waits(what: str) -> None:
@@ -134,8 +141,7 @@ def test_all_that_a_process_has_started_stops(backend: Backend) -> None:
     assert {when for when, _ in scene.seen} == {2.0}
 
 
-def test_deadlines_that_pass_meanwhile_are_late(backend: Backend) -> None:
-    scene = Scene(backend)
+def test_deadlines_that_pass_meanwhile_are_late(scene: Scene) -> None:
 
     async def program(process: Process) -> None:
         with anyio.move_on_after(2) as scope:
@@ -154,8 +160,7 @@ def test_deadlines_that_pass_meanwhile_are_late(backend: Backend) -> None:
     assert scene.run(main) == [(5.0, True), (6.0, False)]
 
 
-def test_what_could_run_already_at_the_instant_of_the_stop_does_not(backend: Backend) -> None:
-    scene = Scene(backend)
+def test_what_could_run_already_at_the_instant_of_the_stop_does_not(scene: Scene) -> None:
 
     async def program(process: Process) -> None:
         event = anyio.Event()
@@ -173,10 +178,9 @@ def test_what_could_run_already_at_the_instant_of_the_stop_does_not(backend: Bac
 
 @pytest.mark.parametrize("after", range(6))
 def test_a_process_may_be_caught_in_the_middle_of_what_it_does(
-    backend: Backend, after: int
+    scene: Scene, backend: Backend, after: int
 ) -> None:
     """It is woken `after` times more; each checkpoint below is one of them."""
-    scene = Scene(backend)
 
     async def program(process: Process) -> None:
         await anyio.sleep(1)
@@ -196,8 +200,7 @@ def test_a_process_may_be_caught_in_the_middle_of_what_it_does(
     assert scene.run(main) == [(1.0 if n <= before else 10.0, n) for n in range(1, 5)]
 
 
-def test_a_process_may_stop_itself(backend: Backend) -> None:
-    scene = Scene(backend)
+def test_a_process_may_stop_itself(scene: Scene) -> None:
 
     async def other(process: Process) -> None:
         await anyio.sleep(2)
@@ -218,9 +221,8 @@ def test_a_process_may_stop_itself(backend: Backend) -> None:
     assert scene.run(main) == [(0, "to the end of the step"), (2, "resumed"), (2, "goes on")]
 
 
-def test_bytes_wait_and_come_before_what_timers_say(backend: Backend) -> None:
+def test_bytes_wait_and_come_before_what_timers_say(scene: Scene, backend: Backend) -> None:
     """A loop that goes on looks at its sockets before it looks at its timers."""
-    scene = Scene(backend)
 
     async def receives(process: Process, order: list[str]) -> None:
         stream = await process.dial("10.0.0.2", 1)
@@ -260,9 +262,8 @@ class _Deaf:
     def broken(self) -> None: ...
 
 
-def test_callbacks_of_a_stopped_process_are_the_worlds(backend: Backend) -> None:
+def test_callbacks_of_a_stopped_process_are_the_worlds(scene: Scene) -> None:
     """What it has sent is on its way, whether it is stopped or not."""
-    scene = Scene(backend)
 
     async def program(process: Process) -> None:
         scene.timeline.after(2.0, lambda: scene.note("arrived"))
@@ -278,8 +279,7 @@ def test_callbacks_of_a_stopped_process_are_the_worlds(backend: Backend) -> None
     assert scene.run(main) == [(2.0, "arrived"), (3.0, "woken")]
 
 
-def test_several_may_be_stopped_at_once(backend: Backend) -> None:
-    scene = Scene(backend)
+def test_several_may_be_stopped_at_once(scene: Scene) -> None:
 
     async def program(process: Process) -> None:
         for _ in range(3):
@@ -341,10 +341,7 @@ def test_stopping_at_random_loses_and_repeats_nothing(backend: Backend, seed: in
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-def test_nothing_that_a_killed_process_does_reaches_anybody(
-    backend: Backend, stopped: bool
-) -> None:
-    scene = Scene(backend)
+def test_nothing_that_a_killed_process_does_reaches_anybody(scene: Scene, stopped: bool) -> None:
     arrived: list[bytes] = []
 
     class Server(_Deaf):
@@ -389,8 +386,7 @@ def test_nothing_that_a_killed_process_does_reaches_anybody(
     assert [what for _, what in seen[1:]] == ["ended"]
 
 
-def test_a_connection_that_is_being_opened_does_not_outlive_its_process(backend: Backend) -> None:
-    scene = Scene(backend)
+def test_a_connection_that_is_being_opened_does_not_outlive_its_process(scene: Scene) -> None:
 
     async def program(process: Process) -> None:
         with anyio.move_on_after(5, shield=True):
@@ -409,8 +405,7 @@ def test_a_connection_that_is_being_opened_does_not_outlive_its_process(backend:
     assert scene.run(main) == []
 
 
-def test_unread_bytes_make_the_end_of_a_process_a_reset(backend: Backend) -> None:
-    scene = Scene(backend)
+def test_unread_bytes_make_the_end_of_a_process_a_reset(scene: Scene) -> None:
 
     class Server(_Deaf):
         def broken(self) -> None:
@@ -436,8 +431,7 @@ def test_unread_bytes_make_the_end_of_a_process_a_reset(backend: Backend) -> Non
 # --- how it ends ---------------------------------------------------------------------------------
 
 
-def test_what_a_program_raises_ends_the_run(backend: Backend) -> None:
-    scene = Scene(backend)
+def test_what_a_program_raises_ends_the_run(scene: Scene) -> None:
 
     async def program(process: Process) -> None:
         await anyio.sleep(1)
@@ -453,8 +447,7 @@ def test_what_a_program_raises_ends_the_run(backend: Backend) -> None:
     assert scene.processes[0].failure is caught.value
 
 
-def test_what_a_killed_program_raises_does_not_count(backend: Backend) -> None:
-    scene = Scene(backend)
+def test_what_a_killed_program_raises_does_not_count(scene: Scene) -> None:
 
     async def program(process: Process) -> None:
         try:
@@ -472,8 +465,7 @@ def test_what_a_killed_program_raises_does_not_count(backend: Backend) -> None:
     assert scene.run(main) == [(2.0, None)]
 
 
-def test_a_run_that_fails_while_somebody_is_stopped_ends(backend: Backend) -> None:
-    scene = Scene(backend)
+def test_a_run_that_fails_while_somebody_is_stopped_ends(scene: Scene) -> None:
 
     async def program(process: Process) -> None:
         await anyio.sleep_forever()
@@ -490,8 +482,7 @@ def test_a_run_that_fails_while_somebody_is_stopped_ends(backend: Backend) -> No
     assert scene.timeline.now == 2.0
 
 
-def test_who_is_stopped_is_cancelled_when_it_goes_on(backend: Backend) -> None:
-    scene = Scene(backend)
+def test_who_is_stopped_is_cancelled_when_it_goes_on(scene: Scene) -> None:
     scopes: list[anyio.CancelScope] = []
 
     async def program(process: Process) -> None:
@@ -515,10 +506,9 @@ def test_who_is_stopped_is_cancelled_when_it_goes_on(backend: Backend) -> None:
 
 
 def test_an_error_is_not_hidden_by_who_is_stopped(
-    backend: Backend, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timeline_module, "MAX_STEPS", 1000)
-    scene = Scene(backend)
 
     async def program(process: Process) -> None:
         await anyio.sleep_forever()
@@ -539,8 +529,7 @@ def test_an_error_is_not_hidden_by_who_is_stopped(
 
 
 @pytest.mark.parametrize("rate", [0.999, 1.0, 1.001])
-def test_a_clock_runs_at_its_own_rate_and_never_stands_still(backend: Backend, rate: float) -> None:
-    scene = Scene(backend)
+def test_a_clock_runs_at_its_own_rate_and_never_stands_still(scene: Scene, rate: float) -> None:
 
     async def program(process: Process) -> None:
         start, readings = process.clock(), []
@@ -563,8 +552,7 @@ def test_a_clock_runs_at_its_own_rate_and_never_stands_still(backend: Backend, r
     scene.run(main)
 
 
-def test_clocks_of_two_processes_have_nothing_to_do_with_each_other(backend: Backend) -> None:
-    scene = Scene(backend)
+def test_clocks_of_two_processes_have_nothing_to_do_with_each_other(scene: Scene) -> None:
 
     async def program(process: Process) -> None:
         scene.seen.append((process.clock(), process.rng.random()))

@@ -27,7 +27,11 @@ from aiolead.testing.simulation.timeline import (
     Timeline,
 )
 
-on_each_loop = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+
+@pytest.fixture(params=["asyncio", "trio"])
+def backend(request: pytest.FixtureRequest) -> Backend:
+    loop: Backend = request.param
+    return loop
 
 
 # --- the timeline by itself ----------------------------------------------------------------------
@@ -94,7 +98,6 @@ def test_timers_that_are_moved_all_the_time_take_no_room() -> None:
 # --- tasks on virtual time -----------------------------------------------------------------------
 
 
-@on_each_loop
 def test_tasks_and_callbacks_share_one_time(backend: Backend) -> None:
     timeline, seen = Timeline(), list[tuple[str, float]]()
 
@@ -130,7 +133,6 @@ def test_tasks_and_callbacks_share_one_time(backend: Backend) -> None:
     ]
 
 
-@on_each_loop
 def test_at_one_instant_the_world_comes_before_the_tasks(backend: Backend) -> None:
     timeline, seen = Timeline(), list[str]()
 
@@ -152,7 +154,6 @@ def test_at_one_instant_the_world_comes_before_the_tasks(backend: Backend) -> No
     assert seen == ["world", "task, event True", "task had more to do", "world again", "time moved"]
 
 
-@on_each_loop
 def test_a_callback_may_start_and_cancel_tasks(backend: Backend) -> None:
     timeline, seen = Timeline(), list[float]()
 
@@ -171,7 +172,6 @@ def test_a_callback_may_start_and_cancel_tasks(backend: Backend) -> None:
     assert seen == [1.0, 2.0]
 
 
-@on_each_loop
 def test_a_deadline_that_a_callback_brings_forward_is_kept(backend: Backend) -> None:
     timeline = Timeline()
 
@@ -185,7 +185,6 @@ def test_a_deadline_that_a_callback_brings_forward_is_kept(backend: Backend) -> 
     assert run_virtual(main, backend=backend, timeline=timeline) == 2.0
 
 
-@on_each_loop
 def test_a_day_passes_at_once(backend: Backend) -> None:
     async def main() -> float:
         await anyio.sleep(86_000)
@@ -197,7 +196,6 @@ def test_a_day_passes_at_once(backend: Backend) -> None:
 # --- what goes wrong -----------------------------------------------------------------------------
 
 
-@on_each_loop
 def test_errors_leave_bare(backend: Backend) -> None:
     timeline = Timeline()
 
@@ -219,7 +217,6 @@ def test_errors_leave_bare(backend: Backend) -> None:
     assert timeline.now == 1.0
 
 
-@on_each_loop
 def test_after_a_failure_tasks_may_wind_up(backend: Backend) -> None:
     timeline, seen = Timeline(), list[float]()
 
@@ -238,7 +235,6 @@ def test_after_a_failure_tasks_may_wind_up(backend: Backend) -> None:
     assert seen == [6.0]
 
 
-@on_each_loop
 def test_a_deadlock_is_an_error(backend: Backend) -> None:
     async def main() -> None:
         await anyio.sleep(3)
@@ -248,7 +244,6 @@ def test_a_deadlock_is_an_error(backend: Backend) -> None:
         run_virtual(main, backend=backend)
 
 
-@on_each_loop
 def test_the_limit_is_an_error(backend: Backend) -> None:
     async def main() -> None:
         for _ in range(11):
@@ -260,7 +255,6 @@ def test_the_limit_is_an_error(backend: Backend) -> None:
     assert timeline.now == 10.0
 
 
-@on_each_loop
 @pytest.mark.parametrize("who", ["task", "callback"])
 def test_going_in_circles_is_an_error(
     backend: Backend, who: str, monkeypatch: pytest.MonkeyPatch
@@ -293,7 +287,6 @@ def test_a_task_that_cannot_be_cancelled_does_not_hang_the_run() -> None:
         run_virtual(main, backend="asyncio")
 
 
-@on_each_loop
 def test_there_are_no_threads(backend: Backend) -> None:
     async def main() -> None:
         await anyio.to_thread.run_sync(time.monotonic)
@@ -305,7 +298,6 @@ def test_there_are_no_threads(backend: Backend) -> None:
     thread.join()
 
 
-@on_each_loop
 def test_there_is_no_network_but_the_simulated_one(backend: Backend) -> None:
     here, there = socket.socketpair()
 
@@ -459,7 +451,6 @@ def growth(backend: Backend) -> tuple[int, int]:
     return more_objects - objects, more_files - files
 
 
-@on_each_loop
 def test_nothing_stays_of_a_run(backend: Backend) -> None:
     """In a process of its own: in this one, other threads open and close files meanwhile."""
     path = os.pathsep.join((_root(), f"{_root()}/tests"))
@@ -472,7 +463,6 @@ def test_nothing_stays_of_a_run(backend: Backend) -> None:
     assert objects < 100
 
 
-@on_each_loop
 def test_nothing_stays_of_a_run_that_failed(backend: Backend) -> None:
     before = gc.isenabled(), threading.Thread.start
 
