@@ -38,7 +38,7 @@ async def beside_body(run: Callable[[], Awaitable[object]], subject: object) -> 
         nonlocal failure
         try:
             with running:
-                await run()
+                await _interruptible(run)
         except (anyio.get_cancelled_exc_class(), GeneratorExit):
             raise
         except BaseException as error:
@@ -75,6 +75,13 @@ def _start(function: Callable[[], Any], ended: anyio.Event) -> None:
         # A task that is cancelled before it has begun never begins.
         task.add_done_callback(lambda _task: ended.set())
         return
-    # The program's code runs in it, so Ctrl-C may interrupt it, as in any other of its tasks.
-    trio.lowlevel.disable_ki_protection(function)
+    trio.lowlevel.disable_ki_protection(_interruptible)
     trio.lowlevel.spawn_system_task(function, context=copy_context())
+
+
+async def _interruptible(run: Callable[[], Awaitable[object]]) -> None:
+    """Run code of the program, which Ctrl-C may interrupt in a system task of trio, too.
+
+    Around it trio protects the task: an interrupt there would end the event loop.
+    """
+    await run()
