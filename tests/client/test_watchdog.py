@@ -1,6 +1,6 @@
-"""The hard stop: code that does not stop by itself is dealt with before its role is given away.
+"""The watchdog: code that does not stop by itself is dealt with before its role is given away.
 
-What is compared is the order of events, on one clock: what the watchdog did, against the last
+The tests compare the order of events on one clock: when the watchdog acted, and the last
 moment at which a witness in another thread still saw the holder's znode on the server.
 """
 
@@ -24,7 +24,7 @@ import anyio.to_thread
 import pytest
 from client.overrun import BACKENDS, TERM
 from kit.cli import SOURCE, Process
-from kit.clients import PATIENCE, SESSION, JumpingClock, eventually
+from kit.clients import PATIENCE, SESSION, JumpingClock, eventually, hooked
 from kit.faults import only_on
 from kit.guards import MARGIN
 from kit.raw_client import RawClient
@@ -40,10 +40,12 @@ from aiolead.errors import (
     NoNodeError,
     TenureLost,
 )
-from aiolead.testing import EmbeddedServer, FaultProxy, Hooks, ThreadedServer
+from aiolead.testing import EmbeddedServer, FaultProxy, ThreadedServer
 from aiolead.types import Overrun
 
 Record = Callable[[str, object], None]
+
+exhaustive = pytest.mark.exhaustive("one more way to lose a session")
 
 
 @pytest.fixture(scope="module")
@@ -74,16 +76,16 @@ class Hook:
     """An `on_overrun` that lets the process go on.
 
     Attributes:
-        told: what it was told, and when.
+        calls: what it was called with, and when.
         called: set by the first call.
     """
 
     def __init__(self) -> None:
-        self.told: list[tuple[Overrun, float]] = []
+        self.calls: list[tuple[Overrun, float]] = []
         self.called = threading.Event()
 
     def __call__(self, overrun: Overrun) -> None:
-        self.told.append((overrun, lease_clock()))
+        self.calls.append((overrun, lease_clock()))
         self.called.set()
 
     def wait(self) -> None:
@@ -92,7 +94,17 @@ class Hook:
 
     @property
     def holds(self) -> list[tuple[str, LossReason | None]]:
-        return [(hold.path, hold.reason) for overrun, _ in self.told for hold in overrun.holds]
+        return [(hold.path, hold.reason) for overrun, _ in self.calls for hold in overrun.holds]
+
+    def connect(self, hosts: str, **options: Any) -> aiolead.types.Connection:
+        given = {"session_timeout": SESSION, "watchdog": Watchdog(on_overrun=self), **options}
+        return aiolead.connect(hosts, **hooked(**given))
+
+    def connect_with_time(self, hosts: str, session_timeout: float) -> aiolead.types.Connection:
+        """With the longest grace period that is allowed, so that a busy machine does not matter."""
+        return self.connect(
+            hosts, session_timeout=session_timeout, grace_period=session_timeout / 4
+        )
 
 
 class Witness:
@@ -129,64 +141,56 @@ class Witness:
         return self.last_seen
 
 
-def connect_with_time(
-    hosts: str, hook: Hook, session_timeout: float = TERM
-) -> aiolead.types.Connection:
-    """With as much time for everything as there may be, so that a busy machine does not matter."""
-    return aiolead.connect(
-        hosts,
-        session_timeout=session_timeout,
-        grace_period=session_timeout / 4,
-        watchdog=Watchdog(on_overrun=hook),
-    )
+def check_in_time(
+    hook: Hook, witness: Witness, what: str, record: Record, reason: LossReason | None
+) -> str:
+    """Checks that the watchdog acted once, on one hold, while the znode was still there."""
+    ((overrun, at),) = hook.calls
+    (hold,) = overrun.holds
+    assert hold.reason is reason
+    last_seen = witness.wait()
+    record(f"{MARGIN}watchdog, {what}", last_seen - at)
+    assert at < last_seen, "the znode was gone when the watchdog acted"
+    return hold.path
 
 
 # --- a blocked event loop ------------------------------------------------------------------------
 
 
-async def blocked_until_its_znode_is_gone(
+async def block_until_the_znode_is_gone(
     hosts: str, label: str, record: Record, session_timeout: float = TERM
 ) -> None:
     hook = Hook()
-    async with connect_with_time(hosts, hook, session_timeout) as client:
+    async with hook.connect_with_time(hosts, session_timeout) as client:
         with pytest.raises(LockLost) as lost:
             async with aiolead.Lock(client, "/l") as held:
                 witness = await anyio.to_thread.run_sync(Witness, hosts, held.path)
-                session_id, path = client.session_id, held.path
                 assert witness.gone.wait(PATIENCE)  # without letting the event loop run
-        last_seen = witness.wait()
+        path = check_in_time(hook, witness, label, record, None)
     assert lost.value.reason in (LossReason.UNCONFIRMED, LossReason.EXPIRED)
-    ((overrun, at),) = hook.told
-    (hold,) = overrun.holds
-    assert hold.path.endswith(path)
-    assert (hold.session_id, hold.reason) == (session_id, None)
-    record(f"{MARGIN}watchdog, {label}", last_seen - at)
-    assert at < last_seen, "the znode was gone when the watchdog acted"
+    assert path.endswith(held.path)
 
 
-async def test_a_blocked_event_loop(hosts: str, record_property: Record) -> None:
-    await blocked_until_its_znode_is_gone(hosts, "the event loop is blocked", record_property)
+async def test_blocked_event_loop_is_noticed_in_time(hosts: str, record_property: Record) -> None:
+    await block_until_the_znode_is_gone(hosts, "the event loop is blocked", record_property)
 
 
 @pytest.mark.exhaustive("the same as on the embedded server")
 @only_on("trio")
 @pytest.mark.real
-async def test_a_blocked_event_loop_and_a_real_server(
+async def test_blocked_event_loop_is_noticed_in_time_with_a_real_server(
     request: pytest.FixtureRequest, chroot: str, record_property: Record
 ) -> None:
     real = request.getfixturevalue("zookeeper").connect_string
     with RawClient(real) as client:
         client.create(chroot)
-    await blocked_until_its_znode_is_gone(
-        real + chroot, "the event loop is blocked, ZooKeeper", record_property, 2.0
-    )
+    label = "the event loop is blocked, ZooKeeper"
+    await block_until_the_znode_is_gone(real + chroot, label, record_property, 2.0)
 
 
-async def test_all_that_is_held_is_told_at_once_and_only_once(hosts: str) -> None:
+async def test_all_overdue_holds_are_reported_at_once(hosts: str) -> None:
     hook, clock = Hook(), JumpingClock()
-    async with aiolead.connect(
-        hosts, session_timeout=SESSION, hooks=Hooks(clock=clock), watchdog=Watchdog(on_overrun=hook)
-    ) as client:
+    async with hook.connect(hosts, clock=clock) as client:
         election = aiolead.Election(client.chroot("/below"), "/e")
         with pytest.raises(TenureLost):
             async with aiolead.Lock(client, "/a") as a, aiolead.Lock(client, "/b") as b:
@@ -196,7 +200,7 @@ async def test_all_that_is_held_is_told_at_once_and_only_once(hosts: str) -> Non
         chroot = hosts[hosts.index("/") :]
         paths = {chroot + a.path, chroot + b.path, chroot + "/below" + term.path}
         assert {path for path, _ in hook.holds} == paths
-        assert len(hook.told) == 1
+        assert len(hook.calls) == 1
         hook.called.clear()
         with pytest.raises(LockLost):
             async with aiolead.Lock(client, "/a") as again:
@@ -205,30 +209,24 @@ async def test_all_that_is_held_is_told_at_once_and_only_once(hosts: str) -> Non
         assert hook.holds[3:] == [(chroot + again.path, None)]
 
 
-async def test_each_client_has_its_own(hosts: str) -> None:
-    hooks = [Hook(), Hook(), Hook()]
-    clock = JumpingClock()
-    one, two, idle = (
-        aiolead.connect(
-            hosts,
-            session_timeout=SESSION,
-            hooks=Hooks(clock=clock),
-            watchdog=Watchdog(on_overrun=hook),
-        )
-        for hook in hooks
-    )
-    async with one as first, two as second, idle as third:
+async def test_each_client_has_a_watchdog_of_its_own(hosts: str) -> None:
+    one, two, idle, clock = Hook(), Hook(), Hook(), JumpingClock()
+    async with (
+        one.connect(hosts, clock=clock) as first,
+        two.connect(hosts, clock=clock) as second,
+        idle.connect(hosts, clock=clock) as third,
+    ):
         assert len(guards()) == 3
         async with aiolead.Lock(third, "/c"):
             pass
         with pytest.raises(LockLost):
             async with aiolead.Lock(first, "/a") as a, aiolead.Lock(second, "/b") as b:
                 clock.jump(SESSION)
-                hooks[0].wait()
-                hooks[1].wait()
-    assert [len(hook.told) for hook in hooks] == [1, 1, 0]
-    assert hooks[0].holds[0][0].endswith(a.path)
-    assert hooks[1].holds[0][0].endswith(b.path)
+                one.wait()
+                two.wait()
+    assert [len(hook.calls) for hook in (one, two, idle)] == [1, 1, 0]
+    assert one.holds[0][0].endswith(a.path)
+    assert two.holds[0][0].endswith(b.path)
 
 
 # --- a body that was told to stop ----------------------------------------------------------------
@@ -243,15 +241,15 @@ def linked(hosts: str) -> Iterator[tuple[FaultProxy, str]]:
         yield proxy, proxy.connect_string + slash + chroot
 
 
-@pytest.mark.exhaustive("one more way to lose a session")
-async def test_bodies_that_stop_when_they_are_cancelled_and_bodies_that_do_not(
+@exhaustive
+async def test_only_a_body_that_does_not_stop_is_reported(
     hosts: str, record_property: Record
 ) -> None:
     obedient, stubborn = Hook(), Hook()
     witnesses: dict[Hook, Witness] = {}
 
     async def hold(through: str, hook: Hook, name: str) -> None:
-        async with connect_with_time(through, hook) as client:
+        async with hook.connect_with_time(through, TERM) as client:
             with pytest.raises(LockLost) as lost:
                 async with aiolead.Lock(client, name) as held:
                     witness = await anyio.to_thread.run_sync(Witness, hosts, held.path)
@@ -271,26 +269,14 @@ async def test_bodies_that_stop_when_they_are_cancelled_and_bodies_that_do_not(
             tasks.start_soon(hold, through, stubborn, "/stubborn")
             await eventually(lambda: len(witnesses) == 2, "both hold")
             proxy.blackhole()
-    assert obedient.told == []
-    _check_that_it_was_in_time(stubborn, witnesses[stubborn], "is shielded", record_property)
+    assert obedient.calls == []
+    witness, reason = witnesses[stubborn], LossReason.UNCONFIRMED
+    check_in_time(stubborn, witness, "a cancelled body is shielded", record_property, reason)
 
 
-def _check_that_it_was_in_time(hook: Hook, witness: Witness, how: str, record: Record) -> None:
-    ((overrun, at),) = hook.told
-    (hold,) = overrun.holds
-    assert hold.reason is LossReason.UNCONFIRMED
-    last_seen = witness.wait()
-    record(f"{MARGIN}watchdog, a cancelled body {how}", last_seen - at)
-    assert at < last_seen, "the znode was gone when the watchdog acted"
-
-
-async def test_a_holder_whose_znode_was_deleted_has_its_grace_period_time(
-    server: ThreadedServer, hosts: str
-) -> None:
+async def test_holder_of_a_deleted_znode_has_its_grace_period(hosts: str) -> None:
     hook = Hook()
-    async with aiolead.connect(
-        hosts, session_timeout=SESSION, watchdog=Watchdog(on_overrun=hook)
-    ) as client:
+    async with hook.connect(hosts) as client:
         with pytest.raises(LockLost) as lost:
             async with aiolead.Lock(client, "/l") as held:
                 await client.check(held.path)
@@ -304,7 +290,7 @@ async def test_a_holder_whose_znode_was_deleted_has_its_grace_period_time(
     assert [reason for _, reason in hook.holds] == [LossReason.DELETED]
 
 
-async def test_who_waits_at_the_front_of_a_semaphore_is_left_alone(hosts: str) -> None:
+async def test_waiter_at_the_front_of_a_semaphore_is_not_reported(hosts: str) -> None:
     """It is next, but it holds nothing: its session may end, and nothing has to stop."""
     hook = Hook()
     with linked(hosts) as (proxy, through), RawClient(hosts) as operator:
@@ -321,7 +307,7 @@ async def test_who_waits_at_the_front_of_a_semaphore_is_left_alone(hosts: str) -
         async with (
             aiolead.connect(hosts, session_timeout=SESSION) as other,
             aiolead.Semaphore(other, "/s", 1),
-            connect_with_time(through, hook) as client,
+            hook.connect_with_time(through, TERM) as client,
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(wait, client)
@@ -331,13 +317,15 @@ async def test_who_waits_at_the_front_of_a_semaphore_is_left_alone(hosts: str) -
             proxy.blackhole()
             await anyio.to_thread.run_sync(witness.wait)
             tasks.cancel_scope.cancel()
-    assert hook.told == []
+    assert hook.calls == []
 
 
 # --- closing -------------------------------------------------------------------------------------
 
 
-async def test_a_client_is_closed_while_a_body_goes_on(server: ThreadedServer, hosts: str) -> None:
+async def test_body_that_outlives_its_client_is_reported_before_the_close(
+    server: ThreadedServer, hosts: str
+) -> None:
     """It is dealt with before the session is closed, which gives its role away."""
     there: list[bool] = []
 
@@ -348,9 +336,8 @@ async def test_a_client_is_closed_while_a_body_goes_on(server: ThreadedServer, h
 
     async with anyio.create_task_group() as tasks:
         holds, released = anyio.Event(), anyio.Event()
-        async with aiolead.connect(
-            hosts, session_timeout=SESSION, watchdog=Watchdog(on_overrun=hook)
-        ) as client:
+        watchdog = Watchdog(on_overrun=hook)
+        async with aiolead.connect(hosts, session_timeout=SESSION, watchdog=watchdog) as client:
 
             async def body() -> None:
                 with pytest.raises(LockLost):
@@ -366,7 +353,7 @@ async def test_a_client_is_closed_while_a_body_goes_on(server: ThreadedServer, h
     assert there == [True]
 
 
-async def test_a_client_that_could_not_connect_leaves_no_thread() -> None:
+async def test_client_that_could_not_connect_leaves_no_thread() -> None:
     async with FaultProxy("127.0.0.1", 1) as nowhere:
         with pytest.raises(ConnectFailed):
             async with aiolead.connect(nowhere.connect_string, connect_timeout=0.05, watchdog=True):
@@ -374,16 +361,13 @@ async def test_a_client_that_could_not_connect_leaves_no_thread() -> None:
     assert guards() == []
 
 
-async def test_a_healthy_client(hosts: str) -> None:
-    """Not a word, and not a thread more than there has to be."""
+async def test_healthy_client_has_one_quiet_thread(hosts: str) -> None:
     hook = Hook()
     assert guards() == []
     async with aiolead.connect(hosts, session_timeout=TERM) as client:
         async with aiolead.Lock(client, "/l"):
             assert guards() == []
-    async with aiolead.connect(
-        hosts, session_timeout=TERM, watchdog=Watchdog(on_overrun=hook)
-    ) as client:
+    async with hook.connect(hosts, session_timeout=TERM) as client:
         assert len(guards()) == 1
         lock = aiolead.Lock(client, "/l")
         for _ in range(20):
@@ -397,7 +381,7 @@ async def test_a_healthy_client(hosts: str) -> None:
             )
         assert len(guards()) == 1
     assert guards() == []
-    assert hook.told == []
+    assert hook.calls == []
 
 
 # --- the process ---------------------------------------------------------------------------------
@@ -430,7 +414,9 @@ STUCK_IN = {"sleeps": "sleeps", "computes": "computes", "does_not_stop": "anyio"
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_process_ends(hosts: str, backend: str, record_property: Record) -> None:
+def test_process_ends_while_its_znode_is_there(
+    hosts: str, backend: str, record_property: Record
+) -> None:
     """If its event loop is blocked; and if its link is cut, and its body does not stop."""
     with linked(hosts) as (proxy, through), ExitStack() as stack, ThreadPoolExecutor() as pool:
 
@@ -467,8 +453,25 @@ def check_its_last_words(lines: list[str], how: str) -> None:
     assert any(STUCK_IN[how] in stack for stack in stacks)
 
 
-@pytest.mark.exhaustive("one more way to lose a session")
-def test_a_hook_that_fails_does_not_save_the_process(hosts: str) -> None:
+def test_process_ends_although_nothing_reads_its_report(hosts: str) -> None:
+    """The report does not wait forever, and does not keep other threads from running."""
+    assert exit_code("fills_standard_error", hosts) == 70
+
+
+@exhaustive
+def test_process_ends_when_code_lets_go_of_the_interpreter(hosts: str) -> None:
+    """A thread of Python cannot do better."""
+    assert exit_code("keeps_the_interpreter", hosts) == 70
+
+
+def exit_code(how: str, hosts: str) -> int:
+    with program(how, hosts) as process:
+        path_of(process)
+        return int(process.wait(PATIENCE))
+
+
+@exhaustive
+def test_process_ends_although_the_hook_fails(hosts: str) -> None:
     with program("has_a_broken_hook", hosts) as process:
         path_of(process)
         assert process.wait(PATIENCE) == 70
@@ -476,15 +479,8 @@ def test_a_hook_that_fails_does_not_save_the_process(hosts: str) -> None:
     assert "on_overrun raised ValueError('cannot deal with 1')" in line
 
 
-def test_nobody_has_to_read_what_it_says(hosts: str) -> None:
-    """Neither does the report wait for ever, nor does it keep other threads from running."""
-    with program("fills_standard_error", hosts) as process:
-        path_of(process)
-        assert process.wait(PATIENCE) == 70
-
-
-def test_stacks_of_any_length(hosts: str) -> None:
-    """What does not fit is left out: to wait for room would stop the whole interpreter."""
+def test_stacks_of_any_length_are_reported(hosts: str) -> None:
+    """A stack that does not fit is left out: to wait for room would stop the whole interpreter."""
     with program("has_many_threads", hosts) as process, ThreadPoolExecutor() as pool:
         said = pool.submit(process.stderr.read)
         path_of(process)
@@ -492,10 +488,10 @@ def test_stacks_of_any_length(hosts: str) -> None:
         assert said.result(PATIENCE).count("in down") > 500
 
 
-@pytest.mark.exhaustive("one more way to lose a session")
+@exhaustive
 @pytest.mark.parametrize("how", ["leaves_a_child", "forks"])
 def test_other_processes_are_not_ended(hosts: str, how: str) -> None:
-    """A fork has the memory of its parent, but nobody watches it."""
+    """A fork has the memory of its parent, but no watchdog."""
     with program(how, hosts) as process:
         path_of(process)
         _, pid = process.stdout.readline().split()
@@ -504,9 +500,9 @@ def test_other_processes_are_not_ended(hosts: str, how: str) -> None:
             assert child.is_running
 
 
-@pytest.mark.exhaustive("one more way to lose a session")
-def test_a_process_that_was_stopped_ends_when_it_goes_on(hosts: str) -> None:
-    """Too late: only fencing can give more."""
+@exhaustive
+def test_stopped_process_ends_when_it_goes_on(hosts: str) -> None:
+    """That is too late: only fencing can give more."""
     with program("sleeps", hosts) as process:
         witness = Witness(hosts, path_of(process))
         process.send_signal(signal.SIGSTOP)
@@ -515,14 +511,6 @@ def test_a_process_that_was_stopped_ends_when_it_goes_on(hosts: str) -> None:
         process.send_signal(signal.SIGCONT)
         assert process.wait(PATIENCE) == 70
         assert "already" in process.stderr.readline()
-
-
-@pytest.mark.exhaustive("one more way to lose a session")
-def test_code_that_keeps_the_interpreter_is_ended_when_it_lets_go(hosts: str) -> None:
-    """A thread of Python's cannot do better."""
-    with program("keeps_the_interpreter", hosts) as process:
-        path_of(process)
-        assert process.wait(PATIENCE) == 70
 
 
 # --- arguments -----------------------------------------------------------------------------------
@@ -538,12 +526,12 @@ def test_code_that_keeps_the_interpreter_is_ended_when_it_lets_go(hosts: str) ->
         ({"watchdog": Watchdog(reserve=0.6), "grace_period": 1.0}, "0.5 seconds, not 0.6"),
     ],
 )
-def test_bad_arguments(options: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         aiolead.connect("127.0.0.1:1", **options)
 
 
-def test_good_arguments() -> None:
+def test_valid_arguments_are_accepted() -> None:
     for watchdog in (None, True, False, Watchdog(), Watchdog(reserve=0.5)):
         aiolead.connect("127.0.0.1:1", watchdog=watchdog)
     assert guards() == []

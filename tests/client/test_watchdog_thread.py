@@ -1,4 +1,4 @@
-"""The watchdog's thread: it acts in time, once, and never lets a hook have the last word."""
+"""The thread of the watchdog: it acts in time, and once, whatever a hook does."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 import pytest
+from kit.checks import PATIENCE, until
 from session.script import Holder, Script
 
 from aiolead import Watchdog
@@ -18,12 +19,12 @@ from aiolead._client.watchdog import Guard, within
 from aiolead.errors import ConfigurationError, LossReason
 from aiolead.types import OverdueHold, Overrun
 
-PATIENCE = 20.0
-"""How long anything is waited for that must happen, in seconds."""
-
 RESERVE = 0.25
 STOP = 8.0 - 0.008 - RESERVE
 """When a hold is overdue, in seconds after its session began."""
+
+
+Hook = Callable[[Overrun], object]
 
 
 @dataclass
@@ -31,18 +32,20 @@ class Scene:
     """A watchdog and the session that it watches. The test's own thread is the event loop's.
 
     Attributes:
-        told: what the hook was told.
+        reported: what the hook was called with.
         ended: why the process was ended, each time.
         news: set with each of them.
+        go_on: set when a hook that hangs may return.
     """
 
     script: Script = field(default_factory=Script)
-    told: list[Overrun] = field(default_factory=list)
+    reported: list[Overrun] = field(default_factory=list)
     ended: list[tuple[Overrun, str]] = field(default_factory=list)
     news: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
 
     def hook(self, overrun: Overrun) -> None:
-        self.told.append(overrun)
+        self.reported.append(overrun)
         self.news.set()
 
     def end(self, overrun: Overrun, why: str) -> None:
@@ -50,19 +53,27 @@ class Scene:
         self.news.set()
 
     @contextmanager
-    def guarded(self, hook: Callable[[Overrun], object] | None) -> Iterator[Guard]:
-        guard = Guard(
-            self.script.machine, lambda: self.script.now, Watchdog(on_overrun=hook), self.end
-        )
+    def guarded(self, hook: Hook | None) -> Iterator[Guard]:
+        watchdog = Watchdog(on_overrun=hook)
+        guard = Guard(self.script.machine, lambda: self.script.now, watchdog, self.end)
         guard.start()
         self.script.connect()
         try:
             yield guard
         finally:
-            self.script.now += 1000.0  # whatever was not released is overdue, so that it can end
+            self.script.now += 1000.0  # each hold that was not released is overdue and can end
             guard.close()
             guard._thread.join(PATIENCE)
             assert not guard._thread.is_alive()
+
+    def overrun(self, hook: Hook | None) -> None:
+        """A hold is overdue; waits until the watchdog has acted."""
+        with self.guarded(hook):
+            holder = Holder(self.script)
+            self.script.now += STOP
+            self.wait()
+            self.go_on.set()
+            holder.hold.release()
 
     def wait(self) -> None:
         assert self.news.wait(PATIENCE), "nothing happened"
@@ -70,15 +81,8 @@ class Scene:
 
     def settle(self, guard: Guard) -> float:
         """Waits until the thread has seen that something is held; returns when it looks again."""
-        wait_until(lambda: self.script.now < guard._looks_at < inf)
+        until(lambda: self.script.now < guard._looks_at < inf, "it has seen the hold")
         return guard._looks_at
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 @pytest.fixture
@@ -86,95 +90,75 @@ def scene() -> Scene:
     return Scene()
 
 
-def test_a_hook_is_told_once_what_is_overdue(scene: Scene) -> None:
+def test_hook_is_called_once_for_each_overdue_hold(scene: Scene) -> None:
     with scene.guarded(scene.hook):
         holders = [Holder(scene.script, path) for path in ("/a", "/b")]
-        holders.append(Holder(scene.script, "/released"))
-        holders.pop().hold.release()
+        Holder(scene.script, "/released").hold.release()
         scene.script.now += STOP + 0.02
         scene.wait()
-        (overrun,) = scene.told
-        assert [(h.path, h.session_id, h.reason) for h in overrun.holds] == [
-            ("/a", 7, None),
-            ("/b", 7, None),
-        ]
+        (overrun,) = scene.reported
+        holds = [(hold.path, hold.session_id, hold.reason) for hold in overrun.holds]
+        assert holds == [("/a", 7, None), ("/b", 7, None)]
         assert overrun.remaining == pytest.approx(RESERVE - 0.02)
         holders.append(Holder(scene.script, "/c"))
         scene.wait()
-        assert [hold.path for hold in scene.told[1].holds] == ["/c"]
+        assert [hold.path for hold in scene.reported[1].holds] == ["/c"]
         for holder in holders:
             holder.hold.release()
-    assert len(scene.told) == 2
+    assert len(scene.reported) == 2
     assert scene.ended == []
 
 
-def test_without_a_hook_the_process_is_ended(scene: Scene) -> None:
-    with scene.guarded(None):
-        holder = Holder(scene.script)
-        scene.script.now += STOP
-        scene.wait()
-        holder.hold.release()
-    ((overrun, why),) = scene.ended
-    assert overrun.holds[0].path == "/held"
-    assert why == ""
-
-
-@pytest.mark.parametrize("error", [ValueError("broken"), SystemExit(0), KeyboardInterrupt()])
-def test_a_hook_that_raises_does_not_save_the_process(scene: Scene, error: BaseException) -> None:
+def raising(error: BaseException) -> Hook:
     def hook(_: Overrun) -> None:
         raise error
 
-    with scene.guarded(hook):
-        holder = Holder(scene.script)
-        scene.script.now += STOP
-        scene.wait()
-        holder.hold.release()
-    ((overrun, why),) = scene.ended
+    return hook
+
+
+FAILING: list[tuple[Callable[[Scene], Hook | None], str]] = [
+    (lambda _: None, ""),
+    (lambda _: raising(ValueError("broken")), "on_overrun raised ValueError('broken')"),
+    (lambda _: raising(SystemExit(0)), "on_overrun raised SystemExit(0)"),
+    (lambda _: raising(KeyboardInterrupt()), "on_overrun raised KeyboardInterrupt()"),
+    (
+        lambda scene: lambda _: scene.go_on.wait(PATIENCE),
+        "on_overrun has not returned within 0.25 seconds",
+    ),
+]
+
+
+@pytest.mark.parametrize(("hook", "why"), FAILING, ids=[why or "none" for _, why in FAILING])
+def test_process_ends_without_a_hook_and_if_the_hook_fails(
+    scene: Scene, hook: Callable[[Scene], Hook | None], why: str
+) -> None:
+    scene.overrun(hook(scene))
+    ((overrun, said),) = scene.ended
     assert overrun.holds[0].path == "/held"
-    assert why == f"on_overrun raised {error!r}"
+    assert said == why
 
 
-def test_a_hook_that_hangs_does_not_save_the_process(scene: Scene) -> None:
-    go_on = threading.Event()
-    with scene.guarded(lambda _: go_on.wait(PATIENCE)):
-        holder = Holder(scene.script)
-        scene.script.now += STOP
-        scene.wait()
-        ((_, why),) = scene.ended
-        assert why == "on_overrun has not returned within 0.25 seconds"
-        go_on.set()
-        holder.hold.release()
-
-
-def test_a_hook_that_no_thread_is_left_for_does_not_save_the_process(
+def test_process_ends_if_no_thread_is_left_for_the_hook(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_thread(_seconds: float, _job: Callable[[], object]) -> str | None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(module, "within", no_thread)
-    with scene.guarded(scene.hook):
-        holder = Holder(scene.script)
-        scene.script.now += STOP
-        scene.wait()
-        holder.hold.release()
+    scene.overrun(scene.hook)
     ((_, why),) = scene.ended
     assert why == "on_overrun could not be called: can't start new thread"
 
 
-def test_the_hook_has_a_thread_of_its_own(scene: Scene) -> None:
+def test_hook_has_a_thread_of_its_own(scene: Scene) -> None:
     threads: list[threading.Thread] = []
-    with scene.guarded(lambda _: (threads.append(threading.current_thread()), scene.news.set())):
-        holder = Holder(scene.script)
-        scene.script.now += STOP
-        scene.wait()
-        holder.hold.release()
+    scene.overrun(lambda _: (threads.append(threading.current_thread()), scene.news.set()))
     (thread,) = threads
     assert thread is not threading.main_thread()
     assert thread.daemon
 
 
-def test_it_sleeps_while_nothing_is_held(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_sleeps_while_nothing_is_held(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
     look = module.Overdue.look
 
@@ -185,21 +169,21 @@ def test_it_sleeps_while_nothing_is_held(scene: Scene, monkeypatch: pytest.Monke
     monkeypatch.setattr(module.Overdue, "look", counted)
     monkeypatch.setattr(module, "LONGEST_SLEEP", 0.001)
     with scene.guarded(scene.hook) as guard:
-        wait_until(lambda: guard._looks_at == inf)
+        until(lambda: guard._looks_at == inf, "it sleeps")
         before = len(looks)
         time.sleep(0.05)
         assert len(looks) == before
         holder = Holder(scene.script)
-        wait_until(lambda: len(looks) > before + 3)  # it wakes all by itself
+        until(lambda: len(looks) > before + 3, "it looks again")  # it wakes all by itself
         holder.hold.release()
 
 
-def test_a_hold_wakes_it_only_if_it_would_come_too_late(
+def test_hold_wakes_the_thread_only_if_it_would_be_late(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LONGEST_SLEEP", 7.5)
     with scene.guarded(scene.hook) as guard:
-        wait_until(lambda: guard._looks_at == inf)
+        until(lambda: guard._looks_at == inf, "it sleeps")
         notified = []
         notify = guard._news.notify
         guard._news.notify = lambda: (notified.append(1), notify())  # type: ignore[assignment]
@@ -218,31 +202,30 @@ def test_a_hold_wakes_it_only_if_it_would_come_too_late(
         holder.hold.release()
 
 
-def test_a_loss_that_leaves_less_time_is_not_slept_over(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_thread_looks_earlier_after_a_loss(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LONGEST_SLEEP", PATIENCE)
     with scene.guarded(scene.hook) as guard:
         holder = Holder(scene.script)
         assert scene.settle(guard) == pytest.approx(scene.script.now + STOP)
         scene.script.now += 1.0
         holder.hold.lose(LossReason.DELETED)
-        wait_until(lambda: guard._looks_at == pytest.approx(scene.script.now + 0.8 - RESERVE))
+        earlier = pytest.approx(scene.script.now + 0.8 - RESERVE)
+        until(lambda: guard._looks_at == earlier, "it looks earlier")
         holder.hold.release()
 
 
-def test_a_clock_that_jumps_is_noticed_although_sleep_does_not_follow_it(scene: Scene) -> None:
+def test_jump_of_the_clock_is_noticed(scene: Scene) -> None:
     """As after a suspended machine: the clock that threads sleep by has stood still."""
     with scene.guarded(scene.hook) as guard:
         holder = Holder(scene.script)
         scene.settle(guard)
         scene.script.now += 3600.0
         scene.wait()
-        assert scene.told[0].remaining == pytest.approx(8.0 - 0.008 - 3600.0)
+        assert scene.reported[0].remaining == pytest.approx(8.0 - 0.008 - 3600.0)
         holder.hold.release()
 
 
-def test_it_stays_after_the_close_until_what_was_held_has_ended(scene: Scene) -> None:
+def test_thread_stays_after_the_close_until_the_holds_have_ended(scene: Scene) -> None:
     with scene.guarded(scene.hook) as guard:
         holder = Holder(scene.script)
         scene.script.machine.leases.close()
@@ -252,7 +235,7 @@ def test_it_stays_after_the_close_until_what_was_held_has_ended(scene: Scene) ->
         assert guard._thread.daemon  # keeps no process from ending
         scene.script.now += 0.8 - RESERVE  # its grace period, less the reserve
         scene.wait()
-        assert [hold.reason for hold in scene.told[0].holds] == [LossReason.CLOSED]
+        assert [hold.reason for hold in scene.reported[0].holds] == [LossReason.CLOSED]
         guard._thread.join(PATIENCE)
         assert not guard._thread.is_alive()  # although it has not ended: there is no more to do
         holder.hold.release()
@@ -261,7 +244,7 @@ def test_it_stays_after_the_close_until_what_was_held_has_ended(scene: Scene) ->
 # --- values ------------------------------------------------------------------------------------
 
 
-def test_it_says_what_is_wrong() -> None:
+def test_overrun_describes_each_hold() -> None:
     blocked = OverdueHold("/app/a", 0x1F, None, 0.1)
     going_on = OverdueHold("/app/b", -1, LossReason.DELETED, -2.0)
     assert str(Overrun((blocked,))) == (
@@ -276,15 +259,15 @@ def test_it_says_what_is_wrong() -> None:
 
 
 @pytest.mark.parametrize("reserve", [0, -1.0, True, "1", float("nan")])
-def test_a_reserve_is_seconds(reserve: object) -> None:
+def test_reserve_must_be_seconds(reserve: object) -> None:
     with pytest.raises(ConfigurationError, match="reserve"):
         Watchdog(reserve=reserve)  # type: ignore[arg-type]
 
 
-def test_a_hook_can_be_called() -> None:
+def test_hook_must_be_callable() -> None:
     with pytest.raises(ConfigurationError, match="on_overrun"):
         Watchdog(on_overrun="stop")  # type: ignore[arg-type]
 
 
-def test_a_job_within_its_time() -> None:
+def test_job_that_ends_in_time_has_no_error() -> None:
     assert within(PATIENCE, lambda: "done") is None
