@@ -37,7 +37,7 @@ I7 the clients' (`Session`), I13 the faults.
 | I27 | no session repeats requests while nothing changes | `paced` |
 | lock-set | no update under a lock is lost | `lock_set` |
 
-I17 (no processor time while waiting) is no matter of histories: `tests/client/test_idle.py`.
+I17 (no processor time while waiting) is no matter of histories: `tests/client/test_leases.py`.
 I20 (the same seed gives the same trace) compares the `History.digest()` of two runs.
 """
 
