@@ -1,4 +1,4 @@
-"""Views: the latest data, or children, whatever happens to the link and the session."""
+"""Views: the latest data, or children, whatever happens to the connection and the session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
 
 import aiolead
-from aiolead import ACL, Auth
+from aiolead import ACL, Auth, Client
 from aiolead._recipes._core import error_policy
 from aiolead._wire.codes import OpCode
 from aiolead._wire.framing import encode_reply
@@ -38,34 +38,35 @@ class Reader:
     """Iterates over a view, with patience."""
 
     def __init__(self, view: View[Any]) -> None:
-        self._iterator = aiter(view)
+        self.iterator = aiter(view)
 
     async def read(self) -> Any:
         """The next value: of data the bytes alone."""
         with anyio.fail_after(PATIENCE):
-            value = await anext(self._iterator)
+            value = await anext(self.iterator)
         return value[0] if isinstance(value, tuple) else value
 
-    async def until(self, wanted: Any) -> list[Any]:
-        """All up to and with a value."""
-        values = [await self.read()]
-        while values[-1] != wanted:
-            values.append(await self.read())
-        return values
+    async def until(self, wanted: Any) -> None:
+        while await self.read() != wanted:
+            pass
 
     async def nothing(self) -> None:
         with anyio.move_on_after(0):
-            raise AssertionError(f"there is {await anext(self._iterator)}")
+            raise AssertionError(f"there is {await anext(self.iterator)}")
+
+
+Make = Callable[[Client, str], View[Any]]
+VIEWS: dict[str, Make] = {"data": Client.observe_data, "children": Client.observe_children}
+each_view = pytest.mark.parametrize("make", VIEWS.values(), ids=VIEWS)
 
 
 # --- values ------------------------------------------------------------------------------------
 
 
-async def test_data_from_missing_to_missing(server: ServerUnderTest) -> None:
+async def test_data_is_followed_from_missing_to_missing(server: ServerUnderTest) -> None:
     async with connect(server) as client, client.observe_data("/a") as view:
         reader = Reader(view)
-        assert await reader.read() is None
-        assert view.value is None
+        assert await reader.read() is view.value is None
         with RawClient(server.connect_string) as other:
             other.create("/a", b"0")
             assert await reader.read() == b"0"
@@ -77,60 +78,56 @@ async def test_data_from_missing_to_missing(server: ServerUnderTest) -> None:
             assert await reader.read() is None
             other.create("/a", b"2")
             assert await reader.read() == b"2"
-            # What does not change the data is no news.
+            # A change that leaves the data as they are is not reported.
             other.create("/a/child")
             await reader.nothing()
             await eventually(lambda: view.is_live, "a server watches")
 
 
-async def test_children_from_missing_to_missing(server: ServerUnderTest) -> None:
+async def test_children_are_followed_from_missing_to_missing(server: ServerUnderTest) -> None:
     async with connect(server) as client, client.observe_children("/a") as view:
         reader = Reader(view)
         assert await reader.read() is None
         with RawClient(server.connect_string) as other:
-            other.create("/a")
-            assert await reader.read() == []
-            other.create("/a/y")
-            assert await reader.read() == ["y"]
-            other.create("/a/x")
-            assert await reader.read() == ["x", "y"] == view.value
+            for change, names in (
+                (lambda: other.create("/a"), []),
+                (lambda: other.create("/a/y"), ["y"]),
+                (lambda: other.create("/a/x"), ["x", "y"]),
+            ):
+                change()
+                assert await reader.read() == names == view.value
             other.set("/a", b"1")
             other.set("/a/x", b"1")
             await reader.nothing()
-            other.delete("/a/x")
-            assert await reader.read() == ["y"]
-            other.delete("/a/y")
-            assert await reader.read() == []
-            other.delete("/a")
-            assert await reader.read() is None
+            for path, left in (("/a/x", ["y"]), ("/a/y", []), ("/a", None)):
+                other.delete(path)
+                assert await reader.read() == left
 
 
-async def test_every_iteration_has_its_own_position() -> None:
-    async with EmbeddedServer() as server, connect(server) as client:
-        await client.create("/a", b"0")
-        async with client.observe_data("/a") as view:
-            first, second = Reader(view), Reader(view)
-            assert await first.read() == b"0"
-            await client.set("/a", b"1")
-            assert await first.read() == b"1"
-            await first.nothing()
-            assert await second.read() == b"1"
-            await second.nothing()
-            assert await Reader(view).read() == b"1"
+async def test_every_iteration_has_its_own_position(client: Client) -> None:
+    await client.create("/a", b"0")
+    async with client.observe_data("/a") as view:
+        first, second = Reader(view), Reader(view)
+        assert await first.read() == b"0"
+        await client.set("/a", b"1")
+        assert await first.read() == b"1"
+        await first.nothing()
+        assert await second.read() == b"1"
+        await second.nothing()
+        assert await Reader(view).read() == b"1"
 
 
-async def test_who_is_slow_skips_what_was_overtaken_and_gets_the_last_word() -> None:
-    async with EmbeddedServer() as server, connect(server) as client:
-        await client.create("/a")
-        async with client.observe_data("/a") as view:
-            reader = Reader(view)
-            for n in range(100):
-                await client.set("/a", b"%d" % n)
-            assert (await reader.until(b"99"))[-1] == b"99"
-            await reader.nothing()
+async def test_slow_reader_gets_the_latest_value(client: Client) -> None:
+    await client.create("/a")
+    async with client.observe_data("/a") as view:
+        reader = Reader(view)
+        for n in range(100):
+            await client.set("/a", b"%d" % n)
+        await reader.until(b"99")
+        await reader.nothing()
 
 
-async def test_several_tasks_get_the_last_word(server: ServerUnderTest) -> None:
+async def test_several_tasks_get_the_latest_value(server: ServerUnderTest) -> None:
     async with connect(server) as client, connect(server) as writer:
         await client.create("/a")
         async with client.observe_children("/a") as view, anyio.create_task_group() as tasks:
@@ -141,7 +138,7 @@ async def test_several_tasks_get_the_last_word(server: ServerUnderTest) -> None:
                 await writer.create(f"/a/{name}")
 
 
-async def test_created_just_after_it_was_found_missing() -> None:
+async def test_znode_created_after_it_was_found_missing_is_read() -> None:
     answers = {
         OpCode.GET_CHILDREN: [None, NamesReply(("b", "a")), NamesReply(("c",))],
         OpCode.EXISTS: [StatReply(STAT)],
@@ -159,17 +156,16 @@ async def test_created_just_after_it_was_found_missing() -> None:
             assert view.is_live
 
 
-async def test_a_chroot_is_where_it_looks() -> None:
-    async with EmbeddedServer() as server, connect(server) as client:
-        await client.ensure_path("/x/a")
-        inner = client.chroot("/x")
-        async with inner.observe_children("/") as names, inner.observe_data("/a") as data:
-            assert names.value == ["a"]
-            await client.set("/x/a", b"1")
-            assert (await Reader(data).until(b"1"))[-1] == b"1"
+async def test_view_of_a_chroot(client: Client) -> None:
+    await client.ensure_path("/x/a")
+    inner = client.chroot("/x")
+    async with inner.observe_children("/") as names, inner.observe_data("/a") as data:
+        assert names.value == ["a"]
+        await client.set("/x/a", b"1")
+        await Reader(data).until(b"1")
 
 
-async def test_beside_a_stream_on_the_same_path(server: ServerUnderTest) -> None:
+async def test_view_beside_a_stream_on_the_same_path(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/a", b"0")
         async with client.observe_data("/a") as data, client.observe_children("/a") as names:
@@ -184,10 +180,10 @@ async def test_beside_a_stream_on_the_same_path(server: ServerUnderTest) -> None
             assert [await reader.read() for reader in readers] == [b"2", []]
 
 
-# --- links and sessions ------------------------------------------------------------------------
+# --- connections, sessions ------------------------------------------------------------------------
 
 
-async def test_what_changed_while_the_link_was_down_is_read_then(server: ServerUnderTest) -> None:
+async def test_changes_during_a_lost_connection_are_read_after_it(server: ServerUnderTest) -> None:
     async with through_proxy(server) as (proxy, client):
         await client.create("/a", b"0")
         await client.create("/same", b"0")
@@ -201,7 +197,9 @@ async def test_what_changed_while_the_link_was_down_is_read_then(server: ServerU
             assert [await reader.read() for reader in readers] == [b"0", [], b"0", None]
             proxy.refuse()
             proxy.reset()
-            await eventually(lambda: client.state is SessionState.SUSPENDED, "the link is lost")
+            await eventually(
+                lambda: client.state is SessionState.SUSPENDED, "the connection is lost"
+            )
             assert not any(view.is_live for view in (data, names, same, new))
             with RawClient(server.connect_string) as other:
                 other.set("/a", b"1")
@@ -217,26 +215,26 @@ async def test_what_changed_while_the_link_was_down_is_read_then(server: ServerU
             await readers[2].nothing()
 
 
-async def test_in_the_next_session_it_reads_again() -> None:
-    async with EmbeddedServer() as server, connect(server) as client, connect(server) as other:
+async def test_view_reads_again_in_the_next_session(client: Client, zk: EmbeddedServer) -> None:
+    async with connect(zk) as other:
         await client.create("/a", b"0")
         async with client.observe_data("/a") as data, client.observe_children("/") as names:
             readers = Reader(data), Reader(names)
             assert await readers[0].read() == b"0"
             await readers[1].read()
-            await server.stop()
-            server.expire_session(client.session_id)
-            await server.start()
+            await zk.stop()
+            zk.expire_session(client.session_id)
+            await zk.start()
             await other.set("/a", b"1")
             await other.create("/b")
             assert await readers[0].read() == b"1"
             assert "b" in (await readers[1].read())
             await eventually(lambda: data.is_live and names.is_live, "they are live")
-            assert server.watches().keys() == {"/a", "/"}
+            assert zk.watches().keys() == {"/a", "/"}
 
 
 @virtually
-async def test_a_read_that_finds_no_server_in_time_is_not_the_end() -> None:
+async def test_view_outlives_a_read_that_finds_no_server() -> None:
     async with embedded(tick_time=0.1) as server:
         async with (
             connect_virtually(server, session_timeout=1.5) as client,
@@ -255,7 +253,7 @@ async def test_a_read_that_finds_no_server_in_time_is_not_the_end() -> None:
             assert "a" in await reader.read()
 
 
-async def test_a_server_with_too_much_to_do_is_asked_again(
+async def test_throttled_read_is_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(error_policy, "PAUSE", 0.0001)
@@ -280,84 +278,75 @@ async def test_a_server_with_too_much_to_do_is_asked_again(
             assert reads == 3
 
 
-async def test_an_old_server_is_good_enough() -> None:
+async def test_views_need_no_new_server() -> None:
     async with EmbeddedServer(version="3.5.9") as server, connect(server) as client:
         async with client.observe_data("/a") as data, client.observe_children("/a") as names:
             await client.create("/a", b"0")
-            assert (await Reader(data).until(b"0"))[-1] == b"0"
-            assert (await Reader(names).until([]))[-1] == []
+            await Reader(data).until(b"0")
+            await Reader(names).until([])
 
 
 # --- the end -----------------------------------------------------------------------------------
 
-VIEWS: list[Callable[[aiolead.Client, str], View[Any]]] = [
-    lambda client, path: client.observe_data(path),
-    lambda client, path: client.observe_children(path),
-]
-each_view = pytest.mark.parametrize("make", VIEWS, ids=["data", "children"])
-
 
 @each_view
 @pytest.mark.parametrize("path", ["/zookeeper", "/missing"])
-async def test_leaving_takes_the_watch_back(
-    make: Callable[[aiolead.Client, str], View[Any]], path: str
+async def test_leaving_removes_the_watch(
+    client: Client, zk: EmbeddedServer, make: Make, path: str
 ) -> None:
-    async with EmbeddedServer() as server, connect(server) as client:
-        async with make(client, path) as view:
-            assert set(server.watches()) == {path}
-            assert view.is_live
-            async with anyio.create_task_group() as tasks:
-                reader = Reader(view)
-                await reader.read()
-                iterator = reader._iterator
+    async with make(client, path) as view:
+        assert set(zk.watches()) == {path}
+        assert view.is_live
+        async with anyio.create_task_group() as tasks:
+            reader = Reader(view)
+            await reader.read()
 
-                async def ends() -> None:
-                    with pytest.raises(StopAsyncIteration):
-                        await anext(iterator)
+            async def ends() -> None:
+                with pytest.raises(StopAsyncIteration):
+                    await anext(reader.iterator)
 
-                tasks.start_soon(ends)
-                await anyio.wait_all_tasks_blocked()
-                await view.__aexit__(None, None, None)
-        await eventually(lambda: server.watches() == {}, "no watch is left")
-        assert not view.is_live
-        assert len(client._core.machine.watches) == 0
-        assert client._core.spawned == 0
+            tasks.start_soon(ends)
+            await anyio.wait_all_tasks_blocked()
+            await view.__aexit__(None, None, None)
+    await eventually(lambda: zk.watches() == {}, "no watch is left")
+    assert not view.is_live
+    assert len(client._core.machine.watches) == 0
+    assert client._core.spawned == 0
 
 
 @each_view
-async def test_a_closed_client_ends_the_iteration_with_its_error(
-    make: Callable[[aiolead.Client, str], View[Any]],
+async def test_closed_client_ends_the_iteration(
+    zk: EmbeddedServer,
+    make: Make,
 ) -> None:
-    async with EmbeddedServer() as server:
-        async with connect(server) as client:
-            view = make(client, "/zookeeper")
-            await view.__aenter__()
-        reader = Reader(view)
-        await reader.read()
-        for _ in range(2):
-            with pytest.raises(ClientClosedError):
-                await reader.read()
-        await view.__aexit__(None, None, None)
+    async with connect(zk) as client:
+        view = make(client, "/zookeeper")
+        await view.__aenter__()
+    reader = Reader(view)
+    await reader.read()
+    for _ in range(2):
         with pytest.raises(ClientClosedError):
-            async with make(client, "/a"):
-                pass
+            await reader.read()
+    await view.__aexit__(None, None, None)
+    with pytest.raises(ClientClosedError):
+        async with make(client, "/a"):
+            pass
 
 
-async def test_refused_credentials_end_the_iteration_with_their_error() -> None:
-    async with FakeServer() as fake:
-        fake.answer = refusing_later_auth(fake)
-        async with fake.connect(auth=[Auth.digest("u", "p")]) as client:
-            async with client.observe_data("/a") as view:
-                reader = Reader(view)
+async def test_refused_credentials_end_the_iteration(fake: FakeServer) -> None:
+    fake.answer = refusing_later_auth(fake)
+    async with fake.connect(auth=[Auth.digest("u", "p")]) as client:
+        async with client.observe_data("/a") as view:
+            reader = Reader(view)
+            await reader.read()
+            fake.streams[-1].close()
+            with pytest.raises(AuthFailedError):
                 await reader.read()
-                fake.streams[-1].close()
-                with pytest.raises(AuthFailedError):
-                    await reader.read()
 
 
 @each_view
-async def test_what_may_not_be_read_cannot_be_viewed(
-    make: Callable[[aiolead.Client, str], View[Any]],
+async def test_unreadable_znode_cannot_be_viewed(
+    make: Make,
 ) -> None:
     nobody = [ACL(Permission.ALL, "digest", "x:y")]
     async with EmbeddedServer() as server, connect(server) as client:
@@ -377,46 +366,48 @@ async def test_what_may_not_be_read_cannot_be_viewed(
                     assert await reader.read() is None
 
 
-async def test_who_is_cancelled_while_entering_leaves_nothing_behind() -> None:
-    async with EmbeddedServer() as server, connect(server) as client:
-        server.pause()
-        with anyio.move_on_after(0.05) as scope:
-            async with client.observe_data("/a"):
-                pass
-        assert scope.cancelled_caught
-        server.resume()
-        await client.sync()
-        await eventually(lambda: server.watches() == {}, "no watch is left")
+async def test_cancelled_opening_leaves_no_watch(client: Client, zk: EmbeddedServer) -> None:
+    zk.pause()
+    with anyio.move_on_after(0.05) as scope:
+        async with client.observe_data("/a"):
+            pass
+    assert scope.cancelled_caught
+    zk.resume()
+    await client.sync()
+    await eventually(lambda: zk.watches() == {}, "no watch is left")
 
 
-async def test_misuse_is_refused_at_once() -> None:
-    async with EmbeddedServer() as server, connect(server) as client:
-        for make in VIEWS:
-            with pytest.raises(InvalidPathError):
-                make(client, "a")
-            view = make(client, "/a")
-            assert isinstance(view, DataView | ChildrenView)
-            for misuse in (lambda view=view: view.value, lambda view=view: aiter(view)):
-                with pytest.raises(UsageError, match="was not opened"):
-                    misuse()
-            async with view:
-                assert repr(view).endswith("of /a, live>")
-                with pytest.raises(UsageError, match="entered already"):
-                    await view.__aenter__()
+@each_view
+async def test_misuse_is_refused(client: Client, make: Make) -> None:
+    with pytest.raises(InvalidPathError):
+        make(client, "a")
+    view = make(client, "/a")
+    assert isinstance(view, DataView | ChildrenView)
+    for misuse in (lambda: view.value, lambda: aiter(view)):
+        with pytest.raises(UsageError, match="was not opened"):
+            misuse()
+    async with view:
+        assert repr(view).endswith("of /a, live>")
+        with pytest.raises(UsageError, match="entered already"):
+            await view.__aenter__()
 
 
+@each_view
 @pytest.mark.parametrize("version", ["3.8.0", "3.9.3", "3.9.6"])
-@pytest.mark.parametrize("watch", ["observe_data", "observe_children"])
-async def test_the_permission_is_taken_away(version: str, watch: str) -> None:
-    """Nobody is told of that; but after a lost connection the old value is not shown as live."""
-    me = Auth.digest("me", "secret")
-    async with EmbeddedServer(version=version) as server:
-        async with connect(server) as a, connect(server, auth=[me]) as b:
-            await b.create("/view", b"old")
-            async with getattr(a, watch)("/view") as view:
-                await b.set_acl("/view", [ACL.digest("me", "secret")])
-                server.disconnect(a.session_id)
-                reader = Reader(view)
-                with pytest.raises(NoAuthError):
-                    for _ in range(2):
-                        await reader.read()
+async def test_revoked_permission_ends_the_view_after_a_lost_connection(
+    version: str, make: Make
+) -> None:
+    """It is not reported before. But the old value is not shown as live after that."""
+    async with (
+        EmbeddedServer(version=version) as server,
+        connect(server) as client,
+        connect(server, auth=[Auth.digest("me", "secret")]) as owner,
+    ):
+        await owner.create("/view", b"old")
+        async with make(client, "/view") as view:
+            await owner.set_acl("/view", [ACL.digest("me", "secret")])
+            server.disconnect(client.session_id)
+            reader = Reader(view)
+            with pytest.raises(NoAuthError):
+                for _ in range(2):
+                    await reader.read()
