@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from functools import partial
 
 import anyio
@@ -30,16 +30,12 @@ LONG = "/" + "n" * 251
 EPHEMERAL = CreateMode.EPHEMERAL
 
 
-@asynccontextmanager
-async def limited(
-    most: int = MOST, version: str = "3.9.0"
-) -> AsyncIterator[tuple[EmbeddedServer, Client]]:
-    limits = Limits(max_ephemeral_paths=most)
-    async with (
-        EmbeddedServer() as server,
-        connect(server.connect_string, limits=limits, server_version=version) as client,
-    ):
-        yield server, client
+@pytest.fixture
+async def client(zk: EmbeddedServer) -> AsyncIterator[Client]:
+    """A client that may have few ephemeral znodes."""
+    limits = Limits(max_ephemeral_paths=MOST)
+    async with connect(zk.connect_string, limits=limits, server_version="3.9.0") as client:
+        yield client
 
 
 async def fill(client: Client, count: int = 4) -> None:
@@ -55,52 +51,48 @@ async def actual_size(client: Client) -> int:
     return sum(map(size_of, await client.get_ephemerals()))
 
 
-async def test_one_create_too_many_is_refused_before_it_is_sent() -> None:
-    async with limited() as (server, client):
-        await fill(client)
-        sent = server.requests["CREATE2"]
-        with pytest.raises(TooManyHoldsError, match="ZOOKEEPER-4306") as refused:
-            client.create("/a", mode=EPHEMERAL)
-        assert refused.value.outcome is Outcome.NOT_APPLIED
-        with pytest.raises(TooManyHoldsError):
-            client.transaction().create("/p").create("/a", mode=EPHEMERAL).commit()
-        assert server.requests["CREATE2"] == sent
-        assert server.requests["MULTI"] == 0
-        assert size(client) == await actual_size(client) == MOST
-        await client.create(LONG)  # persistent ones do not count
+async def test_create_above_the_limit_is_not_sent(client: Client, zk: EmbeddedServer) -> None:
+    await fill(client)
+    sent = zk.requests["CREATE2"]
+    with pytest.raises(TooManyHoldsError, match="ZOOKEEPER-4306") as refused:
+        client.create("/a", mode=EPHEMERAL)
+    assert refused.value.outcome is Outcome.NOT_APPLIED
+    with pytest.raises(TooManyHoldsError):
+        client.transaction().create("/p").create("/a", mode=EPHEMERAL).commit()
+    assert zk.requests["CREATE2"] == sent
+    assert zk.requests["MULTI"] == 0
+    assert size(client) == await actual_size(client) == MOST
+    await client.create(LONG)  # persistent ones do not count
 
 
-async def test_sequential_names_and_the_chroot_count() -> None:
-    async with limited() as (_server, client):
-        await client.create("/root")
-        view = client.chroot("/root")
-        await view.create("/n-", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
-        await view.transaction().create("/é", mode=EPHEMERAL).commit()
-        expected = len("/root/n-0000000000") + len("/root/é".encode()) + 2 * 4
-        assert size(client) == await actual_size(client) == expected
+async def test_sequential_names_and_the_chroot_count(client: Client) -> None:
+    await client.create("/root")
+    view = client.chroot("/root")
+    await view.create("/n-", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
+    await view.transaction().create("/é", mode=EPHEMERAL).commit()
+    expected = len("/root/n-0000000000") + len("/root/é".encode()) + 2 * 4
+    assert size(client) == await actual_size(client) == expected
 
 
-async def test_a_deleted_znode_makes_room() -> None:
-    async with limited() as (_server, client):
-        await fill(client)
-        await client.delete(f"{LONG[:-1]}0")
-        await client.transaction().delete(f"{LONG[:-1]}1").create("/a", mode=EPHEMERAL).commit()
-        assert size(client) == await actual_size(client)
-        await client.create(f"{LONG[:-1]}1", mode=EPHEMERAL)
-        assert await client.delete_all("/a") == 1
-        assert size(client) == await actual_size(client) == 3 * 256
+async def test_deleted_znode_makes_room(client: Client) -> None:
+    await fill(client)
+    await client.delete(f"{LONG[:-1]}0")
+    await client.transaction().delete(f"{LONG[:-1]}1").create("/a", mode=EPHEMERAL).commit()
+    assert size(client) == await actual_size(client)
+    await client.create(f"{LONG[:-1]}1", mode=EPHEMERAL)
+    assert await client.delete_all("/a") == 1
+    assert size(client) == await actual_size(client) == 3 * 256
 
 
-async def test_a_refused_create_makes_room() -> None:
-    async with limited() as (_server, client):
-        await client.create(LONG)
-        for _ in range(10):
-            with pytest.raises(NodeExistsError):
-                await client.create(LONG, mode=EPHEMERAL)
-        assert size(client) == 0
+async def test_refused_create_makes_room(client: Client) -> None:
+    await client.create(LONG)
+    for _ in range(10):
+        with pytest.raises(NodeExistsError):
+            await client.create(LONG, mode=EPHEMERAL)
+    assert size(client) == 0
 
 
-async def test_an_unsent_create_makes_room() -> None:
+async def test_unsent_create_makes_room() -> None:
     limits = Limits(max_ephemeral_paths=MOST)
     async with EmbeddedServer() as server:
         async with connect(
@@ -117,34 +109,34 @@ async def test_an_unsent_create_makes_room() -> None:
             await server.start()
 
 
-async def test_a_lost_create_counts_until_it_is_known_what_became_of_it() -> None:
-    async with limited() as (server, client):
-        for number in range(2):
-            server.drop_reply(OpCode.CREATE2)
-            with pytest.raises(ConnectionLossError):
-                await client.create(f"{LONG[:-1]}{number}", mode=EPHEMERAL)
-        assert size(client) == await actual_size(client) == 512
-        await client.delete(f"{LONG[:-1]}0")
-        assert size(client) == await actual_size(client) == 256
-        server.drop_request(OpCode.CREATE2)
+async def test_lost_create_counts_until_its_outcome_is_known(
+    client: Client, zk: EmbeddedServer
+) -> None:
+    for number in range(2):
+        zk.drop_reply(OpCode.CREATE2)
         with pytest.raises(ConnectionLossError):
-            await client.create("/n-", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
-        assert size(client) == 256 + size_of("/n-0000000000")
-        assert await actual_size(client) == 256
+            await client.create(f"{LONG[:-1]}{number}", mode=EPHEMERAL)
+    assert size(client) == await actual_size(client) == 512
+    await client.delete(f"{LONG[:-1]}0")
+    assert size(client) == await actual_size(client) == 256
+    zk.drop_request(OpCode.CREATE2)
+    with pytest.raises(ConnectionLossError):
+        await client.create("/n-", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
+    assert size(client) == 256 + size_of("/n-0000000000")
+    assert await actual_size(client) == 256
 
 
-async def test_a_new_session_begins_with_nothing() -> None:
-    async with limited() as (server, client):
-        await fill(client)
-        server.expire_session(client.session_id)
-        await eventually(lambda: size(client) == 0, "the session is over")
-        await client.ready()
-        await fill(client)
-        assert size(client) == await actual_size(client) == MOST
+async def test_new_session_starts_with_none(client: Client, zk: EmbeddedServer) -> None:
+    await fill(client)
+    zk.expire_session(client.session_id)
+    await eventually(lambda: size(client) == 0, "the session is over")
+    await client.ready()
+    await fill(client)
+    assert size(client) == await actual_size(client) == MOST
 
 
-async def test_what_others_delete_makes_room_after_the_servers_were_asked() -> None:
-    async with limited() as (server, client), connect(server.connect_string) as other:
+async def test_deletion_by_others_makes_room_once_asked(client: Client, zk: EmbeddedServer) -> None:
+    async with connect(zk.connect_string) as other:
         await fill(client)
         for number in range(4):
             await other.delete(f"{LONG[:-1]}{number}")
@@ -161,44 +153,42 @@ async def test_what_others_delete_makes_room_after_the_servers_were_asked() -> N
         assert size(client) == await actual_size(client) == 256
 
 
-async def test_a_watched_deletion_by_others_makes_room() -> None:
-    async with limited() as (server, client), connect(server.connect_string) as other:
+async def test_watched_deletion_by_others_makes_room(client: Client, zk: EmbeddedServer) -> None:
+    async with connect(zk.connect_string) as other:
         await client.create(LONG, mode=EPHEMERAL)
         await client.exists(LONG, watch=client.backend.make_watch())
         await other.delete(LONG)
         await eventually(lambda: size(client) == 0, "it makes room")
 
 
-async def test_a_servers_answer_leaves_requests_in_flight_counted() -> None:
-    async with limited() as (server, client):
-        server.pause()
-        reply = client.create(LONG, mode=EPHEMERAL)
-        client._core.machine.ephemerals.recount(["/a"])
-        assert size(client) == 256 + size_of("/a")
-        server.resume()
-        await reply
-        assert size(client) == 256 + size_of("/a")
+async def test_recount_keeps_requests_in_flight(client: Client, zk: EmbeddedServer) -> None:
+    zk.pause()
+    reply = client.create(LONG, mode=EPHEMERAL)
+    client._core.machine.ephemerals.recount(["/a"])
+    assert size(client) == 256 + size_of("/a")
+    zk.resume()
+    await reply
+    assert size(client) == 256 + size_of("/a")
 
 
-async def test_a_refused_recipe_leaves_nothing_behind() -> None:
-    async with limited() as (server, client):
-        await fill(client)
-        with pytest.raises(TooManyHoldsError):
-            async with Lock(client, "/lock"):
-                pytest.fail("it holds")
-        with pytest.raises(TooManyHoldsError):
-            async with PersistentNode(client, "/node", b""):
-                pytest.fail("it is there")
-        assert not contenders_left(server, "/lock")
-        await client.delete(f"{LONG[:-1]}0")
-        async with Lock(client, "/lock"), PersistentNode(client, "/node", b""):
-            pass
-        await eventually(lambda: size(client) == 3 * 256, "only the others are left")
-        assert await actual_size(client) == 3 * 256
+async def test_refused_recipe_leaves_no_znode(client: Client, zk: EmbeddedServer) -> None:
+    await fill(client)
+    with pytest.raises(TooManyHoldsError):
+        async with Lock(client, "/lock"):
+            pytest.fail("it holds")
+    with pytest.raises(TooManyHoldsError):
+        async with PersistentNode(client, "/node", b""):
+            pytest.fail("it is there")
+    assert not contenders_left(zk, "/lock")
+    await client.delete(f"{LONG[:-1]}0")
+    async with Lock(client, "/lock"), PersistentNode(client, "/node", b""):
+        pass
+    await eventually(lambda: size(client) == 3 * 256, "only the others are left")
+    assert await actual_size(client) == 3 * 256
 
 
 @pytest.mark.parametrize("value", [0, 1023, 1 << 31, 1.5, None])
-def test_the_limit_is_checked(value: object) -> None:
+def test_invalid_limits_are_refused(value: object) -> None:
     with pytest.raises(ConfigurationError, match="max_ephemeral_paths: must be 1024 to"):
         Limits(max_ephemeral_paths=value)  # type: ignore[arg-type]
 
@@ -238,7 +228,7 @@ def are_gone(server: BlockingServer) -> bool:
     return server.mntr()["ephemerals_count"] == "0"
 
 
-def test_a_server_survives_the_largest_session(zookeeper_installed: None) -> None:
+def test_server_survives_the_largest_session(zookeeper_installed: None) -> None:
     for installation in find_installations():
         if installation.numbers < (3, 6):
             continue
@@ -250,7 +240,7 @@ def test_a_server_survives_the_largest_session(zookeeper_installed: None) -> Non
             assert server.is_serving()
 
 
-def test_an_ensemble_survives_the_largest_session(zookeeper_installed: None) -> None:
+def test_ensemble_survives_the_largest_session(zookeeper_installed: None) -> None:
     with BlockingEnsemble(3) as ensemble:
         assert kill_with_as_many_as_allowed(ensemble) > 2_500
         assert wait_until(lambda: all(map(are_gone, ensemble.servers)), 30)

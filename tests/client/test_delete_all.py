@@ -1,4 +1,4 @@
-"""Deleting a tree: alone, against others, across lost connections, and never what must stay."""
+"""Deleting a tree: alone, beside other clients, and across lost connections."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def grow(client: Client, top: str, *, width: int, depth: int) -> int:
     return len(paths)
 
 
-async def test_a_tree_is_deleted(server: ServerUnderTest) -> None:
+async def test_tree_is_deleted(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         count = await grow(client, "/a", width=6, depth=3)
         assert count > 2 * deletion.DELETIONS
@@ -51,7 +51,7 @@ async def test_a_tree_is_deleted(server: ServerUnderTest) -> None:
         assert await client.delete_all("/ab") == 1
 
 
-async def test_the_root_of_a_view_stays(server: ServerUnderTest) -> None:
+async def test_root_of_a_view_stays(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await grow(client, "/a", width=3, depth=1)
         view = client.chroot("/a")
@@ -64,19 +64,18 @@ async def test_the_root_of_a_view_stays(server: ServerUnderTest) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"])
-async def test_what_nobody_can_delete(path: str) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        await client.create("/a")
-        with pytest.raises(InvalidPathError, match=f"delete {path}$"):
-            await client.delete_all(path)
-        if path.startswith("/zookeeper/"):
-            with pytest.raises(InvalidPathError):
-                await client.chroot("/zookeeper").delete_all(path.removeprefix("/zookeeper"))
-        assert server.znodes() == ["/a"]
-        assert server.requests["GET_CHILDREN"] == 0
+async def test_reserved_paths_are_refused(client: Client, zk: EmbeddedServer, path: str) -> None:
+    await client.create("/a")
+    with pytest.raises(InvalidPathError, match=f"delete {path}$"):
+        await client.delete_all(path)
+    if path.startswith("/zookeeper/"):
+        with pytest.raises(InvalidPathError):
+            await client.chroot("/zookeeper").delete_all(path.removeprefix("/zookeeper"))
+    assert zk.znodes() == ["/a"]
+    assert zk.requests["GET_CHILDREN"] == 0
 
 
-async def test_a_part_that_one_may_not_delete(server: ServerUnderTest) -> None:
+async def test_part_without_permission_is_named(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await grow(client, "/a", width=2, depth=1)
         await client.create("/a/locked")
@@ -91,7 +90,7 @@ async def test_a_part_that_one_may_not_delete(server: ServerUnderTest) -> None:
         assert raised.value.path == "/b"
 
 
-# --- against others ----------------------------------------------------------------------------
+# --- beside other clients ----------------------------------------------------------------------
 
 
 def before_each(client: Client, op: OpCode, act: Callable[[], object]) -> None:
@@ -106,40 +105,42 @@ def before_each(client: Client, op: OpCode, act: Callable[[], object]) -> None:
     client._core.submit = act_and_submit  # type: ignore[method-assign]
 
 
-async def test_others_delete_in_it(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
+async def test_two_clients_delete_one_tree(server: ServerUnderTest) -> None:
+    async with connect(server) as client, connect(server) as rival:
         count = await grow(client, "/a", width=5, depth=3)
-        others = 0
+        deleted: list[int] = []
 
-        async def delete_too() -> None:
-            nonlocal others
-            others += await rival.delete_all("/a")
+        async def delete(by: Client) -> None:
+            deleted.append(await by.delete_all("/a"))
 
-        async with connect(server) as rival:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(delete_too)
-                ours = await client.delete_all("/a")
-        assert ours + others == count
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(delete, rival)
+            tasks.start_soon(delete, client)
+        assert sum(deleted) == count
         assert await client.exists("/a") is None
 
 
-async def test_others_create_in_it(server: ServerUnderTest) -> None:
+@pytest.mark.parametrize("change", ["create", "delete"])
+async def test_tree_that_changes_after_it_was_listed(server: ServerUnderTest, change: str) -> None:
+    paths = {"create": ["/a/1/late", "/a/1/late/later"], "delete": ["/a/1/1", "/a/3/0"]}
     async with connect(server) as client:
-        count = await grow(client, "/a", width=3, depth=2)
-        late = iter(["/a/1/late", "/a/1/late/later"])
+        count = await grow(client, "/a", width=4, depth=2)
+        late = iter(paths[change])
         with raw(server) as rival:
 
-            def create() -> None:
-                # When the tree has been listed, before it is deleted.
+            def act() -> None:
                 if path := next(late, None):
-                    rival.create(path)
+                    getattr(rival, change)(path)
 
-            before_each(client, OpCode.MULTI, create)
-            assert await client.delete_all("/a") == count + 2
+            before_each(client, OpCode.MULTI, act)
+            if change == "delete":
+                before_each(client, OpCode.DELETE, act)
+            expected = count + 2 if change == "create" else count - 2
+            assert await client.delete_all("/a") == expected
         assert await client.exists("/a") is None
 
 
-async def test_who_goes_on_creating_wins_in_the_end(server: ServerUnderTest) -> None:
+async def test_deletion_gives_up_if_children_keep_coming(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/a")
         created = 0
@@ -157,48 +158,32 @@ async def test_who_goes_on_creating_wins_in_the_end(server: ServerUnderTest) -> 
         assert created == deletion.ROUNDS
 
 
-async def test_others_delete_between_the_listing_and_the_deletion(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        count = await grow(client, "/a", width=4, depth=2)
-        gone = iter(["/a/1/1", "/a/3/0"])
-        with raw(server) as rival:
-
-            def delete() -> None:
-                if path := next(gone, None):
-                    rival.delete(path)
-
-            before_each(client, OpCode.MULTI, delete)
-            before_each(client, OpCode.DELETE, delete)
-            assert await client.delete_all("/a") == count - 2
-        assert await client.exists("/a") is None
-
-
 # --- lost connections --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lost", ["request", "reply"])
-async def test_it_goes_on_after_a_lost_connection(lost: str) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        count = await grow(client, "/a", width=5, depth=3)
-        drop = server.drop_reply if lost == "reply" else server.drop_request
-        drop(OpCode.MULTI)
-        drop(OpCode.GET_CHILDREN)
-        assert await client.delete_all("/a") == count
-        assert server.znodes() == []
+async def test_deletion_continues_after_a_lost_connection(
+    client: Client, zk: EmbeddedServer, lost: str
+) -> None:
+    count = await grow(client, "/a", width=5, depth=3)
+    drop = zk.drop_reply if lost == "reply" else zk.drop_request
+    drop(OpCode.MULTI)
+    drop(OpCode.GET_CHILDREN)
+    assert await client.delete_all("/a") == count
+    assert zk.znodes() == []
 
 
-async def test_a_connection_that_is_always_lost_is_not_lost_for_ever() -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        await client.create("/a")
-        server.drop_request(OpCode.MULTI, 100)
-        with pytest.raises(ConnectionLossError):
-            await client.delete_all("/a")
-        assert server.requests["MULTI"] == deletion.LOSSES
-        assert server.znodes() == ["/a"]
+async def test_deletion_gives_up_after_several_losses(client: Client, zk: EmbeddedServer) -> None:
+    await client.create("/a")
+    zk.drop_request(OpCode.MULTI, 100)
+    with pytest.raises(ConnectionLossError):
+        await client.delete_all("/a")
+    assert zk.requests["MULTI"] == deletion.LOSSES
+    assert zk.znodes() == ["/a"]
 
 
 @virtually
-async def test_without_a_server_it_gives_up() -> None:
+async def test_deletion_gives_up_without_a_server() -> None:
     async with embedded() as server, connect_virtually(server, session_timeout=1.0) as client:
         await client.create("/a")
         await server.stop()
@@ -223,11 +208,11 @@ async def test_transactions_stay_below_the_limit() -> None:
             assert server.znodes() == [chroot]
 
 
-async def test_a_path_that_fills_a_request() -> None:
+async def test_path_that_fills_a_request_is_deleted() -> None:
     """To the byte: what can be deleted at all is deleted."""
     async with EmbeddedServer(max_frame=2048) as server:
         name = "/" + "x" * (1024 - 8 - 2 * 9 - 8 - 1)
-        async with in_memory(server) as client:
+        async with connect(server) as client:
             await client.create(name)
             await client.create(name + "y")
         async with in_memory(server, limits=Limits(max_request=1024)) as client:
@@ -236,38 +221,36 @@ async def test_a_path_that_fills_a_request() -> None:
                 await client.delete_all(name + "y")
 
 
-async def test_what_is_in_flight_is_bounded() -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        count = await grow(client, "/a", width=35, depth=2)
-        most: Counter[int] = Counter()
-        flying: Counter[int] = Counter()
-        submit = client._core.submit
+async def test_requests_in_flight_are_bounded(client: Client, zk: EmbeddedServer) -> None:
+    count = await grow(client, "/a", width=35, depth=2)
+    most: Counter[int] = Counter()
+    flying: Counter[int] = Counter()
+    submit = client._core.submit
 
-        def count_in(call: Any, **options: Any) -> Any:
-            flying[call.op] += 1
-            most[call.op] = max(most[call.op], flying[call.op])
-            call.add_done_callback(lambda: flying.subtract([call.op]))
-            return submit(call, **options)
+    def count_in(call: Any, **options: Any) -> Any:
+        flying[call.op] += 1
+        most[call.op] = max(most[call.op], flying[call.op])
+        call.add_done_callback(lambda: flying.subtract([call.op]))
+        return submit(call, **options)
 
-        client._core.submit = count_in  # type: ignore[method-assign]
-        assert await client.delete_all("/a") == count
-        assert 1 < most[OpCode.GET_CHILDREN] <= deletion.LISTINGS
-        assert most[OpCode.MULTI] == deletion.TRANSACTIONS
-        assert server.requests["MULTI"] < count / deletion.DELETIONS + 1
+    client._core.submit = count_in  # type: ignore[method-assign]
+    assert await client.delete_all("/a") == count
+    assert 1 < most[OpCode.GET_CHILDREN] <= deletion.LISTINGS
+    assert most[OpCode.MULTI] == deletion.TRANSACTIONS
+    assert zk.requests["MULTI"] < count / deletion.DELETIONS + 1
 
 
-async def test_cancelled_it_deletes_no_more() -> None:
-    async with EmbeddedServer() as server:
-        wire = Wire(server)
-        async with wire.connect() as client:
-            await grow(client, "/a", width=35, depth=2)
-            async with anyio.create_task_group() as tasks:
-                before_each(client, OpCode.MULTI, wire.hold)
-                tasks.start_soon(client.delete_all, "/a")
-                await eventually(lambda: server.requests["MULTI"] > 0, "it has begun")
-                tasks.cancel_scope.cancel()
-            wire.release()
-            await client.sync()
-            sent = server.requests["MULTI"]
-            assert 0 < sent <= deletion.TRANSACTIONS
-            assert server.znodes()
+async def test_cancelled_deletion_sends_no_more(zk: EmbeddedServer) -> None:
+    wire = Wire(zk)
+    async with wire.connect() as client:
+        await grow(client, "/a", width=35, depth=2)
+        async with anyio.create_task_group() as tasks:
+            before_each(client, OpCode.MULTI, wire.hold)
+            tasks.start_soon(client.delete_all, "/a")
+            await eventually(lambda: zk.requests["MULTI"] > 0, "it has begun")
+            tasks.cancel_scope.cancel()
+        wire.release()
+        await client.sync()
+        sent = zk.requests["MULTI"]
+        assert 0 < sent <= deletion.TRANSACTIONS
+        assert zk.znodes()

@@ -1,4 +1,4 @@
-"""What clients and recipes tell, on every event loop."""
+"""The events that clients and recipes report, on every event loop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RECIPES = ("contention.", "tenure.", "election.")
 
 @pytest.fixture
 def told() -> Iterator[RecordedEvents]:
-    """What is told; in the end it must all be as the page says."""
+    """The events of a client. In the end, all of them must be as the page says."""
     told = RecordedEvents()
     yield told
     assert told.wrong == []
@@ -35,10 +35,10 @@ def connect(server: EmbeddedServer, told: Any, **options: Any) -> aiolead.types.
     )
 
 
-# --- sessions and links ------------------------------------------------------------------------
+# --- sessions, connections ---------------------------------------------------------------------
 
 
-async def test_a_life_without_trouble(told: RecordedEvents) -> None:
+async def test_events_of_a_client_without_faults(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server:
         async with connect(server, told) as client:
             session_id = client.session_id
@@ -48,7 +48,7 @@ async def test_a_life_without_trouble(told: RecordedEvents) -> None:
         assert told.events[1].fields == {"server": server.connect_string}
 
 
-async def test_a_link_that_is_lost_and_found(told: RecordedEvents) -> None:
+async def test_lost_connection_is_reported(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server, connect(server, told) as client:
         server.disconnect()
         await eventually(lambda: len(told.of(EventName.CONNECTION_OPENED)) == 2, "it is back")
@@ -69,7 +69,7 @@ async def test_a_link_that_is_lost_and_found(told: RecordedEvents) -> None:
         )
 
 
-async def test_a_session_that_expires_takes_a_lock_with_it(told: RecordedEvents) -> None:
+async def test_expired_session_ends_its_holds(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server, connect(server, told) as client:
         first = client.session_id
         with pytest.raises(aiolead.LockLost):
@@ -87,7 +87,7 @@ async def test_a_session_that_expires_takes_a_lock_with_it(told: RecordedEvents)
         assert client.statistics().expirations == 1
 
 
-async def test_a_server_that_is_not_there(told: RecordedEvents) -> None:
+async def test_missing_server_is_reported(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server:
         await server.stop()
         with pytest.raises(aiolead.errors.ConnectFailed):
@@ -99,7 +99,9 @@ async def test_a_server_that_is_not_there(told: RecordedEvents) -> None:
         assert "session.closed" in told.names()
 
 
-async def test_no_secret_is_told(told: RecordedEvents, caplog: pytest.LogCaptureFixture) -> None:
+async def test_events_have_no_secrets(
+    told: RecordedEvents, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     user, right, wrong, znode = "anna", "a-right-secret", "a-wrong-secret", "a-secret-of-a-znode"
     async with EmbeddedServer(sasl_users={user: right}) as server:
@@ -125,10 +127,10 @@ async def test_no_secret_is_told(told: RecordedEvents, caplog: pytest.LogCapture
         assert secret not in everything
 
 
-# --- what is held ------------------------------------------------------------------------------
+# --- holds ------------------------------------------------------------------------------------
 
 
-async def test_a_term_and_its_renewals(told: RecordedEvents) -> None:
+async def test_term_and_its_renewals_are_reported(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server:
         async with connect(server, told) as client:
             election = Election(client.chroot("/app"), "/leader", identity="anna")
@@ -166,7 +168,7 @@ async def test_a_term_and_its_renewals(told: RecordedEvents) -> None:
         assert (over.token, over.path, over.loss) == (term.token, term.path, None)
 
 
-async def test_how_tenures_end(told: RecordedEvents) -> None:
+async def test_each_end_of_a_tenure_has_its_reason(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server:
         async with connect(server, told) as client:
             async with Lock(client, "/lock") as held:
@@ -199,7 +201,7 @@ async def test_how_tenures_end(told: RecordedEvents) -> None:
         assert len(told.of(EventName.TENURE_BEGUN)) == len(ends)
 
 
-async def test_how_waits_end(told: RecordedEvents) -> None:
+async def test_each_end_of_a_wait_has_its_outcome(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server:
         async with connect(server, told) as client, Lock(client, "/lock", identity="holder"):
             lock = Lock(client, "/lock", identity="waits")
@@ -226,7 +228,7 @@ async def _hold(lock: Lock) -> None:
         raise AssertionError
 
 
-async def test_a_campaign_and_those_who_watch_it(told: RecordedEvents) -> None:
+async def test_election_changes_are_reported(told: RecordedEvents) -> None:
     changed = EventName.ELECTION_CHANGED
     async with EmbeddedServer() as server:
         async with connect(server, told) as client:
@@ -248,7 +250,7 @@ async def test_a_campaign_and_those_who_watch_it(told: RecordedEvents) -> None:
         assert [event.fields["reason"] for event in told.of(EventName.TENURE_ENDED)] == ["resigned"]
 
 
-async def test_a_client_that_is_closed_ends_what_is_held_without_alarm(
+async def test_close_of_a_client_is_no_alarm(
     told: RecordedEvents,
 ) -> None:
     async with EmbeddedServer() as server:
@@ -263,7 +265,7 @@ async def test_a_client_that_is_closed_ends_what_is_held_without_alarm(
         assert (ended.fields["reason"], ended.level) == ("closed", logging.INFO)
 
 
-async def test_a_renewal_that_comes_late(told: RecordedEvents) -> None:
+async def test_late_renewal_is_reported(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server, connect(server, told) as client:
         told_of = client._core.machine.leases.on_renewed
         assert told_of is not None
@@ -274,10 +276,10 @@ async def test_a_renewal_that_comes_late(told: RecordedEvents) -> None:
         assert (now.renewals, now.late_renewals, now.slowest_renewal) == (2, 1, SESSION / 4 + 0.5)
 
 
-# --- who listens -------------------------------------------------------------------------------
+# --- sinks -------------------------------------------------------------------------------------
 
 
-async def test_a_sink_that_raises_changes_nothing(
+async def test_error_of_a_sink_is_logged_once(
     told: RecordedEvents, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(_: aiolead.events.Event) -> None:
@@ -294,7 +296,7 @@ async def test_a_sink_that_raises_changes_nothing(
     assert len(complaints) == 1
 
 
-async def test_without_a_sink_the_log_is_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_events_are_logged_without_a_sink(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "aiolead")
     async with EmbeddedServer() as server, aiolead.connect(server.connect_string) as client:
         assert client.backend.events.wants(logging.INFO)
@@ -307,24 +309,20 @@ async def test_without_a_sink_the_log_is_told(caplog: pytest.LogCaptureFixture) 
     assert told == ["tenure.begun", "tenure.ended"]
 
 
-@pytest.mark.parametrize("sink", ["print", 7, [print, None]])
-def test_what_is_no_sink_is_refused(sink: Any) -> None:
-    with pytest.raises(ConfigurationError, match="on_event: must be a plain function"):
-        aiolead.connect("zk", on_event=sink)
-
-
 class _Asynchronous:
     async def __call__(self, _: aiolead.events.Event) -> None:
         raise AssertionError
 
 
-@pytest.mark.parametrize("sink", [_Asynchronous(), _Asynchronous().__call__])
-def test_nor_is_what_would_have_to_be_awaited(sink: Any) -> None:
+@pytest.mark.parametrize(
+    "sink", ["print", 7, [print, None], _Asynchronous(), _Asynchronous().__call__]
+)
+def test_invalid_sinks_are_refused(sink: Any) -> None:
     with pytest.raises(ConfigurationError, match="on_event"):
         aiolead.connect("zk", on_event=sink)
 
 
-# --- what other processes have written -----------------------------------------------------------
+# --- names of other processes --------------------------------------------------------------------
 
 
 async def _delete_unseen(client: aiolead.Client, path: str) -> None:

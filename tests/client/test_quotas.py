@@ -1,4 +1,4 @@
-"""Quotas: as `setquota` of ZooKeeper's own command keeps them, and as servers go by them."""
+"""Quotas, as `setquota` of ZooKeeper's own command keeps them, and as servers enforce them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import catch_up, connect, eventually, in_memory
+from kit.clients import catch_up, connect, eventually
 
 from aiolead import ACL, Client, CreateMode, NodeExistsError, NoNodeError
 from aiolead._client.api.quotas import decode_limits, decode_usage, encode_limits
@@ -30,7 +30,7 @@ def root(client: Client) -> Client:
     return Client(client._core, "")
 
 
-async def test_the_life_of_a_quota(server: ServerUnderTest) -> None:
+async def test_quota_is_set_counted_and_deleted(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/a", b"12345")
         await client.create("/a/b", b"12")
@@ -58,7 +58,7 @@ async def test_the_life_of_a_quota(server: ServerUnderTest) -> None:
         assert await root(client).exists(f"/zookeeper/quota{server.chroot}") is None
 
 
-async def test_where_it_is_kept(server: ServerUnderTest) -> None:
+async def test_quota_is_kept_as_by_setquota(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/a")
         await client.set_quota("/a", Quota(count=7))
@@ -111,7 +111,7 @@ async def test_quotas_are_not_nested(server: ServerUnderTest) -> None:
             await client.chroot("/a/b").set_quota("/c", Quota(count=9))
 
 
-async def test_what_has_no_quota(server: ServerUnderTest) -> None:
+async def test_reserved_and_missing_paths_have_no_quota(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         with pytest.raises(NoNodeError) as raised:
             await client.set_quota("/missing", Quota(count=1))
@@ -129,21 +129,20 @@ async def test_what_has_no_quota(server: ServerUnderTest) -> None:
 
 
 @pytest.mark.parametrize("quota", [Quota(), None, 7, {"count": 7}])
-async def test_what_is_no_quota(quota: Any) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        await client.create("/a")
-        with pytest.raises(ConfigurationError, match="quota: must be a Quota"):
-            await client.set_quota("/a", quota)
+async def test_invalid_quota_is_refused(client: Client, quota: Any) -> None:
+    await client.create("/a")
+    with pytest.raises(ConfigurationError, match="quota: must be a Quota"):
+        await client.set_quota("/a", quota)
 
 
 @pytest.mark.parametrize("limit", [-1, 2**63, 1.5, "7", True])
-def test_what_is_no_limit(limit: Any) -> None:
+def test_invalid_limits_are_refused(limit: Any) -> None:
     for name in ("count", "bytes", "count_hard", "bytes_hard"):
         with pytest.raises(ConfigurationError, match=name):
             Quota(**{name: limit})
 
 
-async def test_one_half_of_a_quota_is_none(server: ServerUnderTest) -> None:
+async def test_half_of_a_quota_is_mended(server: ServerUnderTest) -> None:
     """As of a command that was killed half way; setting it again mends it."""
     async with connect(server) as client:
         await client.create("/a")
@@ -159,11 +158,11 @@ async def test_one_half_of_a_quota_is_none(server: ServerUnderTest) -> None:
         assert await whole.exists(place) is None
 
 
-# --- old servers, lost connections, other people -----------------------------------------------
+# --- old servers, lost connections, permissions ------------------------------------------------
 
 
 async def test_hard_limits_need_a_newer_server() -> None:
-    async with EmbeddedServer(version="3.6.3") as server, in_memory(server) as client:
+    async with EmbeddedServer(version="3.6.3") as server, connect(server) as client:
         await client.create("/a")
         for quota in (Quota(count_hard=7), Quota(bytes_hard=7)):
             with pytest.raises(UnsupportedError, match=r"a hard limit of a quota needs .* 3\.7"):
@@ -173,7 +172,7 @@ async def test_hard_limits_need_a_newer_server() -> None:
         assert await client.get_quota("/a") == (Quota(count=7), QuotaUsage(1, 0))
 
 
-async def test_quotas_that_one_may_not_set(server: ServerUnderTest) -> None:
+async def test_quota_without_permission_is_refused(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/a")
         await client.create("/a/b")
@@ -191,19 +190,20 @@ async def test_quotas_that_one_may_not_set(server: ServerUnderTest) -> None:
 
 
 @pytest.mark.parametrize("lost", ["request", "reply"])
-async def test_a_lost_connection_leaves_open_whether_it_is_set(lost: str) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        await client.create("/a")
-        drop = server.drop_reply if lost == "reply" else server.drop_request
-        drop(OpCode.MULTI)
-        with pytest.raises(ConnectionLossError):
-            await client.set_quota("/a", Quota(count=7))
-        assert (await client.get_quota("/a") is None) == (lost == "request")
+async def test_lost_connection_leaves_the_quota_unknown(
+    client: Client, zk: EmbeddedServer, lost: str
+) -> None:
+    await client.create("/a")
+    drop = zk.drop_reply if lost == "reply" else zk.drop_request
+    drop(OpCode.MULTI)
+    with pytest.raises(ConnectionLossError):
         await client.set_quota("/a", Quota(count=7))
-        assert await client.get_quota("/a") == (Quota(count=7), QuotaUsage(1, 0))
+    assert (await client.get_quota("/a") is None) == (lost == "request")
+    await client.set_quota("/a", Quota(count=7))
+    assert await client.get_quota("/a") == (Quota(count=7), QuotaUsage(1, 0))
 
 
-async def test_others_set_quotas_at_the_same_time(server: ServerUnderTest) -> None:
+async def test_two_clients_set_quotas_at_the_same_time(server: ServerUnderTest) -> None:
     """Both want to make what is above; the second one finds it made."""
     async with connect(server) as client:
         for path in ("/a", "/a/1", "/a/2"):
@@ -257,7 +257,7 @@ async def hard_limits_hold(client: Client) -> None:
 
 
 async def test_hard_limits_hold_on_the_embedded_server() -> None:
-    async with EmbeddedServer(enforce_quota=True) as server, in_memory(server) as client:
+    async with EmbeddedServer(enforce_quota=True) as server, connect(server) as client:
         await hard_limits_hold(client)
 
 
@@ -283,7 +283,7 @@ async def test_hard_limits_are_advice_unless_enforced(server: ServerUnderTest) -
         await client.create("/a/b", b"123")
 
 
-# --- what is in there --------------------------------------------------------------------------
+# --- the format -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ async def test_hard_limits_are_advice_unless_enforced(server: ServerUnderTest) -
         (b"count=1,bytes=2=;invented=3", Quota(count=1, bytes=2)),
     ],
 )
-def test_limits_that_others_wrote(data: bytes, quota: Quota) -> None:
+def test_limits_of_other_programs_are_read(data: bytes, quota: Quota) -> None:
     assert decode_limits(data) == quota
     assert decode_limits(encode_limits(quota)) == quota
 
@@ -315,7 +315,7 @@ def test_limits_as_servers_of_every_version_read_them() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"\xff", b"count", b"count=", b"count=x", b"count=1 ", b"count=" + b"1" * 20]
 )
-def test_what_makes_no_sense(data: bytes) -> None:
+def test_malformed_limits_are_refused(data: bytes) -> None:
     for decode in (decode_limits, decode_usage):
         with pytest.raises(RemoteWireError, match="quota"):
             decode(data)
