@@ -133,9 +133,7 @@ async def test_operation_takes_two_callbacks(client: Client, transport: Transpor
 
 
 @on_asyncio
-async def test_requests_made_together_are_sent_and_awaited_together(
-    client: Client, transport: Transport
-) -> None:
+async def test_requests_made_together_leave_together(client: Client, transport: Transport) -> None:
     await client.get("/a")
     transport.steps, transport.written = 0, []
     replies = [client.get("/a") for _ in range(100)]
@@ -149,9 +147,7 @@ async def test_requests_made_together_are_sent_and_awaited_together(
 
 
 @on_asyncio
-async def test_pipelined_requests_leave_in_one_segment(
-    client: Client, transport: Transport
-) -> None:
+async def test_pipelined_requests_leave_in_a_segment(client: Client, transport: Transport) -> None:
     await client.get("/a")
     transport.written = []
     with client.pipelined():
@@ -190,9 +186,7 @@ async def test_defect_of_the_source_of_data_is_not_raised_in_the_caller(
 
 
 @on_asyncio
-async def test_awaiting_an_answer_again_yields_to_other_tasks(
-    client: Client, transport: Transport
-) -> None:
+async def test_awaiting_again_yields_to_other_tasks(client: Client, transport: Transport) -> None:
     reply = client.get("/a")
     await reply
     transport.steps = 0
@@ -213,9 +207,7 @@ async def test_cancelled_task_does_not_get_an_answer_that_is_there(transport: Tr
 
 
 @on_asyncio
-async def test_nothing_is_taken_while_written_data_has_not_left(
-    client: Client, transport: Transport
-) -> None:
+async def test_nothing_is_taken_before_data_has_left(client: Client, transport: Transport) -> None:
     await client.get("/a")
     transport.written = []
     transport.carrier.pause_writing()

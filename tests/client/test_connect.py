@@ -283,9 +283,7 @@ async def test_only_running_server_is_found(embedded: str) -> None:
 
 
 @pytest.mark.parametrize("waits", [True, False], ids=["connect", "request"])
-async def test_refused_credentials_end_connecting_or_the_first_request(
-    fake: FakeServer, waits: bool
-) -> None:
+async def test_refused_credentials_end_the_client(fake: FakeServer, waits: bool) -> None:
     fake.answer = lambda header: error(header, -115)
     options = {"auth": [Auth("digest", b"user:secret")]} | ({} if waits else {"connect_timeout": 0})
     with (
@@ -350,9 +348,8 @@ async def test_body_error_propagates_unchanged(zk: EmbeddedServer, error: BaseEx
 
 async def test_exception_group_of_the_body_propagates_unchanged(zk: EmbeddedServer) -> None:
     with pytest.raises(ExceptionGroup) as raised:
-        async with Wire(zk).connect():
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(raising, KeyError("one"))
+        async with Wire(zk).connect(), anyio.create_task_group() as tasks:
+            tasks.start_soon(raising, KeyError("one"))
     assert [type(error) for error in raised.value.exceptions] == [KeyError]
 
 
@@ -373,9 +370,7 @@ async def test_cancelled_client_closes_its_session(zk: EmbeddedServer, where: st
 
 @pytest.mark.both_loops
 @pytest.mark.parametrize("depth", ["waiting", "leading"])
-async def test_cancelled_recipes_leave_nothing_at_the_server(
-    zk: EmbeddedServer, depth: str
-) -> None:
+async def test_cancelled_recipes_leave_no_znode(zk: EmbeddedServer, depth: str) -> None:
     """Otherwise the next contender would wait for the session timeout after a clean exit."""
     with anyio.CancelScope() as scope:
         async with aiolead.connect(zk.connect_string) as client:
@@ -466,7 +461,7 @@ async def test_task_cancelled_by_asyncio_leaves_no_task(zk: EmbeddedServer, time
     await eventually(lambda: tasks_living() <= tasks, "no task is left")
 
 
-async def test_crash_of_a_client_task_closes_the_client_and_cancels_nothing(
+async def test_crash_of_a_client_task_closes_the_client(
     internal_errors: list[logging.LogRecord],
 ) -> None:
     """Jobs contain their errors, so this is a defect. It reaches whoever uses the client."""
@@ -498,10 +493,7 @@ def _asyncio_task() -> asyncio.Task[Any] | None:
         return None
 
 
-async def test_job_that_fails_is_logged(
-    client: Client,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_job_that_fails_is_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
 
     async def job() -> None:
         await client.get("/missing")
@@ -611,9 +603,7 @@ async def test_every_verb_is_a_checkpoint(zk: EmbeddedServer) -> None:
 # --- without waiting for a server ----------------------------------------------------------------
 
 
-async def test_requests_wait_for_the_session_without_connect_timeout(
-    server: ServerUnderTest, chroot: str
-) -> None:
+async def test_requests_wait_for_the_session(server: ServerUnderTest, chroot: str) -> None:
     async with aiolead.connect(server.connect_string, connect_timeout=0) as client:
         assert client.state is SessionState.CONNECTING
         root, created = client.exists("/"), client.create(chroot, b"x")

@@ -94,24 +94,24 @@ async def test_refused_create_makes_room(client: Client) -> None:
 
 async def test_unsent_create_makes_room() -> None:
     limits = Limits(max_ephemeral_paths=MOST)
-    async with EmbeddedServer() as server:
-        async with connect(
+    async with (
+        EmbeddedServer() as server,
+        connect(
             server.connect_string, limits=limits, session_timeout=1, server_version="3.9.0"
-        ) as client:
-            await server.stop()
-            await eventually(lambda: client.state.value == "suspended", "the connection is lost")
-            for _ in range(2):
-                replies = [client.create(f"{LONG}{n}", mode=EPHEMERAL) for n in range(3)]
-                for reply in replies:
-                    with pytest.raises(ConnectionLossError):
-                        await reply
-                assert size(client) == 0
-            await server.start()
+        ) as client,
+    ):
+        await server.stop()
+        await eventually(lambda: client.state.value == "suspended", "the connection is lost")
+        for _ in range(2):
+            replies = [client.create(f"{LONG}{n}", mode=EPHEMERAL) for n in range(3)]
+            for reply in replies:
+                with pytest.raises(ConnectionLossError):
+                    await reply
+            assert size(client) == 0
+        await server.start()
 
 
-async def test_lost_create_counts_until_its_outcome_is_known(
-    client: Client, zk: EmbeddedServer
-) -> None:
+async def test_lost_create_counts_until_it_is_known(client: Client, zk: EmbeddedServer) -> None:
     for number in range(2):
         zk.drop_reply(OpCode.CREATE2)
         with pytest.raises(ConnectionLossError):

@@ -99,9 +99,7 @@ async def test_missing_server_is_reported(told: RecordedEvents) -> None:
         assert "session.closed" in told.names()
 
 
-async def test_events_have_no_secrets(
-    told: RecordedEvents, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_no_secret_in_events(told: RecordedEvents, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     user, right, wrong, znode = "anna", "a-right-secret", "a-wrong-secret", "a-secret-of-a-znode"
     async with EmbeddedServer(sasl_users={user: right}) as server:
@@ -250,9 +248,7 @@ async def test_election_changes_are_reported(told: RecordedEvents) -> None:
         assert [event.fields["reason"] for event in told.of(EventName.TENURE_ENDED)] == ["resigned"]
 
 
-async def test_close_of_a_client_is_no_alarm(
-    told: RecordedEvents,
-) -> None:
+async def test_close_of_a_client_is_no_alarm(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server:
         async with connect(server, told) as client:
             async with Election(client, "/election").campaign() as states:
@@ -285,12 +281,11 @@ async def test_error_of_a_sink_is_logged_once(
     def fails(_: aiolead.events.Event) -> None:
         raise ValueError("a sink")
 
-    async with EmbeddedServer() as server:
-        async with connect(server, [fails, told]) as client:
-            async with Lock(client, "/lock"):
-                server.disconnect()
-                await eventually(lambda: len(told.of(EventName.CONNECTION_OPENED)) == 2, "back")
-            await client.create("/x", mode=CreateMode.EPHEMERAL)
+    async with EmbeddedServer() as server, connect(server, [fails, told]) as client:
+        async with Lock(client, "/lock"):
+            server.disconnect()
+            await eventually(lambda: len(told.of(EventName.CONNECTION_OPENED)) == 2, "back")
+        await client.create("/x", mode=CreateMode.EPHEMERAL)
     assert told.names()[-1] == "session.closed"
     complaints = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(complaints) == 1
@@ -331,7 +326,7 @@ async def _delete_unseen(client: aiolead.Client, path: str) -> None:
     gc.collect()
 
 
-async def test_hostile_names_are_one_printable_line_each(
+async def test_hostile_names_are_printable(
     told: RecordedEvents, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, mallory = "/locks/\u202e\u2028x", "\x1b[2J\r\nall is well\u2029"

@@ -74,9 +74,7 @@ async def test_session_outlives_its_connection(server: ServerUnderTest, fault: s
         assert await watch.wait() == WatchEvent(EventType.DELETED, "/e", zxid)
 
 
-async def test_changes_during_a_lost_connection_are_reported_after_it(
-    server: ServerUnderTest,
-) -> None:
+async def test_changes_without_a_connection_are_reported_later(server: ServerUnderTest) -> None:
     reads: dict[str, tuple[str, EventType | None]] = {
         "data": ("get", EventType.DATA_CHANGED),
         "gone": ("exists", EventType.DELETED),
@@ -109,9 +107,7 @@ async def test_changes_during_a_lost_connection_are_reported_after_it(
         assert watches["same"].event is None
 
 
-async def test_thousands_of_watches_are_set_again_in_several_requests(
-    client: Client, zk: EmbeddedServer
-) -> None:
+async def test_thousands_of_watches_are_set_again(client: Client, zk: EmbeddedServer) -> None:
     parent = "/" + "x" * 200
     await client.create(parent)
     watches = [client.backend.make_watch() for _ in range(1500)]
@@ -206,9 +202,7 @@ async def test_expired_session_is_followed_by_another(server: ServerUnderTest) -
         assert client.session_id == states[-1][1] != first
 
 
-async def test_waiting_requests_fail_when_the_session_expires(
-    client: Client, zk: EmbeddedServer
-) -> None:
+async def test_waiting_requests_fail_with_the_session(client: Client, zk: EmbeddedServer) -> None:
     await zk.stop()
     await eventually(lambda: client.state is S.SUSPENDED, "the link is lost")
     waiting = [client.get("/"), client.create("/a")]
@@ -368,9 +362,7 @@ NONSENSE: dict[str, Callable[[RequestHeader], bytes]] = {
 
 
 @pytest.mark.parametrize("kind", NONSENSE)
-async def test_malformed_answer_fails_its_request_and_costs_one_connection(
-    fake: FakeServer, kind: str
-) -> None:
+async def test_malformed_answer_costs_one_connection(fake: FakeServer, kind: str) -> None:
     async with fake.connect() as client:
         session_id = client.session_id
         nonsense = NONSENSE[kind]

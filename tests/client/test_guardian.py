@@ -132,9 +132,7 @@ def test_crash_of_a_program_with_threads(start: Start, server: ThreadedServer) -
 
 @pytest.mark.exhaustive("the same as on the embedded server")
 @each_loop
-def test_crashes_on_a_real_ensemble(
-    real_ensemble: BlockingEnsemble, start: Start, backend: str
-) -> None:
+def test_crashes_on_ensembles(real_ensemble: BlockingEnsemble, start: Start, backend: str) -> None:
     """Leaders are killed again and again. `benchmarks/crash.py` does it 200 times, and measures."""
     hosts, history = real_ensemble.connect_string, History(time.monotonic)
     settings = {"backend": backend, "election": True, "threads": 3, "timeout": REAL_TIMEOUT}
@@ -166,9 +164,7 @@ def cgroup() -> Iterator[Path]:
 
 
 @exhaustive
-def test_process_out_of_memory_is_a_crash(
-    start: Start, server: ThreadedServer, cgroup: Path
-) -> None:
+def test_lack_of_memory_is_a_crash(start: Start, server: ThreadedServer, cgroup: Path) -> None:
     """The kernel kills the largest process of the group, and not the guardian in it."""
     owner = start(cgroup=str(cgroup))
     session = owner.holds()["session"]
@@ -223,9 +219,7 @@ def test_program_that_executes_another_one_has_ended(
     assert is_running(owner.pid)
 
 
-def test_program_that_starts_itself_again_has_one_guardian(
-    start: Start, server: ThreadedServer
-) -> None:
+def test_program_that_restarts_has_one_guardian(start: Start, server: ThreadedServer) -> None:
     """Each next generation holds while its process goes on."""
     owner = start()
     sessions, before = [owner.holds()["session"]], [0]
@@ -241,9 +235,7 @@ def test_program_that_starts_itself_again_has_one_guardian(
 
 
 @each_way
-def test_child_that_outlives_the_program_keeps_no_session(
-    start: Start, server: ThreadedServer, *, pidfd: bool
-) -> None:
+def test_child_keeps_no_session(start: Start, server: ThreadedServer, *, pidfd: bool) -> None:
     """A forked process has neither the control socket nor the mapping of its parent."""
     owner = start(pidfd=pidfd)
     session = owner.holds()["session"]
@@ -538,9 +530,7 @@ async def test_guardian_that_cannot_be_started_is_reported(
     assert [r.levelname for r in caplog.records if "guardian" in r.message] == ["WARNING"]
 
 
-def test_stopped_guardian_that_knows_something_old_is_ended(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_stopped_guardian_with_old_knowledge_is_ended(caplog: pytest.LogCaptureFixture) -> None:
     """One that knows something old is worse than none: it is ended."""
     known: dict[str, object] = {"session": 0}
     control = GuardianControl(SessionGuardian(), lambda: known)
@@ -568,9 +558,7 @@ def test_guardian_gives_up_after_the_session_timeout(start: Start, server: Threa
 
 
 @exhaustive
-def test_guardian_waits_for_servers_to_come_back(
-    start: Start, server: ThreadedServer, proxy: FaultProxy
-) -> None:
+def test_guardian_awaits_servers(start: Start, server: ThreadedServer, proxy: FaultProxy) -> None:
     owner = start(proxy.connect_string, lock=False)
     session = owner.expect("connected")["session"]
     proxy.refuse()
@@ -711,9 +699,7 @@ SERVERS: dict[str, tuple[list[str], dict[str, str]]] = {
 
 @pytest.mark.exhaustive("needs gunicorn and uvicorn")
 @pytest.mark.parametrize("name", SERVERS)
-def test_killed_worker_of_a_web_server_loses_its_session(
-    server: ThreadedServer, tmp_path: Path, name: str
-) -> None:
+def test_killed_worker_loses_its_session(server: ThreadedServer, tmp_path: Path, name: str) -> None:
     """The guardian belongs to the worker that opened the client. Gunicorn starts another one."""
     said = tmp_path / "said"
     command, files = SERVERS[name]

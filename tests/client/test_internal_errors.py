@@ -442,11 +442,7 @@ async def test_error_of_dial_is_the_reason(raised: type[Exception]) -> None:
     ids=["tick", "try_host"],
 )
 async def test_defect_of_the_client_itself_closes_it(
-    owner: type,
-    name: str,
-    raising: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    internal_errors: Records,
+    owner: type, name: str, raising: Any, monkeypatch: pytest.MonkeyPatch, internal_errors: Records
 ) -> None:
     """It is closed, with the documented error; its user is not cancelled."""
     with anyio.fail_after(PATIENCE):
@@ -498,9 +494,7 @@ OWNERS: dict[str, Opens] = {
 
 
 @pytest.mark.parametrize("owner", OWNERS.values(), ids=OWNERS)
-async def test_owner_of_a_job_ends_if_the_client_is_closed(
-    owner: Opens, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_job_owner_ends_at_the_close(owner: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
     async with closing_as_a_job_is_made(monkeypatch) as client:
         with anyio.fail_after(PATIENCE), pytest.raises(ClientClosedError):
             async with owner(client) as values:

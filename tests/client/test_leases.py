@@ -84,9 +84,7 @@ async def test_other_holds_are_confirmed_at_once_when_one_is_refused() -> None:
 
 
 @virtually
-async def test_loss_that_could_not_be_reported_is_reported_again_soon(
-    internal_errors: list[logging.LogRecord],
-) -> None:
+async def test_failed_report_of_loss_is_repeated(internal_errors: list[logging.LogRecord]) -> None:
     async with embedded() as server, connect_virtually(server) as client:
         times = []
 
@@ -140,9 +138,7 @@ def session_timeout(server: ServerUnderTest) -> float:
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["first renewal", "later renewal"])
-async def test_unconfirmed_znode_ends_its_own_hold_alone(
-    server: ServerUnderTest, is_first: bool
-) -> None:
+async def test_unconfirmed_znode_ends_its_hold(server: ServerUnderTest, is_first: bool) -> None:
     async with connect(server, session_timeout=session_timeout(server)) as client:
         kept: list[LossReason] = []
         lost: list[LossReason] = []

@@ -64,9 +64,7 @@ def test_path_stays_a_listed_path() -> None:
 
 
 @each_chroot
-async def test_listed_names_are_read_and_deleted(
-    chroot: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_listed_names_are_usable(chroot: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with lenient(monkeypatch, chroot=chroot) as (client, create):
         create("/a")
         for name in NAMES:
@@ -97,9 +95,7 @@ async def test_listed_names_are_read_and_deleted(
 
 
 @each_chroot
-async def test_tree_of_listed_names_is_deleted(
-    chroot: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_listed_tree_is_deleted(chroot: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with lenient(monkeypatch, chroot=chroot) as (client, create):
         create("/a")
         for name in NAMES:
@@ -110,7 +106,7 @@ async def test_tree_of_listed_names_is_deleted(
 
 
 @each_chroot
-async def test_tree_of_listed_names_is_cached(chroot: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_listed_tree_is_cached(chroot: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with lenient(monkeypatch, chroot=chroot) as (client, create):
         create("/a")
         create(f"/a/{NAMES[0]}")

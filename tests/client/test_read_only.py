@@ -149,7 +149,7 @@ async def test_a_long_election_costs_no_session(network: Network) -> None:
 
 
 @virtually
-async def test_session_outlives_read_only_server_that_grants_none(
+async def test_session_outlives_server_that_grants_none(
     network: Network, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A server without `localSessionsEnabled`, the default."""
@@ -176,9 +176,7 @@ async def test_session_outlives_read_only_server_that_grants_none(
 
 @virtually
 @pytest.mark.parametrize("read_only", [False, True])
-async def test_session_outlives_servers_without_a_quorum_that_refuse_it(
-    network: Network, read_only: bool
-) -> None:
+async def test_session_outlives_refusal_without_a_quorum(network: Network, read_only: bool) -> None:
     """They hang up on every handshake, as servers do that are older than the session."""
     async with network, network.connect(ONE, read_only=read_only, session_timeout=1) as client:
         session = client.session_id

@@ -91,9 +91,7 @@ async def test_read_only(members: Ensemble) -> None:
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-async def test_session_outlives_lost_quorum_without_local_sessions(
-    zookeeper_installed: None, read_only: bool
-) -> None:
+async def test_session_outlives_a_lost_quorum(zookeeper_installed: None, read_only: bool) -> None:
     """A read-only server grants no session then; without that mode it refuses everybody."""
     options = ("-Dreadonlymode.enabled=true",) if read_only else ()
     with BlockingEnsemble(3, java_options=options) as ensemble:

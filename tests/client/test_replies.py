@@ -99,9 +99,7 @@ async def test_cancelling_one_wait_leaves_the_others(cancelled: int) -> None:
 
 @pytest.mark.both_loops
 @pytest.mark.parametrize("cancel_first", [True, False])
-async def test_wait_that_is_cancelled_as_the_answer_comes_is_resumed_once(
-    cancel_first: bool,
-) -> None:
+async def test_wait_cancelled_as_the_answer_comes_is_resumed_once(cancel_first: bool) -> None:
     pending, woken = pending_reply(), Woken()
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as tasks:
@@ -285,9 +283,7 @@ async def client(client: Client) -> Client:
 
 @on_asyncio
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
-async def test_request_is_awaited_by_way_of_asyncio(
-    client: Client, use: Callable[[Get], Awaitable[Any]]
-) -> None:
+async def test_asyncio_awaits_request(client: Client, use: Callable[[Get], Awaitable[Any]]) -> None:
     for _ in range(2):
         data, stat = await use(lambda: client.get("/a"))
         assert (data, stat.version) == (b"x", 0)

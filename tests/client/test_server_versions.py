@@ -153,9 +153,7 @@ async def test_operations_of_every_version_ask_for_none(telephone: Telephone) ->
     assert telephone.asked == 0
 
 
-async def test_version_is_asked_once_per_connection(
-    telephone: Telephone, zk: EmbeddedServer
-) -> None:
+async def test_version_is_asked_per_connection(telephone: Telephone, zk: EmbeddedServer) -> None:
     async with telephone.connect() as client:
         for _ in range(3):
             await client.whoami()
@@ -180,9 +178,7 @@ async def test_servers_report_their_version(server: ServerUnderTest) -> None:
         assert version >= (3, 8, 0)
 
 
-async def test_unknown_operation_costs_the_connection(
-    server: ServerUnderTest,
-) -> None:
+async def test_unknown_operation_costs_the_connection(server: ServerUnderTest) -> None:
     """The reason for all of this; a server that behaved better would need none of it."""
     from aiolead._client.api.pending_reply import PendingReply
 
@@ -300,9 +296,7 @@ async def test_cancelled_question_does_not_block_others(telephone: Telephone) ->
         first.cancel()
 
 
-async def test_version_of_a_lost_connection_is_not_used(
-    telephone: Telephone, zk: EmbeddedServer
-) -> None:
+async def test_old_connection_version_is_unused(telephone: Telephone, zk: EmbeddedServer) -> None:
     """During an upgrade the next connection may lead to an older server."""
     async with telephone.connect() as client:
 
@@ -322,9 +316,7 @@ async def test_version_of_a_lost_connection_is_not_used(
         assert zk.requests["WHO_AM_I"] == 0
 
 
-async def test_request_in_flight_is_not_sent_to_an_older_server(
-    telephone: Telephone, zk: EmbeddedServer
-) -> None:
+async def test_lost_request_skips_an_old_server(telephone: Telephone, zk: EmbeddedServer) -> None:
     async with telephone.connect() as client:
         await client.whoami()
         telephone.answer = says(b"Zookeeper version: 3.5.9\n")
@@ -335,9 +327,7 @@ async def test_request_in_flight_is_not_sent_to_an_older_server(
         await client.sync()
 
 
-async def test_waiting_request_is_not_sent_to_an_older_server(
-    telephone: Telephone, zk: EmbeddedServer
-) -> None:
+async def test_old_server_gets_no_queued_request(telephone: Telephone, zk: EmbeddedServer) -> None:
     async with telephone.connect() as client:
         await client.whoami()
         telephone.answer = says(b"Zookeeper version: 3.5.9\n")
@@ -356,9 +346,7 @@ async def test_waiting_request_is_not_sent_to_an_older_server(
 
 
 @pytest.mark.parametrize("lost", ["request", "reply"])
-async def test_read_is_repeated_after_a_lost_connection(
-    telephone: Telephone, zk: EmbeddedServer, lost: str
-) -> None:
+async def test_lost_read_is_repeated(telephone: Telephone, zk: EmbeddedServer, lost: str) -> None:
     async with telephone.connect() as client:
         drop = zk.drop_reply if lost == "reply" else zk.drop_request
         drop(OpCode.WHO_AM_I, 2)
@@ -368,40 +356,34 @@ async def test_read_is_repeated_after_a_lost_connection(
 
 @virtually
 async def test_question_without_a_server_ends_with_the_session_timeout() -> None:
-    async with embedded() as server:
-        async with Telephone(server).connect(session_timeout=1.0) as client:
-            await server.stop()
-            await eventually(
-                lambda: client.state is SessionState.SUSPENDED, "the connection is lost"
-            )
-            with pytest.raises(ConnectionLossError, match="no server was reached") as raised:
-                await client.whoami()
-            assert raised.value.outcome is Outcome.NOT_APPLIED
+    async with embedded() as server, Telephone(server).connect(session_timeout=1.0) as client:
+        await server.stop()
+        await eventually(lambda: client.state is SessionState.SUSPENDED, "the connection is lost")
+        with pytest.raises(ConnectionLossError, match="no server was reached") as raised:
+            await client.whoami()
+        assert raised.value.outcome is Outcome.NOT_APPLIED
 
 
 async def test_question_without_a_server_ends_with_the_session() -> None:
-    async with EmbeddedServer() as server:
-        async with Telephone(server).connect() as client:
-            await server.stop()
-            await eventually(
-                lambda: client.state is SessionState.SUSPENDED, "the connection is lost"
-            )
-            errors: list[Exception] = []
+    async with EmbeddedServer() as server, Telephone(server).connect() as client:
+        await server.stop()
+        await eventually(lambda: client.state is SessionState.SUSPENDED, "the connection is lost")
+        errors: list[Exception] = []
 
-            async def asks() -> None:
-                try:
-                    await client.get_ephemerals()
-                except SessionExpiredError as error:
-                    errors.append(error)
+        async def asks() -> None:
+            try:
+                await client.get_ephemerals()
+            except SessionExpiredError as error:
+                errors.append(error)
 
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(asks)
-                await anyio.wait_all_tasks_blocked()
-                server.expire_session(client.session_id)
-                await server.start()
-            assert len(errors) == 1
-            # The next session is asked as the one before was.
-            assert await client.get_ephemerals() == []
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(asks)
+            await anyio.wait_all_tasks_blocked()
+            server.expire_session(client.session_id)
+            await server.start()
+        assert len(errors) == 1
+        # The next session is asked as the one before was.
+        assert await client.get_ephemerals() == []
 
 
 async def test_closed_client_asks_for_no_version(telephone: Telephone) -> None:

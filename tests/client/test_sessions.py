@@ -48,23 +48,20 @@ def recorded(client: Client) -> list[tuple[SessionState, int]]:
     return entries
 
 
-async def test_observer_starts_with_the_current_state_and_ends_with_the_client(
-    server: ServerUnderTest,
-) -> None:
+async def test_observer_starts_with_the_current_state(server: ServerUnderTest) -> None:
     seen = []
-    async with anyio.create_task_group() as tasks:
-        async with connect(server) as client:
-            session_id = client.session_id
-            states = client.observe()
+    async with anyio.create_task_group() as tasks, connect(server) as client:
+        session_id = client.session_id
+        states = client.observe()
 
-            async def watch() -> None:
-                async with states:
-                    async for change in states:
-                        seen.append(change)  # noqa: PERF401
+        async def watch() -> None:
+            async with states:
+                async for change in states:
+                    seen.append(change)  # noqa: PERF401
 
-            tasks.start_soon(watch)
-            await eventually(lambda: len(seen) == 1, "the present state")
-            assert states.current == seen[0] == SessionChange(S.CONNECTED, session_id)
+        tasks.start_soon(watch)
+        await eventually(lambda: len(seen) == 1, "the present state")
+        assert states.current == seen[0] == SessionChange(S.CONNECTED, session_id)
     assert [change.state for change in seen] == [S.CONNECTED, S.CLOSED]
     assert seen[-1].session_id == session_id
 
@@ -110,9 +107,7 @@ async def test_slow_observer_gets_the_last_of_two_expiries() -> None:
             assert seen[0].session_id == old
 
 
-async def test_subscribers_are_called_in_order_until_they_leave(
-    client: Client, zk: EmbeddedServer
-) -> None:
+async def test_subscribers_are_called_in_order(client: Client, zk: EmbeddedServer) -> None:
     order: list[str] = []
     leave = client.backend.subscribe(lambda *_: order.append("first"))
     client.backend.subscribe(lambda *_: order.append("second"))
@@ -270,11 +265,10 @@ async def test_detaching_ends_the_holds_first(server: ServerUnderTest) -> None:
         except LockLost as error:
             lost.append(error.reason)
 
-    async with anyio.create_task_group() as tasks:
-        async with connect(server) as first:
-            tasks.start_soon(hold, Lock(first, "/lock"))
-            await entered.wait()
-            credentials = first.detach()
+    async with anyio.create_task_group() as tasks, connect(server) as first:
+        tasks.start_soon(hold, Lock(first, "/lock"))
+        await entered.wait()
+        credentials = first.detach()
     assert lost == [LossReason.CLOSED]
     async with connect(server, resume=credentials) as second:
         assert await Lock(second, "/lock").contenders() == []
@@ -331,9 +325,7 @@ async def test_resumed_session_proves_no_more_than_before() -> None:
             assert 0 < second.backend.lease.remaining() < 2
 
 
-async def test_client_without_a_connection_keeps_its_credentials(
-    client: Client, zk: EmbeddedServer
-) -> None:
+async def test_credentials_are_kept_without_a_server(client: Client, zk: EmbeddedServer) -> None:
     await zk.stop()
     assert client.credentials.session_id == client.session_id
     assert "password" not in repr(client.credentials)

@@ -183,9 +183,7 @@ async def test_cancelled_wait_loses_no_event(client: Client) -> None:
 
 
 @pytest.mark.parametrize("fault", ["reset", "fin"])
-async def test_reconnect_is_reported_once_the_watch_is_set_again(
-    server: ServerUnderTest, fault: str
-) -> None:
+async def test_reconnect_is_reported_with_the_watch(server: ServerUnderTest, fault: str) -> None:
     async with through_proxy(server) as (proxy, client), client.watch("/a") as events:
         one_shot = client.backend.make_watch()
         await client.exists("/a", watch=one_shot)
@@ -212,9 +210,7 @@ async def test_reconnect_is_reported_once_the_watch_is_set_again(
                 ]
 
 
-async def test_expiry_is_reported_once_the_watch_is_set_again(
-    client: Client, zk: EmbeddedServer
-) -> None:
+async def test_expiry_is_reported_with_the_next_watch(client: Client, zk: EmbeddedServer) -> None:
     async with client.watch("/", recursive=True) as events:
         first = client.session_id
         zk.expire_session(first)
@@ -284,15 +280,14 @@ async def test_last_stream_on_a_path_removes_the_watch(client: Client, zk: Embed
 
 
 async def test_leaving_ends_the_iteration_of_another_task(client: Client) -> None:
-    async with anyio.create_task_group() as tasks:
-        async with client.watch("/a") as events:
+    async with anyio.create_task_group() as tasks, client.watch("/a") as events:
 
-            async def follow() -> None:
-                async for _ in events:
-                    raise AssertionError("nothing happened")
+        async def follow() -> None:
+            async for _ in events:
+                raise AssertionError("nothing happened")
 
-            tasks.start_soon(follow)
-            await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(follow)
+        await anyio.wait_all_tasks_blocked()
 
 
 async def test_closed_client_ends_the_iteration(zk: EmbeddedServer) -> None:
@@ -332,9 +327,7 @@ async def test_older_server_gets_no_request() -> None:
         assert len(client._core.machine.watches) == 0
 
 
-async def test_opening_is_repeated_after_a_lost_connection(
-    client: Client, zk: EmbeddedServer
-) -> None:
+async def test_opening_is_repeated_after_a_loss(client: Client, zk: EmbeddedServer) -> None:
     zk.drop_reply(OpCode.ADD_WATCH, 2)
     async with client.watch("/", recursive=True) as events:
         assert zk.requests["ADD_WATCH"] == 3

@@ -87,9 +87,7 @@ async def test_call_from_another_thread_is_refused(
     assert sent(server) == before
 
 
-async def test_call_from_another_thread_by_way_of_the_event_loop(
-    client: Client, chroot: str
-) -> None:
+async def test_call_from_a_thread_through_the_event_loop(client: Client, chroot: str) -> None:
     def work() -> bool:
         anyio.from_thread.run(client.ensure_path, chroot)
         return client.session_id != 0 and client.backend.lease.remaining() > 0
@@ -294,9 +292,7 @@ FORKS = [(REFUSED, loop) for loop in LOOPS] + [(LEAVES, "asyncio"), (CONNECTS, "
 
 @pytest.mark.exhaustive("each case starts processes", one_in=3)
 @pytest.mark.parametrize(("child", "loop"), FORKS, ids=[*LOOPS, "leaves", "connects"])
-def test_forked_child_cannot_use_the_client_and_does_no_harm(
-    child: str, loop: str, tmp_path: Path
-) -> None:
+def test_forked_child_cannot_use_the_client(child: str, loop: str, tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(PARENT.format(child=child))
     with EmbeddedServer.in_thread() as server:
@@ -340,9 +336,7 @@ async def test_callback_of_the_event_loop_starts_jobs(client: Client) -> None:
         await over.wait()
 
 
-async def test_job_of_a_callback_begins_even_if_the_client_is_closed_at_once(
-    server: ThreadedServer,
-) -> None:
+async def test_job_of_a_callback_begins_before_a_close(server: ThreadedServer) -> None:
     ended: list[object] = []
 
     async def job() -> None:
@@ -359,7 +353,7 @@ async def test_job_of_a_callback_begins_even_if_the_client_is_closed_at_once(
     assert isinstance(ended[1], ClientClosedError)
 
 
-async def test_callback_of_the_event_loop_replaces_the_list_of_servers(
+async def test_callback_of_the_event_loop_replaces_the_servers(
     server: ThreadedServer, client: Client
 ) -> None:
     """As a program does it on SIGHUP. The client moves, here to the same server by another name."""

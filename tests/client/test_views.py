@@ -235,27 +235,25 @@ async def test_view_reads_again_in_the_next_session(client: Client, zk: Embedded
 
 @virtually
 async def test_view_outlives_a_read_that_finds_no_server() -> None:
-    async with embedded(tick_time=0.1) as server:
-        async with (
-            connect_virtually(server, session_timeout=1.5) as client,
-            connect_virtually(server) as other,
-            client.observe_children("/") as view,
-        ):
-            reader = Reader(view)
-            await reader.read()
-            requests = client._core.machine.requests
-            server.drop_request(OpCode.GET_CHILDREN)
-            await other.create("/a")
-            await server.stop()
-            await eventually(lambda: requests.waiting_since is not None, "it reads")
-            await eventually(lambda: requests.waiting_since is None, "in vain")
-            await server.start()
-            assert "a" in await reader.read()
+    async with (
+        embedded(tick_time=0.1) as server,
+        connect_virtually(server, session_timeout=1.5) as client,
+        connect_virtually(server) as other,
+        client.observe_children("/") as view,
+    ):
+        reader = Reader(view)
+        await reader.read()
+        requests = client._core.machine.requests
+        server.drop_request(OpCode.GET_CHILDREN)
+        await other.create("/a")
+        await server.stop()
+        await eventually(lambda: requests.waiting_since is not None, "it reads")
+        await eventually(lambda: requests.waiting_since is None, "in vain")
+        await server.start()
+        assert "a" in await reader.read()
 
 
-async def test_throttled_read_is_repeated(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_throttled_read_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(error_policy, "PAUSE", 0.0001)
     async with EmbeddedServer() as server, connect(server) as client:
         await client.create("/a", b"0")
@@ -315,10 +313,7 @@ async def test_leaving_removes_the_watch(
 
 
 @each_view
-async def test_closed_client_ends_the_iteration(
-    zk: EmbeddedServer,
-    make: Make,
-) -> None:
+async def test_closed_client_ends_the_iteration(zk: EmbeddedServer, make: Make) -> None:
     async with connect(zk) as client:
         view = make(client, "/zookeeper")
         await view.__aenter__()
@@ -345,9 +340,7 @@ async def test_refused_credentials_end_the_iteration(fake: FakeServer) -> None:
 
 
 @each_view
-async def test_unreadable_znode_cannot_be_viewed(
-    make: Make,
-) -> None:
+async def test_unreadable_znode_cannot_be_viewed(make: Make) -> None:
     nobody = [ACL(Permission.ALL, "digest", "x:y")]
     async with EmbeddedServer() as server, connect(server) as client:
         await client.create("/a", acl=nobody)
@@ -394,9 +387,7 @@ async def test_misuse_is_refused(client: Client, make: Make) -> None:
 
 @each_view
 @pytest.mark.parametrize("version", ["3.8.0", "3.9.3", "3.9.6"])
-async def test_revoked_permission_ends_the_view_after_a_lost_connection(
-    version: str, make: Make
-) -> None:
+async def test_revoked_permission_ends_the_view_after_a_loss(version: str, make: Make) -> None:
     """It is not reported before. But the old value is not shown as live after that."""
     async with (
         EmbeddedServer(version=version) as server,

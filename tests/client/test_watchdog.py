@@ -242,9 +242,7 @@ def linked(hosts: str) -> Iterator[tuple[FaultProxy, str]]:
 
 
 @exhaustive
-async def test_only_a_body_that_does_not_stop_is_reported(
-    hosts: str, record_property: Record
-) -> None:
+async def test_body_that_does_not_stop_is_reported(hosts: str, record_property: Record) -> None:
     obedient, stubborn = Hook(), Hook()
     witnesses: dict[Hook, Witness] = {}
 
@@ -323,9 +321,7 @@ async def test_waiter_at_the_front_of_a_semaphore_is_not_reported(hosts: str) ->
 # --- closing -------------------------------------------------------------------------------------
 
 
-async def test_body_that_outlives_its_client_is_reported_before_the_close(
-    server: ThreadedServer, hosts: str
-) -> None:
+async def test_body_that_outlives_a_client_is_reported(server: ThreadedServer, hosts: str) -> None:
     """It is dealt with before the session is closed, which gives its role away."""
     there: list[bool] = []
 
@@ -414,9 +410,7 @@ STUCK_IN = {"sleeps": "sleeps", "computes": "computes", "does_not_stop": "anyio"
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_process_ends_while_its_znode_is_there(
-    hosts: str, backend: str, record_property: Record
-) -> None:
+def test_process_ends_before_its_znode(hosts: str, backend: str, record_property: Record) -> None:
     """If its event loop is blocked; and if its link is cut, and its body does not stop."""
     with linked(hosts) as (proxy, through), ExitStack() as stack, ThreadPoolExecutor() as pool:
 

@@ -138,9 +138,7 @@ def test_process_ends_without_a_hook_and_if_the_hook_fails(
     assert said == why
 
 
-def test_process_ends_if_no_thread_is_left_for_the_hook(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_process_ends_without_threads(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_thread(_seconds: float, _job: Callable[[], object]) -> str | None:
         raise RuntimeError("can't start new thread")
 
@@ -178,9 +176,7 @@ def test_thread_sleeps_while_nothing_is_held(scene: Scene, monkeypatch: pytest.M
         holder.hold.release()
 
 
-def test_hold_wakes_the_thread_only_if_it_would_be_late(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hold_wakes_the_thread_if_needed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LONGEST_SLEEP", 7.5)
     with scene.guarded(scene.hook) as guard:
         until(lambda: guard._looks_at == inf, "it sleeps")

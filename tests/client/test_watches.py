@@ -52,9 +52,7 @@ async def test_watch_fires_once_for_each_read(
         assert watch.event == event
 
 
-async def test_event_comes_before_the_data_that_it_reports(
-    server: ServerUnderTest,
-) -> None:
+async def test_event_comes_before_the_data_that_it_reports(server: ServerUnderTest) -> None:
     async with connect(server) as client, connect(server) as other:
         await client.create("/a", b"old")
         for number in range(20):
@@ -67,9 +65,7 @@ async def test_event_comes_before_the_data_that_it_reports(
             await wrote
 
 
-async def test_closed_watch_is_removed_and_wakes_the_tasks_that_wait(
-    server: ServerUnderTest,
-) -> None:
+async def test_closed_watch_is_removed_and_wakes_its_waiters(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/a")
         with client.backend.make_watch() as watch:
@@ -157,9 +153,7 @@ def no_gc() -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_gc")
 @pytest.mark.parametrize("when", ["after its read", "during its read"])
-async def test_dropped_watch_is_removed_with_the_next_request(
-    client: Client, zk: EmbeddedServer, when: str
-) -> None:
+async def test_dropped_watch_is_removed(client: Client, zk: EmbeddedServer, when: str) -> None:
     reply = client.exists("/a", watch=client.backend.make_watch())
     await reply
     if when == "after its read":
@@ -185,9 +179,7 @@ async def test_watch_dropped_by_a_thread_is_removed_with_a_ping() -> None:
 
 
 @pytest.mark.usefixtures("no_gc")
-async def test_watch_that_is_awaited_or_has_a_callback_is_kept(
-    client: Client, zk: EmbeddedServer
-) -> None:
+async def test_awaited_watch_and_callback_are_kept(client: Client, zk: EmbeddedServer) -> None:
     events: list[WatchEvent] = []
     await client.exists("/told", watch=client.backend.make_watch(events.append))
 

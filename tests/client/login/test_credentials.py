@@ -11,9 +11,7 @@ from aiolead.model import Permission, SessionState
 from aiolead.testing import EmbeddedServer
 
 
-async def test_credentials_added_at_run_time_are_repeated(
-    client: Client, zk: EmbeddedServer
-) -> None:
+async def test_credentials_added_later_are_repeated(client: Client, zk: EmbeddedServer) -> None:
     await client.create("/a", b"data", acl=[ACL.digest("ann", "secret")])
     with pytest.raises(NoAuthError):
         await client.get("/a")
@@ -35,9 +33,7 @@ async def test_refused_credentials_at_run_time_end_the_client(client: Client) ->
     assert client.state is SessionState.AUTH_FAILED
 
 
-async def test_credentials_added_without_a_connection_are_sent_later(
-    client: Client, zk: EmbeddedServer
-) -> None:
+async def test_credentials_added_while_lost_are_sent(client: Client, zk: EmbeddedServer) -> None:
     await client.create("/a", b"data", acl=[ACL.digest("ann", "secret")])
     await zk.stop()
     async with client.observe() as states:

@@ -114,7 +114,7 @@ def test_server_that_does_not_prove_its_name_is_refused(contexts: list[Context])
         login.step(b"forged")
 
 
-def test_missing_ticket_ends_the_connection_only(
+def test_missing_ticket_is_no_refusal(
     contexts: list[Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be renewed, so the client goes on trying."""

@@ -92,9 +92,7 @@ def test_invalid_arguments_are_refused(arguments: dict[str, Any]) -> None:
     assert str(caught.value).startswith(("ca:", "cert:", "password:", "server_", "check_"))
 
 
-def test_invalid_files_are_refused_at_the_call(
-    authority: Authority, mine: Pem, tmp_path: Path
-) -> None:
+def test_invalid_files_are_refused(authority: Authority, mine: Pem, tmp_path: Path) -> None:
     empty = tmp_path / "empty.pem"
     empty.touch()
     other = authority.issue()
@@ -297,9 +295,7 @@ async def test_cancelled_handshake_closes_the_connection(authority: Authority) -
         await ended.wait()
 
 
-async def test_late_refusal_of_the_client_certificate_breaks_the_stream(
-    authority: Authority,
-) -> None:
+async def test_late_refusal_of_a_client_certificate_breaks_the_stream(authority: Authority) -> None:
     """In TLS 1.3, the client's part of the handshake is over when the server looks at it."""
     context = authority.server_context(authority.issue(), wants_client=True)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -371,9 +367,7 @@ async def test_server_that_requires_a_client_certificate(authority: Authority) -
 
 
 @pytest.mark.keeps_time(1.0)
-async def test_failure_of_tls_is_reported_for_each_server(
-    authority: Authority, tmp_path: Path
-) -> None:
+async def test_tls_failure_is_named_for_each_server(authority: Authority, tmp_path: Path) -> None:
     stranger = Authority(tmp_path)
     good = authority.server_context(authority.issue())
     bad = stranger.server_context(stranger.issue())
@@ -392,9 +386,7 @@ async def test_failure_of_tls_is_reported_for_each_server(
             assert client.state is SessionState.CONNECTED
 
 
-async def test_silent_server_costs_one_attempt(
-    authority: Authority,
-) -> None:
+async def test_silent_server_costs_one_attempt(authority: Authority) -> None:
     async with EmbeddedServer(ssl_context=authority.server_context(authority.issue())) as server:
         server.pause()
         with pytest.raises(ConnectFailed) as caught:
@@ -487,9 +479,7 @@ async def test_large_requests_and_answers_are_encrypted(
 
 
 @like_embedded
-async def test_client_certificate_is_an_identity(
-    ports: Ports, authority: Authority, chroot: str
-) -> None:
+async def test_certificate_is_an_identity(ports: Ports, authority: Authority, chroot: str) -> None:
     """Whoever has a certificate is somebody, by the name that Java gives its subject."""
     mine = authority.issue("app@example.org", common_name="app", organization=ODD)
     tls = TLS(ca=authority.pem, cert=mine.cert, key=mine.key)
@@ -525,7 +515,7 @@ async def test_other_host_name_is_refused(ports: Ports, authority: Authority) ->
 
 
 @like_embedded
-async def test_client_certificate_of_another_authority_is_refused(
+async def test_foreign_client_certificate_is_refused(
     ports: Ports, authority: Authority, tmp_path: Path
 ) -> None:
     stranger = Authority(tmp_path).issue("app@example.org")
