@@ -4,11 +4,10 @@ Some work is done again and again, and cancelled a bit later each time, until it
 
 * at its k-th suspension, for every k: by a cancel scope; natively (`Task.cancel`, asyncio only);
   and natively twice in a row, as impatient frameworks do, which no shield withstands;
-* in the very step of the event loop in which the k-th packet came in: after its wait was over, and
-  before it has run.
+* in the step of the event loop in which the k-th packet came in, before the work has run.
 
-A test of a recipe calls `cancel_everywhere` with the work, and with what has to be true after it;
-see `recipes/test_cancellation.py`, whose tables have every recipe.
+A test calls `cancel_everywhere` with the work and with a check to make after it. See
+`recipes/test_cancellation.py`, whose tables have every recipe.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ class Canceller:
                 await body()
 
     def strike_at(self, when: int) -> Callable[[int], None]:
-        """What to call at each moment: it cancels at the `when`-th."""
+        """A function to call at each moment: it cancels at the `when`-th."""
 
         def strike(now: int) -> None:
             if when <= now < when + self._times:
@@ -132,15 +131,12 @@ native_only = pytest.mark.parametrize(
 
 
 def no_complaints(caplog: pytest.LogCaptureFixture) -> None:
-    """Fails if something was complained of: by asyncio, or by us."""
-    loud = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    # A session that expires, a lock that is lost: told to whoever listens, and no complaint.
-    loud = [record for record in loud if not hasattr(record, "aiolead_event")]
-    assert loud == []
-
-
-def nothing_around() -> AbstractAsyncContextManager[None]:
-    return nullcontext()
+    """Fails if asyncio or the library has logged a warning, except for reports of its events."""
+    assert [
+        record
+        for record in caplog.records
+        if record.levelno >= logging.WARNING and not hasattr(record, "aiolead_event")
+    ] == []
 
 
 async def cancel_everywhere(
@@ -150,7 +146,7 @@ async def cancel_everywhere(
     work: Callable[[], Coroutine[Any, Any, None]],
     afterwards: Callable[[], Awaitable[None]],
     *,
-    around: Callable[[], AbstractAsyncContextManager[None]] = nothing_around,
+    around: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     most: int = MOST_STEPS,
 ) -> None:
     """Cancels some work everywhere, one place after the other, until it ends by itself.
@@ -160,10 +156,10 @@ async def cancel_everywhere(
     Args:
         way: "scope", "native" or "native twice".
         moment: `at_suspension` or `at_packet`, of the client.
-        client: whose work it is.
-        work: makes it anew. It is done once without being cancelled, at first.
-        afterwards: what is looked at after each time: others get their turn, nothing is left.
-        around: what is true as the work begins: somebody else holds, for instance.
+        client: the client that does the work.
+        work: makes the work again. It is done once without being cancelled, at first.
+        afterwards: checks each time that others get their turn, and that nothing is left.
+        around: a block around the work in which, for instance, another client holds.
         most: how many places there may be.
     """
     await work()

@@ -1,43 +1,53 @@
 """Contenders whose links break: never two holders, never stuck, nothing left behind.
 
-What must hold after every scene is checked by the arena (see `kit.faults`); a scene only says
-what must follow from its own fault at once. Scenes of one test are played at the same time.
+The arena checks the promises after every scene (see `kit.faults`); a scene only says what follows
+from its own fault at once. Scenes of one test are played at the same time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import pytest
 from kit.faults import (
+    AnyProxy,
     Arena,
     Contender,
     MemoryArena,
-    a_lock,
     an_election,
     eventually,
     only_on,
     together,
 )
-from kit.virtual_time import on_virtual_time
+from kit.virtual_time import linked
 
 import aiolead
 from aiolead._recipes.contention.layouts import Role
 from aiolead.errors import LossReason
 from aiolead.model import SessionState
-from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
-from aiolead.testing.simulation import Backend
+from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.types import Layout
 
 if TYPE_CHECKING:
     from conftest import ServerUnderTest
 
-How = Literal["reset", "fin"]
 Direction = Literal["to_server", "to_client", "both"]
 
-LOOKING = (OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.SET_WATCHES, OpCode.SYNC)
+
+def drop(proxy: AnyProxy, which: str, *ops: OpCode, **options: Any) -> None:
+    for op in ops:
+        (proxy.drop_reply if which == "reply" else proxy.drop_request)(op, **options)
+
+
+async def line_of(arena: Arena, line: str) -> list[str]:
+    """The identities of the contenders in a line, in order."""
+    async with arena.witness() as witness:
+        contenders = await aiolead.Lock(witness, line).contenders()
+    return [each.identity for each in contenders]
 
 
 async def znodes_of(arena: Arena, contender: Contender) -> list[str]:
@@ -59,31 +69,34 @@ async def reconnected(contender: Contender, links: int = 2) -> None:
     )
 
 
-# --- a link that breaks at once ----------------------------------------------------------------
+async def hand_over(*contenders: Contender) -> None:
+    """Each leaves, and the next one holds."""
+    for one, other in pairwise(contenders):
+        one.leave()
+        await other.holding()
 
 
-async def broken_link_of_the_holder(how: How, arena: Arena, line: str) -> None:
+# --- links that break --------------------------------------------------------------------------
+
+
+async def broken_link_of_the_holder(how: str, arena: Arena, line: str) -> None:
     a, b, _ = await arena.line(line, "a", "b", "c")
     (a.proxy.reset if how == "reset" else a.proxy.fin)()
     await reconnected(a)
     assert a.is_holding
     assert not a.losses
     assert not b.is_holding
-    a.leave()
-    await b.holding()
+    await hand_over(a, b)
 
 
-async def broken_link_of_the_waiter(how: How, arena: Arena, line: str) -> None:
+async def broken_link_of_the_waiter(how: str, arena: Arena, line: str) -> None:
     a, b, c = await arena.line(line, "a", "b", "c")
     before = await znodes_of(arena, b)
     for contender in (b, c):
         (contender.proxy.reset if how == "reset" else contender.proxy.fin)()
         await reconnected(contender)
     assert await znodes_of(arena, b) == before
-    a.leave()
-    await b.holding()
-    b.leave()
-    await c.holding()
+    await hand_over(a, b, c)
 
 
 async def turn_that_comes_while_the_waiter_is_away(arena: Arena, line: str) -> None:
@@ -99,8 +112,7 @@ async def turn_that_comes_while_the_waiter_is_away(arena: Arena, line: str) -> N
 async def event_of_the_turn_that_is_lost(arena: Arena, line: str) -> None:
     a, b, _ = await arena.line(line, "a", "b", "c")
     b.proxy.drop_reply(OpCode.NOTIFICATION)
-    a.leave()
-    await b.holding()
+    await hand_over(a, b)
     assert b.proxy.connections == 2
 
 
@@ -112,73 +124,53 @@ async def handshake_whose_answer_is_lost(arena: Arena, line: str) -> None:
     await reconnected(a, links=3)
     await reconnected(b, links=3)
     assert not a.losses
-    a.leave()
-    await b.holding()
-
-
-async def first_session_that_the_client_does_not_hear_of(arena: Arena, line: str) -> None:
-    a = arena.contender(line, "a", prepare=lambda p: p.drop_reply(OpCode.CREATE_SESSION))
-    await a.holding()
+    await hand_over(a, b)
 
 
 # --- messages that are lost --------------------------------------------------------------------
 
+LOOKING = (OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.SET_WATCHES, OpCode.SYNC)
+SEARCH = (OpCode.SYNC, OpCode.GET_CHILDREN, OpCode.SET_WATCHES)
 
-async def lost_create(which: str, count: int, arena: Arena, line: str) -> None:
-    """With the answer lost, the znode is there, and is found again; never is there a second one."""
+JOINING: dict[str, Callable[[Any], object]] = {
+    "create-reply": lambda p: p.drop_reply(OpCode.CREATE2),
+    "create-requests": lambda p: p.drop_request(OpCode.CREATE2, 3),
+    "create-and-search": lambda p: drop(p, "reply", OpCode.CREATE2, *SEARCH),
+    "look-replies": lambda p: drop(p, "reply", *LOOKING),
+    "look-requests": lambda p: drop(p, "request", *LOOKING),
+    "silent-create-reply": lambda p: p.drop_reply(OpCode.CREATE2, how="silence"),
+    "silent-create-request": lambda p: p.drop_request(OpCode.CREATE2, how="silence"),
+}
+"""The messages that a contender loses as it joins."""
 
-    def prepare(proxy: FaultProxy) -> None:
-        (proxy.drop_reply if which == "reply" else proxy.drop_request)(OpCode.CREATE2, count)
+CREATES = {"create-reply": 1, "create-requests": 4}
+"""How many creates it takes."""
 
-    a, _ = await arena.line(line, "a", "b")
-    c = arena.contender(line, "c", prepare=prepare)
+
+async def joining(what: str, arena: Arena, line: str) -> None:
+    """Lost or not: its znode is there once, and is found again."""
+    a, b = await arena.line(line, "a", "b")
+    c = arena.contender(line, "c", prepare=JOINING[what])
     await c.waiting()
     assert len(await znodes_of(arena, c)) == 1
-    assert c.proxy.requests["CREATE2"] == (1 if which == "reply" else count + 1)
+    assert c.proxy.requests["CREATE2"] == CREATES.get(what, c.proxy.requests["CREATE2"])
+    if what.startswith("silent"):
+        assert c.proxy.connections == 2
     d = arena.contender(line, "d")
     await d.waiting()
-    for contender in (a, arena.contenders[1]):
-        contender.leave()
+    await hand_over(a, b, c)
 
 
-async def lost_create_of_the_only_one(arena: Arena, line: str) -> None:
-    a = arena.contender(line, "a", prepare=lambda p: p.drop_reply(OpCode.CREATE2))
+async def only_one(op: OpCode, arena: Arena, line: str) -> None:
+    """The answer to a create is lost, of its znode or of its session."""
+    a = arena.contender(line, "a", prepare=lambda p: p.drop_reply(op))
     await a.holding()
     assert len(await znodes_of(arena, a)) == 1
 
 
-async def lost_create_and_lost_search_for_it(arena: Arena, line: str) -> None:
-    def prepare(proxy: FaultProxy) -> None:
-        proxy.drop_reply(OpCode.CREATE2)
-        for op in (OpCode.SYNC, OpCode.GET_CHILDREN, OpCode.SET_WATCHES):
-            proxy.drop_reply(op)
-
-    a, b = await arena.line(line, "a", "b")
-    c = arena.contender(line, "c", prepare=prepare)
-    await c.waiting()
-    assert len(await znodes_of(arena, c)) == 1
-    a.leave()
-    b.leave()
-    await c.holding()
-
-
-async def lost_looks_while_joining(which: str, arena: Arena, line: str) -> None:
-    def prepare(proxy: FaultProxy) -> None:
-        for op in LOOKING:
-            (proxy.drop_reply if which == "reply" else proxy.drop_request)(op)
-
-    a, b = await arena.line(line, "a", "b")
-    c = arena.contender(line, "c", prepare=prepare)
-    await c.waiting()
-    assert len(await znodes_of(arena, c)) == 1
-    a.leave()
-    b.leave()
-    await c.holding()
-
-
 async def lost_delete(which: str, arena: Arena, line: str) -> None:
     a, b, _ = await arena.line(line, "a", "b", "c")
-    (a.proxy.drop_reply if which == "reply" else a.proxy.drop_request)(OpCode.DELETE)
+    drop(a.proxy, which, OpCode.DELETE)
     a.leave()
     await a.served()
     await b.holding()
@@ -186,54 +178,22 @@ async def lost_delete(which: str, arena: Arena, line: str) -> None:
 
 
 async def lost_delete_of_a_waiter_that_gives_up(arena: Arena, line: str) -> None:
-    """What cannot be deleted when a wait is cancelled stays a debt of the client."""
+    """A znode that cannot be deleted as a wait is cancelled is a pending delete of the client."""
     a, b = await arena.line(line, "a", "b")
-    async with arena.witness() as witness:
-        lock = aiolead.Lock(b.client, line, identity="b2")
-        with anyio.CancelScope() as scope:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_enter, lock)
 
-                async def both_of_b_wait() -> bool:
-                    return len(await aiolead.Lock(witness, line).contenders()) == 3
+    async def wait() -> None:
+        async with aiolead.Lock(b.client, line, identity="b2"):
+            raise AssertionError("it is not its turn")
 
-                await eventually(both_of_b_wait, "both of b stand in line")
-                b.proxy.drop_request(OpCode.DELETE)
-                scope.cancel()
-    a.leave()
-    await b.holding()
+    async def both_of_b_wait() -> bool:
+        return await line_of(arena, line) == ["a", "b", "b2"]
 
-
-async def _enter(lock: aiolead.Lock) -> None:
-    async with lock:
-        raise AssertionError("it is not its turn")
-
-
-async def lost_renewal(which: str, arena: Arena, line: str) -> None:
-    a, b, _ = await arena.line(line, "a", "b", "c", make=an_election)
-    (a.proxy.drop_reply if which == "reply" else a.proxy.drop_request)(OpCode.MULTI)
-    await reconnected(a)
-    assert not a.losses
-    renewals = a.proxy.requests["MULTI"]
-    await eventually(lambda: a.proxy.requests["MULTI"] > renewals, "the next renewal")
-    assert a.is_holding
-    assert not b.is_holding
-    a.leave()
-    await b.holding()
-
-
-async def cut_frame(
-    size: int, direction: Literal["to_server", "to_client"], arena: Arena, line: str
-) -> None:
-    """A cut in the middle of whatever passes next, at the holder and at a waiter."""
-    a, b, _ = await arena.line(line, "a", "b", "c", make=an_election)
-    for contender in (a, b):
-        contender.proxy.cut_after(size, direction)
-    await reconnected(a)
-    assert not a.losses
-    await reconnected(b)
-    a.leave()
-    await b.holding()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        await eventually(both_of_b_wait, "both of b are queued")
+        b.proxy.drop_request(OpCode.DELETE)
+        tasks.cancel_scope.cancel()
+    await hand_over(a, b)
 
 
 async def play_breaks_and_losses(server: ServerUnderTest) -> None:
@@ -241,22 +201,14 @@ async def play_breaks_and_losses(server: ServerUnderTest) -> None:
     async with Arena(server.hosts, server.chroot, session_timeout=8.0) as arena:
         await together(
             arena,
-            partial(broken_link_of_the_holder, "reset"),
-            partial(broken_link_of_the_holder, "fin"),
-            partial(broken_link_of_the_waiter, "reset"),
-            partial(broken_link_of_the_waiter, "fin"),
+            *(partial(broken_link_of_the_holder, how) for how in ("reset", "fin")),
+            *(partial(broken_link_of_the_waiter, how) for how in ("reset", "fin")),
             turn_that_comes_while_the_waiter_is_away,
             event_of_the_turn_that_is_lost,
             handshake_whose_answer_is_lost,
-            first_session_that_the_client_does_not_hear_of,
-            partial(lost_create, "reply", 1),
-            partial(lost_create, "request", 3),
-            lost_create_of_the_only_one,
-            lost_create_and_lost_search_for_it,
-            partial(lost_looks_while_joining, "reply"),
-            partial(lost_looks_while_joining, "request"),
-            partial(lost_delete, "reply"),
-            partial(lost_delete, "request"),
+            *(partial(joining, what) for what in JOINING if not what.startswith("silent")),
+            *(partial(only_one, op) for op in (OpCode.CREATE2, OpCode.CREATE_SESSION)),
+            *(partial(lost_delete, which) for which in ("reply", "request")),
             lost_delete_of_a_waiter_that_gives_up,
         )
 
@@ -272,23 +224,42 @@ async def test_links_to_an_ensemble_that_break(server: ServerUnderTest) -> None:
     await play_breaks_and_losses(server)
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_renewals_that_are_lost_and_frames_that_are_cut(backend: Backend) -> None:
+# --- renewals that are lost, and frames that are cut -------------------------------------------
+
+
+async def lost_renewal(which: str, arena: Arena, line: str) -> None:
+    a, b, _ = await arena.line(line, "a", "b", "c", make=an_election)
+    drop(a.proxy, which, OpCode.MULTI)
+    await reconnected(a)
+    assert not a.losses
+    renewals = a.proxy.requests["MULTI"]
+    await eventually(lambda: a.proxy.requests["MULTI"] > renewals, "the next renewal")
+    assert a.is_holding
+    assert not b.is_holding
+    await hand_over(a, b)
+
+
+async def cut_frame(size: int, direction: Any, arena: Arena, line: str) -> None:
+    """A cut in the middle of whatever passes next, at the holder and at a waiter."""
+    a, b, _ = await arena.line(line, "a", "b", "c", make=an_election)
+    for contender in (a, b):
+        contender.proxy.cut_after(size, direction)
+    await reconnected(a)
+    assert not a.losses
+    await reconnected(b)
+    await hand_over(a, b)
+
+
+@linked
+async def test_renewals_that_are_lost_and_frames_that_are_cut(server: EmbeddedServer) -> None:
     """These have to wait for something to pass."""
-
-    async def play(server: EmbeddedServer) -> None:
-        async with MemoryArena(server, session_timeout=6.0) as arena:
-            await together(
-                arena,
-                partial(lost_renewal, "reply"),
-                partial(lost_renewal, "request"),
-                partial(cut_frame, 3, "to_server"),
-                partial(cut_frame, 3, "to_client"),
-                partial(cut_frame, 17, "to_server"),
-                partial(cut_frame, 19, "to_client"),
-            )
-
-    on_virtual_time(backend, play)
+    async with MemoryArena(server, session_timeout=6.0) as arena:
+        await together(
+            arena,
+            *(partial(lost_renewal, which) for which in ("reply", "request")),
+            *(partial(cut_frame, size, "to_server") for size in (3, 17)),
+            *(partial(cut_frame, size, "to_client") for size in (3, 19)),
+        )
 
 
 # --- links that fall silent --------------------------------------------------------------------
@@ -300,8 +271,8 @@ async def silent_holder(direction: Direction, arena: Arena, line: str) -> None:
     await a.beaten()
     assert a.losses == [LossReason.UNCONFIRMED]
     if direction == "to_client":
-        # The servers still hear of A, so its session stays. Its znode goes when A deletes it: over
-        # this very link, if the lease ran out before the silence was noticed, or after the healing.
+        # The servers still receive A's pings, so its session stays. A deletes its znode over this
+        # link, if its lease ran out before the silence was noticed, or after the healing.
         a.proxy.heal()
     await b.holding()
     a.proxy.heal()
@@ -322,8 +293,8 @@ async def silent_waiter(direction: Direction, arena: Arena, line: str) -> None:
     session_id = b.client.session_id
     b.proxy.blackhole(direction)
     if direction == "to_client":
-        # The servers go on hearing of it: whoever waits behind it has to wait for the healing.
-        # Where that takes long, it gives its session up, and stands in line once more.
+        # The servers still receive its pings, so the waiter behind it has to wait for the healing.
+        # Where that takes long, it gives its session up, and queues once more.
         await eventually(lambda: b.client.state is SessionState.SUSPENDED, "b notices")
         a.leave()
         c.leave()
@@ -331,18 +302,14 @@ async def silent_waiter(direction: Direction, arena: Arena, line: str) -> None:
         b.proxy.heal()
         await b.holding()
         return
-    async with arena.witness() as witness:
 
-        async def b_is_gone() -> bool:
-            line_now = await aiolead.Lock(witness, line).contenders()
-            return "b" not in [contender.identity for contender in line_now]
+    async def b_is_gone() -> bool:
+        return "b" not in await line_of(arena, line)
 
-        await eventually(b_is_gone, "the session of b expires")
-    a.leave()
-    await c.holding()
+    await eventually(b_is_gone, "the session of b expires")
+    await hand_over(a, c)
     b.proxy.heal()
-    c.leave()
-    await b.holding()
+    await hand_over(c, b)
     assert b.client.session_id != session_id
 
 
@@ -357,16 +324,15 @@ async def short_silence(direction: Direction, arena: Arena, line: str) -> None:
         await reconnected(contender)
     assert not a.losses
     assert a.tenure.is_held
-    a.leave()
-    await b.holding()
+    await hand_over(a, b)
 
 
-async def surrendering_holder(arena: Arena, line: str) -> None:
-    def surrenders(client: aiolead.Client, line: str, name: str) -> aiolead.Lock:
+async def resigning_holder(arena: Arena, line: str) -> None:
+    def resigns(client: aiolead.Client, line: str, name: str) -> aiolead.Lock:
         return aiolead.Lock(client, line, identity=name, on_disconnect="resign")
 
-    (a,) = await arena.line(line, "a", make=surrenders)
-    b = arena.contender(line, "b", make=a_lock)
+    (a,) = await arena.line(line, "a", make=resigns)
+    b = arena.contender(line, "b")
     await b.waiting()
     a.proxy.reset()
     await a.beaten()
@@ -385,23 +351,8 @@ async def release_into_silence(arena: Arena, line: str) -> None:
     await b.holding()
 
 
-async def joining_into_silence(which: str, arena: Arena, line: str) -> None:
-    def prepare(proxy: FaultProxy) -> None:
-        drop = proxy.drop_reply if which == "reply" else proxy.drop_request
-        drop(OpCode.CREATE2, how="silence")
-
-    a, b = await arena.line(line, "a", "b")
-    c = arena.contender(line, "c", prepare=prepare)
-    await c.waiting()
-    assert c.proxy.connections == 2
-    assert len(await znodes_of(arena, c)) == 1
-    a.leave()
-    b.leave()
-    await c.holding()
-
-
 async def create_that_is_applied_after_it_was_looked_for(arena: Arena, line: str) -> None:
-    """A ghost: a znode of ours that we do not know of. It must not stop the line for ever."""
+    """A znode of its own that the client does not know of must not stop the line forever."""
     a, b = await arena.line(line, "a", "b")
     c = arena.contender(line, "c", prepare=lambda p: p.drop_request(OpCode.CREATE2))
     await c.waiting()
@@ -409,7 +360,7 @@ async def create_that_is_applied_after_it_was_looked_for(arena: Arena, line: str
     c.proxy.refuse()  # two connections would take the session from each other
     c.proxy.reset()
     # No server would take a create from an old connection. A server that was slow, or frozen, with
-    # the create already read, would; what it leaves is made here by other means.
+    # the create already read, would; its znode is made here by other means.
     await arena.create_in_session(c.client, f"{line}/{first}", b"c")
     c.proxy.heal()
     assert len(await znodes_of(arena, c)) == 2
@@ -421,33 +372,24 @@ async def create_that_is_applied_after_it_was_looked_for(arena: Arena, line: str
 
 
 async def play_silence(arena: Arena) -> None:
+    directions: tuple[Direction, ...] = ("both", "to_server", "to_client")
     await together(
         arena,
-        partial(silent_holder, "both"),
-        partial(silent_holder, "to_server"),
-        partial(silent_holder, "to_client"),
+        *(partial(silent_holder, direction) for direction in directions),
         stalled_holder,
-        partial(silent_waiter, "both"),
-        partial(silent_waiter, "to_server"),
-        partial(silent_waiter, "to_client"),
-        partial(short_silence, "both"),
-        partial(short_silence, "to_server"),
-        partial(short_silence, "to_client"),
-        surrendering_holder,
+        *(partial(silent_waiter, direction) for direction in directions),
+        *(partial(short_silence, direction) for direction in directions),
+        resigning_holder,
         release_into_silence,
-        partial(joining_into_silence, "reply"),
-        partial(joining_into_silence, "request"),
+        *(partial(joining, what) for what in JOINING if what.startswith("silent")),
         create_that_is_applied_after_it_was_looked_for,
     )
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_links_that_fall_silent(backend: Backend) -> None:
-    async def play(server: EmbeddedServer) -> None:
-        async with MemoryArena(server, session_timeout=3.0) as arena:
-            await play_silence(arena)
-
-    on_virtual_time(backend, play)
+@linked
+async def test_links_that_fall_silent(server: EmbeddedServer) -> None:
+    async with MemoryArena(server, session_timeout=3.0) as arena:
+        await play_silence(arena)
 
 
 @pytest.mark.exhaustive("the same as on the embedded server")

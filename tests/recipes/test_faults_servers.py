@@ -1,7 +1,7 @@
-"""Contenders whose servers die, freeze, or are cut off from each other.
+"""Contenders whose servers die, freeze, or are isolated from each other.
 
-What must hold after every fault is checked by the arena (see `kit.faults`). How early a holder
-stops is measured in `test_margin`.
+The arena checks the promises after every fault (see `kit.faults`). How early a holder stops is
+measured in `test_margin`.
 """
 
 from __future__ import annotations
@@ -121,21 +121,21 @@ def first_to(server: BlockingServer) -> Callable[[str, int], Awaitable[ByteStrea
     return dial
 
 
-async def on_a_follower(ensemble: Ensemble, fault: str, chroot: str) -> None:
-    """Who can go to another server keeps what it holds; who cannot, stops in time."""
+@pytest.mark.exhaustive("test_margin.py does the same to a server, and measures the margin")
+@only_on("trio")
+@pytest.mark.parametrize("fault", ["isolated", "frozen", "killed"])
+async def test_follower_that_fails(ensemble: Ensemble, fault: str, chroot: str) -> None:
+    """A holder that can go to another server keeps its hold; one that cannot stops in time."""
     servers = ensemble.blocking
     victim = servers.followers()[0]
     with RawClient(servers.connect_string) as raw:
         raw.create(chroot)
 
-    def harm() -> None:
-        if fault == "isolated":
-            servers.isolate(victim)
-        elif fault == "frozen":
-            victim.pause()
-        else:
-            victim.kill()
-
+    harm = {
+        "isolated": partial(servers.isolate, victim),
+        "frozen": victim.pause,
+        "killed": victim.kill,
+    }[fault]
     async with Arena(servers.connect_string, chroot, session_timeout=4.0) as arena:
         everywhere = partial(arena.contender, make=an_election, hosts=servers.connect_string)
         holder = everywhere("/free", "holder", dial=first_to(victim))
@@ -166,24 +166,6 @@ async def on_a_follower(ensemble: Ensemble, fault: str, chroot: str) -> None:
         assert (holder.client.session_id, waiter.client.session_id) == sessions
         holder.leave()
         await waiter.holding()
-
-
-@pytest.mark.exhaustive("test_margin.py does the same to a server, and measures the margin")
-@only_on("trio")
-async def test_follower_that_is_cut_off(ensemble: Ensemble, chroot: str) -> None:
-    await on_a_follower(ensemble, "isolated", chroot)
-
-
-@pytest.mark.exhaustive("test_margin.py does the same to a server, and measures the margin")
-@only_on("asyncio")
-async def test_follower_that_freezes(ensemble: Ensemble, chroot: str) -> None:
-    await on_a_follower(ensemble, "frozen", chroot)
-
-
-@pytest.mark.exhaustive("test_margin.py does the same to a server, and measures the margin")
-@only_on("asyncio+uvloop")
-async def test_follower_that_dies(ensemble: Ensemble, chroot: str) -> None:
-    await on_a_follower(ensemble, "killed", chroot)
 
 
 @only_on("asyncio")
