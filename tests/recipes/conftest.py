@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from kit.clients import Served, connect
+from kit.clients import Served, connect, in_memory
 
 from aiolead import Client
+from aiolead.testing import EmbeddedServer
 
 
 @pytest.fixture
@@ -26,3 +27,17 @@ async def other(server: Served) -> AsyncIterator[Client]:
 
 a, b = client, other
 """The same, where a test compares what the two of them do."""
+
+
+@pytest.fixture
+async def embedded_server() -> AsyncIterator[EmbeddedServer]:
+    """A server in the event loop of the test."""
+    async with EmbeddedServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def embedded_client(embedded_server: EmbeddedServer) -> AsyncIterator[Client]:
+    """A client of that server, in memory."""
+    async with in_memory(embedded_server) as client:
+        yield client

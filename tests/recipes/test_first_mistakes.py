@@ -3,64 +3,160 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable
+import math
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterator
 from importlib.metadata import version
 from typing import Any
 
 import pytest
-from kit.clients import in_memory
 
 import aiolead
-from aiolead import Client, blocking
-from aiolead.errors import ConfigurationError, UsageError
+from aiolead import Client, Election, Lock, ReadWriteLock, ReentrantLock, Semaphore, blocking
+from aiolead.errors import ConfigurationError, InvalidPathError, UsageError
 from aiolead.testing import EmbeddedServer
-from aiolead.types import Codec
+from aiolead.types import Codec, Layout
 
-VALUES: dict[str, tuple[Callable[[Client], Any], tuple[Any, ...]]] = {
-    "raw": (
-        lambda client: aiolead.SharedValue(client, "/v"),
-        (5, [1, 2, 3], "text", {"a": 1}, None, 1.5),
+PATH = "/contended"
+
+
+@pytest.fixture
+def nothing_is_sent(embedded_client: Client, embedded_server: EmbeddedServer) -> Iterator[None]:
+    before = embedded_server.requests.copy()
+    yield
+    assert embedded_server.requests == before
+
+
+# --- of locks and elections ----------------------------------------------------------------------
+
+BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"path": "relative"}, InvalidPathError, "path: must start with '/'"),
+    ({"path": "/a/"}, InvalidPathError, "path: must not end"),
+    ({"path": "/a//b"}, InvalidPathError, "path: "),
+    ({"path": b"/a"}, InvalidPathError, "path: must be a str"),
+    ({"path": None}, InvalidPathError, "path: must be a str"),
+    ({"path": "/"}, ConfigurationError, "path: the root"),
+    ({"identity": ""}, ConfigurationError, "identity: "),
+    ({"identity": b"me"}, ConfigurationError, "identity: "),
+    ({"identity": 7}, ConfigurationError, "identity: "),
+    ({"identity": "\ud800"}, ConfigurationError, "identity: is not valid Unicode"),
+    ({"identity": "é" * 2049}, ConfigurationError, "identity: has 4098 bytes"),
+    ({"layout": "curator"}, ConfigurationError, "layout: must be a Layout"),
+    ({"layout": None}, ConfigurationError, "layout: must be a Layout"),
+    ({"on_disconnect": "stay"}, ConfigurationError, "on_disconnect: "),
+    ({"on_disconnect": None}, ConfigurationError, "on_disconnect: "),
+    ({"acl": []}, ConfigurationError, "acl: "),
+    ({"acl": ["world"]}, ConfigurationError, "acl: "),
+]
+
+OWN_LOCK, OWN_ELECTION = Layout(lock="{id}-job-"), Layout(election="{id}-job-")
+
+FORMLESS: list[tuple[Any, dict[str, Any]]] = [
+    *((Election, {"layout": layout}) for layout in (Layout.GO, Layout.WRITE_LOCK, OWN_LOCK)),
+    *((recipe, {"layout": OWN_ELECTION}) for recipe in (Lock, ReentrantLock)),
+    *((ReadWriteLock, {"layout": layout}) for layout in (Layout.GO, Layout.WRITE_LOCK, OWN_LOCK)),
+    *(
+        (Semaphore, {"limit": 1, "layout": layout})
+        for layout in (Layout.GO, Layout.AIOZK, Layout.WRITE_LOCK, OWN_LOCK)
     ),
-    "text": (
-        lambda client: aiolead.SharedValue(client, "/v", "", codec=Codec.text()),
-        (5, b"text", None),
-    ),
-    "int64": (
-        lambda client: aiolead.SharedValue(client, "/v", 0, codec=Codec.int64()),
-        ("5", 1.0, True, None),
-    ),
-    "decimal": (
-        lambda client: aiolead.SharedValue(client, "/v", 0, codec=Codec.decimal()),
-        ("5", 1.5, True, None),
-    ),
-}
+]
 
 
-@pytest.mark.parametrize("codec", VALUES)
-async def test_a_value_of_another_type_is_refused(codec: str) -> None:
-    make, values = VALUES[codec]
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        shared = make(client)
-        for value in values:
-            with pytest.raises(ConfigurationError, match=r"^value: must be (bytes|an? \w+), not "):
-                await shared.set(value)
-        assert "/v" not in server.znodes()
+@pytest.mark.usefixtures("nothing_is_sent")
+async def test_wrong_arguments_of_a_recipe_are_refused(embedded_client: Client) -> None:
+    for recipe in (Lock, Election):
+        for arguments, error, says in BAD:
+            with pytest.raises(error, match=f"^{says}"):
+                recipe(embedded_client, **{"path": PATH, **arguments})
+    for leaders in (0, -1, 1001, 1.0, "2", True, None):
+        with pytest.raises(ConfigurationError, match=r"^leaders: must be from 1 to 1000"):
+            Election(embedded_client, PATH, leaders=leaders)  # type: ignore[arg-type]
+    for ask in (Lock(embedded_client, PATH).acquire, Election(embedded_client, PATH).leadership):
+        for wait in (-1, -0.001, math.nan, "5", True, b""):
+            with pytest.raises(ConfigurationError, match=r"^timeout: must be None or seconds"):
+                ask(timeout=wait)  # type: ignore[arg-type]
 
 
-async def test_bytes_of_any_type_are_a_value() -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        shared = aiolead.SharedValue(client, "/v")
-        for value in (b"a", bytearray(b"a"), memoryview(b"a")):
-            await shared.set(value)  # type: ignore[arg-type]
-            assert (await shared.get()).value == b"a"
+@pytest.mark.usefixtures("nothing_is_sent")
+async def test_layout_without_names_for_a_recipe_is_refused(embedded_client: Client) -> None:
+    for recipe, arguments in FORMLESS:
+        with pytest.raises(ConfigurationError, match=f"^layout: .* {recipe.__name__}"):
+            recipe(embedded_client, PATH, **arguments)
 
 
+async def test_extreme_arguments_are_accepted(embedded_client: Client) -> None:
+    assert Lock(embedded_client, PATH).identity == f"{socket.gethostname()}:{os.getpid()}"
+    for identity in ("x" * 4096, "é" * 2048, "名前", "a b\n"):
+        election = Election(embedded_client, PATH, identity=identity, leaders=1000)
+        async with election.leadership(timeout=math.inf):
+            leader = await election.leader()
+            assert leader is not None
+            assert leader.identity == identity
+
+
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (lambda: aiolead.Lock("/x"), "Lock(client, path)"),  # type: ignore[call-arg, arg-type]
+        (lambda: aiolead.Election(path="/x"), "Election(client, path)"),  # type: ignore[call-arg]
+        (lambda: aiolead.Queue(), "Queue(client, path)"),  # type: ignore[call-arg]
+        (lambda: aiolead.Barrier("/x"), "Barrier(client, path)"),  # type: ignore[call-arg, arg-type]
+        (lambda: Semaphore("/x", 2), "Semaphore(client, path, limit)"),  # type: ignore[call-arg, arg-type]
+    ],
+)
+def test_missing_argument_names_the_class(make: Callable[[], object], line: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        make()
+    assert str(caught.value).endswith(f"write `{line}`")
+    assert str(caught.value).startswith(line.partition("(")[0])
+
+
+def test_unknown_argument_names_the_class() -> None:
+    with pytest.raises(ConfigurationError, match=r"^Lock: .*unexpected keyword argument 'wait'"):
+        aiolead.Lock(None, "/x", wait=3)  # type: ignore[call-arg, arg-type]
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("nothing_is_sent")
+@pytest.mark.parametrize(
+    ("arguments", "values"),
+    [
+        ({}, (5, [1, 2, 3], "text", {"a": 1}, None, 1.5)),
+        ({"default": "", "codec": Codec.text()}, (5, b"text", None)),
+        ({"default": 0, "codec": Codec.int64()}, ("5", 1.0, True, None)),
+        ({"default": 0, "codec": Codec.decimal()}, ("5", 1.5, True, None)),
+    ],
+    ids=["raw", "text", "int64", "decimal"],
+)
+async def test_value_of_another_type_is_refused(
+    embedded_client: Client, arguments: dict[str, Any], values: tuple[Any, ...]
+) -> None:
+    shared: Any = aiolead.SharedValue(embedded_client, "/v", **arguments)
+    for value in values:
+        with pytest.raises(ConfigurationError, match=r"^value: must be (bytes|an? \w+), not "):
+            await shared.set(value)
+
+
+async def test_bytes_of_any_type_are_a_value(embedded_client: Client) -> None:
+    shared = aiolead.SharedValue(embedded_client, "/v")
+    for value in (b"a", bytearray(b"a"), memoryview(b"a")):
+        await shared.set(value)  # type: ignore[arg-type]
+        assert (await shared.get()).value == b"a"
+
+
+@pytest.mark.usefixtures("nothing_is_sent")
 @pytest.mark.parametrize("changes", ["text", 5, None, ["key"]])
-async def test_changes_that_are_no_mapping_are_refused(changes: Any) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        with pytest.raises(ConfigurationError, match="changes: must be a mapping"):
-            await aiolead.Config(client, "/c").publish(changes)
-        assert "/c" not in server.znodes()
+async def test_changes_that_are_no_mapping_are_refused(
+    embedded_client: Client, changes: Any
+) -> None:
+    with pytest.raises(ConfigurationError, match="changes: must be a mapping"):
+        await aiolead.Config(embedded_client, "/c").publish(changes)
+
+
+# --- workers -------------------------------------------------------------------------------------
 
 
 async def work(term: object) -> None: ...
@@ -108,37 +204,22 @@ GOOD_WORKERS = [
 ]
 
 
-def name_of(worker: Any) -> str:
-    # Its address is another one in each process of pytest-xdist.
-    return getattr(worker, "__name__", None) or type(worker).__name__
-
-
-@pytest.mark.parametrize("worker", BAD_WORKERS, ids=name_of)
-async def test_a_worker_that_cannot_run_is_refused(worker: Any) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        election = aiolead.Election(client, "/e")
+@pytest.mark.usefixtures("nothing_is_sent")
+async def test_worker_that_cannot_run_is_refused(embedded_client: Client) -> None:
+    election = aiolead.Election(embedded_client, "/e")
+    for worker in BAD_WORKERS:
         with pytest.raises(ConfigurationError, match=r"^worker: .*`async def work\(term\):`"):
-            await election.run(worker)
+            await election.run(worker)  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match=r"^worker: "):
-            election.running(worker)
-        assert "/e" not in server.znodes()
-
-
-@pytest.mark.parametrize("worker", [work, sync, None], ids=name_of)
-async def test_a_worker_of_a_partitioner_takes_two_arguments(worker: Any) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
+            election.running(worker)  # type: ignore[arg-type]
+    for good in GOOD_WORKERS:
+        election.running(good)  # type: ignore[arg-type]
+    for worker in (work, sync, None):  # a worker of a partitioner takes two arguments
         with pytest.raises(ConfigurationError, match=r"`async def work\(item, held\):`"):
-            await aiolead.Partitioner(client, "/p", ["a"]).run(worker)
-        assert "/p" not in server.znodes()
+            await aiolead.Partitioner(embedded_client, "/p", ["a"]).run(worker)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("worker", GOOD_WORKERS, ids=name_of)
-async def test_any_other_worker_is_not(worker: Any) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        aiolead.Election(client, "/e").running(worker)
-
-
-def test_a_worker_for_threads() -> None:
+def test_worker_for_threads_that_cannot_run_is_refused() -> None:
     with EmbeddedServer.in_thread() as server, blocking.connect(server.connect_string) as client:
         election = blocking.Election(client, "/e")
         for worker in (work, takes_nothing, Worker().method, None):
@@ -147,66 +228,40 @@ def test_a_worker_for_threads() -> None:
         assert "/e" not in server.znodes()
 
 
-@pytest.mark.parametrize(
-    ("make", "line"),
-    [
-        (lambda: aiolead.Lock("/x"), "Lock(client, path)"),  # type: ignore[call-arg, arg-type]
-        (lambda: aiolead.Election(path="/x"), "Election(client, path)"),  # type: ignore[call-arg]
-        (lambda: aiolead.Queue(), "Queue(client, path)"),  # type: ignore[call-arg]
-        (lambda: aiolead.Barrier("/x"), "Barrier(client, path)"),  # type: ignore[call-arg, arg-type]
-        (
-            lambda: aiolead.Semaphore("/x", 2),  # type: ignore[call-arg, arg-type]
-            "Semaphore(client, path, limit)",
-        ),
-    ],
-)
-def test_a_missing_argument_names_the_class(make: Callable[[], object], line: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        make()
-    assert str(caught.value).endswith(f"write `{line}`")
-    assert str(caught.value).startswith(line.partition("(")[0])
-
-
-def test_an_unknown_argument_names_the_class() -> None:
-    with pytest.raises(ConfigurationError, match=r"^Lock: .*unexpected keyword argument 'wait'"):
-        aiolead.Lock(None, "/x", wait=3)  # type: ignore[call-arg, arg-type]
+# --- the package ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "hosts", ["h;i", "h;i:2181", "h /app", "h\t/app", "a,h /app", "h=1", "$ZK", "${ZK}:2181", "h|i"]
 )
-def test_hosts_that_are_none(hosts: str) -> None:
+def test_wrong_hosts_are_refused(hosts: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^hosts: "):
         aiolead.connect(hosts)
 
 
 @pytest.mark.parametrize("hosts", ["h, i", "h_1.x-y", "bücher.example", "h/app", "[::1]:2181/a b"])
-def test_hosts_that_are_some(hosts: str) -> None:
+def test_unusual_hosts_are_accepted(hosts: str) -> None:
     aiolead.connect(hosts)
 
 
-async def test_completion_offers_what_there_is() -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        for recipe in (
-            aiolead.Lock(client, "/l"),
-            aiolead.Election(client, "/e"),
-            aiolead.Queue(client, "/q"),
-            aiolead.Semaphore(client, "/s", 1),
-        ):
-            for name in dir(recipe):
-                try:
-                    getattr(recipe, name)
-                except UsageError as error:
-                    pytest.fail(f"{recipe!r}: {name}: {error}")
-        assert "acquire" in dir(aiolead.Lock(client, "/l"))
+async def test_completion_offers_what_there_is(embedded_client: Client) -> None:
+    for recipe in (
+        aiolead.Lock(embedded_client, "/l"),
+        aiolead.Election(embedded_client, "/e"),
+        aiolead.Queue(embedded_client, "/q"),
+        aiolead.Semaphore(embedded_client, "/s", 1),
+    ):
+        for name in dir(recipe):
+            try:
+                getattr(recipe, name)
+            except UsageError as error:
+                pytest.fail(f"{recipe!r}: {name}: {error}")
+    assert "acquire" in dir(aiolead.Lock(embedded_client, "/l"))
 
 
 def test_completion_offers_public_names() -> None:
     offered = {name for name in dir(aiolead) if not name.startswith("_")}
     assert {"Lock", "connect", "errors", "blocking"} <= offered
     assert {"TYPE_CHECKING", "Exports"} & offered == set()
-
-
-def test_the_version() -> None:
-    assert aiolead.__version__ == version("aiolead")
     assert "__version__" in dir(aiolead)
+    assert aiolead.__version__ == version("aiolead")
