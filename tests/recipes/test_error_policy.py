@@ -1,9 +1,9 @@
-"""What recipes do about errors: the table, and what comes of an answer to a delete."""
+"""The policy on errors: its table, and the answer to a delete."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -39,7 +39,7 @@ from aiolead.errors import (
     UnreadableTextError,
 )
 
-LOST = ConnectionLossError("the link is lost")
+LOST = ConnectionLossError("the connection is lost")
 NOT_SENT = ConnectionLossError("there is no link", outcome=Outcome.NOT_APPLIED)
 REFUSED = RequestRefusedError("SET_DATA", "/a", 100_000, losses=2, retry_in=10.0, why="closed")
 
@@ -66,7 +66,7 @@ ROWS: dict[AioleadError, tuple[Action, ...]] = {
 
 
 @pytest.mark.parametrize("error", ROWS, ids=lambda error: type(error).__name__)
-def test_the_table(error: AioleadError) -> None:
+def test_action_is_that_of_the_table(error: AioleadError) -> None:
     row = ROWS[error]
     whole = row if len(row) == len(Step) else (*row, row[-1])
     assert tuple(action_for(error, step) for step in Step) == whole
@@ -81,7 +81,7 @@ def test_every_error_has_a_row() -> None:
         assert issubclass(kind, tuple(rows))
 
 
-def test_of_a_transaction_the_error_of_its_operation_counts() -> None:
+def test_error_of_an_operation_counts_for_its_transaction() -> None:
     error = TransactionError(1, [RuntimeInconsistencyError("/a"), NoNodeError("/b")])
     assert action_for(error, Step.RELEASE) is Action.GONE
 
@@ -101,7 +101,9 @@ def test_of_a_transaction_the_error_of_its_operation_counts() -> None:
         (SessionExpiredError("over"), False),
     ],
 )
-def test_whether_a_create_may_have_been_applied(error: AioleadError | None, may: bool) -> None:
+def test_create_may_have_been_applied_after_these_errors(
+    error: AioleadError | None, may: bool
+) -> None:
     assert may_be_applied(error) is may
 
 
@@ -124,22 +126,16 @@ class Answer:
 
 
 class Jobs:
-    """What is left to the client."""
+    """A client that counts the jobs that it is given."""
 
     session_timeout = 8.0
 
     def __init__(self) -> None:
-        self.spawned: list[Callable[[], Awaitable[object]]] = []
-        self.ends: list[Callable[[AioleadError | None], object]] = []
+        self.spawned = 0
         self.backend = self
 
-    def spawn(
-        self,
-        job: Callable[[], Awaitable[object]],
-        on_end: Callable[[AioleadError | None], object],
-    ) -> None:
-        self.spawned.append(job)
-        self.ends.append(on_end)
+    def spawn(self, *_: object) -> None:
+        self.spawned += 1
 
 
 async def nothing() -> None:
@@ -157,43 +153,31 @@ REPEATED = (
     NOT_SENT,
     *(e for e, row in ROWS.items() if row[1] in (Action.RECONNECT, Action.PAUSE)),
 )
+GONE = (None, NoNodeError("/a/b"), SessionExpiredError("over"), ClientClosedError("closed"))
+KEPT = (NoAuthError("/a/b"), NotEmptyError("/a/b"))
 
 
-@pytest.mark.parametrize("error", REPEATED, ids=lambda error: type(error).__name__)
-def test_a_delete_that_says_nothing_is_repeated(error: AioleadError) -> None:
-    gone, jobs = deletion(error)
-    assert not gone.is_done
-    assert len(jobs.spawned) == 1
-
-
-@pytest.mark.parametrize(
-    "error", [None, NoNodeError("/a/b"), SessionExpiredError("over"), ClientClosedError("closed")]
-)
-def test_there_is_nothing_left_to_delete(
-    error: AioleadError | None, caplog: pytest.LogCaptureFixture
+def test_delete_is_repeated_done_or_refused_by_its_answer(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    gone, jobs = deletion(error)
-    assert gone.is_done
-    assert gone.error() is error
-    assert jobs.spawned == []
+    for error in REPEATED:
+        gone, jobs = deletion(error)
+        assert (gone.is_done, jobs.spawned) == (False, 1), error
+    for each in GONE:
+        gone, jobs = deletion(each)
+        assert (gone.is_done, gone.error(), jobs.spawned) == (True, each, 0), each
+    assert caplog.records == []
+    for refused in KEPT:
+        gone, jobs = deletion(refused)
+        refusal = gone.error()
+        assert isinstance(refusal, ReleaseError)
+        assert (refusal.path, refusal.cause, jobs.spawned) == ("/a/b", refused, 0)
+        record = caplog.records.pop()  # once, as nobody waits
+        assert (record.levelno, record.getMessage()) == (logging.WARNING, str(refusal))
     assert caplog.records == []
 
 
-@pytest.mark.parametrize("error", [NoAuthError("/a/b"), NotEmptyError("/a/b")])
-def test_a_refusal_is_logged_once_if_nobody_waits(
-    error: AioleadError, caplog: pytest.LogCaptureFixture
-) -> None:
-    gone, jobs = deletion(error)
-    refusal = gone.error()
-    assert isinstance(refusal, ReleaseError)
-    assert (refusal.path, refusal.cause) == ("/a/b", error)
-    assert [(r.levelno, r.getMessage()) for r in caplog.records] == [
-        (logging.WARNING, str(refusal))
-    ]
-    assert jobs.spawned == []
-
-
-def test_what_to_do_about_it() -> None:
+def test_refused_delete_says_what_to_do() -> None:
     assert "allow DELETE on /a, delete it by hand, or close the client" in str(
         ReleaseError("/a/b", NoAuthError("/a/b"))
     )
@@ -201,13 +185,9 @@ def test_what_to_do_about_it() -> None:
     assert "allow" not in str(ReleaseError("/a/b", NotEmptyError("/a/b")))
 
 
-def test_several_are_named_together() -> None:
-    parts = [
-        deletion(error, path)[0]
-        for error, path in zip(
-            [None, NoAuthError("/a"), NoNodeError("/b"), NoAuthError("/c")], "0abc", strict=True
-        )
-    ]
+def test_several_refused_deletes_are_named_together() -> None:
+    errors = [None, NoAuthError("/a"), NoNodeError("/b"), NoAuthError("/c")]
+    parts = [deletion(error, path)[0] for error, path in zip(errors, "0abc", strict=True)]
     several = all_of(parts)
     assert several is not None
     for _ in range(2):
