@@ -1,4 +1,4 @@
-"""Who may call what: every public synchronous method and property, by the class that defines it.
+"""The permitted callers of every public synchronous member, by the class that defines it.
 
 `ANY`: any thread may call it, and a forked child. `HOLDER`: any thread may; a forked child, which
 holds nothing, is refused. `HOME`: only the client's event loop, thread and process; others are
@@ -102,7 +102,7 @@ ROWS: dict[str, str] = {
     for who, members in groups.items()
     for member in members.split()
 }
-"""Who may call each member."""
+"""The permitted callers of each member."""
 
 AN_INSTANCE = aiolead.ServiceInstance(name="web", id="i", port=80, registered_at=0.0)
 

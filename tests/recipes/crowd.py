@@ -21,6 +21,7 @@ class Crowd:
         log: the names of the tasks that have entered, in order.
         most: for each of them, the largest number of tasks that were inside together with it.
         losses: the error of each task that has lost its hold.
+        left: the names of the tasks that have ended.
     """
 
     def __init__(self, tasks: TaskGroup) -> None:
@@ -31,6 +32,7 @@ class Crowd:
         self.log: list[str] = []
         self.most: dict[str, int] = {}
         self.losses: dict[str, TenureLost] = {}
+        self.left: set[str] = set()
 
     def come(self, *names: str, to: AbstractAsyncContextManager[Any]) -> None:
         """Start tasks that enter a context, which all of them share."""
@@ -53,6 +55,7 @@ class Crowd:
                         del self.inside[name]
         except TenureLost as lost:
             self.losses[name] = lost
+        self.left.add(name)
 
     def leave(self, *names: str) -> None:
         """Let tasks leave as soon as they are inside; by default all."""

@@ -1,7 +1,7 @@
 """Every public synchronous member, called by threads and by forked children at each time.
 
-`recipes/callers.py` says who may call what. What a thread has called must have changed nothing: a
-hold goes on, or is ended by its own event loop.
+`recipes/callers.py` says who may call what. A call by a thread must change nothing: a hold goes on,
+or is ended by its own event loop.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from conftest import ServerUnderTest
 from kit.checks import check_each
 from kit.clients import SESSION, JumpingClock, connect, eventually
 from kit.elsewhere import in_child, in_thread
+from kit.selection import on_embedded
 from recipes.callers import (
     AN_INSTANCE,
     ANY,
@@ -29,6 +30,7 @@ from recipes.callers import (
     members_of,
     public_classes,
 )
+from recipes.crowd import crowd
 
 import aiolead
 from aiolead import Client
@@ -43,13 +45,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:a request that was never awaited:RuntimeWarning"),
 ]
 
-HELD = ("Term", "Held", "BarrierMember", "ConditionHeld", "HeldName", "WriteHeld", "QueueItem")
-HELD += ("Task", "MultiHeld")
-
 
 @pytest.fixture(autouse=True)
 def nothing_is_left_to_the_next_test() -> Iterator[None]:
-    """What the calls have made is dropped while its warnings are expected."""
+    """The objects that the calls have made are dropped while their warnings are expected."""
     yield
     gc.collect()
 
@@ -82,7 +81,7 @@ def test_every_public_class_says_who_may_call_it(kind: type) -> None:
 
 @asynccontextmanager
 async def one_of_each(client: Client, held: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-    """An object of each class, by its name; `held` gets what is held, as it is acquired."""
+    """An object of each class, by its name; `held` gets the holds, as they are acquired."""
     things: dict[str, Any] = {}
 
     def add(thing: Any, *names: str) -> Any:
@@ -92,74 +91,64 @@ async def one_of_each(client: Client, held: dict[str, Any]) -> AsyncIterator[dic
 
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
-        add(client)
-        add(client.backend)
-        add(client.backend.lease)
-        add(aiolead.Barrier(client, "/barrier"))
-        counter = aiolead.SharedValue(client, "/value", 0, codec=Codec.int32())
+        value = aiolead.SharedValue(client, "/value", 0, codec=Codec.int32())
         config, group = aiolead.Config(client, "/config"), aiolead.Group(client, "/group")
-        await counter.set(1)
-        await config.publish({"a": b"b"})
         registry = aiolead.ServiceRegistry(client, "/services")
         board, queue = aiolead.TaskBoard(client, "/board"), aiolead.Queue(client, "/queue")
+        await value.set(1)
+        await config.publish({"a": b"b"})
         await board.submit(b"x")
         await queue.put(b"x")
-        for thing in (counter, config, group, registry, board, queue):
+        for thing in (
+            *(client, client.backend, client.backend.lease),
+            *(value, config, group, registry, board, queue),
+            aiolead.Barrier(client, "/barrier"),
+            aiolead.Counter(client, "/counter"),
+            aiolead.DelayQueue(client, "/delay"),
+            aiolead.PriorityQueue(client, "/priority"),
+            aiolead.Partitioner(client, "/partitioner", ["a"]),
+            aiolead.SequenceAllocator(client, "/sequence"),
+        ):
             add(thing)
-        add(aiolead.Counter(client, "/counter"))
-        add(aiolead.DelayQueue(client, "/delay"))
-        add(aiolead.PriorityQueue(client, "/priority"))
-        add(aiolead.Partitioner(client, "/partitioner", ["a"]))
-        add(aiolead.SequenceAllocator(client, "/sequence"))
-        # Views, and what is kept.
-        states = await enter(client.observe())
-        add(states)
-        add(await enter(client.watch("/")))
+        # Views, and znodes that are kept.
+        for context in (
+            *(client.observe(), client.watch("/"), client.observe_children("/")),
+            aiolead.Election(client, "/campaign").campaign(),
+            aiolead.Election(client, "/campaign").observe(),
+            *(board.observe(), config.observe(), value.observe(), group.observe()),
+            *(group.join(identity="m"), registry.register(AN_INSTANCE)),
+            aiolead.PersistentNode(client, "/kept"),
+        ):
+            add(await enter(context))  # type: ignore[arg-type]
         add(await enter(client.observe_data("/")), "DataView", "View")
-        add(await enter(client.observe_children("/")))
-        add(await enter(aiolead.Election(client, "/campaign").campaign()))
-        add(await enter(aiolead.Election(client, "/campaign").observe()))
-        add(await enter(board.observe()))
-        add(await enter(config.observe()))
-        add(await enter(counter.observe()))
-        add(await enter(group.observe()))
         service = add(await enter(registry.observe("web")))
         cache = add(await enter(aiolead.TreeCache(client, "/")))
-        add(cache.events())
-        add(await enter(group.join(identity="m")))
-        add(await enter(registry.register(AN_INSTANCE)))
-        add(await enter(aiolead.PersistentNode(client, "/kept")))
-        # Requests.
         reply = client.get("/")
         await reply
-        add(reply)
-        add(client.transaction())
-        add(client.fenced("/"))
-        add(client.fenced("/").transaction())
-        add(client.reads())
-        add(client.backend.make_watch())
         strategies = (
             aiolead.types.ConsistentHash(),
             aiolead.types.LeastLoaded(),
             aiolead.types.WeightedRandom(),
             aiolead.types.RoundRobin(),
         )
-        for strategy in strategies:
-            add(strategy)
-        add(aiolead.types.Picker(service, strategies[-1]))
-        # What is held, last, so that its release is the first.
+        # The holds are last, so that they are released first.
         lock, other = aiolead.Lock(client, "/lock"), aiolead.ReadWriteLock(client, "/rw")
         election = aiolead.Election(client, "/election")
         condition = aiolead.Condition(client, "/condition")
         names = aiolead.UniqueNames(client, "/names")
         double = aiolead.DoubleBarrier(client, "/double", 1)
         several = aiolead.MultiLock(aiolead.Lock(client, "/a"), aiolead.Lock(client, "/b"))
-        for thing in (lock, other, other.read, other.write, election, condition, names, double):
+        for thing in (
+            *(cache.events(), reply, client.transaction(), client.reads()),
+            *(client.fenced("/"), client.fenced("/").transaction(), client.backend.make_watch()),
+            *(*strategies, aiolead.types.Picker(service, strategies[-1])),
+            *(lock, other, other.read, other.write, election, condition, names, double, several),
+            aiolead.ExclusiveLock(client, "/exclusive"),
+            aiolead.ReentrantLock(client, "/reentrant"),
+            aiolead.Semaphore(client, "/semaphore", 1),
+            *(lock.acquire(), queue.consume()),
+        ):
             add(thing)
-        add(several)
-        add(aiolead.ExclusiveLock(client, "/exclusive"))
-        add(aiolead.ReentrantLock(client, "/reentrant"))
-        add(aiolead.Semaphore(client, "/semaphore", 1))
         contexts: dict[str, Any] = {
             "Term": election.leadership(),
             "Held": lock,
@@ -171,12 +160,9 @@ async def one_of_each(client: Client, held: dict[str, Any]) -> AsyncIterator[dic
             "Task": board.claim(),
             "MultiHeld": several,
         }
-        add(lock.acquire())
-        add(queue.consume())
         for name, context in contexts.items():
             held[name] = add(await enter(context), name)
-        add(held["Held"], "Held", "Tenure")
-        add(held["Task"], "Task", "Claimed")
+        things |= {"Tenure": held["Held"], "Claimed": held["Task"]}
         yield things
 
 
@@ -189,7 +175,7 @@ def outcome(thing: Any, row: str) -> str:
 
 
 def call_all(things: dict[str, Any]) -> dict[str, str]:
-    """What became of the call of each member, by object and row."""
+    """The outcome of the call of each member, by object and row."""
     return {
         f"{name} {row}": outcome(thing, row)
         for name, thing in things.items()
@@ -223,17 +209,24 @@ def calls_are_as_the_table_says(things: dict[str, Any], held: dict[str, Any]) ->
 
 # --- at each time --------------------------------------------------------------------------------
 
-on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
+
+def parts(held: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each hold, and each of several locks, by the name of the hold."""
+    for name, each in held.items():
+        for part in getattr(each, "holds", (each,)):
+            yield name, part
 
 
 @on_embedded
 @pytest.mark.parametrize("when", ["fresh", "settled"])
-async def test_a_hold_goes_on_whatever_others_call(server: ServerUnderTest, when: str) -> None:
+async def test_hold_goes_on_whatever_others_call(
+    server: ServerUnderTest, a: Client, when: str
+) -> None:
     held: dict[str, Any] = {}
-    async with connect(server) as client, one_of_each(client, held) as things:
+    async with one_of_each(a, held) as things:
         covered = {kind.__name__ for kind in public_classes() if members_of(kind)}
         assert covered - things.keys() == set(), "make one of it"
-        leases = client._core.machine.leases
+        leases = a._core.machine.leases
         if when == "settled":
             await eventually(lambda: not leases.fresh, "the holds have settled")
         calls_are_as_the_table_says(things, held)
@@ -241,35 +234,32 @@ async def test_a_hold_goes_on_whatever_others_call(server: ServerUnderTest, when
             each.check()
             await each.verify()
         assert things["DataView"].is_live
-        await client.set("/", b"goes on")
+        await a.set("/", b"goes on")
 
 
 @on_embedded
-async def test_a_waiter_waits_on_whatever_others_call(server: ServerUnderTest) -> None:
+async def test_waiter_waits_on_whatever_others_call(
+    server: ServerUnderTest, a: Client, b: Client
+) -> None:
     held: dict[str, Any] = {}
-    async with connect(server) as other, connect(server) as client:
-        async with anyio.create_task_group() as tasks:
-            entered = anyio.Event()
-
-            async def wait() -> None:
-                async with aiolead.Lock(client, "/waited"):
-                    entered.set()
-
-            async with aiolead.Lock(other, "/waited"):
-                tasks.start_soon(wait)
-                async with one_of_each(client, held) as things:
-                    lock = aiolead.Lock(client, "/waited")
-                    calls_are_as_the_table_says({**things, "Lock": lock}, held)
-                assert not entered.is_set()
-        assert entered.is_set()
+    async with crowd() as them:
+        async with aiolead.Lock(b, "/waited"):
+            them.come("waiter", to=aiolead.Lock(a, "/waited"))
+            async with one_of_each(a, held) as things:
+                lock = aiolead.Lock(a, "/waited")
+                calls_are_as_the_table_says({**things, "Lock": lock}, held)
+            assert them.log == []
+        await them.are_inside("waiter")
 
 
 @on_embedded
-async def test_the_loop_ends_what_others_have_seen_the_end_of(server: ServerUnderTest) -> None:
+async def test_event_loop_ends_the_holds_that_others_have_seen_the_end_of(
+    server: ServerUnderTest,
+) -> None:
     """The lease is over by the clock, and the event loop stands still while others look."""
     clock = JumpingClock()
     held: dict[str, Any] = {}
-    told: list[str] = []
+    lost: list[str] = []
     cancelled = False
     may_end = anyio.Event()
 
@@ -278,12 +268,11 @@ async def test_the_loop_ends_what_others_have_seen_the_end_of(server: ServerUnde
         async with connect(server, clock=clock) as client:
             with suppress(TenureLost):
                 async with one_of_each(client, held) as things:
-                    for name, each in held.items():
-                        for hold in getattr(each, "holds", (each,)):
-                            hold.add_lost_callback(lambda name=name: told.append(name))
+                    for name, part in parts(held):
+                        part.add_lost_callback(lambda name=name: lost.append(name))
                     clock.jump(2 * SESSION)
                     calls_are_as_the_table_says(things, held)
-                    assert told == [], "a thread has ended a hold"
+                    assert lost == [], "a thread has ended a hold"
                     try:
                         await may_end.wait()
                     except anyio.get_cancelled_exc_class():
@@ -296,53 +285,53 @@ async def test_the_loop_ends_what_others_have_seen_the_end_of(server: ServerUnde
             await eventually(lambda: cancelled, "the body was cancelled", within=10)
         may_end.set()
     assert cancelled
-    assert sorted(told) == sorted([*HELD, "MultiHeld"])
+    assert sorted(lost) == sorted(name for name, _ in parts(held))
+    assert len(lost) == 10
 
 
 @on_embedded
-async def test_a_lost_hold_stays_lost_whatever_others_call(server: ServerUnderTest) -> None:
+async def test_lost_hold_stays_lost_whatever_others_call(server: ServerUnderTest) -> None:
     clock = JumpingClock()
     held: dict[str, Any] = {}
+    lost: list[str] = []
     async with connect(server, clock=clock) as client:
         with pytest.raises(TenureLost):
             async with one_of_each(client, held) as things:
+                for name, part in parts(held):
+                    part.add_lost_callback(lambda name=name: lost.append(name))
                 clock.jump(2 * SESSION)
                 with anyio.CancelScope(shield=True):
-                    for each in held.values():
-                        for hold in getattr(each, "holds", (each,)):
-                            await eventually(lambda hold=hold: hold._loss is not None, "it is lost")
+                    await eventually(lambda: len(lost) == 10, f"all are lost: {lost}")
                 calls_are_as_the_table_says(things, held)
-        for each in held.values():
-            assert not each.is_held
+        assert not any(each.is_held for each in held.values())
 
 
 @on_embedded
-async def test_what_was_released_or_left_stays_so_whatever_others_call(
-    server: ServerUnderTest,
+async def test_hold_that_was_released_or_left_stays_so_whatever_others_call(
+    server: ServerUnderTest, a: Client
 ) -> None:
     held: dict[str, Any] = {}
-    async with connect(server) as client:
-        async with one_of_each(client, held) as things:
-            for each in held.values():
-                await each.release()
-            calls_are_as_the_table_says(things, held)
-        left: dict[str, Any] = {}
-        # Released by leaving. Each has its own paths, which are free again.
-        async with one_of_each(client.chroot("/again"), left) as others:
-            pass
-        calls_are_as_the_table_says(others, left)
-        for each in (*held.values(), *left.values()):
-            with pytest.raises(UsageError):
-                each.check()
+    left: dict[str, Any] = {}
+    async with one_of_each(a, held) as things:
+        for each in held.values():
+            await each.release()
+        calls_are_as_the_table_says(things, held)
+    # Released by leaving. Each has its own paths, which are free again.
+    async with one_of_each(a.chroot("/again"), left) as others:
+        pass
+    calls_are_as_the_table_says(others, left)
+    for each in (*held.values(), *left.values()):
+        with pytest.raises(UsageError):
+            each.check()
 
 
 @on_embedded
-async def test_a_closed_client_is_as_the_table_says(server: ServerUnderTest) -> None:
+async def test_closed_client_is_as_the_table_says(server: ServerUnderTest) -> None:
     held: dict[str, Any] = {}
     async with connect(server) as client, one_of_each(client, held) as things:
         pass
     calls_are_as_the_table_says(things, held)
 
 
-def test_the_table_has_no_other_kinds_of_callers() -> None:
+def test_table_has_no_other_callers() -> None:
     assert set(ROWS.values()) == {ANY, HOLDER, HOME, UNCHECKED}

@@ -1,8 +1,8 @@
-"""Every recipe under the same faults, on embedded and on real servers: links that break in the
-middle of what is said, sessions that end, processes that die.
+"""Every recipe under the same faults, on embedded and on real servers.
 
-What is special to one of them is in its own tests.
-All recipes are played at the same time, on the same two clients: most of the time is waiting.
+Links break in the middle of a message, sessions end, processes die. All recipes are played at the
+same time, on the same two clients: most of the time is waiting. Each recipe has its own tests
+besides.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,9 @@ from conftest import ServerUnderTest
 from kit.clients import PATIENCE, catch_up, connect, eventually
 from kit.every_recipe import DONE, FOLLOWED, HELD, HOLDS, KEPT, WAITING, Done, Held, Seen
 from kit.faults import end_session, only_on
+from recipes.crowd import Crowd, crowd
 
-from aiolead import Barrier, Client, Condition, ConnectionLossError, TenureLost
+from aiolead import Barrier, Client, Condition, ConnectionLossError
 from aiolead.errors import LossReason, Outcome
 from aiolead.model import SessionState
 from aiolead.paths import parse_connect_string
@@ -50,39 +53,16 @@ def on(kind: str, loop: str) -> Callable[[Any], Any]:
     return both
 
 
-class Somebody:
-    """One that has something until it is told to leave, or has lost it."""
-
-    def __init__(self, name: str, scene: Held, client: Client) -> None:
-        self.name = name
-        self.lost: TenureLost | None = None
-        self.mine: Any = None
-        self.leave = anyio.Event()
-        self.has_left = False
-        self._scene = scene
-        self._client = client
-
-    def __repr__(self) -> str:
-        return f"{self.name}: {self.mine}, {'has left' if self.has_left else ''} {self.lost}"
-
-    async def run(self) -> None:
-        try:
-            async with self._scene.enter(self._client, f"/{self.name}") as self.mine:
-                await self.leave.wait()
-        except TenureLost as lost:
-            self.lost = lost
-        self.has_left = True
-
-
 class Turns:
-    """Others that want the same, and what they have got."""
+    """Others that want the same as the holders, until they have got it."""
 
-    def __init__(self, client: Client) -> None:
-        self.missing: set[str] = set()
+    def __init__(self, client: Client, scenes: dict[str, Held], tasks: Any) -> None:
+        self.missing = set(scenes)
         self._client = client
+        for name, scene in scenes.items():
+            tasks.start_soon(self._take, name, scene)
 
-    async def take(self, name: str, scene: Held) -> None:
-        self.missing.add(name)
+    async def _take(self, name: str, scene: Held) -> None:
         await scene.turn(self._client, f"/{name}")
         self.missing.remove(name)
 
@@ -101,14 +81,21 @@ async def prepare(client: Client, scenes: dict[str, Held]) -> None:
             await scene.prepare(client, f"/{name}")
 
 
-async def all_have(holders: list[Somebody]) -> None:
+async def all_enter(them: Crowd, client: Client, scenes: dict[str, Held]) -> None:
+    for name, scene in scenes.items():
+        them.come(name, to=scene.enter(client, f"/{name}"))
+    await eventually(lambda: them.inside.keys() >= scenes.keys(), f"all have theirs: {them.log}")
+
+
+async def all_left(them: Crowd, scenes: dict[str, Held]) -> None:
     await eventually(
-        lambda: all(one.mine is not None for one in holders), f"all have theirs: {holders}"
+        lambda: them.left >= scenes.keys(), f"all have left: {scenes.keys() - them.left}"
     )
 
 
-async def all_left(holders: list[Somebody]) -> None:
-    await eventually(lambda: all(one.has_left for one in holders), f"all have left: {holders}")
+@dataclass(frozen=True, slots=True)
+class Address:
+    connect_string: str
 
 
 @asynccontextmanager
@@ -119,16 +106,33 @@ async def through_a_proxy(server: ServerUnderTest) -> AsyncIterator[tuple[FaultP
             yield proxy, client
 
 
-class Address:
-    def __init__(self, connect_string: str) -> None:
-        self.connect_string = connect_string
-
-
-async def reconnected(proxy: FaultProxy, client: Client, links: int) -> None:
+async def reset(proxy: FaultProxy, client: Client) -> None:
+    """Breaks the link, and waits until the client has another one."""
+    links = proxy.connections
+    proxy.reset()
     await eventually(
         lambda: proxy.connections > links and client.state is SessionState.CONNECTED,
         "it is on another link",
     )
+
+
+async def wait_for_condition(client: Client, woken: anyio.Event) -> None:
+    async with Condition(client, WAITING) as mine:
+        await mine.wait()
+    woken.set()
+
+
+async def waiters_are(client: Client, count: int) -> None:
+    async def is_so() -> bool:
+        await catch_up(client)
+        return len(await Condition(client, WAITING).waiters()) == count
+
+    await eventually(is_so, f"{count} wait for the condition")
+
+
+async def comes(event: anyio.Event) -> None:
+    with anyio.fail_after(PATIENCE):
+        await event.wait()
 
 
 # --- links that break ----------------------------------------------------------------------------
@@ -140,46 +144,39 @@ async def breaks(server: ServerUnderTest) -> None:
     async with (
         through_a_proxy(server) as (proxy, a),
         connect(server, session_timeout=LONG) as b,
+        crowd() as them,
         anyio.create_task_group() as tasks,
     ):
         await prepare(b, scenes)
         await catch_up(a)
         proxy.drop_reply(WRITES, 3)
-        holders = [Somebody(name, scene, a) for name, scene in scenes.items()]
-        for one in holders:
-            tasks.start_soon(one.run)
-        await all_have(holders)
+        await all_enter(them, a, scenes)
         # How many it were is up to the schedule: requests under way together go down with one link.
         assert proxy.connections > 1
         proxy.heal()
 
-        turns = Turns(b)
-        for name, scene in scenes.items():
-            tasks.start_soon(turns.take, name, scene)
+        turns = Turns(b, scenes, tasks)
         await turns.are_waited_for()
-        links = proxy.connections
-        proxy.reset()
-        await reconnected(proxy, a, links)
-        for one in holders:
-            await eventually(lambda one=one: _verified(one), f"{one} is had still")  # type: ignore[misc]
+        await reset(proxy, a)
+        for name in scenes:
+            await eventually(partial(_verified, them, name), f"{name} is had still")
         await turns.are_waited_for()
         assert turns.missing == scenes.keys()
-        assert not [one for one in holders if one.has_left]
+        assert not them.left
 
         links = proxy.connections
         proxy.drop_reply(OpCode.DELETE)
-        for one in holders:
-            one.leave.set()
-        await all_left(holders)
-        assert [one for one in holders if one.lost] == []
+        them.leave()
+        await all_left(them, scenes)
+        assert them.losses == {}
         assert proxy.connections > links
         await turns.come()
         assert await a.get_ephemerals() == []
 
 
-async def _verified(one: Somebody) -> bool:
+async def _verified(them: Crowd, name: str) -> bool:
     try:
-        await one.mine.verify()
+        await them.inside[name].verify()
     except ConnectionLossError:
         return False
     return True
@@ -199,58 +196,41 @@ async def test_links_to_real_servers_break(server: ServerUnderTest) -> None:
 
 
 async def ends(server: ServerUnderTest) -> None:
-    """What was held is lost, and says so; what is kept is there anew; who waits is woken."""
+    """Holds are lost, and say so; kept znodes are there again; waiters are woken."""
     woken = anyio.Event()
-
-    async def wait(client: Client) -> None:
-        async with Condition(client, WAITING) as mine:
-            await mine.wait()
-        woken.set()
-
     async with (
         connect(server, session_timeout=LONG) as a,
         connect(server, session_timeout=LONG) as b,
+        crowd() as them,
         anyio.create_task_group() as tasks,
     ):
         await prepare(b, HELD)
         await catch_up(a)
-        holders = [Somebody(name, scene, a) for name, scene in HELD.items()]
-        keepers = [Somebody(name, scene, a) for name, scene in KEPT.items()]
-        for one in holders + keepers:
-            tasks.start_soon(one.run)
-        tasks.start_soon(wait, a)
-        await all_have(holders + keepers)
-        await eventually(lambda: _waiters(b, 1), "one waits for the condition")
-        turns = Turns(b)
-        for name, scene in HELD.items():
-            tasks.start_soon(turns.take, name, scene)
+        await all_enter(them, a, HELD | KEPT)
+        tasks.start_soon(wait_for_condition, a, woken)
+        await waiters_are(b, 1)
+        turns = Turns(b, HELD, tasks)
         await turns.are_waited_for()
         assert turns.missing == HELD.keys()
-        tokens = [keeper.mine.tokens() for keeper in keepers]
-        assert all(tokens)
+        tokens = {name: them.inside[name].tokens() for name in KEPT}
+        assert all(tokens.values())
 
         await end_session(server.hosts, a)
-        await all_left(holders)
-        for one in holders:
-            assert one.lost is not None, one
-            # By the clock, if it hears of it late.
-            assert one.lost.reason is not LossReason.CLOSED, one
+        await all_left(them, HELD)
+        # Lost by the clock, if they learn of it late.
+        assert them.losses.keys() == HELD.keys()
+        assert LossReason.CLOSED not in {lost.reason for lost in them.losses.values()}
         await turns.come()
-        with anyio.fail_after(PATIENCE):
-            await woken.wait()
-        for keeper, before in zip(keepers, tokens, strict=True):
+        await comes(woken)
+        for name, before in tokens.items():
+            keeper = them.inside[name]
             await eventually(
-                lambda keeper=keeper, before=before: bool(keeper.mine.tokens() - before),  # type: ignore[misc]
-                f"{keeper} is there anew",
+                lambda keeper=keeper, before=before: bool(keeper.tokens() - before),  # type: ignore[misc]
+                f"{name} is there again",
             )
-            keeper.leave.set()
-        await all_left(keepers)
+        them.leave(*KEPT)
+        await all_left(them, KEPT)
         assert await a.get_ephemerals() == []
-
-
-async def _waiters(client: Client, count: int) -> bool:
-    await catch_up(client)
-    return len(await Condition(client, WAITING).waiters()) == count
 
 
 @on("embedded", "trio")
@@ -271,12 +251,6 @@ async def dies(server: ServerUnderTest) -> None:
     scenes = HELD | KEPT
     done: Counter[str] = Counter()
     woken = anyio.Event()
-
-    async def wait(client: Client) -> None:
-        async with Condition(client, WAITING) as mine:
-            await mine.wait()
-        woken.set()
-
     async with connect(server, session_timeout=LONG) as b, anyio.create_task_group() as tasks:
         await prepare(b, scenes)
         command = [sys.executable, "-m", "kit.every_recipe", server.connect_string]
@@ -287,12 +261,10 @@ async def dies(server: ServerUnderTest) -> None:
                 lines = _lines(TextReceiveStream(process.stdout))
                 with anyio.fail_after(2 * PATIENCE):
                     assert await anext(lines) == HOLDS
-                await eventually(lambda: _waiters(b, 1), "it waits for the condition")
-                tasks.start_soon(wait, b)
-                await eventually(lambda: _waiters(b, 2), "another one does")
-                turns = Turns(b)
-                for name, scene in scenes.items():
-                    tasks.start_soon(turns.take, name, scene)
+                await waiters_are(b, 1)
+                tasks.start_soon(wait_for_condition, b, woken)
+                await waiters_are(b, 2)
+                turns = Turns(b, scenes, tasks)
                 await turns.are_waited_for()
                 assert turns.missing == scenes.keys()
                 while len(done) < len(DONE):
@@ -307,8 +279,7 @@ async def dies(server: ServerUnderTest) -> None:
                 if process.returncode is None:
                     process.kill()
         await turns.come()
-        with anyio.fail_after(PATIENCE):
-            await woken.wait()
+        await comes(woken)
         await catch_up(b)
         for name, what in DONE.items():
             count = await what.count(b, f"/done/{name}")
@@ -333,11 +304,11 @@ async def test_processes_of_real_servers_die(server: ServerUnderTest) -> None:
     await dies(server)
 
 
-# --- what is followed, and what is done ----------------------------------------------------------
+# --- views, and calls ----------------------------------------------------------------------------
 
 
 async def changes(server: ServerUnderTest) -> None:
-    """What happens while there is no link, or no session, is seen after it."""
+    """Changes that happen while there is no link, or no session, are seen after it."""
     async with (
         through_a_proxy(server) as (proxy, a),
         connect(server, session_timeout=LONG) as b,
@@ -361,43 +332,41 @@ async def changes(server: ServerUnderTest) -> None:
 
         tasks.start_soon(wait_at_the_gate)
 
+        async def all_change(number: int) -> None:
+            for make in change.values():
+                await make(number)
+
         async def all_see(number: int) -> None:
             for name in FOLLOWED:
                 await eventually(lambda name=name: seen[name]() == number, f"{name} is {number}")  # type: ignore[misc]
 
         await all_see(1)
-        links = proxy.connections
-        proxy.reset()
-        await reconnected(proxy, a, links)
-        for make in change.values():
-            await make(2)
+        await reset(proxy, a)
+        await all_change(2)
         await all_see(2)
 
         proxy.refuse()
         proxy.reset()
         await eventually(lambda: a.state is SessionState.SUSPENDED, "it has no link")
-        for make in change.values():
-            await make(3)
+        await all_change(3)
         proxy.heal()
         await all_see(3)
 
         await end_session(server.hosts, a)
-        for make in change.values():
-            await make(4)
+        await all_change(4)
         await all_see(4)
         assert not is_open.is_set()
         await gate.remove()
-        with anyio.fail_after(PATIENCE):
-            await is_open.wait()
+        await comes(is_open)
 
 
 @on("embedded", "trio")
-async def test_what_is_followed(server: ServerUnderTest) -> None:
+async def test_views_follow_changes(server: ServerUnderTest) -> None:
     await changes(server)
 
 
 @on("ensemble", "asyncio+uvloop")
-async def test_what_is_followed_on_real_servers(server: ServerUnderTest) -> None:
+async def test_views_follow_changes_on_real_servers(server: ServerUnderTest) -> None:
     await changes(server)
 
 
@@ -429,10 +398,10 @@ async def counts_one(server: ServerUnderTest, name: str, what: Done) -> None:
 
 
 @on("embedded", "asyncio")
-async def test_what_is_done(server: ServerUnderTest) -> None:
+async def test_calls_happen_once(server: ServerUnderTest) -> None:
     await counts(server)
 
 
 @on("standalone", "trio")
-async def test_what_is_done_on_a_real_server(server: ServerUnderTest) -> None:
+async def test_calls_happen_once_on_a_real_server(server: ServerUnderTest) -> None:
     await counts(server)

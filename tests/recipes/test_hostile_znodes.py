@@ -1,6 +1,6 @@
 """Another client writes hostile data and names into every path of a recipe that is in use.
 
-Whoever uses the recipe goes on, or gets a documented error. Its other hold stays, its client does
+The user of the recipe goes on, or gets a documented error. Its other hold stays, its client does
 not end, and nothing unexpected is logged (`internal_errors`, which no test here asks for).
 """
 
@@ -17,9 +17,30 @@ from kit.clients import PATIENCE, connect
 from kit.every_recipe import AN_INSTANCE, DONE, HELD, KEPT, Held
 from parsing.hostile_data import ALLOWED_NAMES, DATA_CASES
 
-import aiolead
-from aiolead import AioleadError, Client
+from aiolead import (
+    AioleadError,
+    Barrier,
+    Client,
+    Condition,
+    Config,
+    Counter,
+    DelayQueue,
+    DoubleBarrier,
+    Election,
+    Group,
+    Lock,
+    PriorityQueue,
+    Queue,
+    ReadWriteLock,
+    Semaphore,
+    ServiceRegistry,
+    SharedValue,
+    TaskBoard,
+    TreeCache,
+    UniqueNames,
+)
 from aiolead.errors import ConfigurationError, InternalError, UsageError
+from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer
 from aiolead.types import Codec
 
@@ -81,14 +102,14 @@ async def attack(attacker: Client) -> None:
 
 
 async def seen(client: Client) -> None:
-    """Waits until whatever goes on on a client has had its turns."""
+    """Waits until all that goes on at a client has had its turns."""
     for _ in range(ROUND_TRIPS):
         with suppress(AioleadError):
             await client.exists("/")
 
 
 async def meanwhile(client: Client, act: Callable[[], Awaitable[object]]) -> None:
-    """Does something that may wait for ever now, for a while."""
+    """Does something for a while, since it may wait forever now."""
     async with anyio.create_task_group() as tasks:
 
         async def acting() -> None:
@@ -99,6 +120,11 @@ async def meanwhile(client: Client, act: Callable[[], Awaitable[object]]) -> Non
         tasks.start_soon(acting)
         await seen(client)
         tasks.cancel_scope.cancel()
+
+
+async def verified(scene: Held, client: Client) -> None:
+    async with scene.enter(client, PATH) as mine:
+        await mine.verify()
 
 
 def holding(scene: Held) -> Use:
@@ -120,42 +146,32 @@ def holding(scene: Held) -> Use:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(hold)
             await is_over.wait()
-            # To leave a barrier is to wait for all who say that they are in it.
+            # A member that leaves a barrier waits for all that say that they are in it.
             await seen(client)
             tasks.cancel_scope.cancel()
 
-        async def again() -> None:
-            async with scene.enter(client, PATH) as mine:
-                await mine.verify()
-
-        await meanwhile(client, again)
+        await meanwhile(client, lambda: verified(scene, client))
 
     return use
 
 
 def waiting(scene: Held) -> Use:
-    """Somebody else holds it, and is waited for."""
+    """Another client holds it, and is waited for."""
 
     async def use(client: Client, helper: Client, attack: Attack) -> None:
-        async def wait() -> None:
-            async with scene.enter(client, PATH) as mine:
-                await mine.verify()
+        async def wait_while_attacked() -> None:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(verified, scene, client)
+                await attack()
 
         if scene.prepare is not None:
             await scene.prepare(helper, PATH)
         with anyio.CancelScope() as scope:
             async with scene.enter(helper, PATH):
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(meanwhile, client, lambda: attack_while(wait, attack))
+                await meanwhile(client, wait_while_attacked)
                 scope.cancel()
 
     return use
-
-
-async def attack_while(act: Callable[[], Awaitable[object]], attack: Attack) -> None:
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(act)
-        await attack()
 
 
 def following(
@@ -169,7 +185,7 @@ def following(
             try:
                 async with documented(), follow(client) as view:
                     is_open.set()
-                    values = view.events() if isinstance(view, aiolead.TreeCache) else view
+                    values = view.events() if isinstance(view, TreeCache) else view
                     async for _ in values:
                         pass
             finally:
@@ -189,34 +205,32 @@ def following(
 
 def doing(*acts: Callable[[Client], Awaitable[object]]) -> Use:
     async def use(client: Client, _: Client, attack: Attack) -> None:
-        for act in acts:
-            await meanwhile(client, lambda act=act: act(client))  # type: ignore[misc]
+        async def do_all() -> None:
+            for act in acts:
+                await meanwhile(client, lambda act=act: act(client))  # type: ignore[misc]
+
+        await do_all()
         await attack()
-        for act in acts:
-            await meanwhile(client, lambda act=act: act(client))  # type: ignore[misc]
+        await do_all()
 
     return use
 
 
-async def a_tenure(manager: AbstractAsyncContextManager[Any]) -> None:
-    async with manager:
+async def entered(context: AbstractAsyncContextManager[Any]) -> None:
+    async with context:
         pass
 
 
-def a_board(client: Client) -> aiolead.TaskBoard:
-    return aiolead.TaskBoard(client, PATH)
+def config(client: Client) -> Config[Any]:
+    return Config(client, PATH)
 
 
-def a_config(client: Client) -> aiolead.Config[Any]:
-    return aiolead.Config(client, PATH)
+def json_value(client: Client) -> SharedValue[Any]:
+    return SharedValue(client, PATH, None, codec=Codec.json())
 
 
-def a_value(client: Client) -> aiolead.SharedValue[Any]:
-    return aiolead.SharedValue(client, PATH, None, codec=Codec.json())
-
-
-def a_registry(client: Client) -> aiolead.ServiceRegistry:
-    return aiolead.ServiceRegistry(client, PATH)
+def int_value(client: Client) -> SharedValue[int]:
+    return SharedValue(client, PATH, 0, codec=Codec.int32())
 
 
 async def register(client: Client) -> None:
@@ -224,22 +238,23 @@ async def register(client: Client) -> None:
     await client.set(f"{PATH}/web/i", AN_INSTANCE.to_json())
 
 
-async def joined(client: Client) -> None:
-    await client.ensure_path(f"{PATH}/m")
-
-
 async def wait_for_a_condition(client: Client) -> None:
-    async with aiolead.Condition(client, PATH) as held:
+    async with Condition(client, PATH) as held:
         await held.wait()
 
 
 async def notify(client: Client) -> None:
-    async with aiolead.Condition(client, PATH) as held:
+    async with Condition(client, PATH) as held:
         await held.notify_all()
 
 
-def made(client: Client) -> Awaitable[object]:
+def make_znodes(client: Client) -> Awaitable[object]:
     return client.ensure_path(f"{PATH}/a/b")
+
+
+def calls(make: Callable[[Client, str], Any], *verbs: str) -> Use:
+    """Calls methods without arguments."""
+    return doing(*(lambda c, verb=verb: getattr(make(c, PATH), verb)() for verb in verbs))  # type: ignore[misc]
 
 
 USES: dict[str, Use] = {
@@ -252,81 +267,75 @@ USES: dict[str, Use] = {
         f"{name}, done": doing(lambda c, d=done: d.do(c, PATH), lambda c, d=done: d.count(c, PATH))  # type: ignore[misc]
         for name, done in DONE.items()
     },
-    "observe_data": following(lambda c: c.observe_data(PATH), made),
-    "observe_children": following(lambda c: c.observe_children(PATH), made),
-    "TreeCache": following(lambda c: aiolead.TreeCache(c, PATH), made),
+    "observe_data": following(lambda c: c.observe_data(PATH), make_znodes),
+    "observe_children": following(lambda c: c.observe_children(PATH), make_znodes),
+    "TreeCache": following(lambda c: TreeCache(c, PATH), make_znodes),
     "SharedValue, followed": following(
-        lambda c: a_value(c).observe(), lambda c: a_value(c).set({"a": 1})
+        lambda c: json_value(c).observe(), lambda c: json_value(c).set({"a": 1})
     ),
     "SharedValue of int32, followed": following(
-        lambda c: aiolead.SharedValue(c, PATH, 0, codec=Codec.int32()).observe(),
-        lambda c: aiolead.SharedValue(c, PATH, 0, codec=Codec.int32()).set(1),
+        lambda c: int_value(c).observe(), lambda c: int_value(c).set(1)
     ),
     "Config, followed": following(
-        lambda c: a_config(c).observe(), lambda c: a_config(c).publish({"a": b"1"})
+        lambda c: config(c).observe(), lambda c: config(c).publish({"a": b"1"})
     ),
-    "Group, followed": following(lambda c: aiolead.Group(c, PATH).observe(), joined),
-    "ServiceRegistry, followed": following(lambda c: a_registry(c).observe("web"), register),
+    "Group, followed": following(
+        lambda c: Group(c, PATH).observe(), lambda c: c.ensure_path(f"{PATH}/m")
+    ),
+    "ServiceRegistry, followed": following(
+        lambda c: ServiceRegistry(c, PATH).observe("web"), register
+    ),
     "TaskBoard, followed": following(
-        lambda c: a_board(c).observe(), lambda c: a_board(c).submit(b"x")
+        lambda c: TaskBoard(c, PATH).observe(), lambda c: TaskBoard(c, PATH).submit(b"x")
     ),
-    "Election, observed": following(lambda c: aiolead.Election(c, PATH).observe(), made),
-    "Election, campaign": following(lambda c: aiolead.Election(c, PATH).campaign(), made),
+    "Election, observed": following(lambda c: Election(c, PATH).observe(), make_znodes),
+    "Election, campaign": following(lambda c: Election(c, PATH).campaign(), make_znodes),
     "Queue, consumed": doing(
-        lambda c: aiolead.Queue(c, PATH).put(b"x"), lambda c: a_tenure(aiolead.Queue(c, PATH).get())
+        lambda c: Queue(c, PATH).put(b"x"), lambda c: entered(Queue(c, PATH).get())
     ),
     "PriorityQueue": doing(
-        lambda c: aiolead.PriorityQueue(c, PATH).put(b"x", priority=3),
-        lambda c: a_tenure(aiolead.PriorityQueue(c, PATH).get()),
+        lambda c: PriorityQueue(c, PATH).put(b"x", priority=3),
+        lambda c: entered(PriorityQueue(c, PATH).get()),
     ),
     "DelayQueue": doing(
-        lambda c: aiolead.DelayQueue(c, PATH).put(b"x", delay=0),
-        lambda c: a_tenure(aiolead.DelayQueue(c, PATH).get()),
+        lambda c: DelayQueue(c, PATH).put(b"x", delay=0),
+        lambda c: entered(DelayQueue(c, PATH).get()),
     ),
-    "TaskBoard": doing(lambda c: a_board(c).submit(b"x"), lambda c: a_tenure(a_board(c).claim())),
+    "TaskBoard": doing(
+        lambda c: TaskBoard(c, PATH).submit(b"x"), lambda c: entered(TaskBoard(c, PATH).claim())
+    ),
     "Config": doing(
-        lambda c: a_config(c).publish({"a": b"1"}),
-        lambda c: a_config(c).get(),
-        lambda c: a_config(c).history(),
-        lambda c: a_config(c).rollback(1),
+        lambda c: config(c).publish({"a": b"1"}),
+        lambda c: config(c).get(),
+        lambda c: config(c).history(),
+        lambda c: config(c).rollback(1),
     ),
-    "Barrier": doing(
-        lambda c: aiolead.Barrier(c, PATH).set(),
-        lambda c: aiolead.Barrier(c, PATH).wait(),
-        lambda c: aiolead.Barrier(c, PATH).remove(),
-    ),
-    "Condition": doing(
-        wait_for_a_condition, notify, lambda c: aiolead.Condition(c, PATH).waiters()
-    ),
+    "Barrier": calls(Barrier, "set", "wait", "remove"),
+    "Condition": doing(wait_for_a_condition, notify, lambda c: Condition(c, PATH).waiters()),
     "Semaphore": doing(
-        lambda c: aiolead.Semaphore(c, PATH, 2).set_limit(3),
-        lambda c: aiolead.Semaphore(c, PATH, 2).limit(),
-        lambda c: aiolead.Semaphore(c, PATH, 2).available(),
-        lambda c: aiolead.Semaphore(c, PATH, 2).holders(),
-        lambda c: aiolead.Semaphore(c, PATH, 2).contenders(),
+        lambda c: Semaphore(c, PATH, 2).set_limit(3),
+        lambda c: Semaphore(c, PATH, 2).limit(),
+        lambda c: Semaphore(c, PATH, 2).available(),
+        lambda c: Semaphore(c, PATH, 2).holders(),
+        lambda c: Semaphore(c, PATH, 2).contenders(),
     ),
-    "Counter": doing(
-        lambda c: aiolead.Counter(c, PATH).get(), lambda c: aiolead.Counter(c, PATH).add(1)
-    ),
+    "Counter": doing(lambda c: Counter(c, PATH).get(), lambda c: Counter(c, PATH).add(1)),
     "DoubleBarrier": doing(
-        lambda c: aiolead.DoubleBarrier(c, PATH, 2).members(),
-        lambda c: a_tenure(aiolead.DoubleBarrier(c, PATH, 2)),
+        lambda c: DoubleBarrier(c, PATH, 2).members(),
+        lambda c: entered(DoubleBarrier(c, PATH, 2)),
     ),
     "UniqueNames": doing(
-        lambda c: aiolead.UniqueNames(c, PATH).holders(),
-        lambda c: a_tenure(aiolead.UniqueNames(c, PATH).claim("worker")),
+        lambda c: UniqueNames(c, PATH).holders(),
+        lambda c: entered(UniqueNames(c, PATH).claim("worker")),
     ),
     "ServiceRegistry": doing(
-        lambda c: a_registry(c).services(), lambda c: a_registry(c).instances("web")
+        lambda c: ServiceRegistry(c, PATH).services(),
+        lambda c: ServiceRegistry(c, PATH).instances("web"),
     ),
-    "Group": doing(lambda c: aiolead.Group(c, PATH).members()),
-    "revocation": doing(
-        lambda c: aiolead.Lock(c, PATH).revoke(),
-        lambda c: aiolead.Election(c, PATH).revoke(),
-        lambda c: aiolead.Lock(c, PATH).contenders(),
-        lambda c: aiolead.Election(c, PATH).contenders(),
-        lambda c: aiolead.ReadWriteLock(c, PATH).holders(),
-    ),
+    "Group": calls(Group, "members"),
+    "Lock": calls(Lock, "revoke", "contenders"),
+    "Election": calls(Election, "revoke", "contenders"),
+    "ReadWriteLock": calls(ReadWriteLock, "holders"),
 }
 
 
@@ -339,9 +348,9 @@ async def test_hostile_znodes_end_nothing(name: str) -> None:
         connect(server, session_timeout=60) as client,
     ):
         session_id = client.session_id
-        async with aiolead.Lock(client, "/bystander") as held:
+        async with Lock(client, "/bystander") as held:
             with anyio.fail_after(3 * PATIENCE):
                 await USES[name](client, helper, lambda: attack(attacker))
             await held.verify()
             assert client.session_id == session_id
-            assert client.state is aiolead.model.SessionState.CONNECTED
+            assert client.state is SessionState.CONNECTED
