@@ -19,7 +19,8 @@ from aiolead._recipes.contention.contender import Contender
 from aiolead._recipes.contention.layouts import Role
 from aiolead.errors import NoNodeError
 from aiolead.model import SessionState
-from aiolead.testing import EmbeddedServer, Hooks, MemoryProxy, OpCode
+from aiolead.paths import parse_connect_string
+from aiolead.testing import EmbeddedServer, FaultProxy, Hooks, MemoryProxy, OpCode
 from kit.checks import PATIENCE
 from kit.raw_client import RawClient
 
@@ -49,6 +50,12 @@ def connect(server: Served, **options: Any) -> aiolead.types.Connection | Adapte
 
         return Adapted(server.connect_string, **options)
     return aiolead.connect(server.connect_string, **options)
+
+
+def proxy_before(server: Served) -> FaultProxy:
+    """A proxy that leads to a server, and to the same chroot: `connect` takes it as a server."""
+    where = parse_connect_string(server.connect_string)
+    return FaultProxy(*where.hosts[0], chroot=where.chroot)
 
 
 def raw(server: Served) -> RawClient:
@@ -225,6 +232,18 @@ class Link(MemoryProxy):
 
     release = restore = MemoryProxy.heal
     lose = MemoryProxy.down
+
+    def hold_at_loss(self, client: aiolead.Client) -> anyio.Event:
+        """Holds back everything from the next loss of the connection on; gives when that was."""
+        lost = anyio.Event()
+
+        def on_state(state: SessionState, _session_id: int) -> None:
+            if state is SessionState.SUSPENDED and not lost.is_set():
+                self.hold()
+                lost.set()
+
+        client.backend.subscribe(on_state)
+        return lost
 
 
 Wire = Link

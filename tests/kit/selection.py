@@ -399,16 +399,16 @@ DIFFERENT = {
     "test_campaign::test_campaigns_of_one_election_object_contend_with_each_other": IN_MEMORY,
     "test_cancellation::test_cancelled_while_the_create_is_unanswered": IN_MEMORY,
     "test_cancellation::test_cancelled_while_the_delete_is_unanswered": IN_MEMORY,
-    "test_config::test_what_is_published_while_it_is_read": IN_MEMORY,
+    "test_config::test_keys_are_of_the_version_that_is_read": IN_MEMORY,
     "test_group::test_each_change_costs_the_same_in_a_group_of_any_size": IN_MEMORY,
-    "test_group::test_what_has_happened_without_a_link": IN_MEMORY,
+    "test_group::test_changes_during_an_outage_are_reported_after_it": IN_MEMORY,
     "test_observe::test_observer_is_not_woken_by_contenders_behind_the_leader": IN_MEMORY,
-    "test_persistent_node::test_a_create_that_is_applied_long_after_it_was_given_up": SHARED,
-    "test_persistent_node::test_left_while_there_is_no_link": IN_MEMORY,
+    "test_persistent_node::test_create_applied_after_it_was_given_up_is_taken_over": SHARED,
+    "test_persistent_node::test_node_left_without_a_link_is_deleted_later": IN_MEMORY,
     "test_semaphore::test_uncontended_acquisition_takes_one_round_trip": IN_MEMORY,
     "test_tree_cache::test_an_overflow_is_a_gap_like_any_other": IN_MEMORY,
     "test_tree_cache::test_what_is_created_below_a_znode_that_is_being_read": IN_MEMORY,
-    "test_values_faults::test_what_became_of_a_write": IN_MEMORY,
+    "test_values_faults::test_outcome_of_a_lost_write_is_never_wrong": IN_MEMORY,
 }
 """The tests, or whole modules, that say nothing about an adapted client, and the reason."""
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import anyio
 import pytest
 from kit.clients import (
-    Served,
     catch_up,
-    connect,
     eventually,
     in_memory,
     nothing_left,
@@ -20,10 +17,10 @@ from kit.clients import (
 )
 from parsing.hostile_data import DATA_CASES, JSON_FORMATS, JSON_VALUES, json_object
 
-from aiolead import AcquireTimeout, Lock, ServiceInstance, ServiceRegistry
-from aiolead.errors import ConfigurationError, UsageError
+from aiolead import Client, Lock, ServiceInstance, ServiceRegistry
+from aiolead.errors import ConfigurationError
 from aiolead.testing import EmbeddedServer
-from aiolead.types import Picker, RoundRobin, ServiceType, ServiceView
+from aiolead.types import Picker, RoundRobin, ServiceView
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -48,65 +45,48 @@ async def sees(view: ServiceView, check: Callable[[ServiceInstance], bool]) -> N
     )
 
 
-async def test_an_instance_is_there_as_long_as_the_block(server: Served) -> None:
-    async with connect(server) as a, connect(server) as b:
-        mine, theirs = ServiceRegistry(a, PATH), ServiceRegistry(b, PATH)
-        assert await theirs.services() == []
-        assert await theirs.instances("web") == []
-        async with theirs.observe("web") as view:
-            assert dict(view.value) == {}
-            async with mine.register(WEB) as registration:
-                await sees(view, lambda each: each == WEB)
-                await catch_up(b)
-                assert await theirs.services() == ["web"]
-                assert await theirs.instances("web") == [WEB]
-                other = replace(WEB, payload={"zone": "a"}, weight=2.0)
-                await registration.update(other)
-                await sees(view, lambda each: each == other)
-                assert registration.instance == other
-                with pytest.raises(ConfigurationError, match="its name and id stay"):
-                    await registration.update(replace(WEB, id="2"))
-                with pytest.raises(ValueError, match="no name"):
-                    await registration.set(b"{}")
-                await registration.set(WEB.to_json())
-                await sees(view, lambda each: each == WEB)
-                assert registration.state.is_present
-            await eventually(lambda: not view.value, "it is gone")
+async def test_instance_is_registered_as_long_as_the_block(a: Client, b: Client) -> None:
+    mine, theirs = ServiceRegistry(a, PATH), ServiceRegistry(b, PATH)
+    assert await theirs.services() == []
+    assert await theirs.instances("web") == []
+    async with theirs.observe("web") as view:
+        assert dict(view.value) == {}
+        async with mine.register(WEB) as registration:
+            await sees(view, lambda each: each == WEB)
             await catch_up(b)
-            assert await theirs.instances("web") == []
+            assert await theirs.services() == ["web"]
+            assert await theirs.instances("web") == [WEB]
+            other = replace(WEB, payload={"zone": "a"}, weight=2.0)
+            await registration.update(other)
+            await sees(view, lambda each: each == other)
+            assert registration.instance == other
+            with pytest.raises(ConfigurationError, match="its name and id stay"):
+                await registration.update(replace(WEB, id="2"))
+            with pytest.raises(ValueError, match="no name"):
+                await registration.set(b"{}")
+            await registration.set(WEB.to_json())
+            await sees(view, lambda each: each == WEB)
+            assert registration.state.is_present
+        await eventually(lambda: not view.value, "it is gone")
+        await catch_up(b)
+        assert await theirs.instances("web") == []
 
 
-async def test_draining(server: Served) -> None:
-    async with connect(server) as a, connect(server) as b:
-        async with (
-            ServiceRegistry(b, PATH).observe("web") as view,
-            ServiceRegistry(a, PATH).register(WEB) as registration,
-        ):
-            picker = Picker(view, RoundRobin())
-            await sees(view, lambda each: each.enabled)
-            assert picker.pick() == WEB
-            await registration.drain()
-            await sees(view, lambda each: not each.enabled)
-            assert picker.pick() is None
-            await registration.resume()
-            await sees(view, lambda each: each.enabled)
-            assert picker.pick() == WEB
+async def test_draining_instance_is_not_picked(a: Client, b: Client) -> None:
+    async with (
+        ServiceRegistry(b, PATH).observe("web") as view,
+        ServiceRegistry(a, PATH).register(WEB) as registration,
+    ):
+        picker = Picker(view, RoundRobin())
+        for change in (None, registration.drain, registration.resume):
+            if change is not None:
+                await change()
+            enabled = change != registration.drain
+            await sees(view, lambda each, enabled=enabled: each.enabled == enabled)
+            assert picker.pick() == (WEB if enabled else None)
 
 
-async def test_an_id_is_waited_for(server: Served) -> None:
-    async with connect(server) as a, connect(server) as b:
-        async with ServiceRegistry(a, PATH).register(WEB):
-            with pytest.raises(AcquireTimeout):
-                async with ServiceRegistry(b, PATH).register(WEB, timeout=0.05):
-                    pytest.fail("it is taken")
-            with pytest.raises(UsageError):
-                async with ServiceRegistry(a, PATH).register(WEB):
-                    pytest.fail("this client has it")
-        async with ServiceRegistry(b, PATH).register(WEB):
-            pass
-
-
-async def test_it_is_registered_anew_with_the_latest_that_is_wanted() -> None:
+async def test_instance_is_registered_again_with_its_latest_data() -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         async with (
             ServiceRegistry(b, PATH).observe("web") as view,
@@ -122,7 +102,7 @@ async def test_it_is_registered_anew_with_the_latest_that_is_wanted() -> None:
         await nothing_left(server, f"{PATH}/web")
 
 
-async def test_loads_are_published_now_and_then() -> None:
+async def test_loads_are_published_at_most_once_per_interval() -> None:
     """The first at once, then the latest after the interval."""
     async with (
         EmbeddedServer(tick_time=3) as server,
@@ -155,24 +135,26 @@ async def test_loads_are_published_now_and_then() -> None:
             await registration.report_load(-1)
 
 
-async def test_what_makes_no_sense_is_left_out() -> None:
+async def test_invalid_instance_is_left_out_until_it_is_valid() -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
-        async with ServiceRegistry(b, PATH).observe("web") as view:
-            async with ServiceRegistry(a, PATH).register(WEB):
-                await a.create(f"{PATH}/web/odd", b"not JSON")
-                await a.create(f"{PATH}/web/old", b'{"name": "web", "id": "old"}')
-                await eventually(lambda: len(view.value) == 2, "two make sense")
-                assert list(view.invalid) == ["odd"]
-                assert view.value["old"].enabled
-                await catch_up(b)
-                assert len(await ServiceRegistry(b, PATH).instances("web")) == 2
-                await a.set(f"{PATH}/web/odd", WEB.to_json())
-                await eventually(lambda: len(view.value) == 3, "it makes sense now")
-                await a.set(f"{PATH}/web/odd", b"[]")
-                await eventually(lambda: len(view.value) == 2, "it does not any more")
-                assert "JSON object" in view.invalid["odd"]
-                await a.delete(f"{PATH}/web/odd")
-                await eventually(lambda: not view.invalid, "it is gone")
+        odd = f"{PATH}/web/odd"
+        async with (
+            ServiceRegistry(b, PATH).observe("web") as view,
+            ServiceRegistry(a, PATH).register(WEB),
+        ):
+            await a.create(odd, b"not JSON")
+            await a.create(f"{PATH}/web/old", b'{"name": "web", "id": "old"}')
+            await eventually(lambda: len(view.value) == 2, "two make sense")
+            assert list(view.invalid) == ["odd"]
+            assert view.value["old"].enabled
+            await catch_up(b)
+            assert len(await ServiceRegistry(b, PATH).instances("web")) == 2
+            for data, count in ((WEB.to_json(), 3), (b"[]", 2)):
+                await a.set(odd, data)
+                await eventually(lambda n=count: len(view.value) == n, f"{count} make sense")
+            assert "JSON object" in view.invalid["odd"]
+            await a.delete(odd)
+            await eventually(lambda: not view.invalid, "it is gone")
 
 
 async def test_observers_of_one_client_share_their_reads() -> None:
@@ -196,42 +178,21 @@ async def test_observers_of_one_client_share_their_reads() -> None:
             await eventually(lambda: not first.invalid and first.is_live, "it goes on")
 
 
-async def test_a_hostile_instance_is_left_out_and_ends_nobody(server: Served) -> None:
+async def test_hostile_instance_is_left_out_and_ends_no_observer(a: Client, b: Client) -> None:
     """Anybody with CREATE may write one. Who follows the service goes on, and keeps its locks."""
-    async with connect(server) as a, connect(server) as b:
-        async with ServiceRegistry(a, PATH).register(WEB), Lock(b, "/app/lock").acquire() as held:
-            async with ServiceRegistry(b, PATH).observe("web") as view:
-                for number, data in enumerate(HOSTILE_INSTANCES):
-                    await a.create(f"{PATH}/web/odd{number}", data)
-                await eventually(
-                    lambda: len(view.invalid) == len(HOSTILE_INSTANCES), "all are reported"
-                )
-                assert list(view.value) == [WEB.id]
-                assert all(why.isprintable() and len(why) < 500 for why in view.invalid.values())
-                assert await ServiceRegistry(b, PATH).instances("web") == [WEB]
-                await a.set(f"{PATH}/web/odd0", WEB.to_json())
-                await eventually(lambda: len(view.value) == 2, "it is followed on")
-                assert held.is_held
-
-
-async def test_arguments_are_checked_before_anything_is_sent() -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        before = server.packets_in
-        registry = ServiceRegistry(client, PATH)
-        checks: list[tuple[Callable[[], Any], str]] = [
-            (lambda: ServiceRegistry(client, "/"), "path"),
-            (lambda: registry.observe("a/b"), "service"),
-            (lambda: registry.register("web"), "instance"),  # type: ignore[arg-type]
-            (lambda: registry.register(replace(WEB, service_type=ServiceType.STATIC)), "instance"),
-            (lambda: registry.register(WEB, load_interval=-1), "load_interval"),
-            (lambda: registry.register(WEB, timeout=-1), "timeout"),
-            (lambda: registry.register(replace(WEB, payload={"a": object()})), "payload"),  # type: ignore[dict-item]
-            (lambda: registry.register(replace(WEB, payload={"a": float("nan")})), "payload"),
-        ]
-        for call, named in checks:
-            with pytest.raises(ConfigurationError, match=f"^{named}"):
-                call()
-        assert server.packets_in == before
+    async with ServiceRegistry(a, PATH).register(WEB), Lock(b, "/app/lock").acquire() as held:
+        async with ServiceRegistry(b, PATH).observe("web") as view:
+            for number, data in enumerate(HOSTILE_INSTANCES):
+                await a.create(f"{PATH}/web/odd{number}", data)
+            await eventually(
+                lambda: len(view.invalid) == len(HOSTILE_INSTANCES), "all are reported"
+            )
+            assert list(view.value) == [WEB.id]
+            assert all(why.isprintable() and len(why) < 500 for why in view.invalid.values())
+            assert await ServiceRegistry(b, PATH).instances("web") == [WEB]
+            await a.set(f"{PATH}/web/odd0", WEB.to_json())
+            await eventually(lambda: len(view.value) == 2, "it is followed on")
+            assert held.is_held
 
 
 # --- JSON --------------------------------------------------------------------------------------
@@ -258,11 +219,11 @@ BY_CURATOR = [text.replace("\n", "") for text in WRITTEN.split("\n\n")]
 
 
 @pytest.mark.parametrize("text", BY_CURATOR)
-def test_the_json_is_curators(text: str) -> None:
+def test_json_of_curator_is_read_and_written(text: str) -> None:
     assert ServiceInstance.from_json(text.encode()).to_json().decode() == text
 
 
-def test_a_uri_is_made_of_its_parts() -> None:
+def test_uri_is_made_of_the_parts_of_its_specification() -> None:
     instance = ServiceInstance.from_json(BY_CURATOR[0].encode())
     assert instance.uri_spec == "{scheme}://{address}:{port}/x"
     assert instance.uri() == "https://10.0.0.1:80/x"
@@ -272,7 +233,7 @@ def test_a_uri_is_made_of_its_parts() -> None:
         replace(instance, uri_spec="{zone}").uri()
 
 
-def test_what_curator_does_not_know_is_beside_what_it_knows() -> None:
+def test_weight_load_and_enabled_are_written_beside_curators_fields() -> None:
     instance = replace(WEB, weight=0.5, load=3.0, enabled=False)
     found = json.loads(instance.to_json())
     assert (found["weight"], found["load"], found["enabled"]) == (0.5, 3.0, False)
@@ -301,6 +262,6 @@ def test_what_curator_does_not_know_is_beside_what_it_knows() -> None:
         "[" * 100_000,
     ],
 )
-def test_json_that_makes_no_sense(text: str) -> None:
+def test_invalid_json_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         ServiceInstance.from_json(text.encode("latin-1"))

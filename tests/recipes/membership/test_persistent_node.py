@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from conftest import ServerUnderTest
 from kit.clients import (
     PATIENCE,
-    SESSION,
     Served,
     catch_up,
+    children_are,
     connect,
     eventually,
     in_memory,
     nothing_left,
+    proxy_before,
 )
 from kit.virtual_time import Link, embedded, passes, virtually
 from kit.virtual_time import connect as connect_virtually
+from recipes.blocks import Block, Holder, enter, happens
 
-import aiolead
-from aiolead import ACL, AcquireTimeout, Client, CreateMode, NoNodeError, PersistentNode
+from aiolead import (
+    ACL,
+    AcquireTimeout,
+    Client,
+    CreateMode,
+    Group,
+    NoNodeError,
+    PersistentNode,
+    ServiceInstance,
+    ServiceRegistry,
+)
 from aiolead.errors import (
     ClientClosedError,
-    ConfigurationError,
     NoAuthError,
     NotEmptyError,
     ReleaseError,
     UsageError,
 )
-from aiolead.model import Permission, SessionState
-from aiolead.paths import parse_connect_string
+from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
 from aiolead.types import NodeState
 
@@ -40,6 +48,8 @@ pytestmark = pytest.mark.timeout(60)
 
 FOLDER = "/app"
 PATH = "/app/node"
+READ_ONLY = [ACL.world(Permission.READ | Permission.DELETE)]
+EPHEMERAL, SEQUENTIAL = CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL
 
 
 async def data_at(client: Client, path: str = PATH) -> bytes | None:
@@ -58,148 +68,142 @@ def holds(client: Client, data: bytes | None, path: str = PATH) -> Callable[[], 
     return check
 
 
-async def another_session(client: Client, before: int) -> None:
-    await eventually(
-        lambda: client.session_id not in (0, before) and client.state is SessionState.CONNECTED,
-        "there is another session",
-    )
+async def owner_of(client: Client, path: str = PATH) -> int:
+    stat = await client.exists(path)
+    assert stat is not None
+    return stat.ephemeral_owner
 
 
 # --- being there -------------------------------------------------------------------------------
 
 
-async def test_it_is_there_as_long_as_the_block(server: Served) -> None:
-    async with connect(server) as a, connect(server) as b:
-        async with PersistentNode(a, PATH, b"one") as node:
-            assert (node.path, node.is_present) == (PATH, True)
-            assert await data_at(b) == b"one"
-            stat = await b.exists(PATH)
-            assert stat is not None
-            assert stat.ephemeral_owner == a.session_id
-            await node.set(b"two")
-            assert await data_at(b) == b"two"
-        assert not node.is_present
-        assert await data_at(b) is None
-        with pytest.raises(UsageError):
-            await node.set(b"three")
+async def test_node_exists_as_long_as_the_block(a: Client, b: Client) -> None:
+    async with PersistentNode(a, PATH, b"one") as node:
+        assert (node.path, node.is_present) == (PATH, True)
+        assert await data_at(b) == b"one"
+        assert await owner_of(b) == a.session_id
+        await node.set(b"two")
+        assert await data_at(b) == b"two"
+    assert not node.is_present
+    assert await data_at(b) is None
+    with pytest.raises(UsageError):
+        await node.set(b"three")
 
 
-async def test_it_comes_back(server: Served) -> None:
-    """Deleted, overwritten, gone with its session: each time with the latest data."""
-    async with connect(server) as a, connect(server) as b:
-        async with PersistentNode(a, PATH, b"one") as node:
-            await catch_up(b)
-            await b.delete(PATH)
-            await eventually(holds(b, b"one"), "it is there again")
-            await node.set(b"two")
-            await b.set(PATH, b"nonsense")
-            await eventually(holds(b, b"two"), "it holds what it should")
-            assert node.is_present
-        assert await data_at(b) is None
-
-
-async def test_what_others_write_stays_if_it_may(server: Served) -> None:
-    async with connect(server) as a, connect(server) as b:
-        async with PersistentNode(a, PATH, b"one", restore=False) as node:
-            await catch_up(b)
-            await b.set(PATH, b"theirs")
-            await node.set(b"two")
-            assert await data_at(b) == b"two"
-            await b.set(PATH, b"theirs")
-            await b.delete(PATH)
-            await eventually(holds(b, b"two"), "it is there again, with our data")
-
-
-async def test_a_sequential_one_keeps_its_number(server: Served) -> None:
-    async with connect(server) as a, connect(server) as b:
-        mode = CreateMode.EPHEMERAL_SEQUENTIAL
-        await a.ensure_path(FOLDER)  # not a container: the server might reap that
-        async with (
-            PersistentNode(a, "/app/w-", b"x", mode=mode) as node,
-            PersistentNode(a, "/app/w-", b"x", mode=mode) as other,
-        ):
-            path = node.path
-            assert len({path, other.path}) == 2
-            assert path.startswith("/app/w-0")
-            await catch_up(b)
-            await b.delete(path)
-            await eventually(holds(b, b"x", path), "it is there again")
-            assert node.path == path
+async def test_deleted_or_overwritten_node_is_restored_with_its_latest_data(
+    a: Client, b: Client
+) -> None:
+    async with PersistentNode(a, PATH, b"one") as node:
         await catch_up(b)
-        assert await b.get_children(FOLDER) == []
+        await b.delete(PATH)
+        await eventually(holds(b, b"one"), "it is there again")
+        await node.set(b"two")
+        await b.set(PATH, b"nonsense")
+        await eventually(holds(b, b"two"), "it holds what it should")
+        assert node.is_present
+    assert await data_at(b) is None
 
 
-async def test_a_persistent_one(server: Served) -> None:
-    """Nobody owns it: what is there is taken over, and whoever leaves deletes it."""
-    async with connect(server) as a, connect(server) as b:
-        await b.ensure_path(PATH)
-        await catch_up(a)
-        async with PersistentNode(a, PATH, b"one", mode=CreateMode.PERSISTENT):
-            assert await data_at(b) == b"one"
-            stat = await b.exists(PATH)
-            assert stat is not None
-            assert stat.ephemeral_owner == 0
-            await b.delete(PATH)
-            await eventually(holds(b, b"one"), "it is there again")
-        assert await data_at(b) is None
+async def test_data_of_others_stay_without_restore(a: Client, b: Client) -> None:
+    async with PersistentNode(a, PATH, b"one", restore=False) as node:
+        await catch_up(b)
+        await b.set(PATH, b"theirs")
+        await node.set(b"two")
+        assert await data_at(b) == b"two"
+        await b.set(PATH, b"theirs")
+        await b.delete(PATH)
+        await eventually(holds(b, b"two"), "it is there again, with our data")
 
 
-async def test_its_end_is_waited_for(server: Served) -> None:
-    """That of somebody else's znode, which is never deleted."""
-    async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
-        entered = anyio.Event()
+async def test_sequential_node_keeps_its_number(a: Client, b: Client) -> None:
+    await a.ensure_path(FOLDER)  # not a container: the server might reap that
+    async with (
+        PersistentNode(a, "/app/w-", b"x", mode=SEQUENTIAL) as node,
+        PersistentNode(a, "/app/w-", b"x", mode=SEQUENTIAL) as other,
+    ):
+        path = node.path
+        assert len({path, other.path}) == 2
+        assert path.startswith("/app/w-0")
+        await catch_up(b)
+        await b.delete(path)
+        await eventually(holds(b, b"x", path), "it is there again")
+        assert node.path == path
+    await catch_up(b)
+    assert await b.get_children(FOLDER) == []
 
-        async def wait() -> None:
-            async with PersistentNode(a, PATH, b"ours"):
-                entered.set()
-                assert await data_at(b) == b"ours"
-                await anyio.sleep_forever()
 
-        async with PersistentNode(b, PATH, b"theirs") as theirs:
+async def test_node_without_an_owner_is_taken_over_and_deleted(a: Client, b: Client) -> None:
+    await b.ensure_path(PATH)
+    await catch_up(a)
+    async with PersistentNode(a, PATH, b"one", mode=CreateMode.PERSISTENT):
+        assert await data_at(b) == b"one"
+        assert await owner_of(b) == 0
+        await b.delete(PATH)
+        await eventually(holds(b, b"one"), "it is there again")
+    assert await data_at(b) is None
+
+
+def service(client: Client, timeout: float | None) -> Block:
+    instance = ServiceInstance(name="web", id="1", port=80)
+    return ServiceRegistry(client, FOLDER).register(instance, timeout=timeout)
+
+
+KEEPERS: dict[str, Callable[[Client, float | None], Block]] = {
+    "PersistentNode": lambda client, timeout: PersistentNode(client, PATH, timeout=timeout),
+    "Group": lambda client, timeout: Group(client, FOLDER).join(identity="m", timeout=timeout),
+    "ServiceRegistry": service,
+}
+
+
+@pytest.mark.parametrize("keep", KEEPERS.values(), ids=KEEPERS)
+async def test_node_of_another_client_is_waited_for(
+    server: Served, a: Client, keep: Callable[[Client, float | None], Block]
+) -> None:
+    """It is never deleted, and taken as soon as it is gone."""
+    waiter = Holder(keep(a, None))
+    async with anyio.create_task_group() as tasks, connect(server) as b:
+        async with keep(b, None) as theirs:
             await catch_up(a)
             for limit, why in ((0, "somebody else's is there"), (0.05, "not ours within")):
                 with pytest.raises(AcquireTimeout, match=why):
-                    async with PersistentNode(a, PATH, b"ours", timeout=limit):
-                        pytest.fail("it is not ours")
-            tasks.start_soon(wait)
-            await theirs.set(b"theirs still")
-            assert await data_at(a) == b"theirs still"
-            assert not entered.is_set()
-        with anyio.fail_after(PATIENCE):
-            await entered.wait()
-        tasks.cancel_scope.cancel()
-    async with connect(server) as b:
-        assert await data_at(b) is None
-        async with PersistentNode(b, PATH, b"at once", timeout=0) as node:
-            assert node.is_present
+                    await enter(keep(a, limit))
+            with pytest.raises(UsageError):
+                await enter(keep(b, None))  # this client has it
+            tasks.start_soon(waiter)
+            await catch_up(a)
+            assert theirs.is_present
+            assert await owner_of(a, theirs.path) == b.session_id
+            assert not waiter.has_entered
+        await happens(waiter.entered)
+        waiter.may_leave.set()
+    await enter(keep(a, 0))
 
 
-async def test_the_states(server: Served) -> None:
-    async with connect(server) as a, connect(server) as b:
-        async with PersistentNode(a, PATH) as node:
-            states = aiter(node)
-            first = await anext(states)
-            assert first.is_present
-            await catch_up(b)
-            await b.delete(PATH)
-            async for state in states:
-                if state.is_present:
-                    assert first.czxid is not None
-                    assert state.czxid is not None
-                    assert state.czxid > first.czxid
-                    break
-        assert await anext(states) == NodeState(False, PATH, None, 0)
-        with pytest.raises(StopAsyncIteration):
-            await anext(states)
+async def test_states_report_losses_and_the_end(a: Client, b: Client) -> None:
+    async with PersistentNode(a, PATH) as node:
+        states = aiter(node)
+        first = await anext(states)
+        assert first.is_present
+        await catch_up(b)
+        await b.delete(PATH)
+        async for state in states:
+            if state.is_present:
+                assert first.czxid is not None
+                assert state.czxid is not None
+                assert state.czxid > first.czxid
+                break
+    assert await anext(states) == NodeState(False, PATH, None, 0)
+    with pytest.raises(StopAsyncIteration):
+        await anext(states)
 
 
-# --- what goes wrong ---------------------------------------------------------------------------
+# --- links and sessions ------------------------------------------------------------------------
 
 
 @virtually
-async def test_a_session_that_expires() -> None:
+async def test_node_is_created_again_in_the_next_session() -> None:
     async with embedded() as server, connect_virtually(server) as a, connect_virtually(server) as b:
-        for mode in (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL):
+        for mode in (EPHEMERAL, SEQUENTIAL):
             async with PersistentNode(a, PATH, b"one", mode=mode) as node:
                 path, before = node.path, a.session_id
                 server.expire_session(before)
@@ -211,7 +215,7 @@ async def test_a_session_that_expires() -> None:
             await nothing_left(server, FOLDER)
 
 
-async def test_a_link_that_is_lost() -> None:
+async def test_node_stays_while_the_link_is_lost() -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         async with PersistentNode(a, PATH, b"one") as node:
             before = await b.exists(PATH)
@@ -228,126 +232,106 @@ async def test_a_link_that_is_lost() -> None:
         await nothing_left(server, FOLDER)
 
 
-MODES = pytest.mark.parametrize("mode", [CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL])
+@asynccontextmanager
+async def behind_a_proxy(
+    server: Served, session_timeout: float = 8.0
+) -> AsyncIterator[tuple[FaultProxy, Client, Client]]:
+    """A proxy, a client behind it, and another one that has made the folder."""
+    with proxy_before(server) as proxy:
+        async with (
+            connect(proxy, session_timeout=session_timeout) as a,
+            connect(server) as b,
+        ):
+            # Else it is a container, which a server may reap while it is empty.
+            await b.ensure_path(FOLDER)
+            await catch_up(a)
+            yield proxy, a, b
 
 
 @pytest.mark.parametrize(
     ("mode", "op", "what"),
     [
-        (CreateMode.EPHEMERAL, OpCode.CREATE2, "request"),
-        (CreateMode.EPHEMERAL, OpCode.CREATE2, "answer"),
-        (CreateMode.EPHEMERAL_SEQUENTIAL, OpCode.CREATE2, "answer"),
-        (CreateMode.EPHEMERAL, OpCode.SET_DATA, "request"),
-        (CreateMode.EPHEMERAL, OpCode.SET_DATA, "answer"),
-        (CreateMode.EPHEMERAL, OpCode.EXISTS, "answer"),
-        (CreateMode.EPHEMERAL_SEQUENTIAL, OpCode.DELETE, "request"),
-        (CreateMode.EPHEMERAL, OpCode.DELETE, "answer"),
+        (EPHEMERAL, OpCode.CREATE2, "request"),
+        (EPHEMERAL, OpCode.CREATE2, "answer"),
+        (SEQUENTIAL, OpCode.CREATE2, "answer"),
+        (EPHEMERAL, OpCode.SET_DATA, "request"),
+        (EPHEMERAL, OpCode.SET_DATA, "answer"),
+        (EPHEMERAL, OpCode.EXISTS, "answer"),
+        (SEQUENTIAL, OpCode.DELETE, "request"),
+        (EPHEMERAL, OpCode.DELETE, "answer"),
     ],
 )
-async def test_a_link_that_is_lost_in_the_middle(
-    server: ServerUnderTest, mode: CreateMode, op: OpCode, what: str
+async def test_node_is_created_once_and_deleted_whatever_message_is_lost(
+    server: Served, mode: CreateMode, op: OpCode, what: str
 ) -> None:
-    """There is one znode, created once, and in the end there is none."""
-    with FaultProxy(*parse_connect_string(server.hosts).hosts[0]) as proxy:
-        hosts = proxy.connect_string + server.chroot
-        async with aiolead.connect(hosts, session_timeout=SESSION) as a, connect(server) as b:
-            await b.ensure_path(FOLDER)
-            await catch_up(a)
-            drop = proxy.drop_request if what == "request" else proxy.drop_reply
-            if op is not OpCode.DELETE:
-                drop(op)
-            with anyio.fail_after(PATIENCE):
-                async with PersistentNode(a, PATH, b"one", mode=mode) as node:
-                    await node.set(b"two")
-                    await node.set(b"three")
-                    await eventually(lambda: node.is_present, "it is known to be there")
-                    assert await data_at(b, node.path) == b"three"
-                    assert len(await b.get_children(FOLDER)) == 1
-                    if op is OpCode.DELETE:
-                        drop(op)
-
-            async def nobody_is_there() -> bool:
-                await catch_up(b)
-                return await b.get_children(FOLDER) == []
-
-            await eventually(nobody_is_there, "nothing is left")
+    async with behind_a_proxy(server) as (proxy, a, b):
+        drop = proxy.drop_request if what == "request" else proxy.drop_reply
+        if op is not OpCode.DELETE:
+            drop(op)
+        with anyio.fail_after(PATIENCE):
+            async with PersistentNode(a, PATH, b"one", mode=mode) as node:
+                await node.set(b"two")
+                await node.set(b"three")
+                await eventually(lambda: node.is_present, "it is known to be there")
+                assert await data_at(b, node.path) == b"three"
+                assert len(await b.get_children(FOLDER)) == 1
+                if op is OpCode.DELETE:
+                    drop(op)
+        await children_are(b, FOLDER)
 
 
 @pytest.mark.parametrize("answer", ["comes", "never comes"])
-@MODES
-async def test_given_up_while_its_create_is_unanswered(
-    server: ServerUnderTest, mode: CreateMode, answer: str
+@pytest.mark.parametrize("mode", [EPHEMERAL, SEQUENTIAL])
+async def test_cancelled_create_is_deleted_whether_or_not_its_answer_comes(
+    server: Served, mode: CreateMode, answer: str
 ) -> None:
     """The client deletes it as the answer comes; if it never does, it looks for the znode."""
-    with FaultProxy(*parse_connect_string(server.hosts).hosts[0]) as proxy:
-        hosts = proxy.connect_string + server.chroot
-        async with aiolead.connect(hosts, session_timeout=SESSION) as a, connect(server) as b:
-            await b.ensure_path(FOLDER)
-            await catch_up(a)
-            held = proxy.hold_reply(OpCode.CREATE2)
-            async with anyio.create_task_group() as tasks:
-
-                async def keep() -> None:
-                    async with PersistentNode(a, PATH, b"x", mode=mode):
-                        pytest.fail("nobody told it that it is there")
-
-                tasks.start_soon(keep)
-                await held.wait()
-                tasks.cancel_scope.cancel()
-            await catch_up(b)
-            assert len(await b.get_children(FOLDER)) == 1
-            if answer == "comes":
-                held.release()
-            else:
-                held.cut()
-
-            async def nobody_is_there() -> bool:
-                await catch_up(b)
-                return await b.get_children(FOLDER) == []
-
-            await eventually(nobody_is_there, "nothing is left")
+    async with behind_a_proxy(server) as (proxy, a, b):
+        held = proxy.hold_reply(OpCode.CREATE2)
+        async with anyio.create_task_group() as tasks:
+            keeper = Holder(PersistentNode(a, PATH, b"x", mode=mode))
+            tasks.start_soon(keeper)
+            await held.wait()
+            tasks.cancel_scope.cancel()
+        assert not keeper.has_entered
+        await catch_up(b)
+        assert len(await b.get_children(FOLDER)) == 1
+        (held.release if answer == "comes" else held.cut)()
+        await children_are(b, FOLDER)
 
 
-@pytest.mark.parametrize("mode", [CreateMode.EPHEMERAL, CreateMode.PERSISTENT])
-async def test_left_while_its_repair_is_unanswered(
-    server: ServerUnderTest, mode: CreateMode
+@pytest.mark.parametrize("mode", [EPHEMERAL, CreateMode.PERSISTENT])
+async def test_leaving_waits_for_the_delete_of_an_unanswered_repair(
+    server: Served, mode: CreateMode
 ) -> None:
-    """Others may see the new znode before its keeper knows of it: leaving waits for its delete."""
-    with FaultProxy(*parse_connect_string(server.hosts).hosts[0]) as proxy:
-        hosts = proxy.connect_string + server.chroot
-        async with (
-            aiolead.connect(hosts, session_timeout=10.0) as a,
-            connect(server) as b,
-            anyio.create_task_group() as tasks,
-        ):
-            answers = 0
+    """Others may see the new znode before its keeper knows of it."""
+    async with (
+        behind_a_proxy(server, session_timeout=10.0) as (proxy, a, b),
+        anyio.create_task_group() as tasks,
+    ):
+        has_answered = anyio.Event()
 
-            async def answer() -> None:
-                nonlocal answers
-                for _ in range(3):
-                    assert await data_at(b) == b"x"
-                answers += 1
-                held.release()
+        async def answer() -> None:
+            for _ in range(3):
+                assert await data_at(b) == b"x"
+            has_answered.set()
+            held.release()
 
-            # Else it is a container, which a server may reap before the repair comes: then the
-            # first answer to that is that there is no parent.
-            await b.ensure_path(FOLDER)
-            await catch_up(a)
-            async with PersistentNode(a, PATH, b"x", mode=mode):
-                await catch_up(b)
-                held = proxy.hold_reply(OpCode.CREATE2)
-                await b.delete(PATH)
-                await held.wait()
-                tasks.start_soon(answer)
-            assert answers == 1
-            assert await data_at(b) is None
+        async with PersistentNode(a, PATH, b"x", mode=mode):
+            await catch_up(b)
+            held = proxy.hold_reply(OpCode.CREATE2)
+            await b.delete(PATH)
+            await held.wait()
+            tasks.start_soon(answer)
+        assert has_answered.is_set()
+        assert await data_at(b) is None
 
 
-async def test_a_create_that_is_applied_long_after_it_was_given_up() -> None:
-    """Of our own session, so that its end would come only with ours: it is taken over."""
+async def test_create_applied_after_it_was_given_up_is_taken_over() -> None:
+    """The znode is of the same session, so it would go only with that: it is taken over."""
     async with EmbeddedServer() as server, in_memory(server) as a:
         await a.ensure_path(FOLDER)
-        await a.create(PATH, b"late", mode=CreateMode.EPHEMERAL)
+        await a.create(PATH, b"late", mode=EPHEMERAL)
         with anyio.fail_after(PATIENCE):
             async with PersistentNode(a, PATH, b"ours"):
                 assert await data_at(a) == b"ours"
@@ -355,7 +339,7 @@ async def test_a_create_that_is_applied_long_after_it_was_given_up() -> None:
 
 
 @virtually
-async def test_left_while_there_is_no_link() -> None:
+async def test_node_left_without_a_link_is_deleted_later() -> None:
     """The block ends in time, and the client deletes the znode as soon as it can."""
     async with embedded() as server, connect_virtually(server) as b:
         link = Link(server)
@@ -368,28 +352,28 @@ async def test_left_while_there_is_no_link() -> None:
             await nothing_left(server, FOLDER)
 
 
-async def test_the_same_znode_twice() -> None:
+# --- other owners, and refusals ------------------------------------------------------------------
+
+
+async def test_one_client_keeps_a_node_once() -> None:
     async with EmbeddedServer() as server, in_memory(server) as a:
         node = PersistentNode(a, PATH)
         async with node:
             with pytest.raises(UsageError, match="keeps that znode already"):
-                async with PersistentNode(a, PATH):
-                    pytest.fail("it is kept already")
+                await enter(PersistentNode(a, PATH))
             assert node.is_present
         with pytest.raises(UsageError, match="entered already"):
-            await node.__aenter__()
+            await enter(node)
         # One after the other is fine, also at once.
-        async with PersistentNode(a, PATH):
-            pass
+        await enter(PersistentNode(a, PATH))
         await nothing_left(server, FOLDER)
 
 
-async def test_somebody_else_is_quicker() -> None:
-    """It is deleted, and made anew by others: theirs stays as it is, and is waited for."""
+async def test_node_that_another_client_has_replaced_is_waited_for() -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         async with PersistentNode(a, PATH, b"ours") as node:
             transaction = b.transaction().delete(PATH)
-            await transaction.create(PATH, b"theirs", mode=CreateMode.EPHEMERAL)
+            await transaction.create(PATH, b"theirs", mode=EPHEMERAL)
             await eventually(lambda: not node.is_present, "it knows")
             with anyio.move_on_after(0.05):
                 await node.set(b"ours still")
@@ -400,7 +384,7 @@ async def test_somebody_else_is_quicker() -> None:
 
 
 @virtually
-async def test_others_that_fight_for_it_are_not_fought_as_fast_as_possible() -> None:
+async def test_repairs_are_paced_while_another_client_overwrites_the_node() -> None:
     async with embedded() as server, connect_virtually(server) as a, connect_virtually(server) as b:
         async with PersistentNode(a, PATH, b"ours") as node:
             for number in range(50):
@@ -416,20 +400,15 @@ async def test_others_that_fight_for_it_are_not_fought_as_fast_as_possible() -> 
             assert node.is_present
 
 
-READ_ONLY = [ACL.world(Permission.READ | Permission.DELETE)]
-
-
-async def test_entering_is_refused() -> None:
+async def test_refused_create_is_raised_on_entry() -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         await b.create(FOLDER, acl=READ_ONLY)
         with pytest.raises(NoAuthError):
-            async with PersistentNode(a, PATH):
-                pytest.fail("it is not there")
+            await enter(PersistentNode(a, PATH))
         await nothing_left(server, FOLDER)
 
 
-async def test_being_there_is_refused_later() -> None:
-    """The body is cancelled, and the refusal raised: what it is built on is not true any more."""
+async def test_refused_repair_cancels_the_body_and_is_raised() -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         await b.create(FOLDER)
         with pytest.raises(NoAuthError):
@@ -437,7 +416,7 @@ async def test_being_there_is_refused_later() -> None:
                 await b.set_acl(FOLDER, READ_ONLY)
                 await b.delete(PATH)
                 await anyio.sleep(PATIENCE)
-                pytest.fail("nobody told the body")
+                pytest.fail("the body was not cancelled")
         with pytest.raises(UsageError):
             await node.set(b"x")
         with pytest.raises(KeyError) as told:
@@ -451,7 +430,7 @@ async def test_being_there_is_refused_later() -> None:
         await nothing_left(server, FOLDER)
 
 
-async def test_deleting_is_refused() -> None:
+async def test_node_with_children_cannot_be_released() -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         with pytest.raises(ReleaseError, match=PATH) as refused:
             async with PersistentNode(a, PATH, mode=CreateMode.PERSISTENT):
@@ -459,7 +438,7 @@ async def test_deleting_is_refused() -> None:
         assert isinstance(refused.value.cause, NotEmptyError)
 
 
-async def test_what_the_body_raises_leaves_bare() -> None:
+async def test_body_error_propagates_unchanged() -> None:
     async with EmbeddedServer() as server, in_memory(server) as a:
         with pytest.raises(KeyError):
             async with PersistentNode(a, PATH):
@@ -467,49 +446,21 @@ async def test_what_the_body_raises_leaves_bare() -> None:
         await nothing_left(server, FOLDER)
 
 
-async def test_the_client_is_closed_under_it() -> None:
+async def test_closing_the_client_cancels_the_body_and_is_raised() -> None:
     async with EmbeddedServer() as server:
-        inside, told = anyio.Event(), anyio.Event()
+        ended = anyio.Event()
 
-        async def keep(client: Client) -> None:
+        async def keep() -> None:
             with pytest.raises(ClientClosedError):
-                async with PersistentNode(client, PATH):
-                    inside.set()
-                    await anyio.sleep(PATIENCE)
-                    pytest.fail("nobody told the body")
-            told.set()
+                await keeper()
+            ended.set()
 
         async with anyio.create_task_group() as tasks:
             async with in_memory(server) as client:
-                tasks.start_soon(keep, client)
-                await inside.wait()
-            with anyio.fail_after(PATIENCE):
-                await told.wait()
+                keeper = Holder(PersistentNode(client, PATH))
+                tasks.start_soon(keep)
+                await happens(keeper.entered)
+            await happens(ended)
         assert PATH not in server.znodes()
         with pytest.raises(ClientClosedError):
-            async with PersistentNode(client, PATH):
-                pass
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"path": "relative"}, "path"),
-        ({"path": "/"}, "path"),
-        ({"data": "text"}, "data"),
-        ({"data": bytes(2_000_000)}, "data"),
-        ({"mode": CreateMode.CONTAINER}, "mode"),
-        ({"timeout": -1}, "timeout"),
-        ({"acl": []}, "acl"),
-    ],
-)
-async def test_arguments_are_checked_before_anything_is_sent(
-    options: dict[str, Any], named: str
-) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        before = server.packets_in
-        with pytest.raises(ConfigurationError, match=f"^{named}"):
-            PersistentNode(client, **{"path": PATH, **options})
-        with pytest.raises(ConfigurationError, match=r"^client"):
-            PersistentNode(object(), PATH)  # type: ignore[arg-type]
-        assert server.packets_in == before
+            await enter(PersistentNode(client, PATH))

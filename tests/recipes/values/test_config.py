@@ -9,9 +9,10 @@ from functools import partial
 
 import anyio
 import pytest
-from anyio.abc import TaskStatus
-from kit.clients import Served, Wire, catch_up, connect, eventually, in_memory
+from kit.clients import Wire, catch_up, eventually, in_memory
+from kit.virtual_time import Drop, lost_message
 from parsing.hostile_data import ARABIC_DIGITS, BIDI
+from recipes.blocks import enter
 
 from aiolead import ACL, Client, Config, ConnectionLossError, NoNodeError
 from aiolead._wire.codes import OpCode
@@ -22,7 +23,7 @@ from aiolead.errors import (
     NoAuthError,
     Outcome,
 )
-from aiolead.model import Permission, SessionState
+from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer
 from aiolead.types import Published
 
@@ -48,89 +49,84 @@ def limits(client: Client, **options: object) -> Config[Limits]:
     return Config(client, PATH, parse=Limits.parse, **options)  # type: ignore[arg-type]
 
 
-async def test_keys_are_published_and_read(server: Served) -> None:
-    async with connect(server) as a, connect(server) as b:
-        config = Config(a, PATH)
-        assert await config.history() == []
-        first = await config.get()
-        assert (first.value, first.version) == ({}, 0)
-        assert await config.publish({"a": b"1", "b": b"2"}) == 1
-        assert await config.publish({"b": None, "c": b"\xff\0"}) == 2
-        await catch_up(b)
-        there = await Config(b, PATH).get()
-        assert (there.value, there.version) == ({"a": b"1", "c": b"\xff\0"}, 2)
-        assert (await b.get(PATH))[0] == b"2"
-        assert sorted(await b.get_children(f"{PATH}/keys")) == ["a", "c"]
-        with pytest.raises(BadVersionError):
-            await config.publish({"a": b"3"}, version=1)
-        assert await config.publish({"a": b"3"}, version=2) == 3
+async def test_keys_are_published_and_read(a: Client, b: Client) -> None:
+    config = Config(a, PATH)
+    assert await config.history() == []
+    first = await config.get()
+    assert (first.value, first.version) == ({}, 0)
+    assert await config.publish({"a": b"1", "b": b"2"}) == 1
+    assert await config.publish({"b": None, "c": b"\xff\0"}) == 2
+    await catch_up(b)
+    there = await Config(b, PATH).get()
+    assert (there.value, there.version) == ({"a": b"1", "c": b"\xff\0"}, 2)
+    assert (await b.get(PATH))[0] == b"2"
+    assert sorted(await b.get_children(f"{PATH}/keys")) == ["a", "c"]
+    with pytest.raises(BadVersionError):
+        await config.publish({"a": b"3"}, version=1)
+    assert await config.publish({"a": b"3"}, version=2) == 3
 
 
-async def test_it_is_followed_as_one_value(server: Served) -> None:
-    async with connect(server) as a, connect(server) as b:
-        mine = limits(a)
-        async with limits(b).observe() as view:
-            assert (view.value, view.version, view.is_live) == (Limits(0, 10), 0, True)
-            seen: list[Limits] = []
-            async for value in view:
-                seen.append(value)
-                if len(seen) == 1:
-                    await mine.publish({"low": b"20", "high": b"30"})
-                elif len(seen) == 2:
-                    await mine.publish({"low": b"1", "high": b"2"})
-                else:
+async def test_observer_sees_keys_change_together(a: Client, b: Client) -> None:
+    mine = limits(a)
+    async with limits(b).observe() as view:
+        assert (view.value, view.version, view.is_live) == (Limits(0, 10), 0, True)
+        seen: list[Limits] = []
+        async for value in view:
+            seen.append(value)
+            if len(seen) == 1:
+                await mine.publish({"low": b"20", "high": b"30"})
+            elif len(seen) == 2:
+                await mine.publish({"low": b"1", "high": b"2"})
+            else:
+                break
+        assert seen == [Limits(0, 10), Limits(20, 30), Limits(1, 2)]
+        assert view.published.version == view.version == 2
+
+
+async def test_earlier_version_is_published_again_by_rollback(client: Client) -> None:
+    config = Config(client, PATH, keep=3, identity="me")
+    for number in range(4):
+        await config.publish({f"k{number}": b"%d" % number, "last": b"%d" % number})
+    assert [entry.version for entry in await config.history()] == [4, 3, 2]
+    assert await config.rollback(2) == 5
+    assert (await config.get()).value == {"k0": b"0", "k1": b"1", "last": b"1"}
+    latest = (await config.history())[0]
+    assert (latest.version, latest.identity) == (5, "me")
+    assert latest.keys == (await config.get()).value
+    assert latest.time > 0
+    with pytest.raises(NoNodeError):
+        await config.rollback(1)
+
+
+async def test_concurrent_publications_are_all_applied_and_seen_as_a_whole(
+    a: Client, b: Client
+) -> None:
+    configs = [Config(a, PATH), Config(b, PATH)]
+    torn: list[dict[str, bytes]] = []
+
+    async def look() -> None:
+        async with configs[1].observe() as view:
+            async for keys in view:
+                if keys.get("x") != keys.get("y"):
+                    torn.append(keys)
+                if len(keys) == 10:
                     break
-            assert seen == [Limits(0, 10), Limits(20, 30), Limits(1, 2)]
-            assert view.published.version == view.version == 2
+
+    async def publish(number: int) -> None:
+        mark = b"%d" % number
+        await configs[number % 2].publish({"x": mark, "y": mark, f"k{number}": mark})
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(look)
+        for number in range(8):
+            tasks.start_soon(publish, number)
+    assert torn == []
+    await catch_up(a)
+    assert (await configs[0].get()).version == 8
 
 
-async def test_versions_are_rolled_back(server: Served) -> None:
-    async with connect(server) as client:
-        config = Config(client, PATH, keep=3, identity="me")
-        for number in range(4):
-            await config.publish({f"k{number}": b"%d" % number, "last": b"%d" % number})
-        assert [entry.version for entry in await config.history()] == [4, 3, 2]
-        assert await config.rollback(2) == 5
-        assert (await config.get()).value == {"k0": b"0", "k1": b"1", "last": b"1"}
-        latest = (await config.history())[0]
-        assert (latest.version, latest.identity) == (5, "me")
-        assert latest.keys == (await config.get()).value
-        assert latest.time > 0
-        with pytest.raises(NoNodeError):
-            await config.rollback(1)
-
-
-async def test_many_publish_at_once(server: Served) -> None:
-    """None of it is lost, and nobody sees a half of it."""
-    async with connect(server) as a, connect(server) as b:
-        configs = [Config(a, PATH), Config(b, PATH)]
-        torn: list[dict[str, bytes]] = []
-        done = anyio.Event()
-
-        async def look() -> None:
-            async with configs[1].observe() as view:
-                async for keys in view:
-                    if keys.get("x") != keys.get("y"):
-                        torn.append(keys)
-                    if len(keys) == 10:
-                        break
-            done.set()
-
-        async def publish(number: int) -> None:
-            mark = b"%d" % number
-            await configs[number % 2].publish({"x": mark, "y": mark, f"k{number}": mark})
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(look)
-            for number in range(8):
-                tasks.start_soon(publish, number)
-        assert torn == []
-        await catch_up(a)
-        assert (await configs[0].get()).version == 8
-
-
-async def test_what_is_published_while_it_is_read() -> None:
-    """The keys are those of the version that is said: it is read again if that has changed."""
+async def test_keys_are_of_the_version_that_is_read() -> None:
+    """They are read again if the version has changed meanwhile."""
     async with EmbeddedServer() as server, in_memory(server) as b:
         wire = Wire(server)
         async with wire.connect() as a:
@@ -151,7 +147,7 @@ async def test_what_is_published_while_it_is_read() -> None:
             assert found == [Published({"x": b"2", "y": b"2"}, 2)]
 
 
-async def test_it_is_validated_before() -> None:
+async def test_invalid_publication_is_refused_before_it_is_written() -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
         config = limits(client)
         await config.publish({"low": b"1"})
@@ -166,25 +162,23 @@ async def test_it_is_validated_before() -> None:
         assert (await config.get()).version == 1
 
 
-async def test_as_much_as_is_allowed_fits(server: Served) -> None:
+async def test_largest_allowed_configuration_can_be_published(client: Client) -> None:
     """The largest configuration, in values that take most space in the history."""
-    async with connect(server) as client:
-        config = Config(client, PATH)
-        keys = {f"key-{n:03}": bytes([n % 2 * 0xFF]) * 255 for n in range(1000)}
-        assert await config.publish(dict(keys)) == 1
-        assert await config.publish({key: value[::-1] + b"" for key, value in keys.items()}) == 2
-        assert (await config.get()).value == keys
-        assert (await config.history())[1].keys == keys
+    config = Config(client, PATH)
+    keys = {f"key-{n:03}": bytes([n % 2 * 0xFF]) * 255 for n in range(1000)}
+    assert await config.publish(dict(keys)) == 1
+    assert await config.publish({key: value[::-1] + b"" for key, value in keys.items()}) == 2
+    assert (await config.get()).value == keys
+    assert (await config.history())[1].keys == keys
 
 
-async def test_what_others_publish_may_be_invalid() -> None:
+async def test_invalid_publication_of_another_client_keeps_the_last_valid_one() -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
         told: list[InvalidDataError] = []
         careless = Config(client, PATH)
         await careless.publish({"low": b"x"})
         with pytest.raises(InvalidDataError):
-            async with limits(client).observe():
-                pass
+            await enter(limits(client).observe())
         with pytest.raises(InvalidDataError):
             await limits(client).get()
         await careless.publish({"low": b"3"})
@@ -211,17 +205,13 @@ async def test_what_others_publish_may_be_invalid() -> None:
             assert await careless.publish({"low": b"8"}) == 8
 
 
-@pytest.mark.parametrize("is_applied", [True, False], ids=["applied", "not applied"])
-async def test_the_answer_is_lost(is_applied: bool) -> None:
-    """It is published exactly once, and says which version that was."""
+@lost_message
+async def test_lost_message_publishes_exactly_once(drop: Drop) -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         config = Config(a, PATH)
         await config.publish({"a": b"0"})
         for number in range(2, 5):
-            if is_applied:
-                server.drop_reply(OpCode.MULTI)
-            else:
-                server.drop_request(OpCode.MULTI)
+            drop(server, OpCode.MULTI)
             assert await config.publish({"a": b"%d" % number}) == number
         assert [entry.version for entry in await Config(b, PATH).history()] == [4, 3, 2, 1]
 
@@ -231,19 +221,18 @@ async def test_the_answer_is_lost(is_applied: bool) -> None:
 FOREIGN = ("1" * 5000, f"1{ARABIC_DIGITS}", ARABIC_DIGITS, "-000000001", "9" * 19, BIDI, "notes")
 
 
-async def test_what_is_no_version_in_the_history_is_skipped_and_reported(
-    server: Served, caplog: pytest.LogCaptureFixture
+async def test_foreign_child_of_the_history_is_skipped_and_reported(
+    client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with connect(server) as client:
-        config = Config(client, PATH, keep=2)
-        await config.publish({"a": b"1"})
-        for name in FOREIGN:
-            await client.create(f"{PATH}/history/{name}", b"[" * 100_000)
-        assert await config.publish({"a": b"2"}) == 2
-        assert await config.rollback(1) == 3
-        assert [entry.version for entry in await config.history()] == [3, 2]
-        names = await client.get_children(f"{PATH}/history")
-        assert {name for name in names if name not in FOREIGN} == {"0000000002", "0000000003"}
+    config = Config(client, PATH, keep=2)
+    await config.publish({"a": b"1"})
+    for name in FOREIGN:
+        await client.create(f"{PATH}/history/{name}", b"[" * 100_000)
+    assert await config.publish({"a": b"2"}) == 2
+    assert await config.rollback(1) == 3
+    assert [entry.version for entry in await config.history()] == [3, 2]
+    names = await client.get_children(f"{PATH}/history")
+    assert {name for name in names if name not in FOREIGN} == {"0000000002", "0000000003"}
     (said,) = [line for line in caplog.messages if "no versions" in line]
     assert f"{PATH}/history has {len(FOREIGN)} children" in said
     assert said.isprintable()
@@ -264,7 +253,7 @@ async def test_what_is_no_version_in_the_history_is_skipped_and_reported(
     ],
     ids=lambda data: repr(data[:50]),
 )
-async def test_a_version_in_the_history_is_broken(data: bytes) -> None:
+async def test_broken_version_in_the_history_is_raised_with_its_path(data: bytes) -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
         config = Config(client, PATH)
         broken = f"{PATH}/history/0000000001"
@@ -282,21 +271,20 @@ async def test_a_version_in_the_history_is_broken(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"9" * 5000, b"9" * 20, b"-1", b"1_0", b"\xff", b"1.5"])
-async def test_the_number_of_the_version_is_broken(server: Served, data: bytes) -> None:
-    async with connect(server) as client:
-        config = Config(client, PATH)
-        await config.publish({"a": b"1"})
-        await client.set(PATH, data)
-        for call in (config.get, partial(config.publish, {"a": b"2"}), partial(config.rollback, 1)):
-            with pytest.raises(InvalidDataError) as caught:
-                await call()
-            assert caught.value.path == PATH
-        assert [entry.version for entry in await config.history()] == [1]
-        await client.set(PATH, b"1")
-        assert await config.publish({"a": b"2"}) == 2
+async def test_broken_version_number_is_raised_with_its_path(client: Client, data: bytes) -> None:
+    config = Config(client, PATH)
+    await config.publish({"a": b"1"})
+    await client.set(PATH, data)
+    for call in (config.get, partial(config.publish, {"a": b"2"}), partial(config.rollback, 1)):
+        with pytest.raises(InvalidDataError) as caught:
+            await call()
+        assert caught.value.path == PATH
+    assert [entry.version for entry in await config.history()] == [1]
+    await client.set(PATH, b"1")
+    assert await config.publish({"a": b"2"}) == 2
 
 
-async def test_there_is_no_version_after_the_last_one() -> None:
+async def test_version_after_the_last_one_is_refused() -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
         config = Config(client, PATH)
         await config.publish({"a": b"1"})
@@ -308,32 +296,7 @@ async def test_there_is_no_version_after_the_last_one() -> None:
         assert (await config.get()).value == {"a": b"2"}
 
 
-# --- lost connections ----------------------------------------------------------------------------
-
-
-async def while_it_is_away(
-    wire: Wire,
-    a: Client,
-    rival: Config[dict[str, bytes]],
-    *,
-    task_status: TaskStatus[None],
-) -> None:
-    """Publishes when a client has lost its connection, and before it comes back to look."""
-    lost = anyio.Event()
-
-    def on_state(state: SessionState, _session_id: int) -> None:
-        if state is SessionState.SUSPENDED and not lost.is_set():
-            wire.hold()
-            lost.set()
-
-    a.backend.subscribe(on_state)
-    task_status.started()
-    await lost.wait()
-    await rival.publish({"b": b"1"})
-    wire.release()
-
-
-async def test_no_two_calls_have_the_same_name() -> None:
+async def test_every_publication_has_an_author_of_its_own() -> None:
     """By it a call knows its own version; one of an earlier `Config` may still be on its way."""
     async with EmbeddedServer() as server, in_memory(server) as client:
         for low in range(3):
@@ -344,37 +307,38 @@ async def test_no_two_calls_have_the_same_name() -> None:
         assert len({json.loads(entry)["author"] for entry in entries}) == 3
 
 
-async def test_somebody_else_was_quicker_while_the_answer_was_lost() -> None:
+@pytest.mark.parametrize("is_applied", [False, True], ids=["not applied", "applied"])
+async def test_publication_by_another_client_during_a_lost_one(is_applied: bool) -> None:
+    """If ours was published and the history no longer says so, nobody knows: it is unknown."""
     async with EmbeddedServer() as server, in_memory(server) as b:
         wire = Wire(server)
-        async with wire.connect() as a:
-            config, rival = Config(a, PATH), Config(b, PATH, keep=1)
-            await config.publish({"a": b"0"})
-            server.drop_request(OpCode.MULTI)
-            async with anyio.create_task_group() as tasks:
-                await tasks.start(while_it_is_away, wire, a, rival)
-                assert await config.publish({"a": b"1"}) == 3
-            there = await config.get()
-            assert (there.value, there.version) == ({"a": b"1", "b": b"1"}, 3)
-
-
-async def test_the_history_does_not_say_it_any_more() -> None:
-    """Ours was published, and so much after it that nobody knows."""
-    async with EmbeddedServer() as server, in_memory(server) as b:
-        wire = Wire(server)
-        async with wire.connect() as a:
+        async with wire.connect() as a, anyio.create_task_group() as tasks:
             config, rival = Config(a, PATH, keep=1), Config(b, PATH, keep=1)
             await config.publish({"a": b"0"})
-            server.drop_reply(OpCode.MULTI)
-            server.drop_reply(OpCode.SYNC, 2)
-            async with anyio.create_task_group() as tasks:
-                await tasks.start(while_it_is_away, wire, a, rival)
+            if is_applied:
+                server.drop_reply(OpCode.MULTI)
+                server.drop_reply(OpCode.SYNC, 2)
+            else:
+                server.drop_request(OpCode.MULTI)
+            lost = wire.hold_at_loss(a)
+
+            async def publish_before_it_comes_back() -> None:
+                await lost.wait()
+                await rival.publish({"b": b"1"})
+                wire.release()
+
+            tasks.start_soon(publish_before_it_comes_back)
+            if is_applied:
                 with pytest.raises(ConnectionLossError) as caught:
                     await config.publish({"a": b"1"})
-            assert caught.value.outcome is Outcome.UNKNOWN
+                assert caught.value.outcome is Outcome.UNKNOWN
+            else:
+                assert await config.publish({"a": b"1"}) == 3
+                there = await config.get()
+                assert (there.value, there.version) == ({"a": b"1", "b": b"1"}, 3)
 
 
-async def test_what_may_not_be_written_is_said() -> None:
+async def test_refused_write_is_raised_and_changes_nothing() -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
         config = Config(client, PATH)
         await config.publish({"a": b"0"})
@@ -382,17 +346,3 @@ async def test_what_may_not_be_written_is_said() -> None:
         with pytest.raises(NoAuthError):
             await config.publish({"a": b"1"})
         assert (await config.get()).version == 1
-
-
-@pytest.mark.parametrize(
-    "changes", [{}, {"a/b": b""}, {"": b""}, {".": b""}, {"a": "text"}, {"a\0": b""}, {1: b""}]
-)
-async def test_arguments_are_checked(changes: dict[str, bytes]) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        requests = server.requests.copy()
-        with pytest.raises(ConfigurationError):
-            await Config(client, PATH).publish(changes)
-        for options in ({"parse": 1}, {"keep": 0}, {"max_size": 0}, {"identity": ""}):
-            with pytest.raises(ConfigurationError):
-                Config(client, PATH, **options)  # type: ignore[call-overload]
-        assert server.requests == requests
