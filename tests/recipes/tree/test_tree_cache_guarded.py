@@ -1,7 +1,7 @@
 """The tree cache among znodes that it may not read, on servers that do not tell of those.
 
-Each scene runs on what `server` stands for, and on an embedded server that guards reads as
-ZooKeeper 3.9 does. Debian's 3.8.0 withholds events, too (CVE-2024-23944).
+Each case runs on every kind of server, and on embedded servers of other versions: 3.5.9 has no
+recursive watches; 3.9 guards reads, and withholds events, as Debian's 3.8.0 does (CVE-2024-23944).
 """
 
 from __future__ import annotations
@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 import anyio
 import pytest
-from kit.clients import Served, catch_up, connect, eventually
+from kit.clients import Served, catch_up, connect, eventually, proxy_before
+from recipes.blocks import enter
 
 from aiolead import ACL, Auth, Client, CreateMode, TreeCache
 from aiolead.errors import NoAuthError
 from aiolead.model import SessionState
-from aiolead.paths import parse_connect_string
 from aiolead.testing import EmbeddedServer, FaultProxy
 from aiolead.types import Feature, TreeEventType, TreeNode
 
@@ -57,31 +56,19 @@ class Stage:
         await eventually(lambda: marker not in cache and cache.is_live, "the marker is gone")
 
 
-class Scene(Protocol):
-    __name__: str
-
-    def __call__(self, stage: Stage) -> Awaitable[None]: ...
+Case = Callable[[Stage], Awaitable[None]]
+CASES: dict[str, Case] = {}
 
 
-SCENES: list[Scene] = []
-
-
-def scene(run: Scene) -> Scene:
-    SCENES.append(run)
+def case(run: Case) -> Case:
+    CASES[run.__name__] = run
     return run
-
-
-class _Address:
-    def __init__(self, connect_string: str) -> None:
-        self.connect_string = connect_string
 
 
 @asynccontextmanager
 async def staged(server: Served) -> AsyncIterator[Stage]:
-    place = parse_connect_string(server.connect_string)
-    with FaultProxy(*place.hosts[0]) as proxy:
-        address = _Address(proxy.connect_string + place.chroot)
-        async with connect(address) as a, connect(server, auth=[ME]) as b:
+    with proxy_before(server) as proxy:
+        async with connect(proxy) as a, connect(server, auth=[ME]) as b:
             yield Stage(a, b, proxy)
 
 
@@ -99,19 +86,15 @@ def data_of(cache: TreeCache, path: str) -> bytes | None:
 def is_closed(cache: TreeCache, path: str) -> bool:
     """It is in the copy as what may not be read: without data, without children."""
     node = cache.get(path)
-    return (
-        node is not None
-        and not node.is_readable
-        and node.data is None
-        and cache.children(path) == []
-    )
+    found = node and (node.is_readable, node.data, cache.children(path))
+    return found == (False, None, [])
 
 
-# --- the scenes --------------------------------------------------------------------------------
+# --- the cases ---------------------------------------------------------------------------------
 
 
-@scene
-async def it_is_there_on_entry(stage: Stage) -> None:
+@case
+async def it_exists_on_entry(stage: Stage) -> None:
     await stage.b.ensure_path(f"{TOP}/open")
     await stage.b.create(SECRET, b"1", acl=PRIVATE)
     await stage.b.create(f"{SECRET}/child", b"", acl=OPEN)
@@ -127,8 +110,8 @@ async def it_is_there_on_entry(stage: Stage) -> None:
         assert is_closed(cache, SECRET)
 
 
-@scene
-async def it_comes_and_goes(stage: Stage) -> None:
+@case
+async def it_is_created_and_deleted(stage: Stage) -> None:
     await stage.b.create(TOP)
     await catch_up(stage.a)
     async with TreeCache(stage.a, TOP) as cache:
@@ -144,8 +127,8 @@ async def it_comes_and_goes(stage: Stage) -> None:
             assert (event.type, event.path) == (TreeEventType.DELETED, SECRET)
 
 
-@scene
-async def it_comes_below_new_znodes(stage: Stage) -> None:
+@case
+async def it_is_created_below_new_znodes(stage: Stage) -> None:
     """Of every kind that may have children."""
     await stage.b.create(TOP)
     async with TreeCache(stage.a, TOP) as cache:
@@ -160,8 +143,8 @@ async def it_comes_below_new_znodes(stage: Stage) -> None:
         assert f"{TOP}/one" in cache
 
 
-@scene
-async def it_becomes_private_and_goes(stage: Stage) -> None:
+@case
+async def it_becomes_private_and_is_deleted(stage: Stage) -> None:
     """Nobody is told that an ACL has changed; but the copy may not keep what is deleted."""
     await stage.b.ensure_path(f"{SECRET}/child")
     await catch_up(stage.a)
@@ -174,7 +157,7 @@ async def it_becomes_private_and_goes(stage: Stage) -> None:
         await eventually(lambda: list(cache) == [TOP] and cache.is_live, "it is gone")
 
 
-@scene
+@case
 async def it_becomes_private(stage: Stage) -> None:
     """That is noticed with the next comparison: after a lost connection at the latest."""
     await stage.b.ensure_path(f"{SECRET}/child")
@@ -191,7 +174,7 @@ async def it_becomes_private(stage: Stage) -> None:
         assert list(cache) == [TOP, SECRET]
 
 
-@scene
+@case
 async def it_is_opened(stage: Stage) -> None:
     await stage.b.create(TOP)
     await stage.b.create(SECRET, b"1", acl=PRIVATE)
@@ -207,8 +190,8 @@ async def it_is_opened(stage: Stage) -> None:
         await eventually(lambda: is_closed(cache, f"{SECRET}/more"), "its children are watched")
 
 
-@scene
-async def another_one_takes_its_place(stage: Stage) -> None:
+@case
+async def it_is_replaced(stage: Stage) -> None:
     await stage.b.create(TOP)
     await stage.b.create(SECRET, b"1", acl=PRIVATE)
     await catch_up(stage.a)
@@ -224,7 +207,7 @@ async def another_one_takes_its_place(stage: Stage) -> None:
         await eventually(lambda: is_closed(cache, SECRET) and cache.is_live, "it is closed again")
 
 
-@scene
+@case
 async def it_was_private_for_a_while(stage: Stage) -> None:
     """What would have told of its children has gone, as they changed meanwhile."""
     path = f"{TOP}/door"
@@ -240,8 +223,8 @@ async def it_was_private_for_a_while(stage: Stage) -> None:
         await eventually(lambda: is_closed(cache, f"{path}/two"), "and watched")
 
 
-@scene
-async def an_open_one_is_replaced_at_once(stage: Stage) -> None:
+@case
+async def a_readable_one_is_replaced_in_one_transaction(stage: Stage) -> None:
     """What watched the children of the old one has gone with it."""
     new = f"{TOP}/new"
     await stage.b.ensure_path(new)
@@ -253,7 +236,7 @@ async def an_open_one_is_replaced_at_once(stage: Stage) -> None:
         await eventually(lambda: is_closed(cache, f"{new}/secret"), "its children are watched")
 
 
-@scene
+@case
 async def nothing_is_known_below_it(stage: Stage) -> None:
     """Events of open znodes below it are sent. But whether they are there still is not told."""
     await stage.b.create(TOP)
@@ -267,7 +250,7 @@ async def nothing_is_known_below_it(stage: Stage) -> None:
         assert list(cache) == [TOP, SECRET]
 
 
-@scene
+@case
 async def no_data_are_kept(stage: Stage) -> None:
     await stage.b.ensure_path(f"{TOP}/open")
     await stage.b.create(SECRET, acl=PRIVATE)
@@ -288,8 +271,8 @@ async def no_data_are_kept(stage: Stage) -> None:
         assert entry(cache, f"{TOP}/other").is_readable
 
 
-@scene
-async def the_top_comes_as_a_private_one(stage: Stage) -> None:
+@case
+async def the_top_is_created_as_a_private_one(stage: Stage) -> None:
     """And what is above it as well: nobody has to be there when the cache begins."""
     top = "/above/in/between/top"
     async with TreeCache(stage.a, top) as cache:
@@ -306,8 +289,8 @@ async def the_top_comes_as_a_private_one(stage: Stage) -> None:
         assert not cache.is_live
 
 
-@scene
-async def nobody_would_tell_of_the_top(stage: Stage) -> None:
+@case
+async def top_below_an_unreadable_znode_is_not_live(stage: Stage) -> None:
     """What is missing below a znode that may not be listed is not live: it may come unseen."""
     await stage.b.create(TOP, acl=PRIVATE)
     await catch_up(stage.a)
@@ -318,40 +301,46 @@ async def nobody_would_tell_of_the_top(stage: Stage) -> None:
         assert entry(cache, SECRET).data == b"1"
 
 
-@scene
+@case
 async def the_top_is_private(stage: Stage) -> None:
     await stage.b.create(TOP, acl=PRIVATE)
     await catch_up(stage.a)
     for data in (True, False):
         with pytest.raises(NoAuthError) as caught:
-            async with TreeCache(stage.a, TOP, data=data):
-                pass
+            await enter(TreeCache(stage.a, TOP, data=data))
         assert caught.value.path == TOP
 
 
-# --- where they play ---------------------------------------------------------------------------
-
-PLAYED = pytest.mark.parametrize("play", SCENES, ids=[each.__name__ for each in SCENES])
-Play = Callable[[Stage], Awaitable[None]]
+# --- where they run -----------------------------------------------------------------------------
 
 
-@PLAYED
-async def test_znodes_that_may_not_be_read(server: Served, play: Play) -> None:
+@pytest.mark.parametrize("name", CASES)
+async def test_unreadable_znodes(server: Served, name: str) -> None:
     async with staged(server) as stage:
-        await play(stage)
+        await CASES[name](stage)
 
 
-@PLAYED
-@pytest.mark.parametrize("version", ["debian-3.8.0", GUARDED])
-async def test_on_a_server_that_guards_reads(version: str, play: Play) -> None:
+NEED_RECURSIVE_WATCHES = {"no_data_are_kept", "top_below_an_unreadable_znode_is_not_live"}
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [
+        (version, name)
+        for version in ("3.5.9", "debian-3.8.0", GUARDED)
+        for name in CASES
+        if version != "3.5.9" or name not in NEED_RECURSIVE_WATCHES
+    ],
+)
+async def test_unreadable_znodes_on_servers_of_other_versions(version: str, name: str) -> None:
     backports = [Feature.EVENTS_NEED_READ] if version.startswith("debian") else []
     version = version.removeprefix("debian-")
     async with EmbeddedServer(version=version, backports=backports) as server:
         async with staged(server) as stage:
-            await play(stage)
+            await CASES[name](stage)
 
 
-async def test_no_watch_is_left() -> None:
+async def test_leaving_leaves_no_watch() -> None:
     async with EmbeddedServer(version=GUARDED) as server, staged(server) as stage:
         await stage.b.ensure_path(f"{TOP}/open")
         await stage.b.create(SECRET, acl=PRIVATE)
@@ -360,12 +349,11 @@ async def test_no_watch_is_left() -> None:
                 assert server.watches() != {}
             await eventually(lambda: server.watches() == {}, "no watch is left")
         with anyio.fail_after(20), pytest.raises(NoAuthError):
-            async with TreeCache(stage.a, SECRET):
-                pass
+            await enter(TreeCache(stage.a, SECRET))
         await eventually(lambda: server.watches() == {}, "no watch is left")
 
 
-async def test_a_permission_is_not_looked_for_twice() -> None:
+async def test_comparing_costs_one_request_for_each_unreadable_znode() -> None:
     """What is known to be closed costs one request each time that it is looked at, and no watch."""
     async with EmbeddedServer(version=GUARDED) as server, staged(server) as stage:
         await stage.b.create(TOP)
