@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -37,17 +38,16 @@ class Holder:
     Attributes:
         held: what the block gave.
         entered: set once it has entered.
-        entered_at: when that was, on the clock of the event loop.
+        entered_at: when that was, on the clock of the event loop; not a number before.
         may_leave: set to make it leave.
-        left_at: when its body ended.
+        left_at: when its body ended; not a number before.
         scope: cancels it.
     """
 
     def __init__(self, block: Block, span: float | None = None) -> None:
         self.held: Any = None
         self.entered, self.may_leave = anyio.Event(), anyio.Event()
-        self.entered_at: float | None = None
-        self.left_at: float | None = None
+        self.entered_at = self.left_at = math.nan
         self.scope = anyio.CancelScope()
         self._block, self._span = block, span
 
@@ -56,8 +56,8 @@ class Holder:
         return self.entered.is_set()
 
     @property
-    def is_inside(self) -> bool:
-        return self.has_entered and self.left_at is None
+    def has_left(self) -> bool:
+        return not math.isnan(self.left_at)
 
     async def __call__(self) -> None:
         with self.scope:

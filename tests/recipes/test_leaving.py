@@ -1,4 +1,4 @@
-"""What is left is gone: leaving a block waits also for what a lost link has left open.
+"""Leaving a block waits until its znode is gone, also for what a lost link has left open.
 
 On virtual time: an answer is lost, and the next connection is there a moment later.
 """
@@ -6,15 +6,25 @@ On virtual time: an answer is lost, and the next connection is there a moment la
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
+import trio
 from kit.clients import contenders_left
-from kit.virtual_time import SESSION, Link, connect, on_virtual_time, passes, settled
+from kit.virtual_time import (
+    SESSION,
+    Drop,
+    Link,
+    connect,
+    lost_message,
+    passes,
+    settled,
+    with_virtual_server,
+)
+from recipes.blocks import Block
 
 from aiolead import (
     Client,
@@ -34,18 +44,12 @@ from aiolead import (
 from aiolead._recipes._core.observe import View
 from aiolead.errors import UsageError
 from aiolead.testing import EmbeddedServer, OpCode
-from aiolead.testing.simulation import Backend
 
-pytestmark = [
-    pytest.mark.parametrize("backend", ["asyncio", "trio"]),
-    pytest.mark.both_loops,
-]
+pytestmark = pytest.mark.both_loops
 
 PATH = "/left/thing"
 
-Enter = Callable[[Client], AbstractAsyncContextManager[object]]
-
-HELD: dict[str, Enter] = {
+HELD: dict[str, Callable[[Client], Block]] = {
     "Lock": lambda client: Lock(client, PATH),
     "Election": lambda client: Election(client, PATH).leadership(),
     "Election.campaign": lambda client: Election(client, PATH).campaign(),
@@ -58,68 +62,58 @@ HELD: dict[str, Enter] = {
     "PersistentNode": lambda client: PersistentNode(client, PATH),
 }
 
-answers = pytest.mark.parametrize(
-    "drop",
-    [EmbeddedServer.drop_request, EmbeddedServer.drop_reply],
-    ids=["request lost", "answer lost"],
-)
-
 
 def ours(server: EmbeddedServer, client: Client) -> list[str]:
     """The znodes that live by a client's session."""
     return sorted(server._running.core.processor.tree.ephemerals(client.session_id))
 
 
-@answers
+async def later(call: Callable[[], object]) -> None:
+    await passes(1.0)
+    call()
+
+
+# --- what is held --------------------------------------------------------------------------------
+
+
+@lost_message
 @pytest.mark.parametrize("enter", HELD.values(), ids=HELD.keys())
-def test_the_link_is_lost_as_it_is_left(
-    backend: Backend, enter: Enter, drop: Callable[[EmbeddedServer, OpCode], None]
+@with_virtual_server
+async def test_leaving_waits_for_a_delete_of_unknown_outcome(
+    server: EmbeddedServer, client: Client, enter: Callable[[Client], Block], drop: Drop
 ) -> None:
-    """The delete may have been applied or not: leaving waits until that is known, and it is."""
-
-    async def play(server: EmbeddedServer) -> None:
-        async with connect(server) as client:
-            await Queue(client, f"{PATH}-items").put(b"x")
-            async with enter(client):
-                await passes(1.0)
-                assert ours(server, client)
-                drop(server, OpCode.DELETE)
-            assert ours(server, client) == []
-
-    on_virtual_time(backend, play)
+    await Queue(client, f"{PATH}-items").put(b"x")
+    async with enter(client):
+        await passes(1.0)
+        assert ours(server, client)
+        drop(server, OpCode.DELETE)
+    assert ours(server, client) == []
 
 
-@answers
-def test_a_writer_is_left_as_it_becomes_a_reader(
-    backend: Backend, drop: Callable[[EmbeddedServer, OpCode], None]
+@lost_message
+@with_virtual_server
+async def test_leaving_during_a_downgrade_deletes_the_writer_or_the_reader(
+    server: EmbeddedServer, link: Link, client: Client, drop: Drop
 ) -> None:
-    """There is one znode or the other; whichever it is, it is gone."""
-
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        async with link.connect() as client, anyio.create_task_group() as tasks:
-
-            async def reconnect() -> None:
-                await passes(1.0)
-                link.restore()
-
-            async with ReadWriteLock(client, PATH).write as held:
-                await passes(1.0)
-                link.room = 0
-                drop(server, OpCode.MULTI)
-                with anyio.move_on_after(0.5):
-                    await held.downgrade()
-                assert len(ours(server, client)) == 1
-                tasks.start_soon(reconnect)
-            assert ours(server, client) == []
-
-    on_virtual_time(backend, play)
+    async with anyio.create_task_group() as tasks:
+        async with ReadWriteLock(client, PATH).write as held:
+            await passes(1.0)
+            link.room = 0
+            drop(server, OpCode.MULTI)
+            with anyio.move_on_after(0.5):
+                await held.downgrade()
+            assert len(ours(server, client)) == 1
+            tasks.start_soon(later, link.restore)
+        assert ours(server, client) == []
 
 
-@answers
-def test_a_reader_that_a_read_does_not_show_yet_is_deleted(
-    backend: Backend,
-    drop: Callable[[EmbeddedServer, OpCode], None],
+@lost_message
+@with_virtual_server
+async def test_reader_that_a_read_does_not_show_yet_is_deleted(
+    server: EmbeddedServer,
+    link: Link,
+    client: Client,
+    drop: Drop,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A leader answers reads, and its own clients' `sync`, before what it is about to apply.
@@ -127,73 +121,56 @@ def test_a_reader_that_a_read_does_not_show_yet_is_deleted(
     So no read says that the reader never comes. Once the writer has been deleted, it does not.
     """
 
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        async with link.connect() as client:
+    def not_yet(read: Any) -> Any:
+        def reads(self: Client, path: str, **options: Any) -> Any:
+            return read(self, f"{path}-not-yet" if "__READ__" in path else path, **options)
 
-            def not_yet(read: Any) -> Any:
-                def reads(self: Client, path: str, **options: Any) -> Any:
-                    return read(self, f"{path}-not-yet" if "__READ__" in path else path, **options)
+        return reads
 
-                return reads
-
-            for read in (Client.exists, Client.get):
-                monkeypatch.setattr(Client, read.__name__, not_yet(read))
-            async with ReadWriteLock(client, PATH).write as held:
-                await passes(1.0)
-                link.room = 0
-                server.drop_reply(OpCode.MULTI)
-                with anyio.move_on_after(0.5):
-                    await held.downgrade()
-                (reader,) = ours(server, client)
-                assert "__READ__" in reader
-                link.restore()
-                await passes(0.5)
-                drop(server, OpCode.DELETE)
-            await passes(3 * SESSION)
-            assert ours(server, client) == []
-
-    on_virtual_time(backend, play)
+    for read in (Client.exists, Client.get):
+        monkeypatch.setattr(Client, read.__name__, not_yet(read))
+    async with ReadWriteLock(client, PATH).write as held:
+        await passes(1.0)
+        link.room = 0
+        server.drop_reply(OpCode.MULTI)
+        with anyio.move_on_after(0.5):
+            await held.downgrade()
+        (reader,) = ours(server, client)
+        assert "__READ__" in reader
+        link.restore()
+        await passes(0.5)
+        drop(server, OpCode.DELETE)
+    await passes(3 * SESSION)
+    assert ours(server, client) == []
 
 
-def test_a_writer_is_taken_away_as_it_becomes_a_reader(backend: Backend) -> None:
-    """By an operator, and left before that was known: it had been lost."""
-
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        async with link.connect() as client, connect(server) as operator:
-            with pytest.raises(LockLost):
-                async with ReadWriteLock(client, PATH).write as held:
-                    await passes(1.0)
-                    link.hold()
-                    with anyio.move_on_after(0.1):
-                        await held.downgrade()
-                    (reader,) = contenders_left(server, PATH)
-                    assert "__READ__" in reader
-                    await operator.delete(reader)
-                    link.release()
-
-    on_virtual_time(backend, play)
+@with_virtual_server
+async def test_downgraded_lock_that_others_delete_is_lost(
+    server: EmbeddedServer, link: Link, client: Client, other: Client
+) -> None:
+    """The block is left before the downgrade was known."""
+    with pytest.raises(LockLost):
+        async with ReadWriteLock(client, PATH).write as held:
+            await passes(1.0)
+            link.hold()
+            with anyio.move_on_after(0.1):
+                await held.downgrade()
+            (reader,) = contenders_left(server, PATH)
+            assert "__READ__" in reader
+            await other.delete(reader)
+            link.release()
 
 
-def test_left_while_another_task_resigns(backend: Backend) -> None:
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        async with link.connect() as client, anyio.create_task_group() as tasks:
-
-            async def release() -> None:
-                await passes(1.0)
-                link.release()
-
-            async with Lock(client, PATH) as held:
-                link.hold()
-                tasks.start_soon(held.release)
-                tasks.start_soon(release)
-                await settled()
-                began = anyio.current_time()
-            assert anyio.current_time() - began > 0.9
-
-    on_virtual_time(backend, play)
+@with_virtual_server
+async def test_leaving_waits_for_the_release_of_another_task(link: Link, client: Client) -> None:
+    async with anyio.create_task_group() as tasks:
+        async with Lock(client, PATH) as held:
+            link.hold()
+            tasks.start_soon(held.release)
+            tasks.start_soon(later, link.release)
+            await settled()
+            began = anyio.current_time()
+        assert anyio.current_time() - began > 0.9
 
 
 # --- what is kept --------------------------------------------------------------------------------
@@ -202,67 +179,53 @@ def test_left_while_another_task_resigns(backend: Backend) -> None:
 @pytest.mark.parametrize(
     "mode", [CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT]
 )
-def test_a_kept_znode_is_left_with_its_repair_in_doubt(backend: Backend, mode: CreateMode) -> None:
-    """The answer to the create was lost, so nobody knows of the znode: it is looked for."""
-
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        async with (
-            link.connect() as client,
-            connect(server) as operator,
-            anyio.create_task_group() as tasks,
-        ):
-
-            async def reconnect() -> None:
-                await passes(1.0)
-                link.restore()
-
-            async with PersistentNode(client, PATH, b"x", mode=mode) as node:
-                await passes(1.0)
-                path = node.path
-                link.room = 0
-                server.drop_reply(OpCode.CREATE2)
-                await operator.delete(path)
-                await passes(1.0)
-                assert path in server.znodes()
-                assert not node.is_present
-                tasks.start_soon(reconnect)
-            assert path not in server.znodes()
-
-    on_virtual_time(backend, play)
+@with_virtual_server
+async def test_leaving_deletes_a_node_whose_repair_was_not_answered(
+    server: EmbeddedServer, link: Link, client: Client, other: Client, mode: CreateMode
+) -> None:
+    """Nobody knows of the znode: it is looked for."""
+    async with anyio.create_task_group() as tasks:
+        async with PersistentNode(client, PATH, b"x", mode=mode) as node:
+            await passes(1.0)
+            path = node.path
+            link.room = 0
+            server.drop_reply(OpCode.CREATE2)
+            await other.delete(path)
+            await passes(1.0)
+            assert path in server.znodes()
+            assert not node.is_present
+            tasks.start_soon(later, link.restore)
+        assert path not in server.znodes()
 
 
-def test_a_kept_znode_is_left_while_it_is_set(backend: Backend) -> None:
-    """Whoever waits for what nobody looks after any more is told."""
+@with_virtual_server
+async def test_waiting_set_is_refused_once_the_node_was_left(link: Link, client: Client) -> None:
+    refused: list[UsageError] = []
 
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        refused: list[Any] = []
-        async with link.connect() as client, anyio.create_task_group() as tasks:
+    async def set_it(node: PersistentNode) -> None:
+        with pytest.raises(UsageError) as error:
+            await node.set(b"y")
+        refused.append(error.value)
 
-            async def set_it(node: PersistentNode) -> None:
-                with pytest.raises(UsageError) as error:
-                    await node.set(b"y")
-                refused.append(error.value)
-
-            async with PersistentNode(client, PATH, b"x") as node:
-                link.lose()
-                tasks.start_soon(set_it, node)
-                await settled()
-                assert not refused
-            link.restore()
-            await passes(2 * SESSION)
-            assert len(refused) == 1
-            tasks.cancel_scope.cancel()
-
-    on_virtual_time(backend, play)
+    async with anyio.create_task_group() as tasks:
+        async with PersistentNode(client, PATH, b"x") as node:
+            link.lose()
+            tasks.start_soon(set_it, node)
+            await settled()
+            assert not refused
+        link.restore()
+        await passes(2 * SESSION)
+        assert len(refused) == 1
+        tasks.cancel_scope.cancel()
 
 
 # --- no answer comes: what has ended the body propagates all the same ----------------------------
 
 
-async def left_without_an_answer(server: EmbeddedServer, body: Callable[[], Any]) -> float:
-    """How long it took; `body` runs while the lock is held."""
+async def leave_without_an_answer(
+    server: EmbeddedServer, body: Callable[[], Awaitable[object]]
+) -> float:
+    """Runs `body` while the lock is held; returns how long it and leaving took."""
     async with connect(server) as client:
         began = anyio.current_time()
         try:
@@ -277,68 +240,59 @@ async def left_without_an_answer(server: EmbeddedServer, body: Callable[[], Any]
         return took
 
 
-def test_a_cancelled_body_waits_for_the_whole_time(backend: Backend) -> None:
-    async def play(server: EmbeddedServer) -> None:
-        began = anyio.current_time()
-        with anyio.move_on_after(1.0) as outer:
-            await left_without_an_answer(server, anyio.sleep_forever)
-            pytest.fail("the cancellation was swallowed")
-        assert outer.cancelled_caught
-        assert anyio.current_time() - began == pytest.approx(1.0 + SESSION / 3, abs=0.01)
-
-    on_virtual_time(backend, play)
-
-
-def test_a_cancellation_that_comes_while_it_waits_is_late(backend: Backend) -> None:
-    async def play(server: EmbeddedServer) -> None:
-        began = anyio.current_time()
-        with anyio.move_on_after(1.0) as outer:
-            took = await left_without_an_answer(server, anyio.lowlevel.checkpoint)
-            assert took == pytest.approx(SESSION / 3, abs=0.01)
-            await anyio.lowlevel.checkpoint()
-            pytest.fail("the cancellation was swallowed")
-        assert outer.cancelled_caught
-        assert anyio.current_time() - began == pytest.approx(SESSION / 3, abs=0.01)
-
-    on_virtual_time(backend, play)
+@pytest.mark.parametrize(
+    ("body", "wait"),
+    [(anyio.sleep_forever, 1.0 + SESSION / 3), (anyio.lowlevel.checkpoint, SESSION / 3)],
+    ids=["during the body", "while it waits"],
+)
+@with_virtual_server
+async def test_cancellation_takes_effect_after_the_wait_for_the_release(
+    server: EmbeddedServer, body: Callable[[], Awaitable[object]], wait: float
+) -> None:
+    began = anyio.current_time()
+    with anyio.move_on_after(1.0) as outer:
+        await leave_without_an_answer(server, body)
+        await anyio.lowlevel.checkpoint()
+        pytest.fail("the cancellation was swallowed")
+    assert outer.cancelled_caught
+    assert anyio.current_time() - began == pytest.approx(wait, abs=0.01)
 
 
-def test_an_error_of_the_body_is_raised_after_the_wait(backend: Backend) -> None:
+@with_virtual_server
+async def test_body_error_is_raised_after_the_wait_for_the_release(server: EmbeddedServer) -> None:
     async def fails() -> None:
         raise LookupError("of the body")
 
-    async def play(server: EmbeddedServer) -> None:
-        began = anyio.current_time()
-        with pytest.raises(LookupError, match="of the body"):
-            await left_without_an_answer(server, fails)
-        assert anyio.current_time() - began == pytest.approx(SESSION / 3, abs=0.01)
-
-    on_virtual_time(backend, play)
+    began = anyio.current_time()
+    with pytest.raises(LookupError, match="of the body"):
+        await leave_without_an_answer(server, fails)
+    assert anyio.current_time() - began == pytest.approx(SESSION / 3, abs=0.01)
 
 
-@pytest.mark.parametrize("when", ["the body ran", "it waited"])
-def test_asyncios_own_cancellation(backend: Backend, when: str) -> None:
-    """It ends the wait, as it ends every other one."""
+@pytest.mark.parametrize(
+    ("body", "wait"),
+    [(anyio.sleep_forever, SESSION / 3), (anyio.lowlevel.checkpoint, 0.0)],
+    ids=["during the body", "while it waits"],
+)
+@with_virtual_server
+async def test_native_cancellation_of_asyncio_ends_the_wait(
+    server: EmbeddedServer, body: Callable[[], Awaitable[object]], wait: float
+) -> None:
+    if trio.lowlevel.in_trio_run():
+        return
+    task = asyncio.current_task()
+    assert task is not None
+    began = anyio.current_time()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1.0):
+            await leave_without_an_answer(server, body)
+    assert anyio.current_time() - began == pytest.approx(1.0 + wait, abs=0.01)
+    assert task.cancelling() == 0
 
-    async def play(server: EmbeddedServer) -> None:
-        if backend == "trio":
-            return
-        task = asyncio.current_task()
-        assert task is not None
-        began = anyio.current_time()
-        body = anyio.sleep_forever if when == "the body ran" else anyio.lowlevel.checkpoint
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(1.0):
-                await left_without_an_answer(server, body)
-        wait = SESSION / 3 if when == "the body ran" else 0.0
-        assert anyio.current_time() - began == pytest.approx(1.0 + wait, abs=0.01)
-        assert task.cancelling() == 0
 
-    on_virtual_time(backend, play)
-
-
-def test_view_is_left_in_time_although_its_job_does_not_end(
-    backend: Backend, monkeypatch: pytest.MonkeyPatch
+@with_virtual_server
+async def test_view_is_left_in_time_although_its_task_does_not_end(
+    client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = View._run
 
@@ -349,11 +303,7 @@ def test_view_is_left_in_time_although_its_job_does_not_end(
             with anyio.CancelScope(shield=True):
                 await passes(5 * SESSION)
 
-    async def play(server: EmbeddedServer) -> None:
-        monkeypatch.setattr(View, "_run", lingers)
-        async with connect(server) as client:
-            async with SharedValue(client, PATH).observe():
-                began = anyio.current_time()
-            assert anyio.current_time() - began == pytest.approx(SESSION / 3, abs=0.01)
-
-    on_virtual_time(backend, play)
+    monkeypatch.setattr(View, "_run", lingers)
+    async with SharedValue(client, PATH).observe():
+        began = anyio.current_time()
+    assert anyio.current_time() - began == pytest.approx(SESSION / 3, abs=0.01)

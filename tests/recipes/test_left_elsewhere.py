@@ -1,4 +1,5 @@
-"""What is left by another task than the one that entered: refused, and released all the same.
+"""A block that is left by another task than the one that entered: refused, and released all the
+same.
 
 That is what becomes of an async generator that is abandoned in the middle of a block: whoever
 closes it, the event loop at last, does so in another task.
@@ -18,6 +19,7 @@ from conftest import ServerUnderTest
 from kit.clients import PATIENCE, connect
 from kit.every_recipe import HELD, Held
 from kit.tasks import in_ordinary_task
+from recipes.blocks import Block, Holder, enter, happens
 
 from aiolead import (
     Client,
@@ -42,7 +44,6 @@ pytestmark = [
 PATH = "/l"
 
 on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
-every = pytest.mark.parametrize("name", HELD)
 
 
 @asynccontextmanager
@@ -64,50 +65,58 @@ async def in_another_task(start: Callable[[], Awaitable[object]]) -> AsyncIterat
     else:
         task = asyncio.get_running_loop().create_task(run())
         task.add_done_callback(lambda done: done.result())
-    with anyio.fail_after(PATIENCE):
-        await started.wait()
+    await happens(started)
     yield end
     end.set()
-    with anyio.fail_after(PATIENCE):
-        await ended.wait()
+    await happens(ended)
+
+
+async def inside(block: Block) -> AsyncGenerator[Any, None]:
+    """A generator that is in the middle of a block."""
+    async with block as mine:
+        yield mine
+
+
+async def leave_elsewhere(block: Block, says: str = "another task") -> None:
+    with pytest.raises(UsageError, match=says):
+        await block.__aexit__(None, None, None)
 
 
 async def has_a_turn(scene: Held, server: ServerUnderTest) -> None:
-    """Somebody else gets it: soon, and not as a session ends."""
+    """Another client gets it: soon, and not as a session ends."""
     async with connect(server, session_timeout=2 * PATIENCE) as other:
         with anyio.fail_after(PATIENCE / 2):
             await scene.turn(other, PATH)
 
 
-@every
-async def test_an_abandoned_generator_is_closed(server: ServerUnderTest, name: str) -> None:
-    scene = HELD[name]
-
-    async def work(client: Client) -> AsyncGenerator[Any, None]:
-        async with scene.enter(client, PATH) as mine:
-            yield mine
-
+@asynccontextmanager
+async def prepared(server: ServerUnderTest, scene: Held) -> AsyncIterator[Client]:
     async with connect(server, session_timeout=2 * PATIENCE) as client:
         if scene.prepare is not None:
             await scene.prepare(client, PATH)
-        generator = work(client)
+        yield client
+
+
+@pytest.mark.parametrize("name", HELD)
+async def test_closing_an_abandoned_generator_releases(server: ServerUnderTest, name: str) -> None:
+    async with prepared(server, HELD[name]) as client:
+        generator = inside(HELD[name].enter(client, PATH))
         async with in_another_task(generator.__anext__):
             with pytest.raises(UsageError, match="was not entered by this task"):
                 await generator.aclose()
-            await has_a_turn(scene, server)
+            await has_a_turn(HELD[name], server)
 
 
 @on_embedded
 @pytest.mark.parametrize("name", sorted(HELD.keys() - {"ReadWriteLock.downgrade"}))
-async def test_who_entered_can_leave_still(server: ServerUnderTest, name: str) -> None:
+async def test_task_that_entered_can_leave_after_another_task(
+    server: ServerUnderTest, name: str
+) -> None:
     """Nothing is held by then, which is no loss; and it may enter again."""
     scene = HELD[name]
-    has_left, may_leave = anyio.Event(), anyio.Event()
-
-    async with connect(server, session_timeout=2 * PATIENCE) as client:
-        if scene.prepare is not None:
-            await scene.prepare(client, PATH)
+    async with prepared(server, scene) as client:
         context = scene.enter(client, PATH)
+        has_entered, has_left, may_leave = anyio.Event(), anyio.Event(), anyio.Event()
 
         async def enter_and_leave() -> None:
             async with context as mine:
@@ -118,149 +127,113 @@ async def test_who_entered_can_leave_still(server: ServerUnderTest, name: str) -
             has_left.set()
 
         async with anyio.create_task_group() as tasks:
-            has_entered = anyio.Event()
             tasks.start_soon(enter_and_leave)
             await has_entered.wait()
             for _ in range(2):
-                with pytest.raises(UsageError, match="not entered by this task"):
-                    await context.__aexit__(None, None, None)
+                await leave_elsewhere(context, "not entered by this task")
             await has_a_turn(scene, server)
             may_leave.set()
         assert has_left.is_set()
         if scene.prepare is None:
             with anyio.fail_after(PATIENCE):
-                async with scene.enter(client, PATH):
-                    pass
+                await enter(scene.enter(client, PATH))
 
 
 @on_embedded
-async def test_of_several_tasks_inside_the_right_one_is_released(server: ServerUnderTest) -> None:
+async def test_of_several_tasks_inside_the_right_one_is_released(client: Client) -> None:
     """`async with semaphore` says nothing but which statement it is."""
+    semaphore = Semaphore(client, PATH, 3)
+    first, second = inside(semaphore), inside(semaphore)
+    held: list[Any] = []
 
-    async def work(client: Client) -> AsyncGenerator[Any, None]:
-        async with semaphore as held:
-            yield held
+    async def enter(generator: AsyncGenerator[Any, None]) -> None:
+        held.append(await generator.__anext__())
 
-    async with connect(server) as client:
-        semaphore = Semaphore(client, PATH, 3)
-        first, second = work(client), work(client)
-        held: list[Any] = []
-
-        async def enter(generator: AsyncGenerator[Any, None]) -> None:
-            held.append(await generator.__anext__())
-
-        async with (
-            in_another_task(lambda: enter(first)),
-            in_another_task(lambda: enter(second)),
-        ):
+    async with (
+        in_another_task(lambda: enter(first)),
+        in_another_task(lambda: enter(second)),
+    ):
+        for generator, left in ((second, [True, False]), (first, [False, False])):
             with pytest.raises(UsageError, match="another task"):
-                await second.aclose()
-            assert [each.is_held for each in held] == [True, False]
-            with pytest.raises(UsageError, match="another task"):
-                await first.aclose()
-            assert [each.is_held for each in held] == [False, False]
+                await generator.aclose()
+            assert [each.is_held for each in held] == left
 
 
 @on_embedded
-async def test_what_cannot_be_told_apart_is_not_released(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        semaphore = Semaphore(client, PATH, 3)
-        held: list[Any] = []
-        may_leave = anyio.Event()
-
-        async def work() -> None:
-            async with semaphore as mine:
-                held.append(mine)
-                await may_leave.wait()
-                await mine.verify()
-
-        async with anyio.create_task_group() as tasks:
-            for number in range(2):
-                tasks.start_soon(work)
-                while len(held) == number:
-                    await anyio.lowlevel.checkpoint()
-            with pytest.raises(UsageError, match="not entered by this task"):
-                await semaphore.__aexit__(None, None, None)
-            may_leave.set()
+async def test_holds_that_cannot_be_told_apart_are_not_released(client: Client) -> None:
+    semaphore = Semaphore(client, PATH, 3)
+    holders = [Holder(semaphore), Holder(semaphore)]
+    async with anyio.create_task_group() as tasks:
+        for holder in holders:
+            tasks.start_soon(holder)
+            await happens(holder.entered)
+        await leave_elsewhere(semaphore, "not entered by this task")
+        for holder in holders:
+            await holder.held.verify()
+            holder.may_leave.set()
 
 
 @on_embedded
-async def test_the_inner_block_of_a_reentrant_lock(server: ServerUnderTest) -> None:
-    """The outer one is not left: its task holds the lock still."""
-
-    async with connect(server) as client:
-        lock = ReentrantLock(client, PATH)
-        async with lock as held:
-            inner = lock.acquire()
-            async with inner:
-
-                async def leave() -> None:
-                    with pytest.raises(UsageError, match="another task"):
-                        await inner.__aexit__(None, None, None)
-
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(leave)
-                assert lock.hold_count == 1
+async def test_inner_block_of_a_reentrant_lock_keeps_the_outer_one(client: Client) -> None:
+    lock = ReentrantLock(client, PATH)
+    async with lock as held:
+        inner = lock.acquire()
+        async with inner:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(leave_elsewhere, inner)
             assert lock.hold_count == 1
-            await held.verify()
+        assert lock.hold_count == 1
+        await held.verify()
 
 
 @on_embedded
-async def test_several_locks_with_one_of_them_resigned(server: ServerUnderTest) -> None:
-    async with connect(server) as client, connect(server) as other:
-        context = MultiLock(Lock(client, "/a"), Lock(client, "/b")).acquire()
-        async with in_another_task(context.__aenter__):
-            with pytest.raises(UsageError, match="another task"):
-                await context.__aexit__(None, None, None)
-            with anyio.fail_after(PATIENCE):
-                async with MultiLock(Lock(other, "/a"), Lock(other, "/b")):
-                    pass
+async def test_all_locks_of_a_multi_lock_are_released(client: Client, other: Client) -> None:
+    context = MultiLock(Lock(client, "/a"), Lock(client, "/b")).acquire()
+    async with in_another_task(context.__aenter__):
+        await leave_elsewhere(context)
+        with anyio.fail_after(PATIENCE):
+            await enter(MultiLock(Lock(other, "/a"), Lock(other, "/b")))
 
 
 @on_embedded
-async def test_items_that_are_consumed(server: ServerUnderTest) -> None:
-    async def work(client: Client) -> AsyncGenerator[Any, None]:
+async def test_consumed_item_is_released(client: Client, other: Client) -> None:
+    async def work() -> AsyncGenerator[Any, None]:
         async with Queue(client, "/q").consume() as items:
             async for item in items:
                 yield item
 
-    async with connect(server) as client, connect(server) as other:
-        await Queue(client, "/q").put(b"x")
-        generator = work(client)
-        async with in_another_task(generator.__anext__):
-            with pytest.raises(UsageError, match="another task"):
-                await generator.aclose()
-            with anyio.fail_after(PATIENCE):
-                async with Queue(other, "/q").get() as item:
-                    assert item.data == b"x"
+    await Queue(client, "/q").put(b"x")
+    generator = work()
+    async with in_another_task(generator.__anext__):
+        with pytest.raises(UsageError, match="another task"):
+            await generator.aclose()
+        with anyio.fail_after(PATIENCE):
+            async with Queue(other, "/q").get() as item:
+                assert item.data == b"x"
 
 
 @on_embedded
-async def test_a_condition_is_left_while_it_waits(server: ServerUnderTest) -> None:
-    """It must not take its lock again for a block that has been left."""
-    async with connect(server) as client, connect(server) as other:
-        condition = Condition(client, PATH)
-        context = condition.acquire()
-        has_ended = anyio.Event()
+async def test_condition_that_is_left_while_it_waits_does_not_lock_again(
+    client: Client, other: Client
+) -> None:
+    condition, has_ended = Condition(client, PATH), anyio.Event()
+    context = condition.acquire()
 
-        async def wait() -> None:
-            async with context as held:
-                with pytest.raises(UsageError, match="resigned"):
-                    await held.wait()
-            has_ended.set()
+    async def wait() -> None:
+        async with context as held:
+            with pytest.raises(UsageError, match="resigned"):
+                await held.wait()
+        has_ended.set()
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(wait)
-            while not await condition.waiters():
-                await anyio.lowlevel.checkpoint()
-            async with Condition(other, PATH) as theirs:
-                with pytest.raises(UsageError, match="another task"):
-                    await context.__aexit__(None, None, None)
-                await theirs.notify()
-            with anyio.fail_after(PATIENCE):
-                await has_ended.wait()
-        async with Condition(other, PATH).acquire(timeout=0):
-            pass
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        while not await condition.waiters():
+            await anyio.lowlevel.checkpoint()
+        async with Condition(other, PATH) as theirs:
+            await leave_elsewhere(context)
+            await theirs.notify()
+        await happens(has_ended)
+    await enter(Condition(other, PATH).acquire(timeout=0))
 
 
 # --- znodes that are kept, which no task has to hold ----------------------------------------------

@@ -6,8 +6,6 @@ On virtual time and an embedded server; the same refusals by real servers are at
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import anyio
 import pytest
@@ -15,16 +13,14 @@ from conftest import ServerUnderTest
 from kit.clients import PATIENCE, catch_up, eventually
 from kit.clients import connect as connect_to
 from kit.every_recipe import FOLLOWED, HELD, KEPT, Held
-from kit.virtual_time import Link, connect, on_virtual_time, passes, settled
+from kit.virtual_time import Link, connect, passes, settled, with_virtual_server
+from recipes.blocks import Holder, enter
 
 import aiolead
 from aiolead import ACL, Client
 from aiolead.errors import NoAuthError, ReleaseError
 from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer, OpCode
-from aiolead.testing.simulation import Backend
-
-both_loops = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
 PATH = "/refused/thing"
 
@@ -36,23 +32,19 @@ every_recipe = pytest.mark.parametrize("name", EVERY)
 LEFT = [name for name in EVERY if name != "Partitioner"]
 
 NO_DELETE = [ACL.world(Permission.ALL & ~Permission.DELETE)]
+ANYTHING = [ACL.world(Permission.ALL)]
 
+READS = (OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2)
 THROTTLED = (
+    *READS,
     OpCode.CREATE2,
     OpCode.CREATE_CONTAINER,
     OpCode.DELETE,
-    OpCode.EXISTS,
-    OpCode.GET_DATA,
-    OpCode.GET_CHILDREN,
-    OpCode.GET_CHILDREN2,
     OpCode.MULTI,
     OpCode.SET_DATA,
     OpCode.SET_WATCHES,
     OpCode.SYNC,
 )
-
-
-READS = (OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2)
 
 
 async def prepare(client: Client, scene: Held) -> None:
@@ -65,14 +57,14 @@ async def ours(client: Client) -> list[str]:
     return sorted(await client.get_ephemerals())
 
 
-async def refuse_deletes(operator: Client, paths: list[str]) -> None:
+async def set_acl_around(operator: Client, paths: list[str], acl: list[ACL]) -> None:
+    """Sets the ACL of the parents of some znodes: who may delete them."""
     for parent in {path.rpartition("/")[0] for path in paths}:
-        await operator.set_acl(parent, NO_DELETE)
+        await operator.set_acl(parent, acl)
 
 
-async def allow_deletes(operator: Client, paths: list[str]) -> None:
-    for parent in {path.rpartition("/")[0] for path in paths}:
-        await operator.set_acl(parent, [ACL.world(Permission.ALL)])
+async def refuse_deletes(operator: Client, *paths: str) -> None:
+    await set_acl_around(operator, list(paths), NO_DELETE)
 
 
 def refusals(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -85,349 +77,268 @@ def refusals(caplog: pytest.LogCaptureFixture) -> list[str]:
 # --- an overloaded server ------------------------------------------------------------------------
 
 
-@both_loops
 @every_recipe
-def test_a_throttled_request_is_asked_again(backend: Backend, name: str) -> None:
+@with_virtual_server
+async def test_throttled_requests_are_repeated(
+    server: EmbeddedServer, a: Client, b: Client, name: str
+) -> None:
     """One of each kind, as it enters, as another one joins, and as it leaves.
 
     Not for longer than that: a renewal of the lease that is refused again and again ends a hold.
     """
-    scene = EVERY[name]
+    scene, throttled = EVERY[name], server._running.core.throttled
+    await prepare(b, scene)
+    had_its_turn = anyio.Event()
 
-    async def play(server: EmbeddedServer) -> None:
-        throttled = server._running.core.throttled
+    async def turn() -> None:
+        await scene.turn(b, PATH)
+        had_its_turn.set()
 
-        def throttle() -> None:
-            throttled.update(THROTTLED)
-
-        async with (
-            connect(server) as a,
-            connect(server) as b,
-            anyio.create_task_group() as tasks,
-        ):
-            await prepare(b, scene)
-            had_its_turn = anyio.Event()
-
-            async def turn() -> None:
-                await scene.turn(b, PATH)
-                had_its_turn.set()
-
-            throttle()
-            with anyio.fail_after(PATIENCE):
-                async with scene.enter(a, PATH):
-                    throttled.clear()
-                    await passes(1.0)
-                    throttle()
-                    tasks.start_soon(turn)
-                    await passes(1.0)
-                    throttled.clear()
-                    await passes(3.0)
-                    throttle()
-            with anyio.fail_after(PATIENCE):
-                await had_its_turn.wait()
-            await passes(2 * PATIENCE)
-            throttled.clear()
-            assert [*await ours(a), *await ours(b)] == []
-
-    on_virtual_time(backend, play)
+    async with anyio.create_task_group() as tasks:
+        throttled.update(THROTTLED)
+        with anyio.fail_after(PATIENCE):
+            async with scene.enter(a, PATH):
+                throttled.clear()
+                await passes(1.0)
+                throttled.update(THROTTLED)
+                tasks.start_soon(turn)
+                await passes(1.0)
+                throttled.clear()
+                await passes(3.0)
+                throttled.update(THROTTLED)
+        with anyio.fail_after(PATIENCE):
+            await had_its_turn.wait()
+        await passes(2 * PATIENCE)
+        throttled.clear()
+        assert [*await ours(a), *await ours(b)] == []
 
 
-@both_loops
-def test_an_election_goes_on_contending_while_reads_are_throttled(backend: Backend) -> None:
-    async def play(server: EmbeddedServer) -> None:
-        async with connect(server) as client, anyio.create_task_group() as tasks:
-            terms: list[int] = []
+@with_virtual_server
+async def test_election_goes_on_contending_while_reads_are_throttled(
+    server: EmbeddedServer, client: Client
+) -> None:
+    terms: list[int] = []
+    async with anyio.create_task_group() as tasks:
 
-            async def work(term: aiolead.Term) -> None:
-                terms.append(term.token)
-                server.throttle(OpCode.GET_CHILDREN, 3)
-                await passes(0.1)
-                if len(terms) == 3:
-                    tasks.cancel_scope.cancel()
+        async def work(term: aiolead.Term) -> None:
+            terms.append(term.token)
+            server.throttle(OpCode.GET_CHILDREN, 3)
+            await passes(0.1)
+            if len(terms) == 3:
+                tasks.cancel_scope.cancel()
 
-            with anyio.fail_after(PATIENCE):
-                tasks.start_soon(aiolead.Election(client, PATH).run, work)
-                await anyio.sleep_forever()
-        assert len(terms) == 3
-
-    on_virtual_time(backend, play)
+        with anyio.fail_after(PATIENCE):
+            await aiolead.Election(client, PATH).run(work)
+    assert len(terms) == 3
 
 
-@both_loops
-def test_a_throttled_look_at_our_own_znode_is_made_again(backend: Backend) -> None:
-    """Without its watch, nobody would tell the holder that it is asked to let go."""
-
-    async def play(server: EmbeddedServer) -> None:
-        async with connect(server) as a, connect(server) as b:
-            async with aiolead.Lock(a, PATH) as held:
-                server.throttle(OpCode.GET_DATA)
-                await passes(PATIENCE / 4)
-                assert await aiolead.Lock(b, PATH).revoke()
-                with anyio.fail_after(1.0):
-                    await held.revocation_requested()
-
-    on_virtual_time(backend, play)
+@with_virtual_server
+async def test_throttled_look_at_its_own_znode_is_repeated(
+    server: EmbeddedServer, a: Client, b: Client
+) -> None:
+    """Without its watch, the holder would not be notified of a request to release."""
+    async with aiolead.Lock(a, PATH) as held:
+        server.throttle(OpCode.GET_DATA)
+        await passes(PATIENCE / 4)
+        assert await aiolead.Lock(b, PATH).revoke()
+        with anyio.fail_after(1.0):
+            await held.revocation_requested()
 
 
-@both_loops
 @pytest.mark.parametrize("name", [name for name in FOLLOWED if name not in ("Config", "TreeCache")])
-def test_what_is_followed_goes_on_while_reads_are_throttled(backend: Backend, name: str) -> None:
+@with_virtual_server
+async def test_observers_go_on_while_reads_are_throttled(
+    server: EmbeddedServer, a: Client, b: Client, name: str
+) -> None:
     scene = FOLLOWED[name]
-
-    async def play(server: EmbeddedServer) -> None:
-        async with (
-            connect(server) as a,
-            connect(server) as b,
-            scene.change(a, PATH) as change,
-            scene.observe(b, PATH) as seen,
-        ):
-            for n in (1, 2):
-                await change(n)
-                with anyio.fail_after(PATIENCE):
-                    while seen() != n:
-                        await passes(0.1)
-                server._running.core.throttled.update(dict.fromkeys(READS, 2))
-
-    on_virtual_time(backend, play)
+    async with scene.change(a, PATH) as change, scene.observe(b, PATH) as seen:
+        for n in (1, 2):
+            await change(n)
+            with anyio.fail_after(PATIENCE):
+                while seen() != n:
+                    await passes(0.1)
+            server._running.core.throttled.update(dict.fromkeys(READS, 2))
 
 
-@both_loops
-def test_an_item_is_acknowledged_although_that_is_throttled(backend: Backend) -> None:
-    async def play(server: EmbeddedServer) -> None:
-        async with connect(server) as client:
-            queue = aiolead.Queue(client, PATH)
-            await queue.put(b"x")
-            async with queue.get() as item:
-                server.throttle(OpCode.MULTI)
-                await item.ack()
-            assert await queue.size() == 0
-
-    on_virtual_time(backend, play)
+@with_virtual_server
+async def test_throttled_ack_is_repeated(server: EmbeddedServer, client: Client) -> None:
+    queue = aiolead.Queue(client, PATH)
+    await queue.put(b"x")
+    async with queue.get() as item:
+        server.throttle(OpCode.MULTI)
+        await item.ack()
+    assert await queue.size() == 0
 
 
 # --- a refused release ---------------------------------------------------------------------------
 
 
-@both_loops
 @pytest.mark.parametrize("name", LEFT)
-def test_a_refused_release_is_raised(
-    backend: Backend, name: str, caplog: pytest.LogCaptureFixture
+@with_virtual_server
+async def test_refused_release_is_raised(
+    server: EmbeddedServer, other: Client, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It names the znode that stays. When the session has ended, the next one has its turn."""
     scene = EVERY[name]
-
-    async def play(server: EmbeddedServer) -> None:
-        async with connect(server) as operator:
-            await prepare(operator, scene)
-            async with connect(server) as client:
-                with pytest.raises(ReleaseError) as refused:
-                    async with scene.enter(client, PATH):
-                        await passes(1.0)
-                        znodes = await ours(client)
-                        assert znodes
-                        await refuse_deletes(operator, znodes)
-                error = refused.value
-                assert error.path in znodes
-                assert isinstance(error.cause, NoAuthError)
-                assert "allow DELETE on" in str(error)
-                assert await ours(client) == znodes
-                told = [error.path, *(note.split(" ")[0] for note in _notes(error))]
-                assert sorted(told + refusals(caplog)) == znodes
-                if name != "MultiLock":
-                    assert refusals(caplog) == []
-            await allow_deletes(operator, znodes)
-            with anyio.fail_after(PATIENCE):
-                await scene.turn(operator, PATH)
-
-    on_virtual_time(backend, play)
+    await prepare(other, scene)
+    async with connect(server) as client:
+        with pytest.raises(ReleaseError) as refused:
+            async with scene.enter(client, PATH):
+                await passes(1.0)
+                znodes = await ours(client)
+                assert znodes
+                await refuse_deletes(other, *znodes)
+        error = refused.value
+        assert error.path in znodes
+        assert isinstance(error.cause, NoAuthError)
+        assert "allow DELETE on" in str(error)
+        assert await ours(client) == znodes
+        told = [error.path, *(note.split(" ")[0] for note in getattr(error, "__notes__", []))]
+        assert sorted(told + refusals(caplog)) == znodes
+        assert name == "MultiLock" or refusals(caplog) == []
+    await set_acl_around(other, znodes, ANYTHING)
+    with anyio.fail_after(PATIENCE):
+        await scene.turn(other, PATH)
 
 
-@both_loops
-def test_a_wait_that_cannot_let_go_of_its_lock_raises_that(
-    backend: Backend, caplog: pytest.LogCaptureFixture
+@with_virtual_server
+async def test_condition_that_cannot_release_its_lock_raises_that(
+    client: Client, other: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nobody gets the lock then: not who would notify, nor who waits for itself to be gone."""
-
-    async def play(server: EmbeddedServer) -> None:
-        async with connect(server) as operator, connect(server) as client:
-            with pytest.raises(ReleaseError) as refused:
-                async with aiolead.Condition(client, PATH) as held:
-                    znodes = await ours(client)
-                    await refuse_deletes(operator, znodes)
-                    with anyio.fail_after(PATIENCE):
-                        await held.wait()
-            assert [refused.value.path] == znodes == await ours(client)
-            assert refusals(caplog) == []
-
-    on_virtual_time(backend, play)
+    with pytest.raises(ReleaseError) as refused:
+        async with aiolead.Condition(client, PATH) as held:
+            znodes = await ours(client)
+            await refuse_deletes(other, *znodes)
+            with anyio.fail_after(PATIENCE):
+                await held.wait()
+    assert [refused.value.path] == znodes == await ours(client)
+    assert refusals(caplog) == []
 
 
-@both_loops
-def test_refused_release_of_a_cancelled_wait_is_logged(
-    backend: Backend, caplog: pytest.LogCaptureFixture
+@with_virtual_server
+async def test_refused_release_of_a_cancelled_wait_is_logged(
+    server: EmbeddedServer,
+    link: Link,
+    client: Client,
+    other: Client,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The wait that released the lock is cancelled before the refusal: no caller reports it."""
+    znodes: list[str] = []
 
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        async with connect(server) as operator, link.connect() as client:
-            znodes: list[str] = []
+    async def wait() -> None:
+        async with aiolead.Condition(client, PATH) as held:
+            znodes.extend(await ours(client))
+            await refuse_deletes(other, *znodes)
+            link.room = 0
+            server.drop_request(OpCode.DELETE)
+            await held.wait()
 
-            async def wait() -> None:
-                async with aiolead.Condition(client, PATH) as held:
-                    znodes.extend(await ours(client))
-                    await refuse_deletes(operator, znodes)
-                    link.room = 0
-                    server.drop_request(OpCode.DELETE)
-                    await held.wait()
-
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(wait)
-                await passes(1.0)
-                tasks.cancel_scope.cancel()
-            assert refusals(caplog) == []
-            link.restore()
-            await passes(2.0)
-            assert refusals(caplog) == znodes
-
-    on_virtual_time(backend, play)
-
-
-def _notes(error: BaseException) -> list[str]:
-    return getattr(error, "__notes__", [])
+    with anyio.move_on_after(1.0):
+        await wait()
+    assert refusals(caplog) == []
+    link.restore()
+    await passes(2.0)
+    assert refusals(caplog) == znodes
 
 
 @pytest.mark.exhaustive("all recipes alike", one_in=4)
-@both_loops
 @every_recipe
 @pytest.mark.parametrize("ending", ["raises", "is cancelled"])
-def test_a_refused_release_is_logged_where_the_body_did_not_end_normally(
-    backend: Backend, name: str, ending: str, caplog: pytest.LogCaptureFixture
+@with_virtual_server
+async def test_refused_release_is_logged_where_the_body_did_not_end_normally(
+    client: Client, other: Client, name: str, ending: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What the body raised leaves bare; the log has one line for each znode that stays."""
-    scene = EVERY[name]
+    """The body's error propagates unchanged; the log has one line for each znode that stays."""
+    await prepare(other, EVERY[name])
+    znodes: list[str] = []
 
-    async def play(server: EmbeddedServer) -> None:
-        async with connect(server) as operator, connect(server) as client:
-            await prepare(operator, scene)
-            znodes: list[str] = []
+    async def body() -> None:
+        async with EVERY[name].enter(client, PATH):
+            await passes(1.0)
+            znodes.extend(await ours(client))
+            await refuse_deletes(other, *znodes)
+            if ending == "raises":
+                raise KeyError
+            scope.cancel()
+            await anyio.sleep_forever()
 
-            async def body() -> None:
-                async with scene.enter(client, PATH):
-                    await passes(1.0)
-                    znodes.extend(await ours(client))
-                    await refuse_deletes(operator, znodes)
-                    if ending == "raises":
-                        raise KeyError
-                    scope.cancel()
-                    await anyio.sleep_forever()
-
-            with anyio.CancelScope() as scope:
-                if ending == "raises" and name != "Partitioner":
-                    with pytest.raises(KeyError):
-                        await body()
-                elif ending == "raises":
-                    with pytest.raises(ExceptionGroup):  # of the scene's own task group
-                        await body()
-                else:
-                    await body()
-            await settled()
-            assert znodes
-            assert await ours(client) == znodes
-            assert sorted(refusals(caplog)) == znodes
-
-    on_virtual_time(backend, play)
+    with anyio.CancelScope() as scope:
+        if ending == "raises":
+            # The partitioner's scene has a task group of its own.
+            with pytest.raises(ExceptionGroup if name == "Partitioner" else KeyError):
+                await body()
+        else:
+            await body()
+    await settled()
+    assert znodes
+    assert await ours(client) == znodes
+    assert sorted(refusals(caplog)) == znodes
 
 
-@both_loops
-def test_a_campaign_that_is_left_raises_a_refused_release(
-    backend: Backend, caplog: pytest.LogCaptureFixture
+@with_virtual_server
+async def test_leaving_a_campaign_raises_a_refused_release(
+    client: Client, other: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def play(server: EmbeddedServer) -> None:
-        async with connect(server) as operator, connect(server) as client:
-            with pytest.raises(ReleaseError):
-                async with aiolead.Election(client, PATH).campaign():
-                    await passes(1.0)
-                    await refuse_deletes(operator, await ours(client))
-            with pytest.raises(KeyError):
-                async with aiolead.Election(client, f"{PATH}2").campaign():
-                    await passes(1.0)
-                    await refuse_deletes(operator, await ours(client))
-                    raise KeyError
-            await settled()
-            assert len(refusals(caplog)) == 1
-
-    on_virtual_time(backend, play)
+    for path, error in ((PATH, None), (f"{PATH}2", KeyError)):
+        with pytest.raises(error or ReleaseError):
+            async with aiolead.Election(client, path).campaign():
+                await passes(1.0)
+                await refuse_deletes(other, *await ours(client))
+                if error is not None:
+                    raise error
+    await settled()
+    assert len(refusals(caplog)) == 1
 
 
-@both_loops
-def test_an_election_that_cannot_resign_says_so(backend: Backend) -> None:
+@with_virtual_server
+async def test_election_that_cannot_resign_raises_that(client: Client, other: Client) -> None:
     """It would contend behind its own znode."""
 
-    async def play(server: EmbeddedServer) -> None:
-        async with connect(server) as operator, connect(server) as client:
+    async def work(term: aiolead.Term) -> None:
+        await refuse_deletes(other, term.path)
 
-            async def work(term: aiolead.Term) -> None:
-                await refuse_deletes(operator, [term.path])
-
-            with anyio.fail_after(PATIENCE), pytest.raises(ReleaseError):
-                await aiolead.Election(client, PATH).run(work)
-
-    on_virtual_time(backend, play)
+    with anyio.fail_after(PATIENCE), pytest.raises(ReleaseError):
+        await aiolead.Election(client, PATH).run(work)
 
 
-@both_loops
-def test_what_resigns_is_told(backend: Backend, caplog: pytest.LogCaptureFixture) -> None:
-    """And not again as the body ends."""
-
-    async def play(server: EmbeddedServer) -> None:
-        async with connect(server) as operator, connect(server) as client:
-            async with aiolead.Lock(client, PATH) as held:
-                await refuse_deletes(operator, [held.path])
-                with pytest.raises(ReleaseError):
-                    await held.release()
-            assert refusals(caplog) == []
-
-    on_virtual_time(backend, play)
-
-
-@both_loops
-def test_who_gives_up_waiting_gets_its_own_error(
-    backend: Backend, caplog: pytest.LogCaptureFixture
+@with_virtual_server
+async def test_refused_release_within_the_body_is_raised_once(
+    client: Client, other: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def play(server: EmbeddedServer) -> None:
-        async with connect(server) as operator, connect(server) as client:
-            async with aiolead.Lock(operator, PATH) as held:
-                await refuse_deletes(operator, [held.path])
-                with pytest.raises(aiolead.AcquireTimeout):
-                    async with aiolead.Lock(client, PATH).acquire(timeout=1.0):
-                        pytest.fail("it is held")
-                await settled()
-                assert refusals(caplog) == await ours(client)
-                await allow_deletes(operator, [held.path])
-
-    on_virtual_time(backend, play)
+    async with aiolead.Lock(client, PATH) as held:
+        await refuse_deletes(other, held.path)
+        with pytest.raises(ReleaseError):
+            await held.release()
+    assert refusals(caplog) == []
 
 
-@both_loops
-def test_a_delete_that_is_repeated_in_the_background_is_refused(
-    backend: Backend, caplog: pytest.LogCaptureFixture
+@with_virtual_server
+async def test_waiter_that_gives_up_raises_its_own_error(
+    client: Client, other: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody waits for it any more: the log says so, once."""
+    async with aiolead.Lock(other, PATH) as held:
+        await refuse_deletes(other, held.path)
+        with pytest.raises(aiolead.AcquireTimeout):
+            await enter(aiolead.Lock(client, PATH).acquire(timeout=1.0))
+        await settled()
+        assert refusals(caplog) == await ours(client)
+        await set_acl_around(other, [held.path], ANYTHING)
 
-    async def play(server: EmbeddedServer) -> None:
-        link = Link(server)
-        async with connect(server) as operator, link.connect() as client:
-            async with aiolead.Lock(client, PATH) as held:
-                await passes(1.0)
-                link.lose()
-                await refuse_deletes(operator, [held.path])
-            assert refusals(caplog) == []
-            link.restore()
-            await passes(2.0)
-            assert refusals(caplog) == [held.path] == await ours(client)
 
-    on_virtual_time(backend, play)
+@with_virtual_server
+async def test_refused_background_delete_is_logged_once(
+    link: Link, client: Client, other: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with aiolead.Lock(client, PATH) as held:
+        await passes(1.0)
+        link.lose()
+        await refuse_deletes(other, held.path)
+    assert refusals(caplog) == []
+    link.restore()
+    await passes(2.0)
+    assert refusals(caplog) == [held.path] == await ours(client)
 
 
 # --- real servers --------------------------------------------------------------------------------
@@ -436,27 +347,15 @@ SESSION = 6.0
 """A session timeout that a test can wait for, in seconds."""
 
 
-@asynccontextmanager
-async def clients(server: ServerUnderTest) -> AsyncIterator[tuple[Client, Client]]:
-    async with (
-        connect_to(server, session_timeout=SESSION) as operator,
-        connect_to(server, session_timeout=SESSION) as client,
-    ):
-        yield operator, client
-
-
 @pytest.mark.parametrize("server", ["embedded", "standalone"], indirect=True)
 async def test_servers_refuse_every_release(server: ServerUnderTest) -> None:
     """All recipes at the same time: each names what stays, and the next one has its turn."""
+    assert len(EVERY) >= 20
     refused: dict[str, ReleaseError] = {}
-    entered: set[str] = set()
-    leave = anyio.Event()
 
-    async def have(client: Client, name: str) -> None:
+    async def have(name: str, holder: Holder) -> None:
         try:
-            async with EVERY[name].enter(client, f"/{name}/thing"):
-                entered.add(name)
-                await leave.wait()
+            await holder()
         except ReleaseError as error:
             refused[name] = error
 
@@ -466,14 +365,16 @@ async def test_servers_refuse_every_release(server: ServerUnderTest) -> None:
             if scene.prepare is not None:
                 await scene.prepare(operator, f"/{name}/thing")
         async with connect_to(server, session_timeout=SESSION) as client:
+            holders = {name: Holder(EVERY[name].enter(client, f"/{name}/thing")) for name in LEFT}
             async with anyio.create_task_group() as tasks:
-                for name in LEFT:
-                    tasks.start_soon(have, client, name)
-                await eventually(lambda: entered == set(LEFT), f"all have theirs: {entered}")
-                await refuse_deletes(operator, await ours(client))
-                leave.set()
+                for name, holder in holders.items():
+                    tasks.start_soon(have, name, holder)
+                await eventually(lambda: all(h.has_entered for h in holders.values()), "all hold")
+                await refuse_deletes(operator, *await ours(client))
+                for holder in holders.values():
+                    holder.may_leave.set()
             znodes = await ours(client)
-        await allow_deletes(operator, znodes)
+        await set_acl_around(operator, znodes, ANYTHING)
         assert refused.keys() == set(LEFT)
         assert {error.path for error in refused.values()} <= set(znodes)
         assert all(isinstance(error.cause, NoAuthError) for error in refused.values())
@@ -481,7 +382,3 @@ async def test_servers_refuse_every_release(server: ServerUnderTest) -> None:
             async with anyio.create_task_group() as tasks:
                 for name in ("Lock", "Election", "ExclusiveLock", "Group"):
                     tasks.start_soon(EVERY[name].turn, operator, f"/{name}/thing")
-
-
-def test_the_scenes_are_of_all_recipes() -> None:
-    assert len(EVERY) >= 20

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from typing import Any
 
 import anyio
 import pytest
@@ -16,6 +17,7 @@ from anyio.abc import ByteStream
 from anyio.streams.stapled import StapledByteStream
 from kit.clients import OVER_AIOZK, PATIENCE
 from kit.virtual_time import SESSION, connect, embedded, passes, virtually
+from recipes.blocks import enter
 
 import aiolead
 from aiolead import Client, Lock
@@ -46,48 +48,20 @@ async def holding(server: EmbeddedServer, **options: object) -> AsyncIterator[Cl
         held.check()
 
 
-async def enter(context: object) -> None:
-    async with context:  # type: ignore[attr-defined]
-        raise AssertionError("it was entered")
-
-
 def instance(size: int) -> aiolead.ServiceInstance:
-    return aiolead.ServiceInstance(
-        name="web",
-        id="w1",
-        address="10.0.0.1",
-        port=80,
-        payload={"x": "y" * size},
-        registered_at=1.0,
-    )
+    payload = {"x": "y" * size}
+    return aiolead.ServiceInstance(name="web", id="w1", port=80, payload=payload, registered_at=1.0)
 
 
-async def set_value(client: Client) -> None:
-    value = aiolead.SharedValue(client, "/value", b"", codec=Codec.raw())
-    with suppress(ConnectionLossError):  # unconditional, so it does not try again by itself
-        await value.set(BIG)
-    await value.set(BIG)
-
-
-async def update_value(client: Client) -> None:
-    value = aiolead.SharedValue(client, "/updated", b"", codec=Codec.raw())
-    await value.update(lambda _: BIG)
-
-
-async def publish(client: Client) -> None:
-    await aiolead.Config(client, "/config").publish({"k": BIG})
-
-
-async def put(client: Client) -> None:
+async def twice(write: Callable[[], Awaitable[object]]) -> None:
+    """What is not tried again by itself: at first nobody knows why the connection was lost."""
     with suppress(ConnectionLossError):
-        await aiolead.Queue(client, "/queue").put(BIG)
-    await aiolead.Queue(client, "/queue").put(BIG)
+        await write()
+    await write()
 
 
-async def submit(client: Client) -> None:
-    with suppress(ConnectionLossError):
-        await aiolead.TaskBoard(client, "/tasks").submit(BIG)
-    await aiolead.TaskBoard(client, "/tasks").submit(BIG)
+def value(client: Client, path: str) -> aiolead.SharedValue[bytes]:
+    return aiolead.SharedValue(client, path, b"", codec=Codec.raw())
 
 
 async def finish(client: Client) -> None:
@@ -97,20 +71,12 @@ async def finish(client: Client) -> None:
         await task.finish(BIG)
 
 
-async def persistent_node(client: Client) -> None:
-    await enter(aiolead.PersistentNode(client, "/node", BIG))
+async def set_node_once(client: Client) -> None:
+    async with aiolead.PersistentNode(client, "/kept", b"small") as node:
+        await node.set(BIG)
 
 
-async def persistent_node_at_once(client: Client) -> None:
-    await enter(aiolead.PersistentNode(client, "/impatient", BIG, timeout=0))
-
-
-async def sequential_node(client: Client) -> None:
-    mode = aiolead.CreateMode.EPHEMERAL_SEQUENTIAL
-    await enter(aiolead.PersistentNode(client, "/sequential-", BIG, mode=mode))
-
-
-async def set_persistent_node(client: Client) -> None:
+async def set_node(client: Client) -> None:
     async with aiolead.PersistentNode(client, "/kept", b"small") as node:
         with pytest.raises(RequestRefusedError):
             await node.set(BIG)
@@ -123,17 +89,9 @@ async def set_persistent_node(client: Client) -> None:
         await node.set(BIG)
 
 
-async def join(client: Client) -> None:
-    await enter(aiolead.Group(client, "/group").join(BIG, identity="m"))
-
-
 async def set_membership(client: Client) -> None:
     async with aiolead.Group(client, "/members").join(b"", identity="m") as membership:
         await membership.set(BIG)
-
-
-async def register(client: Client) -> None:
-    await enter(aiolead.ServiceRegistry(client, "/services").register(instance(100_000)))
 
 
 async def update_registration(client: Client) -> None:
@@ -147,25 +105,30 @@ async def update_registration(client: Client) -> None:
         await registration.update(instance(100_000))
 
 
-WRITES: dict[str, Callable[[Client], Awaitable[None]]] = {
-    each.__name__: each
-    for each in (
-        set_value,
-        update_value,
-        publish,
-        put,
-        submit,
-        finish,
-        persistent_node,
-        persistent_node_at_once,
-        sequential_node,
-        set_persistent_node,
-        join,
-        set_membership,
-        register,
-        update_registration,
-    )
+Write = Callable[[Client], Awaitable[object]]
+
+WRITES: dict[str, Write] = {
+    "set value": lambda c: twice(lambda: value(c, "/value").set(BIG)),
+    "update value": lambda c: value(c, "/updated").update(lambda _: BIG),
+    "publish": lambda c: aiolead.Config(c, "/config").publish({"k": BIG}),
+    "put": lambda c: twice(lambda: aiolead.Queue(c, "/queue").put(BIG)),
+    "submit": lambda c: twice(lambda: aiolead.TaskBoard(c, "/tasks").submit(BIG)),
+    "finish": finish,
+    "node": lambda c: enter(aiolead.PersistentNode(c, "/node", BIG)),
+    "node at once": lambda c: enter(aiolead.PersistentNode(c, "/impatient", BIG, timeout=0)),
+    "sequential node": lambda c: enter(
+        aiolead.PersistentNode(c, "/sequential-", BIG, mode=aiolead.CreateMode.EPHEMERAL_SEQUENTIAL)
+    ),
+    "set node": set_node,
+    "join": lambda c: enter(aiolead.Group(c, "/group").join(BIG, identity="m")),
+    "set membership": set_membership,
+    "register": lambda c: enter(
+        aiolead.ServiceRegistry(c, "/services").register(instance(100_000))
+    ),
+    "update registration": update_registration,
 }
+LEFT = ("/node", "/impatient", "/kept", "/group/m", "/members/m")
+"""What must be gone in the end."""
 
 
 @virtually
@@ -181,9 +144,6 @@ async def test_too_long_write_is_refused_and_costs_no_other_lock(name: str) -> N
             assert connections(client) <= 4
         await passes(3 * SESSION)
         assert not [path for path in server.znodes() if "lock-" in path or path in LEFT]
-
-
-LEFT = ("/node", "/impatient", "/kept", "/group/m", "/members/m")
 
 
 # --- what must go on -----------------------------------------------------------------------------
@@ -241,7 +201,7 @@ async def prepare_listing(client: Client, path: str) -> None:
     await transaction
 
 
-def views(client: Client) -> dict[str, object]:
+def views(client: Client) -> dict[str, Any]:
     return {
         "data": client.observe_data("/seen"),
         "value": aiolead.SharedValue(client, "/seen", b"", codec=Codec.raw()).observe(),
@@ -274,7 +234,7 @@ async def test_view_goes_on_after_a_too_long_reply(name: str) -> None:
         await other.ensure_path("/folder")
         await other.create("/folder/a", b"old")
         async with holding(server, limits=LONG_REPLY) as client:
-            async with views(client)[name] as view:  # type: ignore[attr-defined]
+            async with views(client)[name] as view:
                 before = view.value
                 await lengthen(other)
                 await passes(40 * SESSION)
@@ -290,19 +250,46 @@ async def test_view_goes_on_after_a_too_long_reply(name: str) -> None:
                 assert view.value != before
 
 
+async def prepare_views(other: Client) -> None:
+    await other.create("/seen")
+    await other.ensure_path("/folder")
+    await other.create("/folder/a")
+    await lengthen(other)
+
+
+async def prepare_tree(other: Client) -> None:
+    await other.ensure_path("/tree")
+    await other.create("/tree/a", BIG)
+
+
+def lock(**options: float) -> Write:
+    return lambda client: enter(Lock(client, "/full").acquire(**options))
+
+
+READS: dict[str, tuple[Write, Write]] = {
+    **{name: (prepare_views, lambda c, name=name: enter(views(c)[name])) for name in VIEWS},
+    "tree": (prepare_tree, lambda c: enter(aiolead.TreeCache(c, "/tree"))),
+    "lock": (lambda c: prepare_listing(c, "/full"), lock()),
+    "lock in time": (lambda c: prepare_listing(c, "/full"), lock(timeout=50.0)),
+    "result": (finish, lambda c: aiolead.TaskBoard(c, "/board").result("task-0000000000")),
+}
+"""What is read is prepared by another client."""
+
+
 @virtually
-@pytest.mark.parametrize("name", VIEWS)
-async def test_opening_a_view_with_a_too_long_reply_is_refused(name: str) -> None:
+@pytest.mark.parametrize("name", READS)
+async def test_read_with_a_too_long_reply_is_refused(name: str) -> None:
+    prepare, read = READS[name]
     async with embedded() as server, connect(server) as other:
-        await other.create("/seen")
-        await other.ensure_path("/folder")
-        await other.create("/folder/a")
-        await lengthen(other)
+        await prepare(other)
         async with holding(server, limits=LONG_REPLY) as client:
             with anyio.fail_after(2 * SESSION), pytest.raises(RequestRefusedError):
-                await enter(views(client)[name])
+                await read(client)
             await client.create("/reached")
             assert connections(client) == 3
+            await passes(3 * SESSION)
+            full = [path for path in server.znodes() if path.startswith("/full/")]
+            assert len(full) == (300 if name.startswith("lock") else 0), "no contender is left"
 
 
 @virtually
@@ -338,19 +325,20 @@ async def test_tree_cache_goes_on_beside_a_too_long_reply() -> None:
                 for number in range(30):
                     await other.set("/tree/b", b"%d" % number)
                     await passes(SESSION)
-                    node = cache.get("/tree/b")
-                    assert node is not None
-                    assert node.data == b"%d" % number
+                    assert data_of(cache, "/tree/b") == b"%d" % number
                 assert not cache.is_live
                 assert cache.unread == 1
                 assert connections(client) <= 1 + 2 + 5
                 await other.set("/tree/a", b"new")
                 await passes(17 * SESSION)
-                node = cache.get("/tree/a")
-                assert node is not None
-                assert node.data == b"new"
+                assert data_of(cache, "/tree/a") == b"new"
                 assert cache.unread == 0
                 assert cache.is_live
+
+
+def data_of(cache: aiolead.TreeCache, path: str) -> bytes | None:
+    node = cache.get(path)
+    return node and node.data
 
 
 class CuttingProxy:
@@ -395,9 +383,7 @@ async def test_tree_cache_goes_on_beside_a_read_that_a_proxy_cuts() -> None:
                     await other.set("/tree/b", b"%d" % number)
                     await other.create(f"/tree/{number}")
                     await passes(SESSION)
-                    node = cache.get("/tree/b")
-                    assert node is not None
-                    assert node.data == b"%d" % number
+                    assert data_of(cache, "/tree/b") == b"%d" % number
                     assert f"/tree/{number}" in cache
                 assert not cache.is_live
                 assert cache.unread == 1
@@ -405,60 +391,15 @@ async def test_tree_cache_goes_on_beside_a_read_that_a_proxy_cuts() -> None:
                 assert connections(client) <= 1 + 16 + 6
                 proxy.path = ""
                 await passes(17 * SESSION)
-                node = cache.get("/tree/a")
-                assert node is not None
-                assert node.data == b"new"
+                assert data_of(cache, "/tree/a") == b"new"
                 assert cache.is_live
-
-
-@virtually
-async def test_opening_a_tree_cache_with_a_too_long_reply_is_refused() -> None:
-    async with embedded() as server, connect(server) as other:
-        await other.ensure_path("/tree")
-        await other.create("/tree/a", BIG)
-        async with holding(server, limits=LONG_REPLY) as client:
-            with anyio.fail_after(2 * SESSION), pytest.raises(RequestRefusedError):
-                await enter(aiolead.TreeCache(client, "/tree"))
-            await client.create("/reached")
-            assert connections(client) == 3
-
-
-@virtually
-@pytest.mark.parametrize("timeout", [None, 50.0])
-async def test_lock_on_a_path_with_a_long_listing_is_refused(timeout: float | None) -> None:
-    async with embedded() as server, connect(server) as other:
-        await prepare_listing(other, "/full")
-        async with holding(server, limits=LONG_REPLY) as client:
-            with anyio.fail_after(2 * SESSION), pytest.raises(RequestRefusedError):
-                await enter(Lock(client, "/full").acquire(timeout=timeout))
-            await client.create("/reached")
-            assert connections(client) == 3
-            await passes(3 * SESSION)
-            assert len(await other.get_children("/full")) == 300
-
-
-@virtually
-async def test_result_with_a_too_long_reply_is_refused() -> None:
-    async with embedded() as server, connect(server) as other:
-        board = aiolead.TaskBoard(other, "/board", identity="w")
-        task_id = await board.submit(b"1")
-        async with board.claim() as task:
-            await task.finish(BIG)
-        async with holding(server, limits=LONG_REPLY) as client:
-            with anyio.fail_after(2 * SESSION), pytest.raises(RequestRefusedError):
-                await aiolead.TaskBoard(client, "/board").result(task_id)
-            await client.create("/reached")
-            assert connections(client) == 3
 
 
 # --- real servers --------------------------------------------------------------------------------
 
-SEEN = ("set_value", "publish", "finish", "set_persistent_node_once", "join", "register")
-
-
-async def set_persistent_node_once(client: Client) -> None:
-    async with aiolead.PersistentNode(client, "/kept", b"small") as node:
-        await node.set(BIG)
+SEEN: dict[str, Write] = {
+    name: WRITES[name] for name in ("set value", "publish", "finish", "join", "register")
+}
 
 
 @pytest.fixture(scope="module")
@@ -469,14 +410,13 @@ def strict_server(zookeeper_installed: None) -> Iterator[str]:
 
 @pytest.mark.real
 async def test_real_server_with_a_low_limit(strict_server: str) -> None:
-    writes = WRITES | {"set_persistent_node_once": set_persistent_node_once}
-    for name in SEEN:
+    for name, write in {**SEEN, "set node": set_node_once}.items():
         async with (
             aiolead.connect(strict_server, session_timeout=4.0) as client,
             Lock(client, "/other") as held,
         ):
             with anyio.fail_after(PATIENCE), pytest.raises(RequestRefusedError):
-                await writes[name](client)
+                await write(client)
             await client.ensure_path("/reached")
             assert connections(client) == 3, name
             held.check()

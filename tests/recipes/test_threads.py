@@ -7,8 +7,8 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import anyio
@@ -19,6 +19,7 @@ import trio
 from conftest import ServerUnderTest
 from kit.clients import OVER_AIOZK, SESSION, JumpingClock, connect, eventually
 from kit.elsewhere import in_thread
+from recipes.blocks import Holder, enter, happens
 
 from aiolead import (
     Client,
@@ -26,6 +27,7 @@ from aiolead import (
     Group,
     LeadershipLost,
     Lock,
+    LockLost,
     MultiLock,
     PersistentNode,
     Queue,
@@ -100,7 +102,7 @@ async def leading(client: Client) -> AsyncIterator[Body]:
 
 @pytest.mark.filterwarnings("ignore:a transaction was never committed:RuntimeWarning")
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-async def test_a_thread_that_sees_the_end_first_leaves_ending_to_the_loop(
+async def test_thread_that_sees_the_loss_first_leaves_ending_to_the_loop(
     server: ServerUnderTest, look: Callable[[Term], object]
 ) -> None:
     clock = JumpingClock()
@@ -118,7 +120,7 @@ async def test_a_thread_that_sees_the_end_first_leaves_ending_to_the_loop(
             pass
 
 
-async def test_a_scope_around_the_body_can_cancel_it_after_the_look_of_a_thread(
+async def test_scope_around_the_body_can_cancel_it_after_the_look_of_a_thread(
     server: ServerUnderTest,
 ) -> None:
     clock, body = JumpingClock(), Body()
@@ -134,7 +136,7 @@ async def test_a_scope_around_the_body_can_cancel_it_after_the_look_of_a_thread(
     assert "cancelled" in body.steps
 
 
-async def test_a_thread_that_asks_again_and_again_wakes_the_loop_once(
+async def test_thread_that_asks_many_times_wakes_the_loop_once(
     server: ServerUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = JumpingClock()
@@ -155,34 +157,36 @@ async def test_a_thread_that_asks_again_and_again_wakes_the_loop_once(
         assert len(woken) == 1
 
 
-async def test_several_locks_of_which_a_thread_sees_the_end(server: ServerUnderTest) -> None:
-    clock = JumpingClock()
-    lost: list[BaseException] = []
+async def test_thread_that_sees_the_end_of_several_locks_ends_their_body(
+    server: ServerUnderTest,
+) -> None:
+    clock, ended = JumpingClock(), anyio.Event()
     async with connect(server, clock=clock) as client, anyio.create_task_group() as tasks:
-        ready, may_end = anyio.Event(), anyio.Event()
-        holds: list[Any] = []
+        holder = Holder(MultiLock(Lock(client, "/a"), Lock(client, "/b")))
 
         async def hold() -> None:
-            try:
-                async with MultiLock(Lock(client, "/a"), Lock(client, "/b")) as held:
-                    holds.append(held)
-                    ready.set()
-                    await may_end.wait()
-            except Exception as error:
-                lost.append(error)
+            with pytest.raises(LockLost):
+                await holder()
+            ended.set()
 
         tasks.start_soon(hold)
-        await ready.wait()
+        await happens(holder.entered)
         clock.jump(2 * SESSION)
-        with pytest.raises(Exception, match="lost"):
-            in_thread(holds[0].check)
-        with suppress(AssertionError):
-            await eventually(lambda: bool(lost), "the body has ended", within=5)
-        may_end.set()
-    assert len(lost) == 1
+        with pytest.raises(LockLost, match="lost"):
+            in_thread(holder.held.check)
+        await happens(ended)
 
 
 # --- in the thread of the event loop, but in no task ---------------------------------------------
+
+
+@contextmanager
+def handling_signals(function: Callable[[], object]) -> Iterator[None]:
+    before = signal.signal(signal.SIGUSR1, lambda *_: function())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 async def in_a_callback(function: Callable[[], object]) -> None:
@@ -201,11 +205,8 @@ async def in_a_callback(function: Callable[[], object]) -> None:
 
 
 async def in_a_signal_handler(function: Callable[[], object]) -> None:
-    before = signal.signal(signal.SIGUSR1, lambda *_: function())
-    try:
+    with handling_signals(function):
         signal.raise_signal(signal.SIGUSR1)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
 
 
 class _Dropped:
@@ -228,24 +229,20 @@ async def in_another_task(function: Callable[[], object]) -> None:
 async def in_a_signal_handler_while_the_loop_sleeps(function: Callable[[], object]) -> None:
     """The handler runs in no task, while the event loop waits for something to happen."""
     called = threading.Event()
+    thread = threading.get_ident()
 
-    def handle(*_: object) -> None:
+    def handle() -> None:
         function()
         called.set()
-
-    before = signal.signal(signal.SIGUSR1, handle)
-    thread = threading.get_ident()
 
     def interrupt() -> None:
         # The event loop is asleep by then, or will be interrupted in one of its own steps.
         time.sleep(0.05)
         signal.pthread_kill(thread, signal.SIGUSR1)
 
-    try:
+    with handling_signals(handle):
         await anyio.to_thread.run_sync(interrupt)
         await eventually(called.is_set, "the handler has run")
-    finally:
-        signal.signal(signal.SIGUSR1, before)
 
 
 CALLERS = [
@@ -280,7 +277,9 @@ async def test_every_caller_in_the_thread_of_the_loop_sees_the_loss_and_the_body
 # --- callbacks for the loss ----------------------------------------------------------------------
 
 
-async def test_a_thread_registers_a_callback_for_the_loss(server: ServerUnderTest) -> None:
+async def test_callback_that_a_thread_registers_is_called_at_the_loss(
+    server: ServerUnderTest,
+) -> None:
     clock, told = JumpingClock(), threading.Event()
     async with connect(server, clock=clock) as client, leading(client) as body:
         await anyio.to_thread.run_sync(body.term.add_lost_callback, told.set)
@@ -313,64 +312,49 @@ async def test_each_callback_is_called_once_whichever_thread_registers_it(
 # --- what only the event loop may do -------------------------------------------------------------
 
 
-async def released(term: Term, _election: Election) -> None:
-    await term.release()
+USES: dict[str, Callable[[Term, Election], Awaitable[object]]] = {
+    "release": lambda term, _: term.release(),
+    "resign": lambda term, _: term.resign(),
+    "revocation_requested": lambda term, _: term.revocation_requested(),
+    "verify": lambda term, _: term.verify(),
+    "leadership": lambda _, election: enter(election.leadership()),
+}
 
 
-async def resigned(term: Term, _election: Election) -> None:
-    await term.resign()
+other_loops = pytest.mark.parametrize("loop", ["asyncio", "trio"])
 
 
-async def waited_for(term: Term, _election: Election) -> None:
-    await term.revocation_requested()
+async def run_elsewhere(loop: str, function: Callable[..., Any], *args: Any) -> None:
+    """Runs a coroutine function on an event loop of its own, in another thread."""
+    await anyio.to_thread.run_sync(lambda: anyio.run(function, *args, backend=loop))
 
 
-async def verified(term: Term, _election: Election) -> None:
-    await term.verify()
-
-
-async def entered(_term: Term, election: Election) -> None:
-    async with election.leadership():
-        pass
-
-
-REFUSED = [released, resigned, waited_for, verified, entered]
-
-
-@pytest.mark.parametrize("loop", ["asyncio", "trio"])
-@pytest.mark.parametrize("use", REFUSED)
+@other_loops
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
 async def test_another_event_loop_is_refused_and_changes_nothing(
-    server: ServerUnderTest, use: Any, loop: str
+    client: Client, use: Any, loop: str
 ) -> None:
-    async with connect(server) as client:
-        election = Election(client, PATH)
-        async with election.leadership() as term:
+    election = Election(client, PATH)
+    async with election.leadership() as term:
+        with pytest.raises(UsageError, match="another thread"):
+            await run_elsewhere(loop, use, term, election)
+        term.check()
+        assert not term.is_released
+        assert term.statistics().is_held
+        await term.verify()
+
+
+@other_loops
+async def test_block_is_not_left_in_another_event_loop(client: Client, loop: str) -> None:
+    lock, several = Lock(client, "/a"), MultiLock(Lock(client, "/b"))
+    context = Lock(client, "/c").acquire()
+    async with lock as held, several as all_held, context as other:
+        for each in (lock, several, context):
             with pytest.raises(UsageError, match="another thread"):
-                await anyio.to_thread.run_sync(lambda: anyio.run(use, term, election, backend=loop))
-            term.check()
-            assert not term.is_released
-            assert term.statistics().is_held
-            await term.verify()
-
-
-@pytest.mark.parametrize("loop", ["asyncio", "trio"])
-async def test_a_block_is_not_left_in_another_event_loop(
-    server: ServerUnderTest, loop: str
-) -> None:
-    async with connect(server) as client:
-        lock, several = Lock(client, "/a"), MultiLock(Lock(client, "/b"))
-        context = Lock(client, "/c").acquire()
-        async with lock as held, several as all_held, context as other:
-
-            def leave(each: Any) -> None:
-                anyio.run(each.__aexit__, None, None, None, backend=loop)
-
-            for each in (lock, several, context):
-                with pytest.raises(UsageError, match="another thread"):
-                    await anyio.to_thread.run_sync(leave, each)
-            for each in (held, all_held, other):
-                each.check()
-        assert not held.is_held
+                await run_elsewhere(loop, each.__aexit__, None, None, None)
+        for each in (held, all_held, other):
+            each.check()
+    assert not held.is_held
 
 
 OPEN: dict[str, Callable[[Client], Any]] = {
@@ -385,50 +369,41 @@ OPEN: dict[str, Callable[[Client], Any]] = {
 }
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+@other_loops
 @pytest.mark.parametrize("make", OPEN.values(), ids=OPEN)
-async def test_what_is_open_is_neither_left_nor_followed_in_another_event_loop(
-    server: ServerUnderTest, make: Callable[[Client], Any], loop: str
+async def test_open_views_are_neither_left_nor_read_in_another_event_loop(
+    client: Client, make: Callable[[Client], Any], loop: str
 ) -> None:
-    async with connect(server) as client:
-        context = make(client)
-
-        async def use(what: Callable[[], Any]) -> None:
+    context = make(client)
+    async with context:
+        uses = [lambda: context.__aexit__(None, None, None)]
+        if hasattr(context, "__anext__"):
+            uses.append(context.__anext__)
+        elif hasattr(context, "__aiter__") and hasattr(context, "value"):
+            uses.append(aiter(context).__anext__)
+        for use in uses:
             with pytest.raises(UsageError):
-                await what()
-
-        async with context:
-            uses = [lambda: context.__aexit__(None, None, None)]
-            if hasattr(context, "__anext__"):
-                uses.append(context.__anext__)
-            elif hasattr(context, "__aiter__") and hasattr(context, "value"):
-                uses.append(aiter(context).__anext__)
-            for each in uses:
-                await anyio.to_thread.run_sync(lambda each=each: anyio.run(use, each, backend=loop))
-            if hasattr(context, "is_live"):
-                assert context.is_live
-            await client.get("/")
-        # And it is left by the task that has entered it.
+                await run_elsewhere(loop, use)
+        if hasattr(context, "is_live"):
+            assert context.is_live
         await client.get("/")
+    # And it is left by the task that has entered it.
+    await client.get("/")
 
 
 @pytest.mark.skipif(OVER_AIOZK, reason="closes aiozk's client, too: see test_aiozk.py")
-@pytest.mark.parametrize("loop", ["asyncio", "trio"])
-async def test_a_client_is_not_closed_in_another_event_loop(
+@other_loops
+async def test_client_is_not_closed_in_another_event_loop(
     server: ServerUnderTest, loop: str
 ) -> None:
     connection = connect(server)
     async with connection as client, Lock(client, "/lock") as held:
-
-        async def close() -> None:
-            with pytest.raises(UsageError, match="another thread"):
-                await connection.__aexit__(None, None, None)
-
-        await anyio.to_thread.run_sync(lambda: anyio.run(close, backend=loop))
+        with pytest.raises(UsageError, match="another thread"):
+            await run_elsewhere(loop, connection.__aexit__, None, None, None)
         await held.verify()
 
 
-def test_a_look_after_the_event_loop_has_ended_says_lost(
+def test_check_after_the_event_loop_was_closed_raises_the_loss(
     server: ServerUnderTest, internal_errors: list[logging.LogRecord]
 ) -> None:
     clock, body = JumpingClock(), Body()
@@ -457,7 +432,7 @@ def test_a_look_after_the_event_loop_has_ended_says_lost(
         each._log_destroy_pending = False  # type: ignore[attr-defined]
 
 
-async def test_a_closed_client_says_why_in_a_thread(server: ServerUnderTest) -> None:
+async def test_closed_client_is_the_reason_of_the_loss_in_a_thread(server: ServerUnderTest) -> None:
     body = Body()
     async with anyio.create_task_group() as tasks:
         async with connect(server) as client:
@@ -474,7 +449,7 @@ async def test_a_closed_client_says_why_in_a_thread(server: ServerUnderTest) -> 
 # --- a cancellation that fails -------------------------------------------------------------------
 
 
-async def test_a_body_that_could_not_be_cancelled_is_cancelled_at_the_next_tick(
+async def test_body_that_could_not_be_cancelled_is_cancelled_at_the_next_tick(
     server: ServerUnderTest,
     monkeypatch: pytest.MonkeyPatch,
     internal_errors: list[logging.LogRecord],
