@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -64,6 +64,20 @@ def curator(curator_process: PeerProcess, hosts: str) -> Callable[[], Peer]:
 
 
 @pytest.fixture
+async def java(curator: Callable[[], Peer]) -> AsyncIterator[Peer]:
+    """A client of the real Curator."""
+    async with curator() as peer:
+        yield peer
+
+
+@pytest.fixture
 def connect(hosts: str) -> Callable[[], aiolead.types.Connection]:
-    """Makes one more client of ours, to be entered."""
+    """Makes one more client of aiolead, to be entered."""
     return lambda: aiolead.connect(hosts, session_timeout=SESSION)
+
+
+@pytest.fixture
+async def client(connect: Callable[[], aiolead.types.Connection]) -> AsyncIterator[aiolead.Client]:
+    """A client of aiolead."""
+    async with connect() as one:
+        yield one

@@ -10,7 +10,7 @@ from assurance.interop.peers import LONG, SHORT, Peer
 from kit.clients import eventually, names
 
 import aiolead
-from aiolead import AcquireTimeout, Barrier, DoubleBarrier, Semaphore, SharedValue
+from aiolead import AcquireTimeout, Barrier, Client, DoubleBarrier, Semaphore, SharedValue
 from aiolead.types import Codec
 
 NewCurator = Callable[[], Peer]
@@ -22,103 +22,92 @@ PATH = "/barriers/one"
 # --- Semaphore and InterProcessSemaphoreV2 -------------------------------------------------------
 
 
-async def test_we_and_curator_share_the_permits(connect: Connect, curator: NewCurator) -> None:
-    async with connect() as client, curator() as java:
-        semaphore = Semaphore(client, PATH, 3, identity="python")
-        async with semaphore:
-            assert await java.is_so("semaphore.acquire", PATH, 3, 2, LONG)
-            assert not await java.is_so("semaphore.acquire", PATH, 3, 1, SHORT)
-            holders = await semaphore.holders()
-            assert sorted(each.identity for each in holders) == ["curator", "curator", "python"]
-            waiting = java.begin("semaphore.acquire", PATH, 3, 1, LONG)
-            await _in_line(client, 1)
-            assert not waiting.is_done
-        assert await waiting.wait() == "true"
-        async with semaphore.try_acquire() as held:
-            assert held is None
-        with pytest.raises(AcquireTimeout):
-            async with semaphore.acquire(timeout=0.1):
-                pass
-        entered = anyio.Event()
-
-        async def hold() -> None:
-            async with semaphore.acquire(permits=2):
-                entered.set()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(hold)
-            await _in_line(client, 1)
-            await java("semaphore.release", PATH, 1)
-            await client.sync("/")
-            assert not entered.is_set()
-            await java("semaphore.release", PATH, 1)
-        assert entered.is_set()
-        assert [each.identity for each in await semaphore.holders()] == ["curator"]
-
-
-async def test_a_semaphore_of_one_is_curators_semaphore_mutex(
-    connect: Connect, curator: NewCurator
-) -> None:
-    async with connect() as client, curator() as java:
-        semaphore = Semaphore(client, PATH, 1)
-        async with semaphore:
-            assert not await java.is_so("smutex.acquire", PATH, SHORT)
-        assert await java.is_so("smutex.acquire", PATH, LONG)
-        async with semaphore.try_acquire() as held:
-            assert held is None
-        await java("smutex.release", PATH)
-        async with semaphore.acquire(timeout=LONG / 1000) as held:
-            await held.verify()
-
-
-async def test_a_limit_of_ours_is_curators_shared_count(
-    connect: Connect, curator: NewCurator
-) -> None:
-    async with connect() as client, curator() as java:
-        semaphore = Semaphore(client, PATH, 1)
-        await semaphore.set_limit(2)
-        limit = f"{PATH}/limit"
-        assert await java.is_so("semaphore.acquire", PATH, limit, 2, LONG)
-        waiting = java.begin("semaphore.acquire", PATH, limit, 1, LONG)
+async def test_permits_are_shared(client: Client, java: Peer) -> None:
+    semaphore = Semaphore(client, PATH, 3, identity="python")
+    async with semaphore:
+        assert await java.is_so("semaphore.acquire", PATH, 3, 2, LONG)
+        assert not await java.is_so("semaphore.acquire", PATH, 3, 1, SHORT)
+        holders = await semaphore.holders()
+        assert sorted(each.identity for each in holders) == ["curator", "curator", "python"]
+        waiting = java.begin("semaphore.acquire", PATH, 3, 1, LONG)
         await _in_line(client, 1)
-        await semaphore.set_limit(3)
-        assert await waiting.wait() == "true"
+        assert not waiting.is_done
+    assert await waiting.wait() == "true"
+    async with semaphore.try_acquire() as held:
+        assert held is None
+    with pytest.raises(AcquireTimeout):
+        async with semaphore.acquire(timeout=0.1):
+            pass
+    entered = anyio.Event()
+
+    async def hold() -> None:
+        async with semaphore.acquire(permits=2):
+            entered.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(hold)
+        await _in_line(client, 1)
+        await java("semaphore.release", PATH, 1)
+        await client.sync("/")
+        assert not entered.is_set()
+        await java("semaphore.release", PATH, 1)
+    assert entered.is_set()
+    assert [each.identity for each in await semaphore.holders()] == ["curator"]
 
 
-async def test_a_limit_of_curators_is_ours(connect: Connect, curator: NewCurator) -> None:
-    async with connect() as client, curator() as java:
-        limit = f"{PATH}/limit"
-        await java("count.start", limit, 1)
-        semaphore = Semaphore(client, PATH, 5)
-        assert await semaphore.limit() == 1
-        assert await java.is_so("semaphore.acquire", PATH, limit, 1, LONG)
-        entered = anyio.Event()
-
-        async def hold() -> None:
-            async with semaphore:
-                entered.set()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(hold)
-            await _in_line(client, 1)
-            assert not entered.is_set()
-            await java("count.set", limit, 2)
-        assert entered.is_set()
-        assert (await SharedValue(client, limit, 0, codec=Codec.int32()).get()).value == 2
+async def test_semaphore_of_one_is_a_semaphore_mutex(client: Client, java: Peer) -> None:
+    semaphore = Semaphore(client, PATH, 1)
+    async with semaphore:
+        assert not await java.is_so("smutex.acquire", PATH, SHORT)
+    assert await java.is_so("smutex.acquire", PATH, LONG)
+    async with semaphore.try_acquire() as held:
+        assert held is None
+    await java("smutex.release", PATH)
+    async with semaphore.acquire(timeout=LONG / 1000) as held:
+        await held.verify()
 
 
-async def test_curators_permits_come_back_as_its_process_goes(
-    connect: Connect, curator: NewCurator
-) -> None:
-    async with connect() as client:
-        semaphore = Semaphore(client, PATH, 2)
-        async with curator() as java:
-            assert await java.is_so("semaphore.acquire", PATH, 2, 2, LONG)
-        async with semaphore.acquire(permits=2, timeout=LONG / 1000) as held:
-            assert held.is_held
+async def test_curator_follows_a_changed_limit(client: Client, java: Peer) -> None:
+    semaphore = Semaphore(client, PATH, 1)
+    await semaphore.set_limit(2)
+    limit = f"{PATH}/limit"
+    assert await java.is_so("semaphore.acquire", PATH, limit, 2, LONG)
+    waiting = java.begin("semaphore.acquire", PATH, limit, 1, LONG)
+    await _in_line(client, 1)
+    await semaphore.set_limit(3)
+    assert await waiting.wait() == "true"
 
 
-async def _in_line(client: aiolead.Client, count: int) -> None:
+async def test_aiolead_follows_a_changed_limit(client: Client, java: Peer) -> None:
+    limit = f"{PATH}/limit"
+    await java("count.start", limit, 1)
+    semaphore = Semaphore(client, PATH, 5)
+    assert await semaphore.limit() == 1
+    assert await java.is_so("semaphore.acquire", PATH, limit, 1, LONG)
+    entered = anyio.Event()
+
+    async def hold() -> None:
+        async with semaphore:
+            entered.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(hold)
+        await _in_line(client, 1)
+        assert not entered.is_set()
+        await java("count.set", limit, 2)
+    assert entered.is_set()
+    assert (await SharedValue(client, limit, 0, codec=Codec.int32()).get()).value == 2
+
+
+async def test_permits_of_a_closed_peer_come_back(client: Client, curator: NewCurator) -> None:
+    semaphore = Semaphore(client, PATH, 2)
+    async with curator() as java:
+        assert await java.is_so("semaphore.acquire", PATH, 2, 2, LONG)
+    async with semaphore.acquire(permits=2, timeout=LONG / 1000) as held:
+        assert held.is_held
+
+
+async def _in_line(client: Client, count: int) -> None:
     """Waits until so many wait for permits."""
 
     async def are_there() -> bool:
@@ -130,37 +119,36 @@ async def _in_line(client: aiolead.Client, count: int) -> None:
 # --- Barrier -------------------------------------------------------------------------------------
 
 
-async def test_a_barrier_is_curators(connect: Connect, curator: NewCurator) -> None:
-    async with connect() as client, curator() as java:
-        barrier = Barrier(client, PATH)
-        assert await java.is_so("barrier.wait", PATH, LONG)
-        await barrier.set()
-        assert not await java.is_so("barrier.wait", PATH, SHORT)
-        waiting = java.begin("barrier.wait", PATH, LONG)
-        assert await barrier.is_set()
-        await barrier.remove()
-        assert await waiting.wait() == "true"
+async def test_barrier_is_shared(client: Client, java: Peer) -> None:
+    barrier = Barrier(client, PATH)
+    assert await java.is_so("barrier.wait", PATH, LONG)
+    await barrier.set()
+    assert not await java.is_so("barrier.wait", PATH, SHORT)
+    waiting = java.begin("barrier.wait", PATH, LONG)
+    assert await barrier.is_set()
+    await barrier.remove()
+    assert await waiting.wait() == "true"
 
-        await java("barrier.set", PATH)
-        assert await barrier.is_set()
-        waited = anyio.Event()
+    await java("barrier.set", PATH)
+    assert await barrier.is_set()
+    waited = anyio.Event()
 
-        async def wait() -> None:
-            await barrier.wait()
-            waited.set()
+    async def wait() -> None:
+        await barrier.wait()
+        waited.set()
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(wait)
-            await client.sync("/")
-            assert not waited.is_set()
-            await java("barrier.remove", PATH)
-        assert waited.is_set()
-        # Done once more, it is as it was.
-        await java("barrier.set", PATH)
-        await barrier.set()
-        await barrier.remove()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        await client.sync("/")
+        assert not waited.is_set()
         await java("barrier.remove", PATH)
-        assert not await barrier.is_set()
+    assert waited.is_set()
+    # Done once more, it is as it was.
+    await java("barrier.set", PATH)
+    await barrier.set()
+    await barrier.remove()
+    await java("barrier.remove", PATH)
+    assert not await barrier.is_set()
 
 
 # --- DoubleBarrier -------------------------------------------------------------------------------
@@ -168,55 +156,54 @@ async def test_a_barrier_is_curators(connect: Connect, curator: NewCurator) -> N
 
 @pytest.mark.parametrize("first", ["python", "java"])
 @pytest.mark.parametrize("last", ["python", "java"])
-async def test_a_double_barrier_is_curators(
-    connect: Connect, curator: NewCurator, first: str, last: str
-) -> None:
+async def test_double_barrier_is_shared(client: Client, java: Peer, first: str, last: str) -> None:
     """Whoever comes first, and whoever is the last to leave."""
-    async with connect() as client, curator() as java:
-        inside, leave = anyio.Event(), anyio.Event()
-        left = anyio.Event()
+    inside, leave = anyio.Event(), anyio.Event()
+    left = anyio.Event()
 
-        async def take_part() -> None:
-            async with DoubleBarrier(client, PATH, 2):
-                inside.set()
-                await leave.wait()
-            left.set()
+    async def take_part() -> None:
+        async with DoubleBarrier(client, PATH, 2):
+            inside.set()
+            await leave.wait()
+        left.set()
 
-        async with anyio.create_task_group() as tasks:
-            if first == "python":
-                tasks.start_soon(take_part)
-                await _members(client, 1)
-                await client.sync("/")
-                assert not inside.is_set()
-                assert await java.is_so("dbarrier.enter", PATH, 2, LONG)
-            else:
-                entering = java.begin("dbarrier.enter", PATH, 2, LONG)
-                await _members(client, 1)
-                assert not entering.is_done
-                tasks.start_soon(take_part)
-                assert await entering.wait() == "true"
-            await inside.wait()
-            if last == "python":
-                leaving = java.begin("dbarrier.leave", PATH, LONG)
-                await client.sync("/")
-                assert not leaving.is_done
-                leave.set()
-                assert await leaving.wait() == "true"
-            else:
-                leave.set()
-                await client.sync("/")
-                assert not left.is_set()
-                assert await java.is_so("dbarrier.leave", PATH, LONG)
-            await left.wait()
+    async with anyio.create_task_group() as tasks:
+        if first == "python":
+            tasks.start_soon(take_part)
+            await _members(client, 1)
+            await client.sync("/")
+            assert not inside.is_set()
+            assert await java.is_so("dbarrier.enter", PATH, 2, LONG)
+        else:
+            entering = java.begin("dbarrier.enter", PATH, 2, LONG)
+            await _members(client, 1)
+            assert not entering.is_done
+            tasks.start_soon(take_part)
+            assert await entering.wait() == "true"
+        await inside.wait()
+        if last == "python":
+            leaving = java.begin("dbarrier.leave", PATH, LONG)
+            await client.sync("/")
+            assert not leaving.is_done
+            leave.set()
+            assert await leaving.wait() == "true"
+        else:
+            leave.set()
+            await client.sync("/")
+            assert not left.is_set()
+            assert await java.is_so("dbarrier.leave", PATH, LONG)
+        await left.wait()
 
-        async def is_empty() -> bool:
-            return await names(client, PATH) == []
+    async def is_empty() -> bool:
+        return await names(client, PATH) == []
 
-        await eventually(is_empty, "nothing is left")
+    await eventually(is_empty, "nothing is left")
 
 
-async def test_three_take_part_in_round_after_round(connect: Connect, curator: NewCurator) -> None:
-    async with connect() as client, connect() as second, curator() as java:
+async def test_three_members_enter_three_rounds(
+    client: Client, connect: Connect, curator: NewCurator
+) -> None:
+    async with connect() as second, curator() as java:
         rounds: list[int] = []
 
         async def take_part(one: aiolead.Client) -> None:
@@ -233,20 +220,17 @@ async def test_three_take_part_in_round_after_round(connect: Connect, curator: N
         assert len(set(rounds)) == 3
 
 
-async def test_a_member_of_curators_that_goes_hangs_nobody(
-    connect: Connect, curator: NewCurator
-) -> None:
-    async with connect() as client:
-        async with curator() as java:
-            entering = java.begin("dbarrier.enter", PATH, 2, LONG)
-            await _members(client, 1)
-            async with DoubleBarrier(client, PATH, 2):
-                assert await entering.wait() == "true"
-                # It goes without leaving.
-                await java.close()
+async def test_member_of_a_closed_peer_blocks_nobody(client: Client, curator: NewCurator) -> None:
+    async with curator() as java:
+        entering = java.begin("dbarrier.enter", PATH, 2, LONG)
+        await _members(client, 1)
+        async with DoubleBarrier(client, PATH, 2):
+            assert await entering.wait() == "true"
+            # It goes without leaving.
+            await java.close()
 
 
-async def _members(client: aiolead.Client, count: int) -> None:
+async def _members(client: Client, count: int) -> None:
     async def are_there() -> bool:
         return len(set(await names(client, PATH)) - {"ready"}) == count
 

@@ -15,6 +15,7 @@ from kit.clients import eventually, joined
 import aiolead
 from aiolead import (
     AcquireTimeout,
+    Client,
     Election,
     Lock,
     MultiLock,
@@ -31,42 +32,34 @@ PATH = "/locks/one"
 # --- those that come and go ----------------------------------------------------------------------
 
 
-async def test_a_mutex_whose_process_goes_leaves_the_lock_to_us(
-    connect: Connect, curator: NewCurator
-) -> None:
-    async with connect() as client:
-        async with anyio.create_task_group() as tasks:
-            entered = anyio.Event()
+async def test_lock_of_a_closed_peer_is_released(client: Client, curator: NewCurator) -> None:
+    async with anyio.create_task_group() as tasks:
+        entered = anyio.Event()
 
-            async def hold() -> None:
-                async with Lock(client, PATH):
-                    entered.set()
+        async def hold() -> None:
+            async with Lock(client, PATH):
+                entered.set()
 
-            async with curator() as java:
-                assert await java.is_so("mutex.acquire", PATH, LONG)
-                tasks.start_soon(hold)
-                await joined(client, PATH, 2)
-                assert not entered.is_set()
-        assert entered.is_set()
+        async with curator() as java:
+            assert await java.is_so("mutex.acquire", PATH, LONG)
+            tasks.start_soon(hold)
+            await joined(client, PATH, 2)
+            assert not entered.is_set()
+    assert entered.is_set()
 
 
-async def test_a_note_in_the_line_blocks_curator_and_not_us(
-    connect: Connect, curator: NewCurator
-) -> None:
-    async with connect() as client, curator() as java:
-        await client.ensure_path(f"{PATH}/-note")
-        (note,) = aiolead.types.unrecognized_children(await client.get_children(PATH))
-        assert note.blocks == ("Curator",)
-        async with Lock(client, PATH).try_acquire() as held:
-            assert held is not None
-        assert not await java.is_so("mutex.acquire", PATH, SHORT)
-        await client.delete(f"{PATH}/-note")
-        assert await java.is_so("mutex.acquire", PATH, LONG)
+async def test_foreign_child_blocks_curator_only(client: Client, java: Peer) -> None:
+    await client.ensure_path(f"{PATH}/-note")
+    (note,) = aiolead.types.unrecognized_children(await client.get_children(PATH))
+    assert note.blocks == ("Curator",)
+    async with Lock(client, PATH).try_acquire() as held:
+        assert held is not None
+    assert not await java.is_so("mutex.acquire", PATH, SHORT)
+    await client.delete(f"{PATH}/-note")
+    assert await java.is_so("mutex.acquire", PATH, LONG)
 
 
-async def test_two_leaders_of_ours_are_participants_to_a_latch(
-    connect: Connect, curator: NewCurator
-) -> None:
+async def test_latch_lists_two_leaders(connect: Connect, curator: NewCurator) -> None:
     """A latch reads names that tell how many lead: it lists both of us, and leads after us."""
     async with connect() as one, connect() as two, curator() as java:
         first = Election(one, PATH, identity="first", leaders=2)
@@ -84,8 +77,8 @@ async def test_two_leaders_of_ours_are_participants_to_a_latch(
         assert [each.identity for each in state] == ["curator"]
 
 
-async def test_an_observer_sees_latches_come_and_go(connect: Connect, curator: NewCurator) -> None:
-    async with connect() as client, Election(client, PATH).observe() as states:
+async def test_observer_sees_a_latch(client: Client, curator: NewCurator) -> None:
+    async with Election(client, PATH).observe() as states:
 
         def sees(identity: str | None) -> bool:
             state = states.value
@@ -101,34 +94,29 @@ async def test_an_observer_sees_latches_come_and_go(connect: Connect, curator: N
 # --- ReentrantLock -------------------------------------------------------------------------------
 
 
-async def test_a_reentrant_lock_and_a_mutex_exclude_each_other(
-    connect: Connect, curator: NewCurator
-) -> None:
-    async with connect() as client, curator() as java:
-        lock = ReentrantLock(client, PATH)
+async def test_reentrant_lock_and_mutex_exclude_each_other(client: Client, java: Peer) -> None:
+    lock = ReentrantLock(client, PATH)
+    async with lock:
         async with lock:
-            async with lock:
-                waiting = java.begin("mutex.acquire", PATH, LONG)
-                await joined(client, PATH, 2)
-            await client.sync("/")
-            assert not waiting.is_done
-        assert await waiting.wait() == "true"
-        # Curator's is re-entrant, too: only its last release lets us in.
-        assert await java.is_so("mutex.acquire", PATH, LONG)
-        await java("mutex.release", PATH)
-        async with lock.try_acquire() as held:
-            assert held is None
-        await java("mutex.release", PATH)
-        async with lock.try_acquire() as held:
-            assert held is not None
+            waiting = java.begin("mutex.acquire", PATH, LONG)
+            await joined(client, PATH, 2)
+        await client.sync("/")
+        assert not waiting.is_done
+    assert await waiting.wait() == "true"
+    # Curator's is re-entrant, too: only its last release lets us in.
+    assert await java.is_so("mutex.acquire", PATH, LONG)
+    await java("mutex.release", PATH)
+    async with lock.try_acquire() as held:
+        assert held is None
+    await java("mutex.release", PATH)
+    async with lock.try_acquire() as held:
+        assert held is not None
 
 
 # --- ReadWriteLock and InterProcessReadWriteLock -------------------------------------------------
 
 
-async def test_a_waiting_writer_is_not_overtaken_by_readers(
-    connect: Connect, curator: NewCurator
-) -> None:
+async def test_readers_do_not_overtake_a_writer(connect: Connect, curator: NewCurator) -> None:
     """Whosever they are."""
     async with (
         connect() as client,
@@ -162,10 +150,10 @@ async def test_a_waiting_writer_is_not_overtaken_by_readers(
         assert order == ["their writer", "our writer", "their reader"]
 
 
-async def test_a_writer_of_ours_that_becomes_a_reader_lets_curators_readers_in(
-    connect: Connect, curator: NewCurator
+async def test_downgrade_admits_readers_of_curator(
+    client: Client, java: Peer, curator: NewCurator
 ) -> None:
-    async with connect() as client, curator() as java, curator() as third:
+    async with curator() as third:
         async with ReadWriteLock(client, PATH).write as held:
             reading = java.begin("read.acquire", PATH, LONG)
             await joined(client, PATH, 2)
@@ -180,47 +168,42 @@ async def test_a_writer_of_ours_that_becomes_a_reader_lets_curators_readers_in(
         assert await writing.wait() == "true"
 
 
-async def test_a_writer_of_curators_that_becomes_a_reader_lets_ours_in(
-    connect: Connect, curator: NewCurator
-) -> None:
+async def test_downgrade_of_curator_admits_readers(client: Client, java: Peer) -> None:
     """It takes the lock for reading besides, and lets go of that for writing then."""
-    async with connect() as client, curator() as java:
-        lock = ReadWriteLock(client, PATH)
-        assert await java.is_so("write.acquire", PATH, LONG)
-        entered, leave = anyio.Event(), anyio.Event()
-        written = anyio.Event()
+    lock = ReadWriteLock(client, PATH)
+    assert await java.is_so("write.acquire", PATH, LONG)
+    entered, leave = anyio.Event(), anyio.Event()
+    written = anyio.Event()
 
-        async def read() -> None:
-            async with lock.read:
-                entered.set()
-                await leave.wait()
+    async def read() -> None:
+        async with lock.read:
+            entered.set()
+            await leave.wait()
 
-        async def write() -> None:
-            async with lock.write:
-                written.set()
+    async def write() -> None:
+        async with lock.write:
+            written.set()
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(read)
-            await joined(client, PATH, 2)
-            assert await java.is_so("read.acquire", PATH, LONG)
-            tasks.start_soon(write)
-            await joined(client, PATH, 4)
-            assert not entered.is_set()
-            await java("write.release", PATH)
-            await entered.wait()
-            leave.set()
-            await joined(client, PATH, 2)
-            assert not written.is_set(), "Curator still reads"
-            await java("read.release", PATH)
-        assert written.is_set()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read)
+        await joined(client, PATH, 2)
+        assert await java.is_so("read.acquire", PATH, LONG)
+        tasks.start_soon(write)
+        await joined(client, PATH, 4)
+        assert not entered.is_set()
+        await java("write.release", PATH)
+        await entered.wait()
+        leave.set()
+        await joined(client, PATH, 2)
+        assert not written.is_set(), "Curator still reads"
+        await java("read.release", PATH)
+    assert written.is_set()
 
 
 # --- MultiLock and InterProcessMultiLock ---------------------------------------------------------
 
 
-async def test_several_locks_are_held_by_us_or_by_curator(
-    connect: Connect, curator: NewCurator
-) -> None:
+async def test_multi_locks_exclude_each_other(connect: Connect, curator: NewCurator) -> None:
     paths = [f"{PATH}/a", f"{PATH}/b"]
     async with connect() as client, curator() as java:
         several = MultiLock(*[Lock(client, path) for path in paths])
@@ -246,30 +229,28 @@ async def test_several_locks_are_held_by_us_or_by_curator(
 # --- revocation ----------------------------------------------------------------------------------
 
 
-async def test_we_are_asked_to_let_go_by_curator(connect: Connect, curator: NewCurator) -> None:
-    async with connect() as client, curator() as java:
-        async with Lock(client, PATH, identity="python") as held:
-            waiting = java.begin("mutex.acquire", PATH, LONG)
-            await joined(client, PATH, 2)
-            assert not held.is_revocation_requested
-            async with curator() as asking:
-                await asking("mutex.revoke", held.path)
-            with anyio.fail_after(PATIENCE):
-                await held.revocation_requested()
-            assert held.is_revocation_requested
-            assert held.is_held, "it is only asked"
-            assert not waiting.is_done
-        assert await waiting.wait() == "true"
+async def test_curator_revokes_a_lock(client: Client, java: Peer, curator: NewCurator) -> None:
+    async with Lock(client, PATH, identity="python") as held:
+        waiting = java.begin("mutex.acquire", PATH, LONG)
+        await joined(client, PATH, 2)
+        assert not held.is_revocation_requested
+        async with curator() as asking:
+            await asking("mutex.revoke", held.path)
+        with anyio.fail_after(PATIENCE):
+            await held.revocation_requested()
+        assert held.is_revocation_requested
+        assert held.is_held, "it is only asked"
+        assert not waiting.is_done
+    assert await waiting.wait() == "true"
 
 
-async def test_curator_is_asked_to_let_go_by_us(connect: Connect, curator: NewCurator) -> None:
-    async with connect() as client, curator() as java:
-        await java("mutex.revocable", PATH)
-        assert await java.is_so("mutex.acquire", PATH, LONG)
-        lock = Lock(client, PATH)
-        (asked,) = await lock.revoke()
-        assert asked.session_id == java.session_id
-        assert await java.is_so("mutex.revoked", PATH, LONG)
-        await java("mutex.release", PATH)
-        async with lock.try_acquire() as held:
-            assert held is not None
+async def test_lock_of_curator_is_revoked(client: Client, java: Peer) -> None:
+    await java("mutex.revocable", PATH)
+    assert await java.is_so("mutex.acquire", PATH, LONG)
+    lock = Lock(client, PATH)
+    (asked,) = await lock.revoke()
+    assert asked.session_id == java.session_id
+    assert await java.is_so("mutex.revoked", PATH, LONG)
+    await java("mutex.release", PATH)
+    async with lock.try_acquire() as held:
+        assert held is not None

@@ -11,7 +11,7 @@ from assurance.interop.peers import LONG, SHORT, Peer
 from kit.clients import eventually
 
 import aiolead
-from aiolead import DelayQueue, PriorityQueue, Queue
+from aiolead import Client, DelayQueue, PriorityQueue, Queue
 
 NewCurator = Callable[[], Peer]
 Connect = Callable[[], aiolead.types.Connection]
@@ -28,75 +28,67 @@ async def taken(java: Peer, count: int) -> list[bytes]:
 # --- first come, first served --------------------------------------------------------------------
 
 
-async def test_curator_consumes_what_we_put(connect: Connect, curator: NewCurator) -> None:
-    async with connect() as client, curator() as java:
-        queue = Queue(client, PATH, claims=CLAIMS)
-        await queue.put(b"first")
-        await java("queue.open", PATH, "fifo", "consume", CLAIMS)
-        await queue.put(b"")
-        await queue.put_many([b"\x00\xff", b"last"])
-        assert await taken(java, 4) == [b"first", b"", b"\x00\xff", b"last"]
-        assert await java("queue.take", PATH, SHORT) == "nothing"
+async def test_curator_consumes_in_order(client: Client, java: Peer) -> None:
+    queue = Queue(client, PATH, claims=CLAIMS)
+    await queue.put(b"first")
+    await java("queue.open", PATH, "fifo", "consume", CLAIMS)
+    await queue.put(b"")
+    await queue.put_many([b"\x00\xff", b"last"])
+    assert await taken(java, 4) == [b"first", b"", b"\x00\xff", b"last"]
+    assert await java("queue.take", PATH, SHORT) == "nothing"
 
-        async def is_empty() -> bool:
-            return await queue.size() == 0 and await client.get_children(CLAIMS) == []
+    async def is_empty() -> bool:
+        return await queue.size() == 0 and await client.get_children(CLAIMS) == []
 
-        await eventually(is_empty, "it has taken them off")
-
-
-async def test_we_consume_what_curator_puts(connect: Connect, curator: NewCurator) -> None:
-    async with connect() as client, curator() as java:
-        queue = Queue(client, PATH, claims=CLAIMS)
-        await java("queue.open", PATH, "fifo", "produce", CLAIMS)
-        for item in (b"first", b"", b"\x00\xff"):
-            assert await java.is_so("queue.put", PATH, item, "")
-        assert await java.is_so("queue.put-several", PATH, f"{b'a'.hex()},{b'b'.hex()}")
-        async with queue.consume() as items:
-            for expected in ((b"first",), (b"",), (b"\x00\xff",), (b"a", b"b")):
-                item = await anext(items)
-                assert item.parts == expected
-                await item.ack()
-        assert await queue.size() == 0
+    await eventually(is_empty, "it has taken them off")
 
 
-async def test_nobody_else_consumes_what_is_claimed(connect: Connect, curator: NewCurator) -> None:
-    async with connect() as client, curator() as java:
-        queue = Queue(client, PATH, claims=CLAIMS)
-        await queue.put(b"ours")
-        async with queue.get() as item:
-            await java("queue.open", PATH, "fifo", "consume", CLAIMS)
-            await queue.put(b"theirs")
-            assert await taken(java, 1) == [b"theirs"]
-            assert await java("queue.take", PATH, SHORT) == "nothing"
-            assert item.is_held
-        # It is given back; Curator looks when something else changes.
-        await queue.put(b"more")
-        assert sorted(await taken(java, 2)) == [b"more", b"ours"]
-
-
-async def test_what_curators_consumer_refuses_is_there_for_us(
-    connect: Connect, curator: NewCurator
-) -> None:
-    async with connect() as client:
-        queue = Queue(client, PATH, claims=CLAIMS)
-        async with curator() as java:
-            await java("queue.refuse", PATH, 1_000_000)
-            await java("queue.open", PATH, "fifo", "consume", CLAIMS)
-            name = await queue.put(b"refused")
-
-            async def was_put_again() -> bool:
-                return name not in await client.get_children(PATH) and await queue.size() == 1
-
-            await eventually(was_put_again, "it has put it back, under another number")
-        async with queue.get(timeout=LONG / 1000) as item:
-            assert item.data == b"refused"
+async def test_items_of_curator_are_consumed_in_order(client: Client, java: Peer) -> None:
+    queue = Queue(client, PATH, claims=CLAIMS)
+    await java("queue.open", PATH, "fifo", "produce", CLAIMS)
+    for item in (b"first", b"", b"\x00\xff"):
+        assert await java.is_so("queue.put", PATH, item, "")
+    assert await java.is_so("queue.put-several", PATH, f"{b'a'.hex()},{b'b'.hex()}")
+    async with queue.consume() as items:
+        for expected in ((b"first",), (b"",), (b"\x00\xff",), (b"a", b"b")):
+            item = await anext(items)
+            assert item.parts == expected
             await item.ack()
-        assert await queue.size() == 0
+    assert await queue.size() == 0
 
 
-async def test_each_item_is_consumed_once_by_somebody(
-    connect: Connect, curator: NewCurator
-) -> None:
+async def test_claimed_item_is_not_consumed_by_curator(client: Client, java: Peer) -> None:
+    queue = Queue(client, PATH, claims=CLAIMS)
+    await queue.put(b"ours")
+    async with queue.get() as item:
+        await java("queue.open", PATH, "fifo", "consume", CLAIMS)
+        await queue.put(b"theirs")
+        assert await taken(java, 1) == [b"theirs"]
+        assert await java("queue.take", PATH, SHORT) == "nothing"
+        assert item.is_held
+    # It is given back; Curator looks when something else changes.
+    await queue.put(b"more")
+    assert sorted(await taken(java, 2)) == [b"more", b"ours"]
+
+
+async def test_item_that_curator_refuses_is_put_back(client: Client, curator: NewCurator) -> None:
+    queue = Queue(client, PATH, claims=CLAIMS)
+    async with curator() as java:
+        await java("queue.refuse", PATH, 1_000_000)
+        await java("queue.open", PATH, "fifo", "consume", CLAIMS)
+        name = await queue.put(b"refused")
+
+        async def was_put_again() -> bool:
+            return name not in await client.get_children(PATH) and await queue.size() == 1
+
+        await eventually(was_put_again, "it has put it back, under another number")
+    async with queue.get(timeout=LONG / 1000) as item:
+        assert item.data == b"refused"
+        await item.ack()
+    assert await queue.size() == 0
+
+
+async def test_each_item_is_consumed_once(connect: Connect, curator: NewCurator) -> None:
     count = 60
     async with connect() as client, curator() as java, curator() as producer:
         queue = Queue(client, PATH, claims=CLAIMS)
@@ -128,28 +120,22 @@ async def test_each_item_is_consumed_once_by_somebody(
         assert ours
 
 
-async def test_items_with_ids_of_curators_are_passed_over(
-    connect: Connect, curator: NewCurator
-) -> None:
-    async with connect() as client, curator() as java:
-        await java("queue.open", PATH, "id", "produce", CLAIMS)
-        assert await java.is_so("queue.put", PATH, b"with an id", "some-id")
-        queue = Queue(client, PATH, claims=CLAIMS)
-        async with queue.try_get() as item:
-            assert item is None
+async def test_items_with_ids_are_skipped(client: Client, java: Peer) -> None:
+    await java("queue.open", PATH, "id", "produce", CLAIMS)
+    assert await java.is_so("queue.put", PATH, b"with an id", "some-id")
+    queue = Queue(client, PATH, claims=CLAIMS)
+    async with queue.try_get() as item:
+        assert item is None
 
 
-async def test_items_of_curators_simple_queue_are_passed_over(
-    connect: Connect, curator: NewCurator
-) -> None:
-    async with connect() as client, curator() as java:
-        assert await java.is_so("queue.offer-simple", PATH, b"x")
-        queue = Queue(client, PATH, claims=CLAIMS)
-        async with queue.try_get() as item:
-            assert item is None
-        await queue.put(b"ours")
-        async with queue.get() as item:
-            assert item.data == b"ours"
+async def test_items_of_a_simple_queue_are_skipped(client: Client, java: Peer) -> None:
+    assert await java.is_so("queue.offer-simple", PATH, b"x")
+    queue = Queue(client, PATH, claims=CLAIMS)
+    async with queue.try_get() as item:
+        assert item is None
+    await queue.put(b"ours")
+    async with queue.get() as item:
+        assert item.data == b"ours"
 
 
 # --- priorities ----------------------------------------------------------------------------------
@@ -157,73 +143,61 @@ async def test_items_of_curators_simple_queue_are_passed_over(
 PRIORITIES = [5, 0, -1, 2**31 - 1, -(2**31), 5, 1]
 
 
-async def test_curator_consumes_our_items_in_the_order_of_their_priorities(
-    connect: Connect, curator: NewCurator
-) -> None:
-    async with connect() as client, curator() as java:
-        queue = PriorityQueue(client, PATH, claims=CLAIMS)
-        for number, priority in enumerate(PRIORITIES):
-            await queue.put(b"%d: %d" % (priority, number), priority=priority)
-        await java("queue.open", PATH, "priority", "consume", CLAIMS)
-        order = [int(item.split(b":")[0]) for item in await taken(java, len(PRIORITIES))]
-        assert order == sorted(PRIORITIES)
+async def test_curator_consumes_by_priority(client: Client, java: Peer) -> None:
+    queue = PriorityQueue(client, PATH, claims=CLAIMS)
+    for number, priority in enumerate(PRIORITIES):
+        await queue.put(b"%d: %d" % (priority, number), priority=priority)
+    await java("queue.open", PATH, "priority", "consume", CLAIMS)
+    order = [int(item.split(b":")[0]) for item in await taken(java, len(PRIORITIES))]
+    assert order == sorted(PRIORITIES)
 
 
-async def test_we_consume_curators_items_in_the_order_of_their_priorities(
-    connect: Connect, curator: NewCurator
-) -> None:
-    async with connect() as client, curator() as java:
-        await java("queue.open", PATH, "priority", "produce", CLAIMS)
-        for number, priority in enumerate(PRIORITIES):
-            item = b"%d: %d" % (priority, number)
-            assert await java.is_so("queue.put", PATH, item, priority)
-        found: list[bytes] = []
-        async with PriorityQueue(client, PATH, claims=CLAIMS).consume() as items:
-            for _ in PRIORITIES:
-                item = await anext(items)
-                found.append(item.data)
-                await item.ack()
-        by_priority = sorted(enumerate(PRIORITIES), key=lambda each: each[1])
-        assert found == [b"%d: %d" % (priority, number) for number, priority in by_priority]
+async def test_items_of_curator_are_consumed_by_priority(client: Client, java: Peer) -> None:
+    await java("queue.open", PATH, "priority", "produce", CLAIMS)
+    for number, priority in enumerate(PRIORITIES):
+        item = b"%d: %d" % (priority, number)
+        assert await java.is_so("queue.put", PATH, item, priority)
+    found: list[bytes] = []
+    async with PriorityQueue(client, PATH, claims=CLAIMS).consume() as items:
+        for _ in PRIORITIES:
+            item = await anext(items)
+            found.append(item.data)
+            await item.ack()
+    by_priority = sorted(enumerate(PRIORITIES), key=lambda each: each[1])
+    assert found == [b"%d: %d" % (priority, number) for number, priority in by_priority]
 
 
 # --- delays --------------------------------------------------------------------------------------
 
 
-async def test_curator_consumes_what_we_put_when_it_is_due(
-    connect: Connect, curator: NewCurator
-) -> None:
-    async with connect() as client, curator() as java:
-        queue = DelayQueue(client, PATH, claims=CLAIMS)
-        now = time.time()
-        await queue.put(b"in an hour", delay=3600)
-        await queue.put(b"second", at=now - 1)
-        await queue.put(b"first", at=now - 60)
-        await queue.put(b"soon", at=now + 0.5)
-        await java("queue.open", PATH, "delay", "consume", CLAIMS)
-        assert await taken(java, 3) == [b"first", b"second", b"soon"]
-        assert time.time() >= now + 0.5 - 0.001
-        assert await java("queue.take", PATH, SHORT) == "nothing"
+async def test_curator_consumes_items_that_are_due(client: Client, java: Peer) -> None:
+    queue = DelayQueue(client, PATH, claims=CLAIMS)
+    now = time.time()
+    await queue.put(b"in an hour", delay=3600)
+    await queue.put(b"second", at=now - 1)
+    await queue.put(b"first", at=now - 60)
+    await queue.put(b"soon", at=now + 0.5)
+    await java("queue.open", PATH, "delay", "consume", CLAIMS)
+    assert await taken(java, 3) == [b"first", b"second", b"soon"]
+    assert time.time() >= now + 0.5 - 0.001
+    assert await java("queue.take", PATH, SHORT) == "nothing"
 
 
-async def test_we_consume_what_curator_puts_when_it_is_due(
-    connect: Connect, curator: NewCurator
-) -> None:
-    async with connect() as client, curator() as java:
-        await java("queue.open", PATH, "delay", "produce", CLAIMS)
-        now = round(time.time() * 1000)
-        for item, after in (("in an hour", 3_600_000), ("second", -1000), ("first", -60_000)):
-            assert await java.is_so("queue.put", PATH, item.encode(), now + after)
-        queue = DelayQueue(client, PATH, claims=CLAIMS)
-        found = []
-        async with queue.consume() as items:
-            for _ in range(2):
-                item = await anext(items)
-                found.append(item.data)
-                await item.ack()
-        assert found == [b"first", b"second"]
-        async with queue.try_get() as none:
-            assert none is None
-        with pytest.raises(aiolead.AcquireTimeout):
-            async with queue.get(timeout=0.05):
-                pass
+async def test_items_of_curator_are_consumed_when_due(client: Client, java: Peer) -> None:
+    await java("queue.open", PATH, "delay", "produce", CLAIMS)
+    now = round(time.time() * 1000)
+    for item, after in (("in an hour", 3_600_000), ("second", -1000), ("first", -60_000)):
+        assert await java.is_so("queue.put", PATH, item.encode(), now + after)
+    queue = DelayQueue(client, PATH, claims=CLAIMS)
+    found = []
+    async with queue.consume() as items:
+        for _ in range(2):
+            item = await anext(items)
+            found.append(item.data)
+            await item.ack()
+    assert found == [b"first", b"second"]
+    async with queue.try_get() as none:
+        assert none is None
+    with pytest.raises(aiolead.AcquireTimeout):
+        async with queue.get(timeout=0.05):
+            pass

@@ -14,7 +14,7 @@ from assurance.interop.peers import PATIENCE
 from kit.clients import eventually, joined, names
 
 import aiolead
-from aiolead import Barrier, Counter, DoubleBarrier, Lock, Semaphore
+from aiolead import Barrier, Client, Counter, DoubleBarrier, Lock, Semaphore
 from aiolead.paths import parent
 from aiolead.types import Codec, Layout
 
@@ -26,8 +26,8 @@ PATH = "/kazoo/one"
 # --- Semaphore -----------------------------------------------------------------------------------
 
 
-async def test_we_and_kazoo_share_the_permits(connect: Connect, hosts: str) -> None:
-    async with connect() as client, Kazoo(hosts) as kazoo, Kazoo(hosts) as another:
+async def test_permits_are_shared_with_kazoo(client: Client, hosts: str) -> None:
+    async with Kazoo(hosts) as kazoo, Kazoo(hosts) as another:
         ours = Semaphore(client, PATH, 2, identity="python", layout=Layout.KAZOO)
         theirs, more = (
             each.client.Semaphore(PATH, "kazoo", max_leases=2) for each in (kazoo, another)
@@ -66,8 +66,8 @@ async def test_we_and_kazoo_share_the_permits(connect: Connect, hosts: str) -> N
         assert await ours.available() == 0
 
 
-async def test_the_limit_is_that_of_whoever_came_first(connect: Connect, hosts: str) -> None:
-    async with connect() as client, Kazoo(hosts) as kazoo:
+async def test_first_contender_sets_the_limit(client: Client, hosts: str) -> None:
+    async with Kazoo(hosts) as kazoo:
         assert await kazoo.do(kazoo.client.Semaphore(PATH, max_leases=3).acquire)
         ours = Semaphore(client, PATH, 1, layout=Layout.KAZOO)
         assert await ours.limit() == 1
@@ -82,23 +82,20 @@ async def test_the_limit_is_that_of_whoever_came_first(connect: Connect, hosts: 
 # --- Lock ----------------------------------------------------------------------------------------
 
 
-async def test_a_path_that_we_have_made_is_still_there_for_kazoo(
-    connect: Connect, hosts: str
-) -> None:
+async def test_path_outlives_the_lock(client: Client, hosts: str) -> None:
     """kazoo makes it once: an empty container would be gone by the time that it is needed again."""
-    async with connect() as client:
-        async with Lock(client, PATH, layout=Layout.KAZOO):
-            pass
-        stat = await client.exists(PATH)
-        assert stat is not None
-        assert stat.ephemeral_owner == 0
+    async with Lock(client, PATH, layout=Layout.KAZOO):
+        pass
+    stat = await client.exists(PATH)
+    assert stat is not None
+    assert stat.ephemeral_owner == 0
 
 
 # --- Counter -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("like_curator", [False, True])
-async def test_a_counter_is_kazoos(connect: Connect, hosts: str, like_curator: bool) -> None:
+async def test_both_update_a_counter(connect: Connect, hosts: str, like_curator: bool) -> None:
     codec = Codec.int32() if like_curator else Codec.decimal()
     async with connect() as client, Kazoo(hosts) as kazoo:
         ours = Counter(client, PATH, codec=codec)
@@ -124,8 +121,8 @@ async def test_a_counter_is_kazoos(connect: Connect, hosts: str, like_curator: b
         assert await ours.get() == 38
 
 
-async def test_a_counter_of_ours_is_found_by_kazoo(connect: Connect, hosts: str) -> None:
-    async with connect() as client, Kazoo(hosts) as kazoo:
+async def test_kazoo_finds_a_counter(client: Client, hosts: str) -> None:
+    async with Kazoo(hosts) as kazoo:
         await Counter(client, PATH, codec=Codec.decimal()).add(3)
         assert await kazoo.do(lambda: kazoo.client.Counter(PATH).value) == 3
 
@@ -133,8 +130,8 @@ async def test_a_counter_of_ours_is_found_by_kazoo(connect: Connect, hosts: str)
 # --- Barrier and DoubleBarrier -------------------------------------------------------------------
 
 
-async def test_a_barrier_is_kazoos(connect: Connect, hosts: str) -> None:
-    async with connect() as client, Kazoo(hosts) as kazoo:
+async def test_barrier_is_shared_with_kazoo(client: Client, hosts: str) -> None:
+    async with Kazoo(hosts) as kazoo:
         ours, theirs = Barrier(client, PATH), kazoo.client.Barrier(PATH)
         # Ours would make it as a container, and kazoo trips over what a server reaps meanwhile.
         await client.ensure_path(parent(PATH))
@@ -152,8 +149,8 @@ async def test_a_barrier_is_kazoos(connect: Connect, hosts: str) -> None:
 
 
 @pytest.mark.parametrize("last", ["python", "kazoo"])
-async def test_a_double_barrier_is_kazoos(connect: Connect, hosts: str, last: str) -> None:
-    async with connect() as client, Kazoo(hosts) as kazoo:
+async def test_double_barrier_is_shared_with_kazoo(client: Client, hosts: str, last: str) -> None:
+    async with Kazoo(hosts) as kazoo:
         theirs = kazoo.client.DoubleBarrier(PATH, 2)
         inside, leave, left = anyio.Event(), anyio.Event(), anyio.Event()
 
@@ -184,5 +181,5 @@ async def test_a_double_barrier_is_kazoos(connect: Connect, hosts: str, last: st
             await left.wait()
 
 
-async def _count(client: aiolead.Client) -> bool:
+async def _count(client: Client) -> bool:
     return len(await names(client, PATH)) == 1

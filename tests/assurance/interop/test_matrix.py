@@ -243,7 +243,7 @@ class TheirTurn:
 
 @each_cell
 @pytest.mark.parametrize("first", ["ours", "theirs"])
-async def test_one_after_the_other(
+async def test_contenders_hold_in_order_of_arrival(
     connect: Connect, peer: Callable[[], Peer], cell: Cell, first: str
 ) -> None:
     """In the order of arrival, whosever they are; and each side sees the other one in line."""
@@ -281,7 +281,9 @@ async def test_one_after_the_other(
 
 
 @pytest.mark.parametrize("cell", CONTENDING, ids=lambda cell: cell.name)
-async def test_one_at_a_time(connect: Connect, peer: Callable[[], Peer], cell: Cell) -> None:
+async def test_contenders_hold_one_at_a_time(
+    connect: Connect, peer: Callable[[], Peer], cell: Cell
+) -> None:
     """Two of ours and two of theirs, whoever comes first, again and again."""
     inside: list[object] = []
 
@@ -335,7 +337,9 @@ async def test_readers_share_and_writers_exclude(
 
 
 @each_cell
-async def test_others_are_refused(connect: Connect, peer: Callable[[], Peer], cell: Cell) -> None:
+async def test_other_layouts_are_refused(
+    connect: Connect, peer: Callable[[], Peer], cell: Cell
+) -> None:
     """Whatever of ours would not exclude it, or be seen by it: before anything is written."""
     every = PERMITS if cell.ours.name == "Semaphore" else EVERY
     async with connect() as client, peer() as other:

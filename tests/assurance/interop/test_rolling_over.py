@@ -38,7 +38,7 @@ SEATS = 2
         ("aiozk", "aiolead-lock", "AIOZK"),
     ],
 )
-def test_one_process_after_the_other(
+def test_fleet_moves_process_by_process(
     old: str,
     new: str,
     layout: str,
