@@ -253,23 +253,6 @@ def test_callback_of_a_watch_runs_in_a_task(anyio_backend: Any) -> None:
     assert [in_task for in_task, _ in seen] == [True]  # type: ignore[misc]
 
 
-@on_asyncio
-async def test_error_of_a_watch_does_not_end_the_connection(
-    transport: Transport, internal_errors: list[logging.LogRecord]
-) -> None:
-    def broken(_: aiolead.model.WatchEvent) -> None:
-        raise ZeroDivisionError
-
-    states: list[aiolead.model.SessionState] = []
-    async with connect() as client:
-        client.backend.subscribe(lambda state, _: states.append(state))
-        await client.get("/a", watch=client.backend.make_watch(broken))
-        transport.call_soon(transport.come_in, DELETED)
-        await client.get("/a")
-        assert len(internal_errors) == 1
-        assert states == []
-
-
 # --- trio ----------------------------------------------------------------------------------------
 
 LARGE = 4 << 20

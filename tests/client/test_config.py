@@ -20,7 +20,6 @@ from aiolead.errors import (
     ConfigurationError,
     NewConfigNoQuorumError,
     NoAuthError,
-    ReconfigDisabledError,
     ServerError,
 )
 from aiolead.model import EnsembleConfig, ServerSpec
@@ -182,11 +181,6 @@ async def test_server_without_a_configuration_is_kept(network: Network) -> None:
         assert await client.get_config() == EnsembleConfig(())
         await client.sync()
         assert network.dialled == [ONE]
-
-
-async def test_embedded_server_allows_no_change_by_default(client: Client) -> None:
-    with pytest.raises(ReconfigDisabledError):
-        await client.reconfig(leaving=[1])
 
 
 def test_embedded_server_refuses_an_invalid_configuration() -> None:

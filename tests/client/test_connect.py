@@ -26,7 +26,6 @@ import aiolead
 from aiolead import Auth, Client, CreateMode
 from aiolead._client.connect_options import best_clock, lease_clock
 from aiolead._client.core import Core
-from aiolead._client.net import known_addresses
 from aiolead._client.net.opener import dial_tcp
 from aiolead._wire.codes import XID_AUTH, OpCode
 from aiolead.errors import (
@@ -243,38 +242,6 @@ async def test_servers_that_were_not_tried_are_named() -> None:
     assert sorted(reasons.values()) == ["no connection yet", "not tried yet", "not tried yet"]
 
 
-@virtually
-async def test_each_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    async def look_up(host: str, _port: int) -> list[str]:
-        asked.append(host)
-        if len(asked) > 1:
-            await anyio.sleep_forever()  # what the first answer led to is still what is known
-        return ["127.0.0.2", "127.0.0.3"]
-
-    async def dial(host: str, _port: int) -> ByteStream:
-        await anyio.lowlevel.checkpoint()
-        raise ConnectionRefusedError(f"not at {host}")
-
-    monkeypatch.setattr(known_addresses, "look_up", look_up)
-    with pytest.raises(ConnectFailed) as raised:
-        async with aiolead.connect("name:1", connect_timeout=3, hooks=Hooks(dial=dial)):
-            raise AssertionError
-    assert len(asked) == 2
-    assert {name: str(reason) for name, reason in raised.value.attempts} == {
-        "name:1 (127.0.0.2)": "not at 127.0.0.2",
-        "name:1 (127.0.0.3)": "not at 127.0.0.3",
-    }
-
-
-async def test_unknown_name_is_named() -> None:
-    with pytest.raises(ConnectFailed) as raised:
-        async with aiolead.connect("no.such.host.invalid:1", connect_timeout=0.5):
-            raise AssertionError
-    assert [name for name, _ in raised.value.attempts] == ["no.such.host.invalid:1"]
-
-
 async def test_only_running_server_is_found(embedded: str) -> None:
     with free_port() as port:
         hosts = f"127.0.0.1:{port},{embedded},127.0.0.1:{port}"
@@ -344,13 +311,6 @@ async def test_body_error_propagates_unchanged(zk: EmbeddedServer, error: BaseEx
     assert raised.value is error
     assert raised.value.__cause__ is None
     assert zk.znodes() == []
-
-
-async def test_exception_group_of_the_body_propagates_unchanged(zk: EmbeddedServer) -> None:
-    with pytest.raises(ExceptionGroup) as raised:
-        async with Wire(zk).connect(), anyio.create_task_group() as tasks:
-            tasks.start_soon(raising, KeyError("one"))
-    assert [type(error) for error in raised.value.exceptions] == [KeyError]
 
 
 @pytest.mark.parametrize("where", ["around", "inside"])
@@ -512,15 +472,6 @@ async def test_close_without_a_server_ends_open_requests(zk: EmbeddedServer) -> 
     with pytest.raises(ClientClosedError):
         await waiting
     assert tasks_living() <= tasks
-
-
-@pytest.mark.keeps_time(1.5)
-async def test_close_at_a_silent_server_is_bounded(zk: EmbeddedServer) -> None:
-    with anyio.fail_after(PATIENCE):
-        async with connect(zk, session_timeout=1.5) as client:
-            zk.pause()
-    assert client.state is SessionState.CLOSED
-    zk.resume()
 
 
 async def test_close_whose_answer_is_lost_ends_the_session(zk: EmbeddedServer) -> None:

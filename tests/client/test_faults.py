@@ -432,13 +432,6 @@ async def test_reply_that_is_too_long_fails_its_request_alone(zk: EmbeddedServer
         assert client.session_id == session_id
 
 
-async def test_request_too_long_for_the_server_is_lost() -> None:
-    async with EmbeddedServer(max_frame=50_000) as server, connect(server) as client:
-        with pytest.raises(ConnectionLossError):
-            await client.create("/big", bytes(60_000))
-        await client.create("/small", bytes(40_000))
-
-
 async def test_answer_in_single_bytes_is_read(fake: FakeServer) -> None:
     async with fake.connect() as client:
         whole = encode_reply(ReplyHeader(1, 1, 0), DataReply(b"data", STAT))

@@ -22,7 +22,6 @@ import pytest
 from client.login.certificates import Authority
 from client.login.login_servers import why_not_connected
 from client.network import ONE, THREE, TWO, Network
-from conftest import ServerUnderTest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.clients import SESSION, eventually, stopped_clock
@@ -217,14 +216,6 @@ async def test_missing_file_is_the_reason(tmp_path: Path) -> None:
     with pytest.raises(ConnectFailed, match=r"servers/app within .*No such file"):
         async with aiolead.connect(hosts, session_timeout=SESSION, connect_timeout=0.2):
             raise AssertionError
-
-
-async def test_servers_of_a_file_are_used(server: ServerUnderTest, tmp_path: Path) -> None:
-    file = tmp_path / "servers"
-    file.write_text(server.hosts)
-    hosts = Hosts.file(file, chroot=server.chroot)
-    async with aiolead.connect(hosts, session_timeout=SESSION) as client:
-        await client.create("/a")
 
 
 # --- DNS ---------------------------------------------------------------------------------------

@@ -331,6 +331,7 @@ async def test_error_of_a_watch_is_contained(internal_errors: Records) -> None:
         await client.exists("/a", watch=client.backend.make_watch(seen.append))
         await helper.create("/a")
         await eventually(lambda: len(seen) == 1, "the other watch has fired")
+        assert client.statistics().suspensions == 0
 
 
 async def test_error_of_a_subscriber_is_contained(internal_errors: Records) -> None:

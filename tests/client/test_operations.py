@@ -229,16 +229,6 @@ async def test_acls_protect_znodes(server: ServerUnderTest) -> None:
             await bob.set("/hers", b"")
 
 
-async def test_ephemerals_vanish_with_the_session(server: ServerUnderTest) -> None:
-    async with connect(server) as other:
-        async with connect(server) as client:
-            await client.create("/e", mode=CreateMode.EPHEMERAL)
-            await client.create("/s", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
-        # No waiting: the goodbye was answered, and a sync makes another server catch up.
-        await catch_up(other)
-        assert await other.get_children("/") == []
-
-
 async def test_fenced_writes_need_their_guard(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/mine")

@@ -379,17 +379,6 @@ async def test_misuse_is_refused(client: Client) -> None:
         await anext(stream)
 
 
-async def test_equal_unread_events_are_merged(client: Client) -> None:
-    await client.create("/a")
-    async with client.watch("/", recursive=True, max_events=50) as events:
-        for _ in range(20):
-            replies = [client.set("/a", b"%d" % n) for n in range(100)]
-            for reply in replies:
-                await reply
-        assert events.unread == 1
-        assert await read(events, 1) == [(E.DATA_CHANGED, "/a")]
-
-
 async def test_each_event_goes_to_one_of_several_readers(client: Client) -> None:
     async with client.watch("/", recursive=True) as events:
         seen: list[str] = []
