@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from session.script import Script
+from session.script import Script, connected
 
 
 @pytest.fixture
 def script() -> Script:
-    script = Script()
-    script.connect()
-    return script
+    return connected()

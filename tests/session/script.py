@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any
 
-from aiolead._session.lease.lease_book import HeldZnode
+import pytest
+
+from aiolead._session.lease.lease_book import HeldZnode, LeaseBook
 from aiolead._session.machine import SessionMachine
 from aiolead._session.requests.call import WRITE, Call
 from aiolead._session.watches.one_shot import WatchKind, WatchSlot
-from aiolead._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode
+from aiolead._wire.codes import XID_EVENT, OpCode
 from aiolead._wire.config_text import CONFIG_PATH
 from aiolead._wire.framing import FrameReader, encode_body, encode_record, encode_reply
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
@@ -37,13 +38,36 @@ from aiolead._wire.requests import (
     SetData,
     SetWatches,
 )
-from aiolead.errors import AioleadError, LossReason, NoNodeError
+from aiolead.errors import (
+    AioleadError,
+    LossReason,
+    NoNodeError,
+    Outcome,
+    SessionExpiredError,
+)
 from aiolead.model import EventType, SessionState, Stat, WatchEvent
 
 STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 PASSWORD = b"sixteen bytes :)"
-START = 1000.0
 NO_NODE = NoNodeError.code
+
+# The session of most tests: renewals every 2 s, half a tick of 2 s, 0.8 s to stop in.
+START = 1000.0
+TIMEOUT = 8.0
+MARGIN = 0.808
+
+
+def waited(half_tick: float) -> float:
+    """How long a client waits, by its own clock, for `half_tick` of the servers' time.
+
+    It is a little longer, since clocks differ by up to 0.1 %.
+    """
+    return half_tick / (1 - 0.001)
+
+
+def lease_since(sent: float) -> Any:
+    """The deadline of a lease that a request of this time proves."""
+    return pytest.approx(sent + TIMEOUT - MARGIN)
 
 
 @dataclass
@@ -68,6 +92,11 @@ class Packet:
     def is_question(self) -> bool:
         """Whether it asks if one round of the proof is enough."""
         return self.op is OpCode.GET_DATA and GetData.read(self.reader).path == CONFIG_PATH
+
+    @property
+    def sets_watch(self) -> bool:
+        """Whether a read asks for a watch."""
+        return bytes(self.body).endswith(b"\x01")
 
     @property
     def set_watches(self) -> SetWatches:
@@ -101,7 +130,7 @@ class Script:
         self._questions: set[int] = set()
         self._frames = FrameReader(1 << 28)
         self._early: list[bytes] = []
-        """What has left in the segment of a handshake, behind it."""
+        """The frames that have left in the segment of a handshake, behind it."""
         settings: dict[str, Any] = {
             "session_timeout": 8.0,
             "auth": (),
@@ -120,7 +149,16 @@ class Script:
             on_due=lambda _: setattr(self, "dues", self.dues + 1),
         )
 
-    # --- the link ------------------------------------------------------------------------------
+    @property
+    def leases(self) -> LeaseBook:
+        return self.machine.leases
+
+    @property
+    def deadline(self) -> float:
+        """When the lease ends."""
+        return self.machine.leases.deadline
+
+    # --- the connection ------------------------------------------------------------------------
 
     def open(self) -> ConnectRequest:
         """A connection is opened; returns the handshake that goes out on it."""
@@ -148,6 +186,18 @@ class Script:
         self.down = True
         self.machine.connection_lost(self.now)
 
+    def reconnect(self, session_id: int = 7, timeout: float = 8.0) -> ConnectRequest:
+        """Loses the connection, and opens the next one."""
+        self.lose_link()
+        return self.connect(session_id, timeout)
+
+    def expire(self) -> None:
+        """Loses the connection, and the next server says that the session has expired."""
+        self.lose_link()
+        self.open()
+        with pytest.raises(SessionExpiredError):
+            self.greet(0, 0.0)
+
     def feed(self, data: bytes) -> None:
         self.machine.receive(data, self.now)
         while self.machine.decoding is not None:
@@ -159,7 +209,7 @@ class Script:
         return self.machine.submit(call, self.now)
 
     def sent(self) -> list[Packet]:
-        """What the machine has to say, and says now."""
+        """The requests that leave now."""
         frames, self._early = self._early, []
         while data := self.machine.data_to_send(self.now):
             frames += self._frames.feed(data)
@@ -266,6 +316,19 @@ class Script:
         self.now = end
         return packets
 
+    def serve_for(self, seconds: float) -> list[Packet]:
+        """Lets time pass, while everything is answered. Returns what was."""
+        packets: list[Packet] = []
+        self.advance(seconds, serve=lambda: packets.extend(self.serve()))
+        return packets
+
+
+def connected(**options: Any) -> Script:
+    """A script with a session of 8 s."""
+    script = Script(**options)
+    script.connect()
+    return script
+
 
 _ANSWERS: dict[OpCode, Record | None] = {
     OpCode.GET_DATA: DataReply(b"data", STAT),
@@ -280,8 +343,6 @@ _ANSWERS: dict[OpCode, Record | None] = {
     OpCode.SYNC: PathReply("/"),
     OpCode.AUTH: None,
 }
-
-SPECIAL = (XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES)
 
 
 # --- calls -----------------------------------------------------------------------------------
@@ -329,6 +390,12 @@ def write(script: Script, path: str = "/w") -> Call[Any]:
 READS = {"get": get, "exists": exists, "children": children}
 
 
+def outcome_of(call: Call[Any]) -> Outcome:
+    error = call.error()
+    assert error is not None
+    return error.outcome
+
+
 class Watcher:
     """A watch of one caller, and the events that it has seen."""
 
@@ -347,18 +414,42 @@ class Watcher:
 class Holder:
     """Something that is held, and what became of it.
 
+    Args:
+        script: the client.
+        path: the held znode.
+        on_lost: called after the loss was noted down.
+        on_settled: called after it was noted down that the hold has settled.
+        **options: whether it is `urgent`, and `resign_on_disconnect`.
+
     Attributes:
         lost: why and when it was lost.
         settled: when it settled.
     """
 
-    def __init__(self, script: Script, path: str = "/held", **options: bool) -> None:
+    def __init__(
+        self,
+        script: Script,
+        path: str = "/held",
+        *,
+        on_lost: Callable[[LossReason], object] = lambda _: None,
+        on_settled: Callable[[], object] = lambda: None,
+        **options: bool,
+    ) -> None:
         self.lost: list[tuple[LossReason, float]] = []
         self.settled: list[float] = []
-        self.hold: HeldZnode = script.machine.leases.hold(
+
+        def lost(reason: LossReason) -> None:
+            self.lost.append((reason, script.now))
+            on_lost(reason)
+
+        def settled() -> None:
+            self.settled.append(script.now)
+            on_settled()
+
+        self.hold: HeldZnode = script.leases.hold(
             path,
-            lambda reason: self.lost.append((reason, script.now)),
-            settled=lambda: self.settled.append(script.now),
+            lost,
+            settled=settled,
             urgent=options.get("urgent", False),
             resign_on_disconnect=options.get("resign_on_disconnect", False),
             now=script.now,
@@ -410,6 +501,3 @@ def after(script: Script, seconds: float) -> None:
     """Time passes without anything being due."""
     assert script.machine.next_deadline() > script.now + seconds
     script.now += seconds
-
-
-NEVER = -inf

@@ -1,8 +1,8 @@
-"""Watches of all kinds against a server that behaves as ZooKeeper does, in any order of things.
+"""Watches of all types against a server that behaves as ZooKeeper does, in any order of steps.
 
-The server is the embedded one without its sockets. Requests, changes and lost links come at random
-moments; then it has to be so: whoever watches hears of the next change, and heard of every one
-before, or was told that something may be missing.
+The server is the embedded one without its sockets. Requests, changes and lost connections come at
+random moments. In any order, a watch gets the next change, and got every change before or a report
+of a gap.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from session.script import Script, Watcher, children, exists, get
-from session.test_session_persistent_watches import Stream
+from session.script import READS, Script, Watcher
+from session.test_persistent_watches import Stream
 
 from aiolead._session.requests.call import Call
 from aiolead._session.watches.one_shot import WatchKind
@@ -30,7 +30,6 @@ from aiolead.testing._server.settings import Settings
 from aiolead.testing._server.transaction import Transaction
 
 PATHS = ["/a", "/a/b", "/d"]
-READS = {"get": get, "exists": exists, "children": children}
 NOW = 1000.0
 VERSIONS: list[Version] = [(3, 8, 0), (3, 9, 0)]
 """Before and after watches of several modes on one path could live side by side."""
@@ -39,7 +38,7 @@ E = EventType
 
 
 class World:
-    """A client, its server, and somebody else who writes."""
+    """A client, its server, and another process that writes."""
 
     def __init__(self, version: Version = VERSIONS[0]) -> None:
         self.script = Script()
@@ -61,8 +60,6 @@ class World:
         self.watchers: dict[Watcher, tuple[str, str, Call[Any]]] = {}
         self.connect()
 
-    # --- the link ------------------------------------------------------------------------------
-
     def connect(self) -> None:
         if self.link is None:
             self.link = self.core.connect("127.0.0.1")
@@ -81,12 +78,12 @@ class World:
         self.core.expire(self.script.machine.session_id, NOW)
 
     def send(self) -> None:
-        """What the client has to say reaches the server."""
+        """The server gets what the client has sent."""
         while self.link is not None and (data := self.script.machine.data_to_send(NOW)):
             self.core.receive(self.link, data, NOW)
 
     def receive(self) -> None:
-        """What the server has said reaches the client."""
+        """The client gets what the server has sent."""
         self.core.take_woken()
         if self.link is not None and (data := self.link.take()):
             try:
@@ -100,7 +97,7 @@ class World:
         self.read()
 
     def exchange(self) -> None:
-        """Everything that is on its way arrives, and what comes of it."""
+        """Everything that is on its way arrives, and its effects."""
         for _ in range(6):
             self.send()
             self.receive()
@@ -133,7 +130,7 @@ class World:
         for stream in self.streams:
             self.told[stream] += stream.read()
 
-    # --- what somebody else does ---------------------------------------------------------------
+    # --- what another process does -------------------------------------------------------------
 
     def write(self, request: Record) -> bool:
         def apply(transaction: Transaction) -> None:
@@ -164,7 +161,7 @@ class World:
     def is_there(self, path: str) -> bool:
         return self.core.processor.tree.get(path) is not None
 
-    # --- what must be so -----------------------------------------------------------------------
+    # --- what must hold ------------------------------------------------------------------------
 
     def check_streams(self) -> None:
         """Between two gaps, the life of each znode has no gap."""
@@ -184,7 +181,7 @@ class World:
                 assert self.is_there(path) is (last is E.CREATED), f"{path} is not {last}"
 
     def check_one_shots(self) -> None:
-        """What a watch was set with is still so, or it has fired."""
+        """A watch has fired, or the result of its read is still true."""
         for watcher, (read, path, call) in self.watchers.items():
             if watcher.slot.is_armed and not watcher.events:
                 node = self.core.processor.tree.get(path)
@@ -201,7 +198,7 @@ class World:
                 assert now == (set(found) if read == "children" else found)
 
     def check_live(self) -> None:
-        """Whoever watches hears of what comes now."""
+        """Every watch gets the changes that come now."""
         assert all(stream.slot.is_set for stream in self.streams)
         armed = {w: p for w, (_, p, _) in self.watchers.items() if w.slot.is_armed}
         children = [w for w in armed if w.slot.kind is WatchKind.CHILD]
@@ -220,7 +217,7 @@ class World:
             self.delete(path)
         self.exchange()
         for watcher, path in armed.items():
-            assert watcher.events, f"{watcher.slot.kind} of {path} was not told"
+            assert watcher.events, f"{watcher.slot.kind} of {path} got no event"
         for stream in self.streams:
             told = self.told[stream]
             for path in PATHS:
@@ -247,14 +244,14 @@ STEP = st.one_of(
 
 @given(version=st.sampled_from(VERSIONS), steps=st.lists(STEP, max_size=40))
 @settings(max_examples=150, deadline=None)
-def test_whoever_watches_hears_of_every_change(
+def test_watches_get_every_change_or_a_gap(
     version: Version, steps: list[tuple[object, ...]]
 ) -> None:
     world = World(version)
     for verb, *args in steps:
         getattr(world, str(verb))(*args)
     world.settle()
-    # What was being opened when a session ended has failed with it.
+    # A stream that was being opened when a session ended has failed with it.
     world.streams = [stream for stream in world.streams if stream.slot.is_set]
     world.check_streams()
     world.check_one_shots()
@@ -272,9 +269,7 @@ def test_whoever_watches_hears_of_every_change(
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("recursive", [False, True])
-def test_a_second_stream_does_not_end_a_watch_for_children(
-    recursive: bool, version: Version
-) -> None:
+def test_second_stream_does_not_end_a_watch_for_children(recursive: bool, version: Version) -> None:
     world = World(version)
     world.create("/a")
     world.watch("children", "/a")

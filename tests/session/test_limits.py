@@ -1,4 +1,4 @@
-"""Requests without end and a server that does not keep up: no role is lost, no memory either."""
+"""Many requests at a slow server: no role is lost, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -6,15 +6,24 @@ from collections import deque
 from typing import Any
 
 import pytest
-from session.script import Holder, Packet, Script, Watcher, children, get, renew, write
+from session.script import (
+    TIMEOUT,
+    Holder,
+    Packet,
+    Script,
+    Watcher,
+    children,
+    connected,
+    get,
+    renew,
+    write,
+)
 
 from aiolead._session.requests import request_queue
 from aiolead._session.requests.call import Call
 from aiolead._wire.codes import OpCode
 from aiolead.errors import Outcome, TooManyRequestsError
 from aiolead.model import SessionState
-
-TIMEOUT = 8.0
 
 
 class SlowServer:
@@ -23,6 +32,9 @@ class SlowServer:
     Args:
         script: the client.
         pace: seconds for each request.
+
+    Attributes:
+        longest: the most requests that have waited for their answers.
     """
 
     def __init__(self, script: Script, pace: float) -> None:
@@ -57,20 +69,22 @@ class SlowServer:
 
 
 def holding(**options: Any) -> tuple[Script, Holder]:
-    script = Script(session_timeout=TIMEOUT, **options)
-    script.connect(timeout=TIMEOUT)
+    script = connected(**options)
     script.machine.can_move = True
     holder = Holder(script, urgent=True)
     renew(script)
     return script, holder
 
 
+def read_many(script: Script, count: int) -> list[Call[Any]]:
+    return [get(script, f"/{number}") for number in range(count)]
+
+
 @pytest.mark.parametrize("pace", [0.001, 0.005, 0.02])
-@pytest.mark.parametrize("kind", ["reads", "writes"])
-def test_ten_thousand_requests_at_a_slow_server_cost_no_role(pace: float, kind: str) -> None:
+@pytest.mark.parametrize("ask", [get, write])
+def test_ten_thousand_requests_at_a_slow_server_cost_no_role(pace: float, ask: Any) -> None:
     script, holder = holding()
     server = SlowServer(script, pace)
-    ask = write if kind == "writes" else get
     calls = [ask(script, f"/{number}") for number in range(10_000)]
     server.run(10_000 * pace * 1.2 + 5.0)
     assert holder.lost == []
@@ -78,23 +92,24 @@ def test_ten_thousand_requests_at_a_slow_server_cost_no_role(pace: float, kind: 
     assert all(call.is_done and call.error() is None for call in calls)
 
 
-def test_it_takes_the_care_to_keep_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_role_is_lost_without_care_for_the_number_in_flight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """With as many in flight as users may have otherwise, the renewal is answered too late."""
     monkeypatch.setattr(request_queue, "FEWEST", 1000)
     script, holder = holding()
     script.machine.can_move = False
     server = SlowServer(script, 0.005)
-    for number in range(10_000):
-        get(script, f"/{number}")
+    read_many(script, 10_000)
     server.run(20.0)
     assert holder.lost != []
 
 
-def test_the_first_to_come_is_still_the_first_to_be_answered() -> None:
+def test_requests_are_answered_in_their_order() -> None:
     script, _ = holding(max_in_flight=50)
     order: list[int] = []
-    for number in range(2000):
-        get(script, f"/{number}").add_done_callback(lambda number=number: order.append(number))
+    for number, call in enumerate(read_many(script, 2000)):
+        call.add_done_callback(lambda number=number: order.append(number))
     server = SlowServer(script, 0.005)
     server.run(15.0)
     assert order == list(range(2000))
@@ -102,54 +117,46 @@ def test_the_first_to_come_is_still_the_first_to_be_answered() -> None:
     assert server.longest <= 51
 
 
-def test_a_hold_that_begins_among_many_requests_gets_its_renewal_in_time() -> None:
-    script = Script(session_timeout=TIMEOUT, max_in_flight=200)
-    script.connect(timeout=TIMEOUT)
+def test_hold_that_begins_among_many_requests_is_renewed_in_time() -> None:
+    script = connected(max_in_flight=200)
     server = SlowServer(script, 0.005)
-    for number in range(10_000):
-        get(script, f"/{number}")
+    read_many(script, 10_000)
     server.run(0.1)
     holder = Holder(script, urgent=True)
     server.run(40.0)
     assert holder.lost == []
 
 
-def test_renewals_pass_what_waits_and_their_confirmation_comes_after_their_answer() -> None:
+def test_renewal_overtakes_waiting_requests_and_its_confirmation_follows_its_answer() -> None:
     script, _ = holding(max_in_flight=5)
-    for number in range(100):
-        get(script, f"/{number}")
+    read_many(script, 100)
     assert len(script.sent()) == 5
-    script.now = script.machine.leases.renewal_due()
+    script.now = script.leases.renewal_due()
     script.tick()
     (renewal,) = script.sent()
     assert renewal.op is OpCode.MULTI
     script.reply(renewal.xid - 5, err=-101)
-    (read,) = script.sent()
-    assert read.op is OpCode.GET_DATA
+    assert script.ops() == [OpCode.GET_DATA]
 
 
-def test_the_goodbye_is_last_and_waits_for_no_answer() -> None:
-    script = Script(max_in_flight=3, max_queued=5)
-    script.connect()
-    for number in range(5):
-        get(script, f"/{number}")
+def test_closing_the_session_is_sent_last_and_waits_for_no_answer() -> None:
+    script = connected(max_in_flight=3, max_queued=5)
+    read_many(script, 5)
     goodbye = script.machine.close(script.now)
     assert script.ops() == [OpCode.GET_DATA] * 3
-    packets = script.serve()
-    assert packets == []
+    assert script.serve() == []
     for xid in (1, 2, 3):
         script.reply(xid, err=-101)
     assert script.ops() == [OpCode.GET_DATA] * 2 + [OpCode.CLOSE_SESSION]
     assert not goodbye.is_done
 
 
-# --- what waits --------------------------------------------------------------------------------
+# --- requests that wait ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("linked", [True, False])
-def test_more_than_may_wait_is_refused_and_nothing_of_it_is_sent(linked: bool) -> None:
-    script = Script(max_in_flight=2, max_queued=10)
-    script.connect()
+def test_request_beyond_the_limit_is_refused_and_has_no_effect(linked: bool) -> None:
+    script = connected(max_in_flight=2, max_queued=10)
     if not linked:
         script.lose_link()
     watcher = Watcher(script)
@@ -162,30 +169,24 @@ def test_more_than_may_wait_is_refused_and_nothing_of_it_is_sent(linked: bool) -
     if not linked:
         script.connect()
     assert script.ops() == [OpCode.SET_DATA] * 2
-    # What was sent has made room.
+    # The two that were sent have made room.
     children(script, "/a", watcher.slot)
     write(script)
     with pytest.raises(TooManyRequestsError):
         write(script)
 
 
-def test_what_is_not_limited_is_never_refused() -> None:
-    script = Script(max_queued=1)
-    script.connect()
+def test_request_without_a_limit_is_never_refused() -> None:
+    script = connected(max_queued=1)
     write(script)
-    script.machine.submit(call(), script.now, limited=False)
+    script.machine.submit(Call(OpCode.SYNC, b"", lambda _: None), script.now, limited=False)
     assert len(script.sent()) == 2
 
 
-def call() -> Call[None]:
-    return Call(OpCode.SYNC, b"", lambda _: None)
-
-
-def test_what_waited_long_at_a_slow_server_waits_a_whole_timeout_for_the_next() -> None:
-    script = Script(session_timeout=TIMEOUT, max_in_flight=1)
-    script.connect(timeout=TIMEOUT)
+def test_request_that_waited_at_a_slow_server_waits_a_whole_timeout_for_the_next() -> None:
+    script = connected(max_in_flight=1)
     server = SlowServer(script, 3.0)
-    reads = [get(script, f"/{number}") for number in range(20)]
+    reads = read_many(script, 20)
     server.run(20.0)
     assert script.machine.state is SessionState.CONNECTED
     script.lose_link()
@@ -195,9 +196,7 @@ def test_what_waited_long_at_a_slow_server_waits_a_whole_timeout_for_the_next() 
     assert all(read.is_done for read in reads)
 
 
-def test_attempts_that_come_to_nothing_are_no_reason_to_wait_longer() -> None:
-    script = Script(session_timeout=TIMEOUT)
-    script.connect(timeout=TIMEOUT)
+def test_failed_attempts_to_connect_do_not_extend_the_wait(script: Script) -> None:
     script.lose_link()
     waiting = get(script, "/a")
     for _ in range(7):

@@ -1,9 +1,9 @@
-"""Persistent watches: what the server is told, who hears of what, and what is told after a gap."""
+"""Persistent watches: what the server is sent, which streams get an event, and gaps."""
 
 from __future__ import annotations
 
 import pytest
-from session.script import NO_NODE, READS, Packet, Script, Watcher, children, exists, get
+from session.script import NO_NODE, READS, Packet, Script, Watcher, connected, exists, get
 
 from aiolead._session.requests.call import READ, WATCH_CHANGE, Call
 from aiolead._session.watches.persistent import StreamSlot, ancestors
@@ -11,7 +11,7 @@ from aiolead._session.watches.registry import CHUNK
 from aiolead._wire.codes import XID_EVENT, XID_SET_WATCHES, AddWatchMode, OpCode, WatcherType
 from aiolead._wire.framing import encode_body, encode_reply
 from aiolead._wire.replies import ReplyHeader, WatcherEvent
-from aiolead._wire.requests import AddWatch, RemoveWatches
+from aiolead._wire.requests import AddWatch, RemoveWatches, SetWatches
 from aiolead.errors import (
     AuthFailedError,
     ClientClosedError,
@@ -24,6 +24,7 @@ from aiolead.model import Auth, EventType, Missed, MissedReason, WatchEvent
 E = EventType
 R = MissedReason
 EXACT, RECURSIVE = AddWatchMode.PERSISTENT, AddWatchMode.RECURSIVE
+NOT_SET_AGAIN = "does not set watches again"
 
 
 class Stream:
@@ -48,10 +49,10 @@ class Stream:
 
     def open(self, *, bound: bool = False) -> None:
         request, joining = self.script.machine.watches.join(self.slot)
-        body = encode_body(request)
         kind = WATCH_CHANGE if bound else READ
-        call = Call(OpCode.ADD_WATCH, body, lambda r: r.i32(), arming=joining, kind=kind)
-        self.call: Call[int] = self.script.submit(call)
+        self.call: Call[int] = self.script.submit(
+            Call(OpCode.ADD_WATCH, encode_body(request), lambda r: r.i32(), kind, arming=joining)
+        )
 
     def _on_news(self) -> None:
         self.news += 1
@@ -60,12 +61,12 @@ class Stream:
         self.script.machine.watches.leave(self.slot)
 
     def read(self) -> list[tuple[EventType, str] | MissedReason]:
-        told: list[tuple[EventType, str] | MissedReason] = []
+        found: list[tuple[EventType, str] | MissedReason] = []
         while self.slot.events:
             item = self.slot.take()
             assert item is not None
-            told.append(item.reason if isinstance(item, Missed) else (item.type, item.path))
-        return told
+            found.append(item.reason if isinstance(item, Missed) else (item.type, item.path))
+        return found
 
 
 def opened(script: Script, path: str = "/a", *, recursive: bool = False) -> Stream:
@@ -75,8 +76,15 @@ def opened(script: Script, path: str = "/a", *, recursive: bool = False) -> Stre
     return stream
 
 
+def watching(script: Script, read: str = "get", path: str = "/a") -> Watcher:
+    """A one-shot watch whose read was submitted."""
+    watcher = Watcher(script)
+    READS[read](script, path, watcher.slot)
+    return watcher
+
+
 def told(packets: list[Packet]) -> list[object]:
-    """What a server was told about watches, in order."""
+    """The requests about watches, in order."""
     found: list[object] = []
     for packet in packets:
         match packet.op:
@@ -89,17 +97,20 @@ def told(packets: list[Packet]) -> list[object]:
             case OpCode.SET_WATCHES | OpCode.SET_WATCHES2:
                 found.append(packet.set_watches)
             case OpCode.GET_DATA | OpCode.EXISTS | OpCode.GET_CHILDREN:
-                found.append((packet.op, bytes(packet.body).endswith(b"\x01")))
+                found.append((packet.op, packet.sets_watch))
             case _:
                 found.append(packet.op)
     return found
 
 
-def removal(path: str = "/a", type_: WatcherType = WatcherType.ANY) -> tuple[object, ...]:
-    return ("remove", type_, path)
+REMOVAL = ("remove", WatcherType.ANY, "/a")
 
 
-# --- who hears of what -------------------------------------------------------------------------
+def assert_forgotten(script: Script) -> None:
+    assert script.machine.watches.persistent.by_path == {}
+
+
+# --- which stream gets an event ----------------------------------------------------------------
 
 EVENTS = [
     (type_, path)
@@ -108,10 +119,10 @@ EVENTS = [
 ]
 
 
-def test_a_stream_hears_of_its_path_alone(script: Script) -> None:
+def test_stream_gets_the_events_of_its_path(script: Script) -> None:
     stream = opened(script)
-    for type_, path in EVENTS:
-        script.event(type_, path)
+    for event in EVENTS:
+        script.event(*event)
     assert stream.read() == [event for event in EVENTS if event[1] == "/a"]
     assert stream.news == 4
 
@@ -120,7 +131,7 @@ def test_a_stream_hears_of_its_path_alone(script: Script) -> None:
     ("path", "seen"),
     [("/a", {"/a", "/a/b", "/a/b/c"}), ("/", {"/", "/a", "/a/b", "/a/b/c", "/ab", "/x"})],
 )
-def test_a_recursive_one_hears_of_everything_below_but_of_no_lists_of_children(
+def test_recursive_stream_gets_all_events_below_except_lists_of_children(
     script: Script, path: str, seen: set[str]
 ) -> None:
     stream = opened(script, path, recursive=True)
@@ -131,40 +142,34 @@ def test_a_recursive_one_hears_of_everything_below_but_of_no_lists_of_children(
     ]
 
 
-def test_paths_above() -> None:
-    assert list(ancestors("/a/b/c")) == ["/a/b", "/a", "/"]
-    assert list(ancestors("/a")) == ["/"]
-    assert list(ancestors("/")) == []
+@pytest.mark.parametrize(
+    ("path", "above"), [("/a/b/c", ["/a/b", "/a", "/"]), ("/a", ["/"]), ("/", [])]
+)
+def test_ancestors_of_a_path(path: str, above: list[str]) -> None:
+    assert list(ancestors(path)) == above
 
 
 @pytest.mark.parametrize("path", ["/a" * 500_000, "/" * 1_000_000, "a" * 1_000_000])
-def test_of_a_path_of_a_megabyte_only_what_may_be_watched_is_looked_at(path: str) -> None:
+def test_ancestors_of_a_long_path_are_bounded_by_the_longest_watched_one(path: str) -> None:
     assert len(list(ancestors(path, 4))) <= 5
     assert all(len(above) <= 4 for above in ancestors(path, 4))
 
 
-def test_several_streams_hear_of_the_same_event(script: Script) -> None:
+def test_every_stream_of_a_path_gets_every_event(script: Script) -> None:
     streams = [opened(script), opened(script), opened(script, "/", recursive=True)]
-    script.event(E.DELETED, "/a")
-    assert [stream.read() for stream in streams] == [[(E.DELETED, "/a")]] * 3
-
-
-def test_a_stream_hears_every_time(script: Script) -> None:
-    stream = opened(script)
-    for _ in range(3):
-        script.event(E.CREATED, "/a")
-        script.event(E.DELETED, "/a")
-    assert len(stream.read()) == 6
+    events = [(E.DELETED, "/a"), (E.CREATED, "/a")] * 3
+    for event in events:
+        script.event(*event)
+    assert [stream.read() for stream in streams] == [events] * 3
 
 
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("recursive", [False, True])
-def test_one_event_is_for_streams_and_one_shot_watches_alike(
+def test_event_is_for_streams_and_one_shot_watches_alike(
     script: Script, read: str, recursive: bool
 ) -> None:
     stream = opened(script, recursive=recursive)
-    watcher = Watcher(script)
-    READS[read](script, "/a", watcher.slot)
+    watcher = watching(script, read)
     script.serve()
     script.event(E.DELETED, "/a")
     script.event(E.CREATED, "/a")
@@ -172,47 +177,45 @@ def test_one_event_is_for_streams_and_one_shot_watches_alike(
     assert stream.read() == [(E.DELETED, "/a"), (E.CREATED, "/a")]
 
 
-def test_the_event_of_a_one_shot_watch_on_children_is_none_for_a_recursive_stream(
+def test_event_of_a_one_shot_watch_on_children_is_not_for_a_recursive_stream(
     script: Script,
 ) -> None:
     """A server sends it, since the watch below asked for it (ZOOKEEPER-4475)."""
-    stream, watcher = opened(script, recursive=True), Watcher(script)
-    children(script, "/a/b", watcher.slot)
+    stream, watcher = opened(script, recursive=True), watching(script, "children", "/a/b")
     script.serve()
     script.event(E.CHILDREN_CHANGED, "/a/b")
     assert watcher.types == [E.CHILDREN_CHANGED]
     assert stream.read() == []
 
 
-def test_an_event_says_the_path_as_the_stream_named_it(script: Script) -> None:
+def test_event_has_the_path_below_the_chroot(script: Script) -> None:
     inner = Stream(script, "/a", prefix="/app", recursive=True)
-    root = StreamSlot("/app", "/app", recursive=True, limit=9, on_news=lambda: None)
-    script.machine.watches.join(root)
+    root = Stream(script, "", prefix="/app", recursive=True)
     script.serve()
     script.event(E.CREATED, "/app/a/b")
     script.event(E.DELETED, "/app")
     assert inner.read() == [(E.CREATED, "/a/b")]
-    assert root.take() == WatchEvent(E.CREATED, "/a/b")
-    assert root.take() == WatchEvent(E.DELETED, "/")
-    assert root.take() is None
+    assert root.slot.take() == WatchEvent(E.CREATED, "/a/b")
+    assert root.slot.take() == WatchEvent(E.DELETED, "/")
+    assert root.slot.take() is None
 
 
 @pytest.mark.parametrize("number", [-1, 5, 6, 7, 99])
-def test_other_events_are_for_nobody(script: Script, number: int) -> None:
-    """Removed watches are reported by Java's client to itself, by no server."""
+def test_events_without_a_change_are_ignored(script: Script, number: int) -> None:
+    """Java's client reports removed watches to itself; no server sends such an event."""
     stream = opened(script)
     script.feed(encode_reply(ReplyHeader(XID_EVENT, -1, 0), WatcherEvent(number, "/a")))
     assert stream.read() == []
 
 
-def test_an_event_carries_the_zxid_where_servers_tell_it(script: Script) -> None:
+def test_event_has_the_zxid_that_the_server_sent(script: Script) -> None:
     stream = opened(script)
     script.feed(encode_reply(ReplyHeader(XID_EVENT, 77, 0), WatcherEvent(E.DELETED, "/a")))
     assert stream.slot.take() == WatchEvent(E.DELETED, "/a", 77)
 
 
-def test_what_comes_before_the_answer_is_heard(script: Script) -> None:
-    """Servers answer requests of one client and tell it of changes in several threads."""
+def test_event_before_the_answer_to_opening_is_read(script: Script) -> None:
+    """Servers answer the requests of a client and send its events in several threads."""
     stream = Stream(script)
     (packet,) = script.sent()
     script.event(E.DATA_CHANGED, "/a")
@@ -224,13 +227,12 @@ def test_what_comes_before_the_answer_is_heard(script: Script) -> None:
 
 
 @pytest.mark.parametrize("recursive", [False, True])
-def test_opening_sets_a_watch_and_closing_the_last_removes_it(
+def test_opening_sets_a_watch_and_closing_the_last_stream_removes_it(
     script: Script, recursive: bool
 ) -> None:
-    mode = RECURSIVE if recursive else EXACT
     one = Stream(script, recursive=recursive)
     assert not one.slot.is_set
-    assert told(script.serve()) == [(mode, "/a")]
+    assert told(script.serve()) == [(RECURSIVE if recursive else EXACT, "/a")]
     assert one.slot.is_set
     two = opened(script, recursive=recursive)
     one.close()
@@ -239,43 +241,42 @@ def test_opening_sets_a_watch_and_closing_the_last_removes_it(
     script.event(E.DELETED, "/a")
     assert (one.read(), two.read()) == ([], [(E.DELETED, "/a")])
     two.close()
-    assert told(script.serve()) == [removal()]
+    assert told(script.serve()) == [REMOVAL]
     script.event(E.DELETED, "/a")
     assert two.read() == []
     assert len(script.machine.watches) == 0
-    assert script.machine.watches.persistent.by_path == {}
+    assert_forgotten(script)
 
 
-def test_a_stream_that_is_closed_while_it_opens_is_removed_behind_that(script: Script) -> None:
+def test_stream_closed_while_it_opens_is_removed_after_the_answer(script: Script) -> None:
     stream = Stream(script)
     (packet,) = script.sent()
     stream.close()
     assert script.sent() == []
     script.answer(packet)
-    assert told(script.serve()) == [removal()]
-    assert script.machine.watches.persistent.by_path == {}
+    assert told(script.serve()) == [REMOVAL]
+    assert_forgotten(script)
 
 
-def test_a_stream_that_is_closed_before_it_was_asked_for_is_not_asked_for(script: Script) -> None:
+def test_stream_closed_before_its_request_left_sends_nothing(script: Script) -> None:
     stream = Stream(script)
     stream.close()
     assert script.sent() == []
     assert stream.call.is_done
-    assert script.machine.watches.persistent.by_path == {}
+    assert_forgotten(script)
 
 
-def test_opening_again_before_the_removal_went_out_keeps_the_watch(script: Script) -> None:
+def test_opening_before_the_removal_was_sent_keeps_the_watch(script: Script) -> None:
     opened(script).close()
     stream = Stream(script)
     assert told(script.serve()) == [(EXACT, "/a")]
     stream.close()
-    again = Stream(script)
-    again.close()
-    assert told(script.serve()) == [removal()]
-    assert script.machine.watches.persistent.by_path == {}
+    Stream(script).close()
+    assert told(script.serve()) == [REMOVAL]
+    assert_forgotten(script)
 
 
-def test_opening_again_after_the_removal_went_out_sets_it_again(script: Script) -> None:
+def test_opening_after_the_removal_was_sent_sets_the_watch_again(script: Script) -> None:
     opened(script).close()
     (packet,) = script.sent()
     stream = Stream(script)
@@ -285,7 +286,7 @@ def test_opening_again_after_the_removal_went_out_sets_it_again(script: Script) 
     assert stream.read() == [(E.DELETED, "/a")]
 
 
-def test_a_refused_watch_is_none(script: Script) -> None:
+def test_refused_watch_is_forgotten(script: Script) -> None:
     stream = Stream(script)
     (packet,) = script.sent()
     script.answer(packet, err=UnimplementedError.code)
@@ -293,21 +294,21 @@ def test_a_refused_watch_is_none(script: Script) -> None:
     script.serve()
     script.event(E.DELETED, "/a")
     assert stream.read() == []
-    assert script.machine.watches.persistent.by_path == {}
+    assert_forgotten(script)
 
 
-def test_a_refused_removal_is_nobodys_business(script: Script) -> None:
+def test_refused_removal_is_ignored(script: Script) -> None:
     opened(script).close()
     (packet,) = script.sent()
     script.answer(packet, err=-121)
     assert script.machine.state.value == "connected"
 
 
-# --- two kinds on one path ---------------------------------------------------------------------
+# --- both modes on one path --------------------------------------------------------------------
 
 
-def test_of_two_kinds_the_recursive_one_is_set(script: Script) -> None:
-    """A server before 3.9 knows one watch for a path: the last that it was told of."""
+def test_recursive_watch_is_set_where_streams_of_both_modes_are_open(script: Script) -> None:
+    """A server before 3.9 has one watch for a path: the last that it was sent."""
     exact = Stream(script)
     deep = Stream(script, recursive=True)
     late = Stream(script)
@@ -316,10 +317,12 @@ def test_of_two_kinds_the_recursive_one_is_set(script: Script) -> None:
     exact.close()
     assert told(script.serve()) == []
     late.close()
-    assert told(script.serve()) == [removal()]
+    assert told(script.serve()) == [REMOVAL]
 
 
-def test_beside_a_recursive_one_children_are_told_by_their_own_events(script: Script) -> None:
+def test_beside_a_recursive_stream_changes_of_children_come_from_their_own_events(
+    script: Script,
+) -> None:
     exact, deep = opened(script), opened(script, recursive=True)
     for type_ in (E.CREATED, E.DATA_CHANGED, E.DELETED):
         script.event(type_, "/a/b")
@@ -330,7 +333,7 @@ def test_beside_a_recursive_one_children_are_told_by_their_own_events(script: Sc
     assert len(deep.read()) == 5
 
 
-def test_so_are_those_of_the_root(script: Script) -> None:
+def test_beside_a_recursive_stream_of_the_root_its_children_do_as_well(script: Script) -> None:
     exact = opened(script, "/")
     opened(script, "/", recursive=True)
     script.event(E.CREATED, "/a")
@@ -338,7 +341,7 @@ def test_so_are_those_of_the_root(script: Script) -> None:
     assert exact.read() == [(E.CHILDREN_CHANGED, "/"), (E.DELETED, "/")]
 
 
-def test_without_one_their_events_say_nothing_about_it(script: Script) -> None:
+def test_without_a_recursive_stream_events_of_children_do_not_count(script: Script) -> None:
     exact = opened(script)
     opened(script, "/", recursive=True)
     script.event(E.CREATED, "/a/b")
@@ -352,17 +355,16 @@ def test_without_one_their_events_say_nothing_about_it(script: Script) -> None:
 
 @pytest.mark.parametrize("recursive", [False, True])
 @pytest.mark.parametrize("read", READS)
-def test_a_read_does_not_set_a_one_shot_watch_over_a_persistent_one(
+def test_read_does_not_set_a_one_shot_watch_over_a_persistent_one(
     script: Script, read: str, recursive: bool
 ) -> None:
     """That would end it, on servers before 3.9 (ZOOKEEPER-4466)."""
     opened(script, recursive=recursive)
     opened(script, "/", recursive=True)
-    watcher = Watcher(script)
-    READS[read](script, "/a", watcher.slot)
+    watcher = watching(script, read)
     (packet,) = script.sent()
     # A recursive one does not report children, and is not ended by a watch for them.
-    assert bytes(packet.body).endswith(b"\x01") is (recursive and read == "children")
+    assert packet.sets_watch is (recursive and read == "children")
     script.answer(packet)
     assert watcher.slot.is_armed
     watcher.slot.close()
@@ -370,73 +372,57 @@ def test_a_read_does_not_set_a_one_shot_watch_over_a_persistent_one(
 
 
 @pytest.mark.parametrize("read", READS)
-def test_a_read_below_a_recursive_one_does(script: Script, read: str) -> None:
+def test_read_below_a_recursive_watch_sets_a_one_shot_watch(script: Script, read: str) -> None:
     opened(script, recursive=True)
-    READS[read](script, "/a/b", Watcher(script).slot)
+    watching(script, read, "/a/b")
     (packet,) = script.sent()
-    assert bytes(packet.body).endswith(b"\x01")
+    assert packet.sets_watch
 
 
-def test_what_counts_is_the_order_on_the_wire(script: Script) -> None:
-    before, after = Watcher(script), Watcher(script)
-    get(script, "/a", before.slot)
+def test_order_on_the_wire_decides_whether_a_one_shot_watch_is_set(script: Script) -> None:
+    before = watching(script)
     Stream(script)
-    get(script, "/a", after.slot)
-    assert told(script.serve()) == [
-        (OpCode.GET_DATA, True),
-        (EXACT, "/a"),
-        (OpCode.GET_DATA, False),
-    ]
+    behind = watching(script)
+    get_with, exact, get_without = told(script.serve())
+    assert (get_with, get_without) == ((OpCode.GET_DATA, True), (OpCode.GET_DATA, False))
+    assert exact == (EXACT, "/a")
     script.event(E.DATA_CHANGED, "/a")
-    assert before.types == after.types == [E.DATA_CHANGED]
+    assert before.types == behind.types == [E.DATA_CHANGED]
 
 
-def test_a_watch_for_children_is_set_again_behind_a_recursive_one_that_ends_it(
-    script: Script,
+@pytest.mark.parametrize("before", ["set", "being set", "covered by an exact stream"])
+def test_watch_for_children_is_set_again_behind_a_recursive_one_that_ends_it(
+    script: Script, before: str
 ) -> None:
-    watcher = Watcher(script)
-    children(script, "/a", watcher.slot)
-    get(script, "/a", Watcher(script).slot)
-    script.serve()
-    script.zxid = 0x700
-    get(script, "/other")
-    script.serve()
-    Stream(script, recursive=True)
-    deep, again = told(script.serve())
+    if before == "covered by an exact stream":
+        opened(script)
+    watching(script, "children")
+    if before == "being set":
+        listing = (OpCode.GET_CHILDREN, True)
+        Stream(script, recursive=True)
+        sent = told(script.serve())
+        assert sent.pop(0) == listing
+    else:
+        watching(script, "get")
+        script.serve()
+        script.zxid = 0x700
+        get(script, "/other")
+        script.serve()
+        Stream(script, recursive=True)
+        sent = told(script.serve())
+    deep, again = sent
     assert deep == (RECURSIVE, "/a")
-    assert (again.child, again.data, again.relative_zxid) == (("/a",), (), 0x700)  # type: ignore[attr-defined]
+    assert isinstance(again, SetWatches)
+    assert (again.child, again.data) == (("/a",), ())
+    assert before == "being set" or again.relative_zxid == 0x700
 
 
-def test_also_if_it_was_on_its_way(script: Script) -> None:
-    watcher = Watcher(script)
-    children(script, "/a", watcher.slot)
-    Stream(script, recursive=True)
-    listing, deep, again = told(script.serve())
-    assert listing == (OpCode.GET_CHILDREN, True)
-    assert deep == (RECURSIVE, "/a")
-    assert again.child == ("/a",)  # type: ignore[attr-defined]
-
-
-def test_also_if_it_lived_on_one_that_was_not_recursive(script: Script) -> None:
-    opened(script)
-    watcher = Watcher(script)
-    children(script, "/a", watcher.slot)
-    assert told(script.serve()) == [(OpCode.GET_CHILDREN, False)]
-    Stream(script, recursive=True)
-    deep, again = told(script.serve())
-    assert deep == (RECURSIVE, "/a")
-    assert again.child == ("/a",)  # type: ignore[attr-defined]
-
-
-def test_one_shot_watches_are_set_again_behind_the_removal_of_what_they_lived_on(
+def test_one_shot_watches_are_set_again_behind_the_removal_of_a_persistent_one(
     script: Script,
 ) -> None:
     stream = opened(script)
-    watchers = {read: Watcher(script) for read in READS}
-    for read, watcher in watchers.items():
-        READS[read](script, "/a", watcher.slot)
-    missing = Watcher(script)
-    exists(script, "/a", missing.slot)
+    watchers = {read: watching(script, read) for read in READS}
+    exists(script, "/a", Watcher(script).slot)
     *packets, last = script.sent()
     for packet in packets:
         script.answer(packet)
@@ -446,16 +432,16 @@ def test_one_shot_watches_are_set_again_behind_the_removal_of_what_they_lived_on
     script.serve()
     stream.close()
     gone, again = told(script.serve())
-    assert gone == removal()
-    assert again.relative_zxid == 0x900  # type: ignore[attr-defined]
-    assert (again.data, again.exist, again.child) == (("/a",),) * 3  # type: ignore[attr-defined]
+    assert gone == REMOVAL
+    assert isinstance(again, SetWatches)
+    assert again.relative_zxid == 0x900
+    assert (again.data, again.exist, again.child) == (("/a",),) * 3
     script.event(E.DATA_CHANGED, "/a")
     assert watchers["get"].types == watchers["exists"].types == [E.DATA_CHANGED]
 
 
-def test_so_is_one_whose_read_was_on_its_way(script: Script) -> None:
-    stream, watcher = opened(script), Watcher(script)
-    get(script, "/a", watcher.slot)
+def test_one_shot_watch_that_was_being_armed_is_set_again_as_well(script: Script) -> None:
+    stream, watcher = opened(script), watching(script)
     (packet,) = script.sent()
     stream.close()
     (gone,) = script.sent()
@@ -469,15 +455,15 @@ def test_so_is_one_whose_read_was_on_its_way(script: Script) -> None:
     assert watcher.slot.is_armed
 
 
-def test_a_server_that_does_not_set_them_again_is_left(script: Script) -> None:
-    stream, watcher = opened(script), Watcher(script)
-    get(script, "/a", watcher.slot)
+def test_server_that_does_not_set_one_shot_watches_again_is_left(script: Script) -> None:
+    stream = opened(script)
+    watching(script)
     script.serve()
     stream.close()
     gone, again = script.sent()
     script.answer(gone)
     other = get(script, "/b")
-    with pytest.raises(ConnectionLossError, match="does not set watches again"):
+    with pytest.raises(ConnectionLossError, match=NOT_SET_AGAIN):
         script.answer(again, err=-5)
     script.lose_link()
     assert not other.is_done
@@ -487,21 +473,20 @@ def test_a_server_that_does_not_set_them_again_is_left(script: Script) -> None:
     assert read.op is OpCode.GET_DATA
 
 
-def test_a_closed_one_shot_watch_removes_nothing_that_lasts(script: Script) -> None:
-    watcher = Watcher(script)
-    get(script, "/a", watcher.slot)
+def test_closed_one_shot_watch_does_not_remove_a_persistent_one(script: Script) -> None:
+    watcher = watching(script)
     script.serve()
     stream = Stream(script)
     watcher.slot.close()
     assert told(script.serve()) == [(EXACT, "/a")]
     stream.close()
-    assert told(script.serve()) == [removal()]
+    assert told(script.serve()) == [REMOVAL]
 
 
 # --- over reconnects ---------------------------------------------------------------------------
 
 
-def test_a_reconnect_sets_the_watches_again_and_says_so(script: Script) -> None:
+def test_reconnect_sets_the_watches_again_and_reports_a_gap(script: Script) -> None:
     exact, deep = opened(script, "/e"), opened(script, "/d", recursive=True)
     script.event(E.CREATED, "/e")
     script.lose_link()
@@ -511,39 +496,36 @@ def test_a_reconnect_sets_the_watches_again_and_says_so(script: Script) -> None:
     assert (packet.op, packet.xid) == (OpCode.SET_WATCHES2, XID_SET_WATCHES)
     assert packet.set_watches.persistent == ("/e",)
     assert packet.set_watches.recursive == ("/d",)
-    assert exact.news == 1  # ... not before the server watches
+    assert exact.news == 1  # not before the server has the watch
     script.event(E.DATA_CHANGED, "/e")
     script.answer(packet)
     script.event(E.DELETED, "/e")
     assert exact.read() == [
-        (E.CREATED, "/e"),
-        (E.DATA_CHANGED, "/e"),
-        R.RECONNECTED,
-        (E.DELETED, "/e"),
-    ]
+        (E.CREATED, "/e"), (E.DATA_CHANGED, "/e"), R.RECONNECTED, (E.DELETED, "/e"),
+    ]  # fmt: skip
     assert deep.read() == [R.RECONNECTED]
 
 
-def test_a_link_that_is_lost_again_at_once_is_one_gap(script: Script) -> None:
+@pytest.mark.parametrize(("session", "gap"), [(7, R.RECONNECTED), (8, R.EXPIRED)])
+def test_several_lost_connections_are_one_gap(
+    script: Script, session: int, gap: MissedReason
+) -> None:
     stream = opened(script)
     for _ in range(3):
-        script.lose_link()
-        script.connect()
+        script.reconnect(session)
         script.sent()
     assert stream.read() == []
-    script.lose_link()
-    script.connect()
+    script.reconnect(session)
     script.serve()
-    assert stream.read() == [R.RECONNECTED]
+    assert stream.read() == [gap]
 
 
-def test_one_shot_watches_are_set_by_the_request_that_every_server_knows(script: Script) -> None:
+def test_one_shot_watches_are_set_by_the_request_that_every_server_has(script: Script) -> None:
     opened(script, "/e")
-    get(script, "/data", Watcher(script).slot)
-    children(script, "/child", Watcher(script).slot)
+    watching(script, "get", "/data")
+    watching(script, "children", "/child")
     script.serve()
-    script.lose_link()
-    script.connect()
+    script.reconnect()
     once, persistent = script.sent()
     assert once.op is OpCode.SET_WATCHES
     assert once.set_watches.data == ("/data",)
@@ -551,14 +533,15 @@ def test_one_shot_watches_are_set_by_the_request_that_every_server_knows(script:
     assert persistent.op is OpCode.SET_WATCHES2
 
 
-def test_on_one_path_the_order_is_that_in_which_none_ends_another(script: Script) -> None:
-    """One-shot ones are covered by persistent ones but for children, which go last."""
+def test_watches_of_one_path_are_set_in_the_order_in_which_none_ends_another(
+    script: Script,
+) -> None:
+    """Persistent watches cover one-shot ones, except those for children, which go last."""
     exact, deep = opened(script), opened(script, recursive=True)
     for read in READS:
-        READS[read](script, "/a", Watcher(script).slot)
+        watching(script, read)
     script.serve()
-    script.lose_link()
-    script.connect()
+    script.reconnect()
     first, second, third = script.serve()
     assert first.set_watches.data == ("/a",)
     assert first.set_watches.child == ()
@@ -571,46 +554,31 @@ def test_on_one_path_the_order_is_that_in_which_none_ends_another(script: Script
     assert deep.read() == [R.RECONNECTED, (E.CREATED, "/a/b")]
 
 
-def test_a_closed_stream_is_not_set_again(script: Script) -> None:
-    stream = opened(script)
+@pytest.mark.parametrize("state", ["open", "opening", "removal unsent"])
+def test_closed_stream_is_not_set_on_the_next_connection(script: Script, state: str) -> None:
+    stream = Stream(script)
+    script.sent() if state == "opening" else script.serve()
+    if state == "removal unsent":
+        stream.close()
     script.lose_link()
     stream.close()
     script.connect()
     assert script.sent() == []
-    assert script.machine.watches.persistent.by_path == {}
+    assert_forgotten(script)
 
 
-def test_a_removal_that_was_not_sent_is_not_needed_on_the_next_connection(script: Script) -> None:
-    opened(script).close()
-    script.lose_link()
-    script.connect()
-    assert script.sent() == []
-    assert script.machine.watches.persistent.by_path == {}
-
-
-def test_a_stream_that_is_being_opened_is_asked_for_again(script: Script) -> None:
+def test_opening_that_is_repeated_on_the_next_connection_reports_no_gap(script: Script) -> None:
     stream = Stream(script)
     script.sent()
-    script.lose_link()
-    script.connect()
+    script.reconnect()
     assert told(script.serve()) == [(EXACT, "/a")]
     script.event(E.DELETED, "/a")
-    assert stream.read() == [(E.DELETED, "/a")]  # and no gap: it had not begun
+    assert stream.read() == [(E.DELETED, "/a")]
 
 
-def test_a_stream_closed_while_it_is_asked_for_again_is_not(script: Script) -> None:
-    stream = Stream(script)
-    script.sent()
-    script.lose_link()
-    stream.close()
-    script.connect()
-    assert script.sent() == []
-    assert script.machine.watches.persistent.by_path == {}
-
-
-def test_a_read_that_is_sent_again_sets_what_is_needed_then(script: Script) -> None:
-    stream, watcher = opened(script), Watcher(script)
-    get(script, "/a", watcher.slot)
+def test_repeated_read_sets_the_watch_that_is_needed_by_then(script: Script) -> None:
+    stream = opened(script)
+    watching(script)
     assert told(script.sent()) == [(OpCode.GET_DATA, False)]
     script.lose_link()
     stream.close()
@@ -620,8 +588,7 @@ def test_a_read_that_is_sent_again_sets_what_is_needed_then(script: Script) -> N
 
 def test_many_watches_are_set_again_in_several_requests_below_the_limit(script: Script) -> None:
     streams = [opened(script, f"/{'x' * 500}/{n:04}", recursive=n % 2 == 0) for n in range(600)]
-    script.lose_link()
-    script.connect()
+    script.reconnect()
     packets = script.sent()
     assert len(packets) == 3
     assert all(len(packet.body) <= CHUNK + 28 for packet in packets)
@@ -633,12 +600,11 @@ def test_many_watches_are_set_again_in_several_requests_below_the_limit(script: 
     assert all(stream.read() == [R.RECONNECTED] for stream in streams)
 
 
-def test_a_server_that_refuses_to_set_them_again_is_left(script: Script) -> None:
+def test_server_that_refuses_to_set_persistent_watches_again_is_left(script: Script) -> None:
     stream, innocent = opened(script), get(script, "/b")
-    script.lose_link()
-    script.connect()
+    script.reconnect()
     (packet, _) = script.sent()
-    with pytest.raises(ConnectionLossError, match="does not set watches again"):
+    with pytest.raises(ConnectionLossError, match=NOT_SET_AGAIN):
         script.reply(packet.xid, err=-6)
     script.lose_link()
     assert stream.read() == []
@@ -652,15 +618,11 @@ def test_a_server_that_refuses_to_set_them_again_is_left(script: Script) -> None
 # --- the end of the session --------------------------------------------------------------------
 
 
-def test_streams_go_on_in_the_next_session(script: Script) -> None:
+def test_streams_continue_in_the_next_session(script: Script) -> None:
     stream = opened(script)
-    script.lose_link()
-    script.open()
-    with pytest.raises(SessionExpiredError):
-        script.greet(0, 0)
+    script.expire()
     assert stream.read() == []
-    script.lose_link()
-    script.connect(8)
+    script.reconnect(8)
     (packet,) = script.sent()
     assert packet.set_watches.persistent == ("/a",)
     assert stream.read() == []
@@ -669,26 +631,15 @@ def test_streams_go_on_in_the_next_session(script: Script) -> None:
     assert stream.read() == [R.EXPIRED, (E.DELETED, "/a")]
 
 
-def test_a_lost_link_after_an_expiry_does_not_hide_it(script: Script) -> None:
-    stream = opened(script)
-    script.lose_link()
-    script.connect(8)
-    script.lose_link()
-    script.connect(8)
-    script.serve()
-    assert stream.read() == [R.EXPIRED]
-
-
-def test_a_stream_that_was_being_opened_fails_with_the_session(script: Script) -> None:
+def test_stream_that_is_opening_fails_with_the_session(script: Script) -> None:
     stream = Stream(script)
-    script.lose_link()
-    script.connect(8)
+    script.reconnect(8)
     assert isinstance(stream.call.error(), SessionExpiredError)
     assert script.sent() == []
-    assert script.machine.watches.persistent.by_path == {}
+    assert_forgotten(script)
 
 
-def test_a_closed_client_ends_every_stream_behind_what_it_has_unread(script: Script) -> None:
+def test_closed_client_ends_every_stream_behind_its_unread_events(script: Script) -> None:
     streams = [opened(script), opened(script)]
     script.event(E.DELETED, "/a")
     script.machine.closed()
@@ -700,13 +651,10 @@ def test_a_closed_client_ends_every_stream_behind_what_it_has_unread(script: Scr
 
 
 def test_refused_credentials_end_every_stream() -> None:
-    script = Script(auth=[Auth.digest("u", "p")])
-    script.connect()
-    for packet in script.sent():
-        script.reply(packet.xid)
+    script = connected(auth=[Auth.digest("u", "p")])
+    script.serve()
     stream = opened(script)
-    script.lose_link()
-    script.connect()
+    script.reconnect()
     (packet, *_) = script.sent()
     with pytest.raises(AuthFailedError):
         script.reply(packet.xid, err=-115)
@@ -718,7 +666,7 @@ def test_refused_credentials_end_every_stream() -> None:
 # --- the buffer --------------------------------------------------------------------------------
 
 
-def test_a_reader_that_is_too_slow_is_told_so(script: Script) -> None:
+def test_slow_reader_gets_an_overflow_and_the_newest_event(script: Script) -> None:
     slow, quick = Stream(script, limit=3, recursive=True), Stream(script, recursive=True)
     script.serve()
     for n in range(5):
@@ -727,25 +675,24 @@ def test_a_reader_that_is_too_slow_is_told_so(script: Script) -> None:
     assert len(quick.read()) == 5
 
 
-def test_every_event_wakes_the_reader_and_so_does_a_gap(script: Script) -> None:
+def test_events_gaps_and_closing_wake_the_reader(script: Script) -> None:
     stream = opened(script)
     script.event(E.DATA_CHANGED, "/a")
     script.event(E.DATA_CHANGED, "/a")
     assert stream.news == 2
-    script.lose_link()
-    script.connect()
+    script.reconnect()
     script.serve()
     assert stream.news == 3
     script.machine.closed()
     assert stream.news == 4
 
 
-def test_a_stream_whose_opening_failed_can_be_opened_once_more(script: Script) -> None:
+def test_stream_whose_opening_failed_can_be_opened_once_more(script: Script) -> None:
     stream = Stream(script, bound=True)
     script.sent()
     script.lose_link()
     assert isinstance(stream.call.error(), ConnectionLossError)
-    assert script.machine.watches.persistent.by_path == {}
+    assert_forgotten(script)
     script.connect()
     assert script.sent() == []
     stream.open()

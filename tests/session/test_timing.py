@@ -7,13 +7,13 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from session.half_ticks import waited
+from session.script import waited
 
 from aiolead._client.net.host_list import Backoff
 from aiolead._session.lease.timing import Timing
 
 
-def test_all_intervals_of_a_session_of_ten_seconds() -> None:
+def test_intervals_of_a_session_of_ten_seconds() -> None:
     timing = Timing.derive(10.0, tick_time=None, grace_period=None)
     assert timing.half_tick == pytest.approx(waited(2.5))
     assert timing.grace_period == 1.0
@@ -34,31 +34,18 @@ def test_half_a_tick(tick_time: float | None, half_tick: float) -> None:
     assert timing.half_tick == pytest.approx(waited(half_tick))
 
 
+# With 4 s granted: where a server grants less than was asked for, 2.5 s are more than a quarter.
 @pytest.mark.parametrize(
-    ("granted", "asked", "grace_period"),
-    [
-        (4.0, None, 0.4),
-        (4.0, 0.0, 0.0),
-        (4.0, 0.7, 0.7),
-        (4.0, 1.0, 1.0),
-        # A server that grants less than was asked for: what was a quarter is more than that now.
-        (4.0, 2.5, 1.0),
-    ],
+    ("asked", "grace_period"), [(None, 0.4), (0.0, 0.0), (0.7, 0.7), (1.0, 1.0), (2.5, 1.0)]
 )
-def test_grace_period_is_a_quarter_at_most(
-    granted: float, asked: float | None, grace_period: float
-) -> None:
-    timing = Timing.derive(granted, tick_time=None, grace_period=asked)
+def test_grace_period_is_at_most_a_quarter(asked: float | None, grace_period: float) -> None:
+    timing = Timing.derive(4.0, tick_time=None, grace_period=asked)
     assert timing.grace_period == pytest.approx(grace_period)
-    assert timing.margin == pytest.approx(grace_period + 0.001 * granted)
+    assert timing.margin == pytest.approx(grace_period + 0.004)
 
 
-@given(
-    st.floats(0.1, 86400),
-    st.none() | st.floats(0.001, 1),
-    st.none() | st.floats(0, 0.25),
-)
-def test_a_lease_that_is_renewed_on_time_never_runs_out(
+@given(st.floats(0.1, 86400), st.none() | st.floats(0.001, 1), st.none() | st.floats(0, 0.25))
+def test_lease_renewed_on_time_never_runs_out(
     timeout: float, tick: float | None, grace_period: float | None
 ) -> None:
     timing = Timing.derive(
@@ -75,7 +62,7 @@ def test_a_lease_that_is_renewed_on_time_never_runs_out(
     assert timing.settle <= timing.ping_after
 
 
-def test_a_hold_of_a_short_session_settles_sooner() -> None:
+def test_hold_of_a_short_session_settles_sooner() -> None:
     assert Timing.derive(0.8, tick_time=None, grace_period=None).settle == 0.05
 
 
@@ -90,23 +77,20 @@ class Longest(random.Random):
         return b
 
 
-def test_the_first_retry_is_immediate_and_pauses_double_up_to_a_second() -> None:
+@pytest.mark.parametrize(
+    ("session_timeout", "pauses"),
+    [
+        (60.0, [0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]),
+        (2.0, [0.0, 0.05, 0.1, 0.2, 0.2, 0.2]),  # at most a tenth of it
+    ],
+)
+def test_pauses_double_after_an_immediate_retry_and_start_over_after_a_success(
+    session_timeout: float, pauses: list[float]
+) -> None:
     backoff = Backoff(Longest())
-    delays = [backoff.delay(60.0) for _ in range(9)]
-    assert delays == [0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
-
-
-def test_pauses_are_a_tenth_of_the_session_timeout_at_most() -> None:
-    backoff = Backoff(Longest())
-    assert [backoff.delay(2.0) for _ in range(6)] == [0.0, 0.05, 0.1, 0.2, 0.2, 0.2]
-
-
-def test_after_a_success_it_starts_anew() -> None:
-    backoff = Backoff(Longest())
-    for _ in range(5):
-        backoff.delay(60.0)
-    backoff.succeeded()
-    assert [backoff.delay(60.0) for _ in range(3)] == [0.0, 0.05, 0.1]
+    for _ in range(2):
+        assert [backoff.delay(session_timeout) for _ in pauses] == pauses
+        backoff.succeeded()
 
 
 def test_pauses_are_drawn_from_the_whole_range() -> None:
@@ -118,7 +102,7 @@ def test_pauses_are_drawn_from_the_whole_range() -> None:
     assert 0.9 < max(delays) <= 1.0
 
 
-def test_a_million_rounds_overflow_nothing() -> None:
+def test_million_rounds_do_not_overflow() -> None:
     backoff = Backoff(Longest())
     backoff._round = 1_000_000
     assert backoff.delay(60.0) == 1.0

@@ -1,4 +1,4 @@
-"""Long answers are decoded in steps, and everything behind them waits in its order."""
+"""Long answers are decoded in steps, and later answers wait for their turn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from session.script import STAT, Holder, Packet, Script, get
+from session.script import STAT, Holder, Packet, Script, connected, get
 
 from aiolead._session import machine as machines
 from aiolead._session.requests.call import Call
@@ -20,6 +20,7 @@ from aiolead.errors import AnswerTooLargeError, RemoteWireError, UnreadableTextE
 from aiolead.model import SessionState
 
 NAMES = [f"n-{number:010d}" for number in range(100)]
+DATA = DataReply(b"data", STAT)
 
 
 @pytest.fixture
@@ -28,16 +29,21 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     monkeypatch.setattr(machines, "LONG", 1000)
     monkeypatch.setattr(long_frames, "PIECE", 100)
     monkeypatch.setattr(long_frames, "STEP", 320)
-    script = Script()
-    script.connect()
-    return script
+    return connected()
 
 
 def listing(script: Script, path: str = "/a") -> Call[list[str]]:
     call: Call[list[str]] = Call(OpCode.GET_CHILDREN, b"", Reader.texts, path=path)
     call.steps = LongReader.texts_in_steps
-    script.submit(call)
-    return call
+    return script.submit(call)
+
+
+def begun(script: Script) -> tuple[Call[list[str]], Packet]:
+    """A listing, of whose long answer every byte has arrived and no step was taken."""
+    call = listing(script)
+    packet = script.sent()[-1]
+    receive(script, answer_to(packet, NAMES))
+    return call, packet
 
 
 def answer_to(packet: Packet, names: list[str]) -> bytes:
@@ -45,43 +51,46 @@ def answer_to(packet: Packet, names: list[str]) -> bytes:
 
 
 def receive(script: Script, data: bytes, size: int = 64) -> None:
-    """As it arrives, in small pieces; without the steps that follow."""
+    """Receives data in small pieces, without the steps that follow."""
     for pos in range(0, len(data), size):
         assert script.machine.decoding is None
         script.machine.receive(data[pos : pos + size], script.now)
 
 
+def step(script: Script) -> None:
+    script.machine.receive(b"", script.now)
+
+
 def steps(script: Script) -> int:
+    """Takes all steps that are left, and returns how many there were."""
     count = 0
     while script.machine.decoding is not None:
-        script.machine.receive(b"", script.now)
+        step(script)
         count += 1
     return count
 
 
-def test_a_long_answer_takes_many_steps(script: Script) -> None:
-    call = listing(script)
-    (one,) = script.sent()
-    receive(script, answer_to(one, NAMES))
+def test_long_answer_takes_many_steps(script: Script) -> None:
+    call, _ = begun(script)
     assert not call.is_done
     assert steps(script) >= 10
     assert call.result() == NAMES
     assert script.machine.last_zxid == 9
 
 
-def test_a_short_answer_takes_none(script: Script) -> None:
+def test_short_answer_takes_no_steps(script: Script) -> None:
     call = listing(script)
     (one,) = script.sent()
     receive(script, answer_to(one, NAMES[:50]), 10_000)
     assert call.result() == NAMES[:50]
 
 
-def test_answers_behind_it_wait_and_requests_leave(script: Script) -> None:
+def test_later_answers_wait_and_requests_leave_meanwhile(script: Script) -> None:
     call, read = listing(script), get(script, "/b")
     one, other = script.sent()
-    behind = encode_reply(ReplyHeader(other.xid, 10, 0), DataReply(b"data", STAT))
+    behind = encode_reply(ReplyHeader(other.xid, 10, 0), DATA)
     receive(script, answer_to(one, NAMES) + behind, 900)
-    script.machine.receive(b"", script.now)
+    step(script)
     assert not call.is_done
     assert not read.is_done
     later = get(script, "/c")
@@ -93,14 +102,13 @@ def test_answers_behind_it_wait_and_requests_leave(script: Script) -> None:
     assert later.result() == b"data"
 
 
-def test_bytes_that_come_before_its_end_are_in_their_order(script: Script) -> None:
+def test_bytes_that_arrive_meanwhile_keep_their_order(script: Script) -> None:
     order: list[str] = []
     first, read, second = listing(script, "/a"), get(script, "/b"), listing(script, "/c")
     for call, name in ((first, "first"), (read, "read"), (second, "second")):
         call.add_done_callback(lambda name=name: order.append(name))
     one, two, three = script.sent()
-    behind = encode_reply(ReplyHeader(two.xid, 10, 0), DataReply(b"data", STAT))
-    more = answer_to(three, NAMES)
+    behind, more = encode_reply(ReplyHeader(two.xid, 10, 0), DATA), answer_to(three, NAMES)
     data = answer_to(one, NAMES) + behind + more[:700]
     script.machine.receive(data[:900], script.now)
     script.machine.receive(data[900:], script.now)
@@ -112,11 +120,9 @@ def test_bytes_that_come_before_its_end_are_in_their_order(script: Script) -> No
     assert second.result() == NAMES
 
 
-def test_a_lost_connection_ends_it_and_the_read_is_sent_again(script: Script) -> None:
-    call = listing(script)
-    (one,) = script.sent()
-    receive(script, answer_to(one, NAMES))
-    script.machine.receive(b"", script.now)
+def test_lost_connection_ends_the_decoding_and_repeats_the_read(script: Script) -> None:
+    call, _ = begun(script)
+    step(script)
     script.lose_link()
     assert script.machine.decoding is None
     assert not call.is_done
@@ -126,11 +132,17 @@ def test_a_lost_connection_ends_it_and_the_read_is_sent_again(script: Script) ->
     assert call.result() == NAMES[:3]
 
 
-def test_nonsense_in_it_ends_the_connection(script: Script) -> None:
+def long_answer_ending_in(script: Script, end: bytes) -> tuple[Call[list[str]], Call[Any], Packet]:
+    """A listing with a long answer, and a read behind it."""
     call, read = listing(script), get(script, "/b")
-    one, _ = script.sent()
-    texts = b"".join(map(text_bytes, NAMES)) + int_bytes(-7)
+    one, other = script.sent()
+    texts = b"".join(map(text_bytes, NAMES)) + end
     receive(script, frame(ReplyHeader(one.xid, 9, 0).encode() + int_bytes(101) + texts))
+    return call, read, other
+
+
+def test_malformed_end_of_a_long_answer_loses_the_connection(script: Script) -> None:
+    call, read, _ = long_answer_ending_in(script, int_bytes(-7))
     with pytest.raises(RemoteWireError):
         steps(script)
     assert isinstance(call.error(), RemoteWireError)
@@ -138,11 +150,8 @@ def test_nonsense_in_it_ends_the_connection(script: Script) -> None:
     assert script.machine.last_zxid == 0
 
 
-def test_an_unreadable_name_in_it_fails_only_its_request(script: Script) -> None:
-    call, read = listing(script), get(script, "/b")
-    one, other = script.sent()
-    texts = b"".join(map(text_bytes, NAMES)) + int_bytes(1) + b"\xff"
-    receive(script, frame(ReplyHeader(one.xid, 9, 0).encode() + int_bytes(101) + texts))
+def test_unreadable_name_fails_only_its_request(script: Script) -> None:
+    call, read, other = long_answer_ending_in(script, int_bytes(1) + b"\xff")
     steps(script)
     assert isinstance(call.error(), UnreadableTextError)
     script.answer(other)
@@ -151,46 +160,43 @@ def test_an_unreadable_name_in_it_fails_only_its_request(script: Script) -> None
 
 
 def test_too_many_names_fail_only_their_request() -> None:
-    script = Script(max_reply=3200)
-    script.connect()
-    call = listing(script)
-    (one,) = script.sent()
-    script.feed(answer_to(one, ["a"] * 101))
-    assert isinstance(call.error(), AnswerTooLargeError)
-    call = listing(script)
-    (one,) = script.sent()
-    script.feed(answer_to(one, ["a"] * 100))
-    assert call.result() == ["a"] * 100
+    script = connected(max_reply=3200)
+    for count in (101, 100):
+        call = listing(script)
+        (one,) = script.sent()
+        script.feed(answer_to(one, ["a"] * count))
+        if count == 100:
+            assert call.result() == ["a"] * 100
+        else:
+            assert isinstance(call.error(), AnswerTooLargeError)
 
 
-def test_a_hold_ends_by_the_clock_while_it_is_decoded(script: Script) -> None:
+def test_hold_ends_by_the_clock_during_the_decoding(script: Script) -> None:
     holder = Holder(script)
     script.serve()
-    call = listing(script)
-    one = script.sent()[-1]
-    receive(script, answer_to(one, NAMES))
+    call, _ = begun(script)
     script.now += 100
-    script.machine.receive(b"", script.now)
+    step(script)
     assert holder.reasons
     assert not call.is_done
 
 
-def test_a_server_counts_as_alive_while_its_answer_is_decoded(script: Script) -> None:
-    call = listing(script)
-    (one,) = script.sent()
-    receive(script, answer_to(one, NAMES))
+def test_server_is_alive_during_the_decoding_of_its_answer(script: Script) -> None:
+    call, _ = begun(script)
     # A slow machine: each step takes a second, and the session times out after eight.
     while script.machine.decoding is not None:
         script.advance(1.0, serve=lambda: None)
-        script.machine.receive(b"", script.now)
+        step(script)
     assert script.cuts == []
     assert call.result() == NAMES
 
 
+# --- memory ------------------------------------------------------------------------------------
+
+
 def peak_while_read(size: int, limit: int, content: bytes | list[str]) -> tuple[Call[Any], int]:
-    """The request of an answer, and the most memory in bytes while it came."""
-    script = Script(max_reply=limit)
-    script.connect()
+    """The request of an answer, and the most memory in bytes while the answer arrived."""
+    script = connected(max_reply=limit)
     if isinstance(content, bytes):
         call: Call[Any] = get(script, "/a")
         call.steps = LongReader.blob_and_stat_in_steps
@@ -213,56 +219,56 @@ def peak_while_read(size: int, limit: int, content: bytes | list[str]) -> tuple[
 
 SIZE = 4 << 20
 LIMIT = SIZE + 1024
+COUNT = SIZE // 32
 
 PLAIN = "n" * 28
 OTHERS = {"accent": "n" * 26 + "é", "wide": "n" * 25 + "€", "refused": "n" * 27 + "\x01"}
 """Names of 28 bytes, which take more memory than plain ones."""
 
 
-@pytest.mark.parametrize("is_data", [True, False])
-def test_memory_is_below_three_times_the_answer(is_data: bool) -> None:
-    call, peak = peak_while_read(SIZE, LIMIT, bytes(SIZE) if is_data else [PLAIN] * (SIZE // 32))
+def test_memory_for_data_is_below_three_times_the_answer() -> None:
+    call, peak = peak_while_read(SIZE, LIMIT, bytes(SIZE))
     assert call.error() is None
     assert peak < 3 * SIZE
 
 
+@pytest.mark.parametrize(
+    ("size", "names"),
+    [
+        pytest.param(SIZE, [PLAIN], id="plain"),
+        *[pytest.param(SIZE, [other] + [PLAIN] * 99, id=kind) for kind, other in OTHERS.items()],
+        pytest.param(SIZE // 2, [OTHERS["accent"]], id="only accents, half of the limit"),
+    ],
+)
+def test_memory_for_names_is_below_three_times_the_answer(size: int, names: list[str]) -> None:
+    content = names * -(-size // 32 // len(names))
+    call, peak = peak_while_read(size, LIMIT, content)
+    assert call.result() == content
+    assert peak < 3 * SIZE
+
+
 @pytest.mark.parametrize("kind", OTHERS)
-def test_names_that_would_take_more_are_refused(kind: str) -> None:
-    call, peak = peak_while_read(SIZE, LIMIT, [OTHERS[kind]] * (SIZE // 32))
+def test_names_that_would_take_more_memory_are_refused(kind: str) -> None:
+    call, peak = peak_while_read(SIZE, LIMIT, [OTHERS[kind]] * COUNT)
     assert isinstance(call.error(), AnswerTooLargeError)
     assert peak < 3 * SIZE
 
 
-@pytest.mark.parametrize("kind", OTHERS)
-def test_some_names_that_take_more_are_read(kind: str) -> None:
-    names = [PLAIN] * (SIZE // 32)
-    names[::100] = [OTHERS[kind]] * len(names[::100])
-    call, peak = peak_while_read(SIZE, LIMIT, names)
-    assert call.result() == names
-    assert peak < 3 * SIZE
-
-
-def test_names_with_accents_are_read_up_to_half_of_the_limit() -> None:
-    names = [OTHERS["accent"]] * (SIZE // 64)
-    call, peak = peak_while_read(SIZE // 2, LIMIT, names)
-    assert call.result() == names
-    assert peak < 3 * SIZE
-
-
-def test_few_names_are_marked_for_the_garbage_collector(
-    script: Script, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("count", [50, 51])
+def test_number_of_names_that_are_marked_is_bounded(
+    script: Script, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
+    """Each of them is an object for the garbage collector."""
     monkeypatch.setattr(long_frames, "MOST_MARKED", 50)
-    for count in (50, 51):
-        call, read = listing(script), get(script, "/b")
-        one, other = script.sent()
-        names = [*NAMES, *["\x01"] * count]
-        receive(script, answer_to(one, names))
-        taken = steps(script)
-        if count == 50:
-            assert call.result() == names
-        else:
-            assert isinstance(call.error(), AnswerTooLargeError)
-            assert taken > 2 * len(NAMES) // 10, "they are freed in steps as they are read in steps"
-        script.answer(other)
-        assert read.result() == b"data"
+    call, read = listing(script), get(script, "/b")
+    one, other = script.sent()
+    names = [*NAMES, *["\x01"] * count]
+    receive(script, answer_to(one, names))
+    taken = steps(script)
+    if count == 50:
+        assert call.result() == names
+    else:
+        assert isinstance(call.error(), AnswerTooLargeError)
+        assert taken > 2 * len(NAMES) // 10, "they are freed in steps as they are read in steps"
+    script.answer(other)
+    assert read.result() == b"data"

@@ -1,8 +1,7 @@
-"""Whether what is proven is true, when links between the servers hold things back.
+"""A client, its servers, and the leader that ends its session, in virtual time.
 
-`World` does not know the rule by which a proof counts. It is a client, its servers, and a leader
-that collects from them who was heard of: so one can look when the session really ends. Ledgers with
-another rule promise too much in it.
+`World` does not know the rule by which a proof counts. Its leader collects from the servers which
+sessions they have been in contact with, so that a test can compare when the session really ends.
 """
 
 from __future__ import annotations
@@ -15,10 +14,6 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
-from hypothesis import event, example, given
-from hypothesis import strategies as st
-from session.direct_proof import DirectProof
-
 from aiolead._session.lease.proof import LeaseProof
 from aiolead._session.lease.timing import Timing
 
@@ -28,13 +23,35 @@ TIMING = replace(Timing.derive(TIMEOUT, tick_time=None, grace_period=None), half
 assert HALF == 2.0
 
 
+class DirectProof(LeaseProof):
+    """Knows from the handshake on that one round is enough, as on ordinary servers."""
+
+    __slots__ = ()
+
+    def opened(self, timing: Timing, sent: float, *, created: bool) -> None:
+        super().opened(timing, sent, created=created)
+        self.direct()
+
+
+Holds = tuple[tuple[float, float], ...]
+"""From when until when a link holds things back; until `inf`, they never arrive."""
+
+Direction = tuple[float, Holds]
+"""A link's delay, and when it holds things back."""
+
+Links = tuple[Direction, Direction, Direction, Direction]
+"""From the client to its server, and back; from the server to the leader, and back."""
+
+OPEN: Direction = (0.0, ())
+CALM: Links = (OPEN, OPEN, OPEN, OPEN)
+
+
 @dataclass
 class Link:
     """One direction of a connection: it keeps order, and holds things back at times."""
 
     delay: float = 0.0
-    holds: tuple[tuple[float, float], ...] = ()
-    """From when until when; what is held back until `inf` never arrives."""
+    holds: Holds = ()
     busy: float = -inf
 
     def arrival(self, sent: float) -> float:
@@ -46,9 +63,6 @@ class Link:
         return at
 
 
-Links = tuple[tuple[float, tuple[tuple[float, float], ...]], ...]
-
-
 @dataclass
 class Request:
     what: str
@@ -58,7 +72,7 @@ class Request:
 
 
 class Server:
-    """A follower. It answers pings itself, and knows no more of the session than it is told."""
+    """A follower. It answers pings itself, and learns the end of the session from the leader."""
 
     def __init__(self, asks: Link, answers: Link, up: Link, down: Link) -> None:
         self.asks, self.answers, self.up, self.down = asks, answers, up, down
@@ -68,28 +82,31 @@ class Server:
 
 @dataclass(frozen=True)
 class Stay:
-    """One connection of the session: how its links are, and what is asked when.
+    """One connection of the session: the links, and the requests with their times.
 
     A `renewal` is a write, and a sync as soon as that is answered.
     """
 
     links: Links
-    """To the server, from it; the server's to the leader, and from it: `delay` and `holds`."""
     asked: tuple[tuple[str, float], ...]
-    """What, and how long after what was asked before."""
+    """Each request, and how long after the one before it leaves."""
 
 
 class World:
     """A client, the servers to which it goes in turn, and the leader that ends the session.
 
     Args:
-        lease_proof: what is told all that the client sees.
+        lease_proof: gets everything that the client sees.
         stays: the client's connections.
-        timing: what the client counts with.
-        tick: how often the leader asks the servers for their touches.
+        timing: the client's intervals.
+        tick: how often the leader asks the servers which sessions they had contact with.
         phase: how long after the creation of the session it first does so.
-        on_event: called when the client gets the event of somebody else's change.
-        end_first: whether the leader tells of the end of the session before it answers a sync.
+        on_event: called when the client gets the event of another client's change.
+        end_first: whether the leader reports the end of the session before it answers a sync.
+
+    Attributes:
+        promised: the latest end of the session that the client took for proven.
+        ends: when the leader has ended the session.
     """
 
     def __init__(
@@ -176,7 +193,7 @@ class World:
         self.promised = max(self.promised, self.lease_proof.proven_until)
 
     def _ask(self, server: Server, what: str) -> None:
-        if what == "event":  # somebody else's doing
+        if what == "event":  # of another client's change
             self._end_if_due()
             self._down(server, lambda: self._report(server))
         elif server.is_open and self._is_here(server):
@@ -254,157 +271,79 @@ class World:
             self._down(server, lambda: self._ready(server, request))
 
 
-def sixteenths(most: float) -> st.SearchStrategy[float]:
-    return st.integers(0, int(most * 16)).map(lambda n: n / 16)
+LONGEST = 200.0
+"""When every run ends. A session that never began has no end."""
 
 
-# Most links to the client are well, or else there is hardly ever anything to prove.
-SPAN = st.tuples(sixteenths(10.0), sixteenths(12.0) | st.just(inf)).map(lambda s: (s[0], sum(s)))
-DELAY = st.just(0.0) | sixteenths(0.5)
-OUTER = st.tuples(DELAY, st.just(()) | st.just(()) | st.just(()) | st.tuples(SPAN))
-INNER = st.tuples(DELAY, st.just(()) | st.tuples(SPAN) | st.tuples(SPAN, SPAN))
-ASKED = st.sampled_from(["ping", "ping", "write", "sync", "renewal", "renewal", "event"])
-STAY = st.builds(
-    Stay,
-    st.tuples(OUTER, OUTER, INNER, INNER),
-    st.lists(st.tuples(ASKED, sixteenths(2.5)), min_size=1, max_size=12).map(tuple),
-)
-STAYS = st.lists(STAY, min_size=1, max_size=3)
+class FedWorld(World):
+    """Every server of the session is an observer, fed by one follower.
 
-CALM: Links = ((0.0, ()),) * 4
-"""Links that hold nothing back."""
+    The follower's timer is not synchronised with the leader's.
 
+    Args:
+        to_follower: the observer's link to its follower.
+        from_follower: the other direction.
+        fed_from: when the follower first pings the observer.
+    """
 
-APART = (0.0, ((1.5, 14.0),))
-"""A direction between the servers that is cut for longer than the session timeout, and heals."""
+    def __init__(
+        self,
+        lease_proof: LeaseProof,
+        stays: list[Stay],
+        *,
+        to_follower: Direction = OPEN,
+        from_follower: Direction = OPEN,
+        fed_from: float = 1.0,
+        timing: Timing = TIMING,
+        tick: float = HALF,
+        phase: float = 1.0,
+    ) -> None:
+        self._hops: dict[Server, tuple[Link, Link]] = {}
+        self._with_follower: set[Server] = set()  # touched, and not yet reported
+        self._links = to_follower, from_follower
+        self._fed_from = fed_from % tick
+        super().__init__(lease_proof, stays, timing=timing, tick=tick, phase=phase)
 
-HEALED = [Stay(((0.0, ()), (0.0, ()), APART, APART), (("event", 5.0), *[("ping", 0.5)] * 18))]
-"""Cut off from the leader for longer than the session timeout; an old commit comes through."""
+    def _hop(self, server: Server) -> tuple[Link, Link]:
+        if server not in self._hops:
+            asked, fed = (Link(delay, holds) for delay, holds in self._links)
+            self._hops[server] = asked, fed
+            late = -(-(self.now - self._fed_from) // self.tick)
+            self._at(self._fed_from + max(0.0, late) * self.tick, partial(self._feed, server))
+        return self._hops[server]
 
-LOST = [
-    Stay(
-        ((0.0, ()), (0.0, ()), (0.0, ((4.5, inf),)), (0.0, ((2.0, 5.0),))),
-        (("ping", 1.5), ("renewal", 2.5)),
-    )
-]
-"""The leader's ping comes with the commit, and the answer to the ping is lost."""
+    def _up(self, server: Server, action: Callable[[], object]) -> None:
+        asked, _ = self._hop(server)
+        self._at(asked.arrival(self.now), lambda: World._up(self, server, action))
 
-LATE = [
-    Stay(
-        ((0.0, ()), (0.0, ()), (0.0, ((4.5, 9.0),)), (0.0, ((2.0, 5.0),))),
-        (("ping", 1.5), ("renewal", 2.5)),
-    )
-]
-"""The same, but the answer to the ping comes when the session is over, and so does the sync."""
+    def _down(
+        self, server: Server, action: Callable[[], object], sent: float | None = None
+    ) -> None:
+        _, fed = self._hop(server)
+        World._down(self, server, lambda: self._at(fed.arrival(self.now), action), sent)
 
+    def _feed(self, server: Server) -> None:
+        """The follower pings the observer."""
+        asked, fed = self._hop(server)
 
-@given(STAYS, st.sampled_from([HALF, HALF / 2, HALF / 4]), sixteenths(HALF))
-@example(HEALED, HALF, 1.0)
-@example(LOST, HALF, 1.0)
-@example(LATE, HALF, 1.0)
-def test_no_session_ends_before_its_promise(stays: list[Stay], tick: float, phase: float) -> None:
-    world = World(DirectProof(TIMING), stays, tick=tick, phase=phase)
-    event(f"promise extended: {world.promised > TIMEOUT}")
-    assert world.promised <= world.ends
+        def tell() -> None:
+            if server.is_touched:
+                server.is_touched = False
+                self._at(asked.arrival(self.now), lambda: self._with_follower.add(server))
 
+        self._at(fed.arrival(self.now), tell)
+        if not self.is_over and self.now < LONGEST:
+            self._at(self.now + self.tick, partial(self._feed, server))
 
-def test_calm_renewals_are_promised_what_the_one_before_has_earned() -> None:
-    asked = (("renewal", 2.0),) * 6
-    world = World(DirectProof(TIMING), [Stay(CALM, asked)])
-    assert world.promised == 10.0 + TIMEOUT
-    # The ping at 13 tells of the last one.
-    assert world.ends == 13.0 + TIMEOUT
+    def _collect(self) -> None:
+        """The leader pings the followers. They report the touches that have arrived by then."""
+        self._end_if_due()
+        for server in self._servers:
+            World._down(self, server, partial(self._report_touch, server))
+        if not self.is_over:
+            self._at(self.now + self.tick, self._collect)
 
-
-class WriteAlone(DirectProof):
-    """Takes a write for a proof that the leader has collected everything before."""
-
-    __slots__ = ()
-
-    def answered(self, sent: float, now: float, *, proof: bool, led: bool) -> None:
-        super().answered(sent, now, proof=proof, led=led)
-        if proof:
-            self._collected = max(self._collected, sent)
-            self._settle(now)
-
-
-class SyncAtAnyTime(DirectProof):
-    """Takes a sync for the second step, although the proof has ended."""
-
-    __slots__ = ()
-
-    def answered(self, sent: float, now: float, *, proof: bool, led: bool) -> None:
-        if led:
-            self._confirm(sent)
-            self._settle(now)
-        super().answered(sent, now, proof=proof, led=led)
-
-
-class AnythingConfirms(DirectProof):
-    """Takes the answer to any request for the second step."""
-
-    __slots__ = ()
-
-    def answered(self, sent: float, now: float, *, proof: bool, led: bool) -> None:
-        super().answered(sent, now, proof=proof, led=True)
-
-
-class Events(DirectProof):
-    """Takes an event for a proof of contact when the newest answered request was sent."""
-
-    __slots__ = ("newest",)
-
-    def answered(self, sent: float, now: float, *, proof: bool, led: bool) -> None:
-        super().answered(sent, now, proof=proof, led=led)
-        self.newest = sent
-
-    def event(self) -> None:
-        self._collected = max(self._collected, self.newest)
-        self._settle(self.newest)
-
-
-def test_to_count_a_write_alone_promises_too_much() -> None:
-    assert World(DirectProof(TIMING), LOST).promised == TIMEOUT
-    world = World(WriteAlone(TIMING), LOST)
-    assert world.ends == TIMEOUT
-    assert world.promised == 1.5 + TIMEOUT
-
-
-def test_to_count_events_promises_too_much() -> None:
-    assert World(DirectProof(TIMING), HEALED).promised == TIMEOUT
-    lease_proof = Events(TIMING)
-    world = World(lease_proof, HEALED, on_event=lease_proof.event)
-    assert world.ends == TIMEOUT
-    assert world.promised > TIMEOUT + 2.0
-
-
-def test_to_let_any_answer_confirm_a_write_promises_too_much() -> None:
-    asked = (*LOST[0].asked, ("ping", 2.0))
-    stays = [Stay(LOST[0].links, asked)]
-    assert World(DirectProof(TIMING), stays).promised == TIMEOUT
-    world = World(AnythingConfirms(TIMING), stays)
-    # Even so, the ping has to wait for the sync before it: without one it is answered.
-    assert world.promised == TIMEOUT
-    stays = [Stay(LOST[0].links, (("ping", 1.5), ("write", 2.5), ("ping", 2.0)))]
-    world = World(AnythingConfirms(TIMING), stays)
-    assert world.ends == TIMEOUT
-    assert world.promised == 1.5 + TIMEOUT
-
-
-def test_a_sync_counts_only_behind_the_end_of_the_session() -> None:
-    """A leader that answered syncs of sessions that it has ended would deceive a lease_proof."""
-    for end_first in (True, False):
-        assert World(DirectProof(TIMING), LATE, end_first=end_first).promised == TIMEOUT
-    assert World(SyncAtAnyTime(TIMING), LATE).promised == TIMEOUT
-    world = World(SyncAtAnyTime(TIMING), LATE, end_first=False)
-    assert world.ends == TIMEOUT
-    assert world.promised == 1.5 + TIMEOUT
-
-
-def test_a_leader_that_pings_more_rarely_than_we_think_breaks_the_promise() -> None:
-    links = ((0.0, ()), (0.0, ()), (0.0, ((4.0, inf),)), (0.0, ()))
-    stays = [Stay(links, (("ping", 1.5), ("renewal", 2.0), ("ping", 0.25)))]
-    assert World(DirectProof(TIMING), stays).ends == 3.0 + TIMEOUT
-    world = World(DirectProof(TIMING), stays, tick=2 * HALF, phase=1.0)
-    assert world.ends == TIMEOUT
-    assert world.promised == 1.5 + TIMEOUT
+    def _report_touch(self, server: Server) -> None:
+        if server in self._with_follower:
+            self._with_follower.remove(server)
+            World._up(self, server, self._touch)

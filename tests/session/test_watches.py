@@ -1,22 +1,38 @@
-"""Watches: what arms them, what fires them, and that they survive the link but not the session."""
+"""One-shot watches: what arms and fires them; they outlive the connection, not the session."""
 
 from __future__ import annotations
 
 from itertools import product
 
 import pytest
-from session.script import NO_NODE, READS, Script, Watcher, children, exists, get
+from session.script import (
+    NO_NODE,
+    READS,
+    Packet,
+    Script,
+    Watcher,
+    children,
+    connected,
+    exists,
+    get,
+)
 
+from aiolead._session.requests.call import Call
+from aiolead._session.watches.arming import BulkArming
 from aiolead._session.watches.one_shot import FIRES, WatchKind
+from aiolead._session.watches.persistent import StreamSlot
 from aiolead._session.watches.registry import CHUNK
 from aiolead._wire.codes import XID_EVENT, XID_SET_WATCHES, OpCode, WatcherType
-from aiolead._wire.framing import encode_reply
+from aiolead._wire.framing import encode_body, encode_reply
 from aiolead._wire.replies import ReplyHeader, WatcherEvent
 from aiolead._wire.requests import RemoveWatches
-from aiolead.errors import ConnectionLossError, NoNodeError, SessionExpiredError, UsageError
+from aiolead.errors import ConnectionLossError, SessionExpiredError, UsageError
 from aiolead.model import EventType, WatchEvent
 
 E = EventType
+DATA, CHILDREN = WatcherType.DATA, WatcherType.CHILDREN
+ON_SERVER = {"get": DATA, "exists": DATA, "children": CHILDREN}
+"""The kind of watch that the server keeps for a read."""
 
 
 def armed(script: Script, read: str = "get", path: str = "/a", *, err: int = 0) -> Watcher:
@@ -28,7 +44,16 @@ def armed(script: Script, read: str = "get", path: str = "/a", *, err: int = 0) 
     return watcher
 
 
+def arming(script: Script, path: str = "/a") -> tuple[Watcher, Packet]:
+    """A watch whose read is under way."""
+    watcher = Watcher(script)
+    get(script, path, watcher.slot)
+    (packet,) = script.sent()
+    return watcher, packet
+
+
 def removals(script: Script) -> list[RemoveWatches]:
+    """The watches that are removed from the server."""
     packets = script.serve()
     return [RemoveWatches.read(p.reader) for p in packets if p.op is OpCode.REMOVE_WATCHES]
 
@@ -45,7 +70,9 @@ FIRED_BY = {
 
 @pytest.mark.parametrize("event", [E.CREATED, E.DELETED, E.DATA_CHANGED, E.CHILDREN_CHANGED])
 @pytest.mark.parametrize(("read", "err"), FIRED_BY)
-def test_what_fires_which_watch(script: Script, read: str, err: int, event: EventType) -> None:
+def test_events_fire_the_watches_of_their_kind_once(
+    script: Script, read: str, err: int, event: EventType
+) -> None:
     watcher = armed(script, read, err=err)
     assert watcher.slot.is_armed
     script.event(event, "/b")
@@ -74,19 +101,17 @@ def test_every_event_of_a_change_is_in_the_table() -> None:
     assert set(FIRES) == {E.CREATED, E.DELETED, E.DATA_CHANGED, E.CHILDREN_CHANGED}
 
 
-def test_a_read_that_fails_arms_nothing(script: Script) -> None:
-    for read in ("get", "children"):
-        watcher = armed(script, read, err=NO_NODE)
-        assert not watcher.slot.is_armed
-        watcher.slot.close()
+@pytest.mark.parametrize("read", ["get", "children"])
+def test_failed_read_arms_nothing(script: Script, read: str) -> None:
+    watcher = armed(script, read, err=NO_NODE)
+    assert not watcher.slot.is_armed
+    watcher.slot.close()
     script.event(E.CREATED, "/a")
     assert script.sent() == []
     assert len(script.machine.watches) == 0
 
 
-def test_all_watches_of_a_path_fire_on_one_event_in_the_order_of_their_arming(
-    script: Script,
-) -> None:
+def test_watches_of_a_path_fire_in_the_order_of_their_arming(script: Script) -> None:
     order: list[str] = []
     for name in "abc":
         watcher = armed(script)
@@ -95,7 +120,7 @@ def test_all_watches_of_a_path_fire_on_one_event_in_the_order_of_their_arming(
     assert order == ["a", "b", "c"]
 
 
-def test_a_watch_may_be_armed_again_from_its_own_event(script: Script) -> None:
+def test_watch_may_be_armed_again_from_its_own_event(script: Script) -> None:
     watcher = armed(script)
     watcher.slot.on_event = lambda _: get(script, "/a", watcher.slot)
     script.event(E.DATA_CHANGED, "/a")
@@ -104,10 +129,9 @@ def test_a_watch_may_be_armed_again_from_its_own_event(script: Script) -> None:
     assert watcher.slot.is_armed
 
 
-def test_an_event_before_the_answer_to_the_read_is_not_for_its_watch(script: Script) -> None:
-    old, new = armed(script), Watcher(script)
-    get(script, "/a", new.slot)
-    (packet,) = script.sent()
+def test_event_before_the_answer_to_a_read_does_not_fire_its_watch(script: Script) -> None:
+    old = armed(script)
+    new, packet = arming(script)
     script.event(E.DATA_CHANGED, "/a")
     assert old.types == [E.DATA_CHANGED]
     script.answer(packet)
@@ -117,17 +141,17 @@ def test_an_event_before_the_answer_to_the_read_is_not_for_its_watch(script: Scr
     assert new.types == [E.DELETED]
 
 
-def test_an_event_says_the_path_as_the_watcher_named_it(script: Script) -> None:
+def test_event_has_the_path_that_the_caller_named(script: Script) -> None:
     watcher = Watcher(script)
     script.machine.watches.begin(watcher.slot, "/app/a", "/a", WatchKind.DATA).armed()
     script.event(E.DELETED, "/app/a")
     assert [event.path for event in watcher.events] == ["/a"]
 
 
-# --- one watch for one thing -------------------------------------------------------------------
+# --- one watch for one purpose -----------------------------------------------------------------
 
 
-def test_a_watch_is_used_again_after_its_event(script: Script) -> None:
+def test_watch_can_be_used_again_after_its_event(script: Script) -> None:
     watcher = armed(script)
     script.event(E.DATA_CHANGED, "/a")
     children(script, "/other", watcher.slot)
@@ -139,19 +163,18 @@ def test_a_watch_is_used_again_after_its_event(script: Script) -> None:
 
 @pytest.mark.parametrize("answered", [True, False])
 @pytest.mark.parametrize(("read", "path"), [("get", "/b"), ("children", "/a")])
-def test_a_busy_watch_is_not_for_something_else(
+def test_busy_watch_is_refused_for_another_purpose(
     script: Script, read: str, path: str, answered: bool
 ) -> None:
-    watcher = Watcher(script)
-    get(script, "/a", watcher.slot)
+    watcher, packet = arming(script)
     if answered:
-        script.serve()
+        script.answer(packet)
     with pytest.raises(UsageError, match="the watch is on /a already"):
         READS[read](script, path, watcher.slot)
     assert watcher.slot.label == "/a"
 
 
-def test_reading_the_same_again_keeps_one_watch(script: Script) -> None:
+def test_repeating_the_read_keeps_one_watch(script: Script) -> None:
     watcher = armed(script)
     get(script, "/a", watcher.slot)
     exists(script, "/a", watcher.slot)
@@ -161,7 +184,7 @@ def test_reading_the_same_again_keeps_one_watch(script: Script) -> None:
     assert watcher.types == [E.DATA_CHANGED]
 
 
-def test_a_watch_moves_from_missing_to_there(script: Script) -> None:
+def test_watch_of_a_missing_znode_becomes_one_of_its_data(script: Script) -> None:
     watcher = armed(script, "exists", err=NO_NODE)
     assert watcher.slot.kind is WatchKind.EXIST
     exists(script, "/a", watcher.slot)
@@ -170,7 +193,7 @@ def test_a_watch_moves_from_missing_to_there(script: Script) -> None:
     assert len(script.machine.watches) == 1
 
 
-def test_a_closed_watch_cannot_be_armed(script: Script) -> None:
+def test_closed_watch_cannot_be_armed(script: Script) -> None:
     watcher = Watcher(script)
     watcher.slot.close()
     with pytest.raises(UsageError, match="the watch was closed"):
@@ -181,99 +204,67 @@ def test_a_closed_watch_cannot_be_armed(script: Script) -> None:
 # --- closing -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("read", "type_"),
-    [
-        ("get", WatcherType.DATA),
-        ("exists", WatcherType.DATA),
-        ("children", WatcherType.CHILDREN),
-    ],
-)
-def test_closing_the_last_watch_removes_it_from_the_server(
-    script: Script, read: str, type_: WatcherType
-) -> None:
-    watcher = armed(script, read)
-    watcher.slot.close()
-    watcher.slot.close()
-    assert removals(script) == [RemoveWatches("/a", type_)]
-    script.event(E.DELETED, "/a")
-    assert watcher.events == []
-
-
-@pytest.mark.parametrize(
-    ("first", "second"), list(product(["get", "exists", "children"], repeat=2))
-)
-def test_closing_one_of_two_removes_it_only_if_the_other_is_of_another_kind(
+@pytest.mark.parametrize(("first", "second"), list(product(READS, repeat=2)))
+def test_closing_the_last_watch_of_a_kind_removes_it_from_the_server(
     script: Script, first: str, second: str
 ) -> None:
     one, two = armed(script, first), armed(script, second)
     one.slot.close()
-    shared = (first == "children") == (second == "children")
-    assert len(removals(script)) == (0 if shared else 1)
+    one.slot.close()
+    shared = ON_SERVER[first] is ON_SERVER[second]
+    assert removals(script) == ([] if shared else [RemoveWatches("/a", ON_SERVER[first])])
     two.slot.close()
-    assert len(removals(script)) == 1
+    assert removals(script) == [RemoveWatches("/a", ON_SERVER[second])]
+    script.event(E.DELETED, "/a")
+    assert one.events == two.events == []
 
 
 def test_data_and_exist_watches_are_one_to_the_server(script: Script) -> None:
-    one = armed(script, "exists", err=NO_NODE)
-    two = armed(script, "get")
+    one, two = armed(script, "exists", err=NO_NODE), armed(script, "get")
     one.slot.close()
     assert removals(script) == []
     two.slot.close()
-    assert removals(script) == [RemoveWatches("/a", WatcherType.DATA)]
+    assert removals(script) == [RemoveWatches("/a", DATA)]
 
 
-def test_a_watch_closed_while_it_is_being_armed_is_removed_after_that(script: Script) -> None:
-    watcher = Watcher(script)
-    get(script, "/a", watcher.slot)
-    (packet,) = script.sent()
+def test_watch_closed_while_it_is_armed_is_removed_after_the_answer(script: Script) -> None:
+    watcher, packet = arming(script)
     watcher.slot.close()
     assert script.sent() == []
     script.answer(packet)
-    assert removals(script) == [RemoveWatches("/a", WatcherType.DATA)]
+    assert removals(script) == [RemoveWatches("/a", DATA)]
     assert len(script.machine.watches) == 0
 
 
-def test_nothing_is_removed_while_somebody_else_is_about_to_watch_the_same(
-    script: Script,
-) -> None:
-    one, two = armed(script), Watcher(script)
-    get(script, "/a", two.slot)
-    (packet,) = script.sent()
+@pytest.mark.parametrize("err", [0, NO_NODE])
+def test_closed_watch_is_not_removed_while_another_is_armed(script: Script, err: int) -> None:
+    one = armed(script)
+    two, packet = arming(script)
     one.slot.close()
     assert script.sent() == []
-    script.answer(packet)
+    script.answer(packet, err=err)
+    # With NoNode, the server has no watch any more: the znode was deleted before.
+    assert len(script.machine.watches) == (0 if err else 1)
     script.event(E.DELETED, "/a")
-    assert two.types == [E.DELETED]
+    assert two.types == ([] if err else [E.DELETED])
     assert script.sent() == []
 
 
-def test_nor_if_that_read_then_fails(script: Script) -> None:
-    one, two = armed(script), Watcher(script)
-    get(script, "/a", two.slot)
-    (packet,) = script.sent()
-    one.slot.close()
-    script.answer(packet, err=NO_NODE)
-    # The server has no watch of ours any more: what failed with NoNode was deleted before.
-    assert script.sent() == []
-    assert len(script.machine.watches) == 0
-
-
-def test_closing_after_the_event_asks_the_server_nothing(script: Script) -> None:
+def test_closing_after_the_event_sends_nothing(script: Script) -> None:
     watcher = armed(script)
     script.event(E.DELETED, "/a")
     watcher.slot.close()
     assert script.sent() == []
 
 
-def test_a_refused_removal_is_nobodys_business(script: Script) -> None:
+def test_refused_removal_is_ignored(script: Script) -> None:
     armed(script).slot.close()
     (packet,) = script.sent()
     script.answer(packet, err=-121)
     assert script.machine.state.value == "connected"
 
 
-def test_closing_while_the_link_is_down_just_is_not_armed_again(script: Script) -> None:
+def test_watch_closed_without_a_connection_is_not_re_armed(script: Script) -> None:
     kept, closed = armed(script, path="/kept"), armed(script, path="/closed")
     script.lose_link()
     closed.slot.close()
@@ -283,25 +274,23 @@ def test_closing_while_the_link_is_down_just_is_not_armed_again(script: Script) 
     assert kept.slot.path == "/kept"
 
 
-def test_closing_while_watches_are_being_re_armed_removes_it_behind_them(script: Script) -> None:
+def test_watch_closed_while_it_is_re_armed_is_removed_behind_that(script: Script) -> None:
     watcher = armed(script)
-    script.lose_link()
-    script.connect()
+    script.reconnect()
     watcher.slot.close()
     assert script.ops() == [OpCode.SET_WATCHES, OpCode.REMOVE_WATCHES]
 
 
-def test_a_removal_does_not_outlive_its_connection(script: Script) -> None:
+def test_removal_ends_with_its_connection(script: Script) -> None:
     armed(script).slot.close()
-    script.lose_link()
-    script.connect()
+    script.reconnect()
     assert script.sent() == []
 
 
 # --- over reconnects ---------------------------------------------------------------------------
 
 
-def test_every_kind_is_re_armed_relative_to_what_was_seen(script: Script) -> None:
+def test_every_kind_is_re_armed_relative_to_the_last_zxid(script: Script) -> None:
     script.zxid = 0x500
     armed(script, "get", "/data")
     armed(script, "exists", "/there")
@@ -310,8 +299,7 @@ def test_every_kind_is_re_armed_relative_to_what_was_seen(script: Script) -> Non
     fired = armed(script, "get", "/fired")
     script.event(E.DELETED, "/fired")
     assert fired.types == [E.DELETED]
-    script.lose_link()
-    script.connect()
+    script.reconnect()
     (packet,) = script.sent()
     assert packet.xid == XID_SET_WATCHES
     request = packet.set_watches
@@ -321,7 +309,7 @@ def test_every_kind_is_re_armed_relative_to_what_was_seen(script: Script) -> Non
     assert request.child == ("/parent",)
 
 
-def test_is_armed_only_while_the_server_knows_of_it(script: Script) -> None:
+def test_watch_is_armed_only_while_the_server_has_it(script: Script) -> None:
     watcher = Watcher(script)
     assert not watcher.slot.is_armed
     get(script, "/a", watcher.slot)
@@ -339,10 +327,9 @@ def test_is_armed_only_while_the_server_knows_of_it(script: Script) -> None:
     assert not watcher.slot.is_armed
 
 
-def test_what_happened_meanwhile_is_reported_while_re_arming(script: Script) -> None:
+def test_change_during_the_gap_is_reported_while_re_arming(script: Script) -> None:
     watcher = armed(script)
-    script.lose_link()
-    script.connect()
+    script.reconnect()
     (packet,) = script.sent()
     script.event(E.DATA_CHANGED, "/a")
     assert watcher.types == [E.DATA_CHANGED]
@@ -351,25 +338,22 @@ def test_what_happened_meanwhile_is_reported_while_re_arming(script: Script) -> 
     assert watcher.types == [E.DATA_CHANGED]
 
 
-def test_a_watch_that_fired_meanwhile_is_not_re_armed_again(script: Script) -> None:
+def test_watch_that_fires_while_re_arming_is_not_re_armed_again(script: Script) -> None:
     armed(script)
-    script.lose_link()
-    script.connect()
+    script.reconnect()
     script.event(E.DATA_CHANGED, "/a")
-    script.lose_link()
-    script.connect()
+    script.reconnect()
     assert script.sent() == []
 
 
-def test_a_read_under_way_when_the_link_is_lost_arms_its_watch_on_the_next(script: Script) -> None:
+def test_read_sent_again_after_a_lost_connection_arms_its_watch(script: Script) -> None:
     watcher = Watcher(script)
     call = get(script, "/a", watcher.slot)
     script.sent()
-    script.lose_link()
-    script.connect()
+    script.reconnect()
     (packet,) = script.sent()
     assert packet.op is OpCode.GET_DATA
-    assert bytes(packet.body).endswith(b"\x01")
+    assert packet.sets_watch
     script.answer(packet)
     assert call.result() == b"data"
     assert watcher.slot.is_armed
@@ -379,8 +363,7 @@ def test_many_watches_are_re_armed_in_several_requests_below_the_limit(script: S
     paths = [f"/{'x' * 500}/{n:04}" for n in range(1000)]
     for path in paths:
         armed(script, path=path)
-    script.lose_link()
-    script.connect()
+    script.reconnect()
     packets = script.sent()
     assert len(packets) == -(-1000 * (len(paths[0]) + 4) // CHUNK)
     assert all(len(packet.body) <= CHUNK + 20 for packet in packets)
@@ -394,13 +377,11 @@ def test_many_watches_are_re_armed_in_several_requests_below_the_limit(script: S
 
 @pytest.mark.parametrize("max_request", [1024, 4096, 0xFFFFF])
 def test_re_arming_respects_a_lower_limit_of_the_servers(max_request: int) -> None:
-    script = Script(max_request=max_request)
-    script.connect()
+    script = connected(max_request=max_request)
     paths = [f"/ä/{n:0200}" for n in range(2000)]
     for path in paths:
         armed(script, path=path)
-    script.lose_link()
-    script.connect()
+    script.reconnect()
     packets = script.sent()
     assert all(len(packet.body) + 8 <= max_request for packet in packets)
     assert [path for packet in packets for path in packet.set_watches.data] == paths
@@ -410,12 +391,9 @@ def test_re_arming_respects_a_lower_limit_of_the_servers(max_request: int) -> No
 
 
 @pytest.mark.parametrize("read", READS)
-def test_the_end_of_the_session_is_reported_to_each_watch(script: Script, read: str) -> None:
+def test_end_of_the_session_is_reported_to_each_watch(script: Script, read: str) -> None:
     watcher = armed(script, read)
-    script.lose_link()
-    script.open()
-    with pytest.raises(SessionExpiredError):
-        script.greet(0, 0)
+    script.expire()
     assert watcher.types == [E.NONE]
     assert not watcher.slot.is_armed
     script.connect(8)
@@ -424,35 +402,32 @@ def test_the_end_of_the_session_is_reported_to_each_watch(script: Script, read: 
     assert watcher.types == [E.NONE]
 
 
-def test_a_watch_of_a_dead_session_can_be_armed_in_the_next(script: Script) -> None:
+def test_watch_of_an_expired_session_can_be_armed_in_the_next(script: Script) -> None:
     watcher = armed(script)
     again = []
     watcher.slot.on_event = lambda _: again.append(children(script, "/b", watcher.slot))
-    script.lose_link()
-    script.connect(8)
+    script.reconnect(8)
     script.serve()
     assert again[0].result() == ["a", "b"]
     assert watcher.slot.is_armed
 
 
-def test_a_read_that_would_have_armed_fails_with_the_session(script: Script) -> None:
+def test_failed_read_of_an_expired_session_frees_its_watch(script: Script) -> None:
     watcher = Watcher(script)
     call = get(script, "/a", watcher.slot)
-    script.lose_link()
-    script.connect(8)
+    script.reconnect(8)
     assert isinstance(call.error(), SessionExpiredError)
     assert watcher.types == []
-    get(script, "/other", watcher.slot)  # it is free again
+    get(script, "/other", watcher.slot)
     script.serve()
     assert watcher.slot.is_armed
 
 
-def test_what_is_armed_for_the_next_session_is_still_guarded_from_removal(script: Script) -> None:
+def test_arming_for_the_next_session_prevents_a_removal(script: Script) -> None:
     other, next_ = Watcher(script), Watcher(script)
     failed = get(script, "/a", other.slot)
     failed.add_done_callback(lambda: get(script, "/a", next_.slot))
-    script.lose_link()
-    script.connect(8)  # `failed` fails, and its caller asks again
+    script.reconnect(8)  # `failed` fails, and its caller asks again
     (packet,) = script.sent()
     early = Watcher(script)
     script.machine.watches.begin(early.slot, "/a", "/a", WatchKind.DATA).armed()
@@ -462,7 +437,7 @@ def test_what_is_armed_for_the_next_session_is_still_guarded_from_removal(script
     assert next_.slot.is_armed
 
 
-def test_waiting_too_long_for_a_link_frees_the_watch() -> None:
+def test_wait_that_ends_without_a_connection_frees_the_watch() -> None:
     script = Script()
     watcher = Watcher(script)
     call = get(script, "/a", watcher.slot)
@@ -471,9 +446,147 @@ def test_waiting_too_long_for_a_link_frees_the_watch() -> None:
     get(script, "/b", watcher.slot)
 
 
-def test_an_error_on_a_znode_that_is_missing_is_the_readers(script: Script) -> None:
-    watcher = Watcher(script)
-    call = get(script, "/a", watcher.slot)
+# --- several watches that one request arms -----------------------------------------------------
+
+SINCE = 5
+
+
+def arm(script: Script, *paths: str) -> tuple[Call[None], list[Watcher]]:
+    """Asks for a watch on each path."""
+    watches = script.machine.watches
+    watchers = [Watcher(script) for _ in paths]
+    for watcher, path in zip(watchers, paths, strict=True):
+        watches.reserve(watcher.slot, path, path, WatchKind.DATA)
+    slots = [watcher.slot for watcher in watchers]
+    bulk = BulkArming(watches, list(zip(slots, paths, strict=True)), SINCE)
+    call: Call[None] = Call(OpCode.SET_WATCHES, bulk.body, lambda _: None, arming=bulk)
+    return script.submit(call), watchers
+
+
+def sent(script: Script) -> Packet:
     (packet,) = script.sent()
-    script.answer(packet, err=NO_NODE)
-    assert isinstance(call.error(), NoNodeError)
+    assert packet.op is OpCode.SET_WATCHES
+    assert packet.xid > 0  # not one of the machine's own
+    return packet
+
+
+def is_armed(*watchers: Watcher) -> list[bool]:
+    return [watcher.slot.is_armed for watcher in watchers]
+
+
+def test_one_request_arms_several_watches(script: Script) -> None:
+    call, (a, b) = arm(script, "/a", "/b")
+    packet = sent(script)
+    request = packet.set_watches
+    assert (request.relative_zxid, request.data) == (SINCE, ("/a", "/b"))
+    assert (request.exist, request.child) == ((), ())
+    assert is_armed(a, b) == [False, False]  # not before the answer
+    script.answer(packet)
+    assert call.is_done
+    assert is_armed(a, b) == [True, True]
+    script.event(E.DELETED, "/b")
+    assert (a.types, b.types) == ([], [E.DELETED])
+    assert is_armed(a, b) == [True, False]
+
+
+def test_earlier_change_is_reported_before_the_answer(script: Script) -> None:
+    _, (a, b) = arm(script, "/a", "/b")
+    packet = sent(script)
+    script.event(E.DELETED, "/a")
+    assert a.types == [E.DELETED]
+    script.answer(packet)
+    assert is_armed(a, b) == [False, True]
+    script.event(E.DELETED, "/a")
+    assert a.types == [E.DELETED]
+    assert len(script.machine.watches) == 1
+
+
+def test_event_before_the_request_is_sent_fires_none_of_its_watches(script: Script) -> None:
+    old = armed(script)
+    _, (new,) = arm(script, "/a")
+    script.event(E.DATA_CHANGED, "/a")
+    assert (old.types, new.types) == ([E.DATA_CHANGED], [])
+
+
+def test_lost_connection_re_arms_the_watches_and_repeats_the_request(script: Script) -> None:
+    call, (a, b) = arm(script, "/a", "/b")
+    sent(script)
+    script.event(E.DELETED, "/a")
+    script.lose_link()
+    assert not call.is_done
+    script.connect()
+    again, asked = script.sent()
+    assert again.xid == XID_SET_WATCHES
+    assert again.set_watches.data == ("/b",)
+    assert asked.xid > 0
+    # The fired watch is not set again; the other one is, relative to the first zxid.
+    assert (asked.set_watches.relative_zxid, asked.set_watches.data) == (SINCE, ("/b",))
+    script.answer(again)
+    assert not b.slot.is_armed
+    script.answer(asked)
+    assert call.is_done
+    assert is_armed(a, b) == [False, True]
+
+
+def test_watches_closed_while_the_request_is_under_way_are_removed(script: Script) -> None:
+    _, (a, b, c) = arm(script, "/a", "/b", "/c")
+    a.slot.close()  # before the request is sent: it is left out
+    packet = sent(script)
+    assert packet.set_watches.data == ("/b", "/c")
+    b.slot.close()
+    assert script.sent() == []
+    script.answer(packet)
+    assert "/b" in [removal.path for removal in removals(script)]
+    for path in ("/a", "/b", "/c"):
+        script.event(E.DELETED, path)
+    assert (a.types, b.types, c.types) == ([], [], [E.DELETED])
+
+
+def test_unanswered_request_keeps_the_watch_of_its_path_on_the_server(script: Script) -> None:
+    other = armed(script)
+    _, (a,) = arm(script, "/a")
+    packet = sent(script)
+    other.slot.close()
+    script.answer(packet)
+    assert removals(script) == []
+    script.event(E.DELETED, "/a")
+    assert a.types == [E.DELETED]
+
+
+def test_refused_request_arms_nothing_and_frees_its_watches(script: Script) -> None:
+    call, (a, b) = arm(script, "/a", "/b")
+    packet = sent(script)
+    script.event(E.DELETED, "/b")
+    script.answer(packet, err=-6)
+    assert call.error() is not None
+    assert not a.slot.is_armed
+    assert len(script.machine.watches) == 0
+    get(script, "/a", a.slot)
+    script.serve()
+    assert a.slot.is_armed
+    get(script, "/c", b.slot)
+
+
+def test_end_of_the_session_fails_the_request(script: Script) -> None:
+    call, (a,) = arm(script, "/a")
+    sent(script)
+    script.expire()
+    assert isinstance(call.error(), SessionExpiredError)
+    assert a.types == []
+    assert len(script.machine.watches) == 0
+
+
+def test_watch_under_a_persistent_one_is_fired_by_its_events(script: Script) -> None:
+    """An older server would end the persistent watch for a one-shot watch on its path."""
+    stream = StreamSlot("/a", "", recursive=False, limit=10, on_news=lambda: None)
+    request, joining = script.machine.watches.join(stream)
+    script.submit(Call(OpCode.ADD_WATCH, encode_body(request), lambda _: None, arming=joining))
+    script.serve()
+    _, (a, b) = arm(script, "/a", "/b")
+    packet = sent(script)
+    assert packet.set_watches.data == ("/b",)
+    script.answer(packet)
+    assert a.slot.is_armed
+    script.event(E.DELETED, "/a")
+    assert a.types == [E.DELETED]
+    assert b.slot.is_armed

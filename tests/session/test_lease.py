@@ -1,0 +1,606 @@
+"""Renewals of the lease: when they leave, what they prove, and what becomes of refused ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from session.script import (
+    NO_NODE,
+    START,
+    TIMEOUT,
+    Holder,
+    Packet,
+    Script,
+    after,
+    connected,
+    get,
+    lease_since,
+    next_renewal,
+    pass_time,
+    renew,
+    renewals,
+    waited,
+    write,
+)
+
+from aiolead._session.lease.renewals import MOST_CHECKS
+from aiolead._session.requests.call import WRITE, multi_call
+from aiolead._wire.codes import OpCode
+from aiolead._wire.requests import Check, Multi, Sync
+from aiolead.errors import LossReason, NoAuthError, RequestTimeoutError, ThrottledOpError
+from aiolead.model import EventType
+
+SETTLE = 0.1
+PAUSE = TIMEOUT / 32
+"""After a refused renewal."""
+NOT_CONFIRMED = "the server does not confirm the lease"
+
+# --- when renewals leave -----------------------------------------------------------------------
+
+
+def test_nothing_is_renewed_while_nothing_is_held(script: Script) -> None:
+    assert {packet.op for packet in script.serve_for(60.0)} == {OpCode.PING}
+
+
+def test_brief_hold_costs_no_request(script: Script) -> None:
+    holder = Holder(script)
+    script.now += SETTLE / 2
+    holder.hold.release()
+    script.advance(2.0)
+    assert script.sent() == []
+    assert (holder.settled, holder.lost) == ([], [])
+
+
+@pytest.mark.parametrize(("urgent", "delay"), [(False, SETTLE), (True, 0.0)])
+def test_hold_is_renewed_as_soon_as_it_settles(script: Script, urgent: bool, delay: float) -> None:
+    dues = script.dues
+    holder = Holder(script, "/held", urgent=urgent)
+    assert script.dues > dues
+    assert (holder.settled == [START]) is urgent
+    (packet,) = script.advance(delay + 0.01)
+    assert packet.sent == pytest.approx(START + delay)
+    assert packet.checks == ["/held"]
+    assert holder.settled == [pytest.approx(START + delay)]
+
+
+def test_released_hold_does_not_settle_with_the_others(script: Script) -> None:
+    Holder(script).hold.release()
+    first = Holder(script, "/a", on_settled=lambda: second.hold.release())
+    second = Holder(script, "/b")
+    (packet,) = script.advance(1.0)
+    assert packet.checks == ["/a"]
+    assert second.settled == []
+    first.hold.release()
+
+
+def test_one_transaction_checks_all_holds(script: Script) -> None:
+    holders = [Holder(script, f"/{name}") for name in "abc"]
+    (packet,) = script.advance(1.0)
+    assert packet.checks == ["/a", "/b", "/c"]
+    assert all(holder.settled for holder in holders)
+
+
+def test_renewal_is_a_transaction_followed_by_a_sync(script: Script) -> None:
+    Holder(script, "/held", urgent=True)
+    beat = waited(2.0)
+    packets = script.serve_for(5.5 * beat)
+    assert [packet.op for packet in packets] == [OpCode.MULTI, OpCode.SYNC] * 6
+    sent = [packet.sent - START for packet in renewals(packets)]
+    assert sent == pytest.approx([beat * number for number in range(6)])
+    assert Sync.read(packets[1].reader).path == "/held"
+
+
+def test_sync_leaves_once_the_transaction_is_answered(script: Script) -> None:
+    Holder(script, urgent=True)
+    packet = next_renewal(script)
+    after(script, 1.0)
+    assert script.sent() == []
+    outputs = script.outputs
+    script.answer(packet)
+    assert script.outputs > outputs
+    assert script.ops() == [OpCode.SYNC]
+
+
+@pytest.mark.parametrize(
+    ("tick_time", "latency", "beat"),
+    [
+        # Not before w + timeout / 4, and not before half a tick after the answer.
+        (None, 0.0, waited(2.0)),
+        (None, 0.5, 0.5 + waited(2.0)),
+        (0.5, 0.0, 2.0),
+        (0.5, 0.5, 2.0),
+        (0.5, 1.9, 1.9 + waited(0.25)),
+        (5.0, 0.25, 0.25 + waited(2.5)),
+    ],
+)
+@pytest.mark.parametrize("confirmed", [0.0, 0.2])
+def test_interval_between_renewals(
+    tick_time: float | None, latency: float, beat: float, confirmed: float
+) -> None:
+    script = connected(tick_time=tick_time)
+    Holder(script, urgent=True)
+    first = next_renewal(script)
+    for _ in range(10):
+        script.now += latency
+        script.answer(first)
+        (sync,) = script.sent()
+        script.now += confirmed  # which takes nothing from the next one
+        script.answer(sync)
+        second = next_renewal(script)
+        assert second.sent == pytest.approx(first.sent + beat)
+        first = second
+
+
+@pytest.mark.parametrize("is_answered", [False, True], ids=["unanswered", "unconfirmed"])
+def test_at_most_one_renewal_is_under_way(script: Script, is_answered: bool) -> None:
+    Holder(script, urgent=True)
+    packet = next_renewal(script)
+    if is_answered:
+        script.answer(packet)
+        assert script.ops() == [OpCode.SYNC]
+    Holder(script, urgent=True)
+    script.advance(TIMEOUT, serve=lambda: None)
+    assert renewals(script.sent()) == []
+
+
+def test_new_urgent_hold_waits_for_the_next_renewal(script: Script) -> None:
+    Holder(script, "/a", urgent=True)
+    first = renew(script)
+    after(script, 1.0)
+    Holder(script, "/b", urgent=True)
+    second = next_renewal(script)
+    assert second.sent == pytest.approx(first.sent + waited(2.0))
+    assert set(second.checks) == {"/a", "/b"}
+
+
+def test_first_hold_after_a_pause_is_renewed_immediately(script: Script) -> None:
+    holder = Holder(script, urgent=True)
+    renew(script)
+    holder.hold.release()
+    script.serve_for(10.0)
+    for _ in range(2):
+        write(script)
+        script.serve()
+    Holder(script, urgent=True)
+    assert next_renewal(script).sent == script.now
+
+
+def test_more_holds_than_fit_one_renewal_take_turns(script: Script) -> None:
+    count = 2 * MOST_CHECKS + 88
+    for number in range(count):
+        Holder(script, f"/{number}", urgent=True)
+    seen = []
+    for _ in range(5):
+        packet = renew(script)
+        assert len(packet.checks) == MOST_CHECKS
+        seen += packet.checks
+    assert seen == [f"/{number % count}" for number in range(5 * MOST_CHECKS)]
+
+
+def test_renewal_respects_the_request_limit_of_the_servers() -> None:
+    script = connected(max_request=1024)
+    for number in range(50):
+        Holder(script, f"/ä{number:0100}", urgent=True)
+    seen = set()
+    for _ in range(10):
+        packet = renew(script)
+        assert 1024 - 119 < len(packet.body) + 8 <= 1024
+        seen |= set(packet.checks)
+    assert len(seen) == 50
+
+
+def test_path_too_long_for_a_renewal_is_tried_alone() -> None:
+    script = connected(max_request=1024)
+    for number in range(3):
+        Holder(script, f"/{number:01010}", urgent=True)
+    assert len(next_renewal(script).checks) == 1
+
+
+# --- what a renewal proves ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "granted", "latency", "margin"),
+    [
+        ({}, 8.0, 0.0, 0.808),
+        ({}, 8.0, 1.5, 0.808),  # it counts from the request for the session
+        ({"grace_period": 0.0}, 8.0, 0.0, 0.008),
+        ({"grace_period": 2.0}, 8.0, 0.0, 2.008),
+        # The 3 s to stop in become a quarter of what is granted.
+        ({"session_timeout": 30.0, "grace_period": 3.0}, 4.0, 0.0, 1.004),
+    ],
+)
+def test_creating_the_session_begins_the_lease(
+    options: dict[str, float], granted: float, latency: float, margin: float
+) -> None:
+    script = Script(**options)
+    script.connect(timeout=granted, after=latency)
+    assert script.now == START + latency
+    assert script.deadline == pytest.approx(START + granted - margin)
+
+
+def test_confirmed_renewal_extends_the_lease_to_the_one_before(script: Script) -> None:
+    Holder(script, urgent=True)
+    before = START
+    for _ in range(6):
+        packet = next_renewal(script)
+        deadline = script.deadline
+        script.now += 0.25
+        script.answer(packet)
+        assert script.deadline == deadline
+        script.now += 0.05
+        script.confirm()
+        assert script.deadline == lease_since(before)
+        before = packet.sent
+
+
+@given(
+    st.floats(0, 1e6),
+    st.floats(0.5, 120),
+    st.floats(0, 0.1),
+    st.none() | st.floats(0.01, 0.5),
+)
+def test_renewal_that_leaves_when_due_proves_the_one_before(
+    start: float, timeout: float, latency: float, tick: float | None
+) -> None:
+    timeout = round(timeout, 3)
+    script = Script(session_timeout=timeout, tick_time=None if tick is None else tick * timeout)
+    script.now = start
+    script.connect(timeout=timeout)
+    holder = Holder(script, urgent=True)
+    before = confirmed = start
+    for _ in range(12):
+        packet = next_renewal(script, timeout)
+        script.now += latency * timeout
+        script.answer(packet)
+        (sync,) = script.sent()
+        script.now += latency * timeout / 2
+        script.answer(sync)
+        # The one before, or even its second step, if half a tick is short.
+        proven = script.machine._lease_proof.proven_until
+        assert proven in (before + timeout, confirmed + timeout)
+        before, confirmed = packet.sent, sync.sent
+    assert holder.lost == []
+
+
+def _reads(script: Script) -> None:
+    get(script, "/a")
+    script.serve()
+
+
+def _reads_and_events(script: Script) -> None:
+    """A server that was isolated for long delivers what was committed meanwhile, however old."""
+    _reads(script)
+    script.event(EventType.DELETED, "/whatever")
+
+
+@pytest.mark.parametrize("contact", [lambda _: None, _reads, _reads_and_events])
+def test_contact_without_a_commit_does_not_extend_the_lease(
+    script: Script, contact: Callable[[Script], None]
+) -> None:
+    deadline, pings = script.deadline, 0
+    for _ in range(30):
+        pings += len(script.serve_for(1.0))
+        contact(script)
+    assert script.deadline == deadline
+    assert pings == (11 if contact.__name__ == "<lambda>" else 0)
+
+
+def test_any_committed_write_extends_the_lease(script: Script) -> None:
+    script.machine._lease_proof.direct()
+    script.serve_for(5.0)  # pings at 2.67 and 5.33, less the margin
+    script.now = START + 5.0
+    write(script)
+    script.serve()
+    assert script.deadline == lease_since(START)
+    write(script)
+    script.serve()
+    assert script.deadline == lease_since(START + 8 / 3)
+
+
+@pytest.mark.parametrize("code", [NO_NODE, -103, -110, NoAuthError.code])
+def test_failed_write_does_not_extend_the_lease(script: Script, code: int) -> None:
+    deadline = script.deadline
+    script.serve_for(5.0)
+    write(script)
+    (packet,) = script.sent()
+    script.answer(packet, err=code)
+    assert script.deadline == deadline
+
+
+# --- a lease that is short: found by the simulation, on slow connections -----------------------
+
+
+@pytest.mark.parametrize("took", [0.125, 0.3])
+def test_answer_has_its_time_however_short_the_lease_is(took: float) -> None:
+    # With the longest grace period, a lease is as short as that when its renewal leaves.
+    script = connected(grace_period=2.0)
+    script.machine.can_move = True
+    Holder(script, urgent=True)
+    for _ in range(10):
+        renewal = next_renewal(script)
+        script.advance(took)
+        assert script.cuts == []
+        script.answer(renewal)
+        (sync,) = script.sent()
+        script.advance(took)
+        assert script.cuts == []
+        script.answer(sync)
+
+
+def test_slow_answer_has_half_of_a_short_lease() -> None:
+    script = connected(grace_period=2.0)
+    script.machine.can_move = True
+    Holder(script, urgent=True)
+    for _ in range(4):
+        renew(script)
+    next_renewal(script)
+    left = script.deadline - script.now
+    assert left < 3.0
+    script.advance(left / 2 - 0.01)
+    assert script.cuts == []
+    script.advance(0.02)
+    assert len(script.cuts) == 1
+
+
+def test_renewal_that_just_missed_a_proof_is_followed_by_another(script: Script) -> None:
+    # The handshake proves the lease so far. A request at 2.6 s could prove more.
+    script.advance(2.6)
+    get(script, "/a")
+    (packet,) = script.sent()
+    script.now += 0.2
+    script.answer(packet)
+    # A renewal proves it if it leaves half a tick after its answer. This one leaves too early.
+    script.advance(1.99)
+    holder = Holder(script, urgent=True)
+    first = next_renewal(script)
+    script.advance(0.1)
+    script.answer(first)
+    script.confirm()
+    assert script.deadline == lease_since(START)
+    second = next_renewal(script)
+    assert second.sent == pytest.approx(script.now)
+    script.answer(second)
+    script.confirm()
+    assert script.deadline == lease_since(START + 2.6)
+    assert holder.lost == []
+
+
+@pytest.mark.parametrize(("left", "settled"), [(1.99, True), (2.01, False)])
+def test_hold_under_a_short_lease_is_renewed_immediately(
+    script: Script, left: float, settled: bool
+) -> None:
+    script.now = script.deadline - left
+    holder = Holder(script)
+    assert bool(holder.settled) is settled
+    assert (script.leases.renewal_due() <= script.now) is settled
+
+
+@pytest.mark.parametrize(
+    ("took", "reconnects", "enough"),
+    [(0.1, False, 1.0), (0.4, False, 1.2), (3.0, False, 4 / 3), (3.0, True, 1.0)],
+)
+def test_enough_lease_depends_on_how_long_writes_take_on_this_connection(
+    script: Script, took: float, reconnects: bool, enough: float
+) -> None:
+    check = Multi((Check("/held", -1),))
+    script.submit(multi_call(check, ["/held"], kind=replace(WRITE, is_bound=True)))
+    (packet,) = script.sent()
+    script.now += took
+    script.answer(packet)
+    if reconnects:
+        script.reconnect()
+    assert script.leases.is_enough(script.deadline - enough)
+    assert not script.leases.is_enough(script.deadline - enough + 0.01)
+
+
+# --- refused renewals --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (NO_NODE, LossReason.DELETED),
+        # As by an ACL without READ: nobody can ever confirm that hold.
+        (NoAuthError.code, LossReason.REFUSED),
+        (-103, LossReason.REFUSED),
+        (-777, LossReason.REFUSED),
+    ],
+)
+def test_refused_check_loses_its_hold_alone_and_the_others_are_renewed_immediately(
+    script: Script, code: int, reason: LossReason
+) -> None:
+    holders = {name: Holder(script, f"/{name}", urgent=True) for name in "abc"}
+    packet = next_renewal(script)
+    script.now += 0.25
+    script.refuse(packet, 1, code)
+    lost = {name: holder.lost for name, holder in holders.items()}
+    assert lost == {"a": [], "b": [(reason, START + 0.25)], "c": []}
+    again = renew(script)
+    assert again.sent == packet.sent + 0.25
+    assert sorted(again.checks) == ["/a", "/c"]
+    script.serve_for(TIMEOUT * 2)
+    assert holders["a"].lost == holders["c"].lost == []
+
+
+def test_several_deleted_znodes_are_found_one_by_one(script: Script) -> None:
+    holders = [Holder(script, f"/{n}", urgent=True) for n in range(4)]
+    for _ in range(4):
+        script.refuse(next_renewal(script), 0, NO_NODE)
+    assert [holder.reasons for holder in holders] == [[LossReason.DELETED]] * 4
+    assert script.advance(2.0) == []
+
+
+def test_refused_check_of_a_released_hold_affects_no_other(script: Script) -> None:
+    gone, stays = Holder(script, "/gone", urgent=True), Holder(script, "/stays", urgent=True)
+    packet = next_renewal(script)
+    gone.hold.release()
+    script.refuse(packet, 0, NO_NODE)
+    assert gone.lost == stays.lost == []
+    again = next_renewal(script)
+    assert (again.sent, again.checks) == (packet.sent, ["/stays"])
+
+
+def test_hold_released_between_the_two_steps_ends_renewals(script: Script) -> None:
+    holder = Holder(script, urgent=True)
+    script.answer(next_renewal(script))
+    holder.hold.release()
+    script.confirm()
+    assert script.advance(2.0) == []
+
+
+OVERLOADED = [ThrottledOpError.code, RequestTimeoutError.code, -7, NoAuthError.code, -777]
+
+
+def refuse_transactions(script: Script, code: int, until: float) -> list[Packet]:
+    """The packets of 20 s. Transactions are refused until a moment, the rest is answered."""
+    packets: list[Packet] = []
+
+    def refuse() -> None:
+        while sent := script.sent():
+            packets.extend(sent)
+            for packet in sent:
+                is_refused = packet.op is OpCode.MULTI and script.now < until
+                script.answer(packet, err=code if is_refused else 0)
+
+    script.advance(20.0, serve=refuse)
+    return packets
+
+
+@pytest.mark.parametrize("code", OVERLOADED)
+def test_other_refusals_are_retried_until_the_lease_ends(script: Script, code: int) -> None:
+    holder = Holder(script, urgent=True)
+    packets = refuse_transactions(script, code, START + 20.0)
+    sent = [packet.sent - START for packet in renewals(packets)]
+    assert sent == [n * PAUSE for n in range(29)]
+    assert OpCode.SYNC not in {packet.op for packet in packets}
+    assert holder.lost == [(LossReason.UNCONFIRMED, lease_since(START))]
+
+
+@pytest.mark.parametrize("code", OVERLOADED)
+def test_server_that_refuses_for_a_while_costs_no_hold(script: Script, code: int) -> None:
+    holder = Holder(script, urgent=True)
+    for _ in range(3):
+        renew(script)
+    refuse_transactions(script, code, script.deadline - TIMEOUT / 16)
+    assert holder.lost == []
+
+
+def test_refused_sync_proves_nothing_and_is_retried_soon(script: Script) -> None:
+    holder = Holder(script, "/held", resign_on_disconnect=True, urgent=True)
+    renew(script)
+    deadline = script.deadline
+    packet = next_renewal(script)
+    script.answer(packet)
+    (sync,) = script.sent()
+    script.answer(sync, err=-777)
+    assert script.deadline == deadline
+    again = renew(script)
+    assert again.sent == packet.sent + PAUSE
+    renew(script)
+    assert script.deadline == lease_since(again.sent)
+    assert holder.lost == []
+
+
+# --- the connection ----------------------------------------------------------------------------
+
+
+def test_lease_is_renewed_immediately_after_a_reconnect(script: Script) -> None:
+    holder = Holder(script, urgent=True)
+    script.answer(next_renewal(script))
+    script.now += 0.5
+    script.lose_link()
+    script.now += 0.5
+    script.connect()
+    deadline = script.deadline
+    packet = next_renewal(script)
+    assert packet.sent == START + 1.0
+    assert script.deadline == deadline
+    script.answer(packet)
+    # The new handshake, which touched the leader itself.
+    assert script.deadline == lease_since(START + 1.0)
+    assert holder.lost == []
+
+
+@pytest.mark.parametrize("reached", ["due", "sent", "answered", "sync sent"])
+def test_interrupted_renewal_starts_over_on_the_next_connection(
+    script: Script, reached: str
+) -> None:
+    holder = Holder(script, urgent=True)
+    if reached == "due":
+        script.tick()  # but nothing is sent
+    else:
+        packet = next_renewal(script)
+        if reached != "sent":
+            script.answer(packet)
+        if reached == "sync sent":
+            assert script.ops() == [OpCode.SYNC]
+    deadline = script.deadline
+    script.now += 0.5
+    script.reconnect()
+    assert script.deadline == deadline
+    assert script.ops() == []
+    (packet,) = script.advance(0.0)
+    assert packet.op is OpCode.MULTI
+    assert script.ops() == []  # the sync of the old connection is of no use here
+    script.answer(packet)
+    assert script.deadline == lease_since(START + 0.5)
+    script.confirm()
+    assert holder.lost == []
+
+
+@pytest.mark.parametrize("step", [OpCode.MULTI, OpCode.SYNC])
+@pytest.mark.parametrize(("can_move", "left"), [(True, 1.6), (False, 1.0)])
+def test_server_that_confirms_nothing_is_left_and_the_only_one_as_a_last_resort(
+    script: Script, can_move: bool, left: float, step: OpCode
+) -> None:
+    script.machine.can_move = can_move
+    holder = Holder(script, urgent=True)
+    for _ in range(3):
+        renew(script)
+    packet = next_renewal(script)
+    if step is OpCode.SYNC:
+        script.answer(packet)
+        assert script.ops() == [OpCode.SYNC]
+    end = script.deadline
+    while script.now < end - left - 0.2 and not script.cuts:
+        pass_time(script)
+    assert script.cuts == []
+    while script.now < end - 0.1 and not script.cuts:
+        pass_time(script)
+    assert script.cuts == [NOT_CONFIRMED]
+    assert end - left - 0.1 < script.now < end - left + 0.1
+    # The rest of the lease is enough, where the renewal was lost and the server is well.
+    script.connect()
+    script.serve()
+    script.serve_for(TIMEOUT)
+    assert holder.lost == []
+
+
+def test_new_connection_has_its_time_before_it_is_left(script: Script) -> None:
+    script.machine.can_move = True
+    holder = Holder(script, urgent=True)
+    script.now += 5.0
+    script.reconnect()
+    next_renewal(script)
+    script.advance(1.9)
+    assert script.cuts == []
+    script.advance(0.2)
+    assert script.cuts == [NOT_CONFIRMED]
+    assert holder.lost == []
+
+
+def test_connection_is_not_left_where_that_would_end_the_hold(script: Script) -> None:
+    script.machine.can_move = True
+    Holder(script, urgent=True, resign_on_disconnect=True)
+    sent = next_renewal(script).sent
+    # It waits as long as any request may, although the lease is short by then.
+    end = sent + script.machine.timing.silent_after
+    assert end > script.deadline - script.machine.timing.short_lease
+    while script.now < end - 0.1:
+        pass_time(script)
+    assert script.cuts == []
