@@ -20,9 +20,9 @@ from .contexts import propagate
 async def beside_body(run: Callable[[], Awaitable[object]], subject: object) -> AsyncIterator[None]:
     """Run a function while the body of an `async with` runs.
 
-    An exception of the function cancels the body, and is raised on leaving, unchanged. Otherwise
-    an exception of the body propagates unchanged. `subject` is named in the error for a task that
-    leaves what another one has entered.
+    An exception of the function cancels the body, and is raised on leaving, unchanged. An error of
+    the body becomes a note on it. Otherwise an exception of the body propagates unchanged.
+    `subject` is named in the error for a task that leaves what another one has entered.
 
     Only a cancel scope is open in the task of the body. On asyncio a task group of anyio would
     replace the body's exception if the task was cancelled before. On trio a nursery would copy a
@@ -62,6 +62,8 @@ async def beside_body(run: Callable[[], Awaitable[object]], subject: object) -> 
         left = error
     left = body.leave(left)
     if failure is not None:
+        if isinstance(left, Exception):
+            failure.add_note(f"the body raised, too: {left!r}")
         propagate(failure, None)
     if left is not None:
         raise left

@@ -510,6 +510,20 @@ async def test_error_in_the_cleanup_of_the_worker_propagates_from_a_cancelled_bo
         assert await names(client, PATH) == []
 
 
+async def test_error_of_a_body_that_the_worker_has_ended_becomes_a_note() -> None:
+    async def work(_term: Term) -> None:
+        raise ValueError("of the worker")
+
+    async with EmbeddedServer() as server, connect(server) as client:
+        with pytest.raises(ValueError, match="of the worker") as raised:
+            async with Election(client, PATH).running(work):
+                try:
+                    await anyio.sleep_forever()
+                finally:
+                    raise RuntimeError("cleanup failed")
+    assert raised.value.__notes__ == ["the body raised, too: RuntimeError('cleanup failed')"]
+
+
 async def test_defect_of_the_client_ends_the_block(
     monkeypatch: pytest.MonkeyPatch, internal_errors: list[Any]
 ) -> None:
