@@ -1,8 +1,7 @@
 """Hostile data and names: what another client of the ensemble, or a server, may write.
 
-`HOSTILE_DATA` and `HOSTILE_NAMES` are the fixed worst cases, `DATA_CASES` and `NAME_CASES` the same
-with an id for each. `hostile_data()` and `hostile_names()` are the hypothesis strategies: the fixed
-cases and random variations of them.
+`DATA_CASES` and `NAME_CASES` are the fixed worst cases, each with an id. `hostile_data()` and
+`hostile_names()` are the hypothesis strategies: the fixed cases and random variations of them.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ JSON_VALUES: Mapping[str, str] = {
     "nested": "[" * 10_000 + "]" * 10_000,
     "nested objects": '{"a":' * 10_000 + "1" + "}" * 10_000,
 }
-"""What may stand where a value of one of the formats stands, as JSON or nearly."""
+"""Hostile values for the keys of the formats, as JSON or nearly."""
 
 
 def json_object(valid: Mapping[str, object], changed: Mapping[str, str]) -> bytes:
@@ -88,29 +87,28 @@ def json_object(valid: Mapping[str, object], changed: Mapping[str, str]) -> byte
 
     Args:
         valid: the object.
-        changed: what stands, as it is, instead of the values of some keys.
+        changed: texts that replace the values of some keys, as they are.
     """
     texts = {key: json.dumps(value) for key, value in valid.items()} | dict(changed)
-    return (
-        "{" + ",".join(f"{json.dumps(key)}:{text}" for key, text in texts.items()) + "}"
-    ).encode()
+    pairs = ",".join(f"{json.dumps(key)}:{text}" for key, text in texts.items())
+    return f"{{{pairs}}}".encode()
 
 
-def mistyped() -> Iterator[tuple[str, bytes]]:
-    """Each format with each hostile value at each of its keys, and without each; with an id."""
+def mistyped() -> Iterator[bytes]:
+    """Each format with each hostile value at each of its keys, and without each key."""
     for name, valid in JSON_FORMATS.items():
         end = b"\nthe rest" if name == "result" else b""
         for key in valid:
             less = {other: value for other, value in valid.items() if other != key}
-            yield f"{name} without {key}", json_object(less, {}) + end
-            for what, text in JSON_VALUES.items():
-                yield f"{name} {key} {what}", json_object(valid, {key: text}) + end
+            yield json_object(less, {}) + end
+            for text in JSON_VALUES.values():
+                yield json_object(valid, {key: text}) + end
 
 
 # --- data ----------------------------------------------------------------------------------------
 
 DATA_CASES: Mapping[str, bytes | None] = {
-    # What a client may write that makes a `create` with null instead of data.
+    # A client may `create` with null instead of data.
     "null": None,
     "empty": b"",
     "blank": b" \t\r\n",
@@ -160,26 +158,24 @@ DATA_CASES: Mapping[str, bytes | None] = {
     "JSON a million keys": b"{" + b'"":0,' * 190_000 + b'"":0}',
     "JSON of escapes": b'"' + b"\\u202e" * 160_000 + b'"',
     "JSON backslashes": b'"' + b"\\" * (MAX_DATA - 1),
-    "instance weight": json_object(JSON_FORMATS["instance"], {"weight": JSON_VALUES["400 digits"]}),
-    "instance load": json_object(JSON_FORMATS["instance"], {"load": JSON_VALUES["400 digits"]}),
-    "instance time": json_object(
-        JSON_FORMATS["instance"], {"registrationTimeUTC": JSON_VALUES["400 digits"]}
-    ),
-    "instance name": json_object(JSON_FORMATS["instance"], {"name": '"\\ud800"'}),
-    "instance id with a slash": json_object(JSON_FORMATS["instance"], {"id": '"a/../b"'}),
-    "instance payload nested": json_object(
-        JSON_FORMATS["instance"], {"payload": JSON_VALUES["nested"]}
-    ),
-    "instance braces": json_object(
-        JSON_FORMATS["instance"],
-        {"uriSpec": '{"parts":[{"value":"' + "{" * 500_000 + '","variable":true}]}'},
-    ),
-    "config keys nested": json_object(JSON_FORMATS["config"], {"keys": JSON_VALUES["nested"]}),
-    "config surrogate": json_object(JSON_FORMATS["config"], {"keys": '{"k": "\\udfff"}'}),
-    "config base64": json_object(JSON_FORMATS["config"], {"keys": JSON_VALUES["broken base64"]}),
-    "progress digits": json_object(
-        JSON_FORMATS["progress"], {"progress": JSON_VALUES["5000 digits"]}
-    ),
+    **{
+        name: json_object(JSON_FORMATS[name.split()[0]], changed)
+        for name, changed in {
+            "instance weight": {"weight": JSON_VALUES["400 digits"]},
+            "instance load": {"load": JSON_VALUES["400 digits"]},
+            "instance time": {"registrationTimeUTC": JSON_VALUES["400 digits"]},
+            "instance name": {"name": '"\\ud800"'},
+            "instance id with a slash": {"id": '"a/../b"'},
+            "instance payload nested": {"payload": JSON_VALUES["nested"]},
+            "instance braces": {
+                "uriSpec": '{"parts":[{"value":"' + "{" * 500_000 + '","variable":true}]}'
+            },
+            "config keys nested": {"keys": JSON_VALUES["nested"]},
+            "config surrogate": {"keys": '{"k": "\\udfff"}'},
+            "config base64": {"keys": JSON_VALUES["broken base64"]},
+            "progress digits": {"progress": JSON_VALUES["5000 digits"]},
+        }.items()
+    },
     "result surrogate": json_object(JSON_FORMATS["result"], {"note": '"\\ud800"'}) + b"\n",
     "quota digits": b"count=" + b"9" * 5000 + b",bytes=" + b"9" * 19,
     "quota separators": b",;" * 400_000,
@@ -192,10 +188,7 @@ DATA_CASES: Mapping[str, bytes | None] = {
     "challenge of commas": b"," * MAX_DATA,
     "version of digits": b"Zookeeper version: " + b"1" * 80_000,
 }
-"""The fixed worst cases of data, each with an id."""
-
-HOSTILE_DATA: tuple[bytes | None, ...] = tuple(DATA_CASES.values())
-"""The fixed worst cases of what is read: the data of a znode (None: null), a server's answer."""
+"""The fixed worst cases of data: of a znode (None for null), or of a server's answer."""
 
 # --- names ---------------------------------------------------------------------------------------
 
@@ -262,9 +255,6 @@ NAME_CASES: Mapping[str, str] = {
     **ALLOWED_NAMES,
     **{f"forbidden {k}": v for k, v in FORBIDDEN_NAMES.items()},
 }
-"""The fixed worst cases of names, each with an id."""
-
-HOSTILE_NAMES: tuple[str, ...] = tuple(NAME_CASES.values())
 """The fixed worst cases of a znode's name. None has a slash, which separates names."""
 
 # --- strategies ----------------------------------------------------------------------------------
@@ -303,9 +293,9 @@ def _json_objects(draw: st.DrawFn) -> bytes:
 
 
 def hostile_data() -> st.SearchStrategy[bytes | None]:
-    """The data of a znode that somebody has written who means no good; None for null."""
+    """The data of a znode that a hostile client has written; None for null."""
     return (
-        st.sampled_from(HOSTILE_DATA)
+        st.sampled_from(list(DATA_CASES.values()))
         | st.binary(max_size=300)
         | st.text(max_size=100).map(str.encode)
         | st.integers(-(10**400), 10**400).map(lambda number: str(number).encode())
@@ -348,4 +338,4 @@ def hostile_names() -> st.SearchStrategy[str]:
         ]
     )
     built = st.tuples(heads, heads | st.just(""), suffixes).map("".join).filter(_is_one_name)
-    return st.sampled_from(HOSTILE_NAMES) | built
+    return st.sampled_from(list(NAME_CASES.values())) | built

@@ -1,4 +1,4 @@
-"""Every parser of what other processes wrote: what it reads, and what it raises.
+"""Every parser of data from other processes, with its errors.
 
 `PARSERS` is the table, `NO_PARSERS` the functions that look like one and are none, each with the
 reason. test_parsers.py runs hostile data through all of them, and fails if a function of
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -62,11 +62,11 @@ from aiolead.types import Codec
 
 
 class Reads(enum.Enum):
-    """What a parser reads."""
+    """The sources of data."""
 
     ZNODE = "the data of a znode"
     NAME = "the name of a znode"
-    SERVER = "what a server says"
+    SERVER = "an answer of a server"
     FILE = "a file"
     ARGUMENT = "an argument of the caller's"
 
@@ -77,9 +77,9 @@ class Parser:
 
     Attributes:
         name: for the ids of tests.
-        reads: what it reads.
+        reads: the source of its data.
         call: takes the data; text for a name, an argument, and what was decoded before.
-        raises: what it raises for everything that is malformed; nothing if it raises nothing.
+        raises: the errors for malformed data; none if it raises nothing.
         covers: the functions that this runs, as `module:function`.
         takes_text: whether the data are text rather than bytes.
     """
@@ -94,6 +94,27 @@ class Parser:
     def __str__(self) -> str:
         return self.name
 
+
+def _rows_of(reads: Reads) -> Callable[..., Parser]:
+    def row(
+        name: str,
+        call: Callable[[Any], object],
+        *covers: str,
+        raises: tuple[type[Exception], ...] = (),
+        takes_text: bool = False,
+    ) -> Parser:
+        """A parser; `covers` are functions, as `module: function function`."""
+        functions = [
+            f"{module}:{function}"
+            for module, names in (each.split(": ") for each in covers)
+            for function in names.split()
+        ]
+        return Parser(name, reads, call, raises, tuple(functions), takes_text)
+
+    return row
+
+
+of_znode, of_name, of_server, of_file, of_argument = map(_rows_of, Reads)
 
 STAT = Stat(1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1)
 _INVALID = (InvalidDataError,)
@@ -184,7 +205,7 @@ _WORDS = (words.NotToldError,)
 
 
 def _answers(said: str) -> survey.ServerAnswers:
-    """What a server says of itself, all of it the same."""
+    """A server that gives the same answer to every word."""
     answers = survey.ServerAnswers(words.ServerAddress("zk", 2181), conf=words.by_equals(said))
     survey._take_srvr(answers, said)
     answers.monitor = words.by_tab(said)
@@ -201,25 +222,15 @@ def _judged(said: str) -> object:
 
 
 def _instance(data: bytes) -> object:
-    """All that is done with an instance of somebody else's."""
+    """Every use of an instance that another process has written."""
     read = ServiceInstance.from_json(data)
     assert ServiceInstance.from_json(read.to_json()) == read
     return hash(read), repr(read)
 
 
-_READER = tuple(
-    f"_wire.jute:Reader.{each}"
-    for each in (
-        "blob",
-        "blob_and_stat",
-        "i32",
-        "i64",
-        "nullable_blob",
-        "nullable_text",
-        "stat",
-        "text",
-        "texts",
-    )
+_READER = (
+    "_wire.jute: Reader.blob Reader.blob_and_stat Reader.i32 Reader.i64 Reader.nullable_blob",
+    "_wire.jute: Reader.nullable_text Reader.stat Reader.text Reader.texts _decoded",
 )
 
 
@@ -230,18 +241,12 @@ def _names_in_steps(data: bytes) -> object:
 
 
 def _records() -> Iterator[Parser]:
-    """What servers answer: each record that a client reads."""
+    """Each record that a client reads."""
     for module in (replies, handshake):
         for name, made in vars(module).items():
             is_ours = inspect.isclass(made) and made.__module__ == module.__name__
             if is_ours and issubclass(made, Record) and (made.layout or "read" in vars(made)):
-                yield Parser(
-                    name,
-                    Reads.SERVER,
-                    partial(_read, made),
-                    _WIRE,
-                    (*_READER, "_wire.jute:_decoded"),
-                )
+                yield of_server(name, partial(_read, made), *_READER, raises=_WIRE)
 
 
 def _read(record: Any, data: bytes) -> object:
@@ -249,415 +254,206 @@ def _read(record: Any, data: bytes) -> object:
 
 
 def _codecs() -> Iterator[Parser]:
-    made: Sequence[Codec[Any]] = (
-        Codec.raw(),
-        Codec.text(),
-        Codec.json(),
-        Codec.int32(),
-        Codec.int64(),
-        Codec.decimal(),
-    )
-    for name, each in zip(("raw", "text", "json", "int32", "int64", "decimal"), made, strict=True):
-        yield Parser(
-            f"Codec.{name}",
-            Reads.ZNODE,
-            each.decode,
-            _MALFORMED,
-            ("_recipes.values.codec:_from_digits", "_recipes.values.codec:_integer"),
-        )
-        yield Parser(
-            f"a value, {name}",
-            Reads.ZNODE,
-            partial(codec.decoded, each, "/path", stat=STAT),
-            _INVALID,
-            ("_recipes.values.codec:decoded",),
-        )
+    for name in ("raw", "text", "json", "int32", "int64", "decimal"):
+        made: Codec[Any] = getattr(Codec, name)()
+        functions = "_recipes.values.codec: _from_digits _integer"
+        yield of_znode(f"Codec.{name}", made.decode, functions, raises=_MALFORMED)
+        read = partial(codec.decoded, made, "/path", stat=STAT)
+        yield of_znode(f"a value, {name}", read, "_recipes.values.codec: decoded", raises=_INVALID)
 
 
 PARSERS: tuple[Parser, ...] = (
     # --- the data of znodes
-    Parser(
-        "ServiceInstance.from_json",
-        Reads.ZNODE,
-        _instance,
-        _MALFORMED,
-        ("_recipes.discovery.instance:ServiceInstance.from_json",),
+    of_znode(
+        "ServiceInstance.from_json", _instance,
+        "_recipes.discovery.instance: ServiceInstance.from_json", raises=_MALFORMED,
     ),
-    Parser(
-        "Progress.decode",
-        Reads.ZNODE,
-        Progress.decode,
-        (),
-        ("_recipes.tasks.task_records:Progress.decode",),
+    of_znode("Progress.decode", Progress.decode, "_recipes.tasks.task_records: Progress.decode"),
+    of_znode(
+        "decode_result", partial(decode_result, "task-0000000000"),
+        "_recipes.tasks.task_records: decode_result", raises=_MALFORMED,
     ),
-    Parser(
-        "decode_result",
-        Reads.ZNODE,
-        partial(decode_result, "task-0000000000"),
-        _MALFORMED,
-        ("_recipes.tasks.task_records:decode_result",),
+    of_znode(
+        "version_of a configuration", partial(snapshot.version_of, "/config", stat=STAT),
+        "_recipes.values.config_snapshot: version_of", raises=_INVALID,
     ),
-    Parser(
-        "version_of a configuration",
-        Reads.ZNODE,
-        partial(snapshot.version_of, "/config", stat=STAT),
-        _INVALID,
-        ("_recipes.values.config_snapshot:version_of",),
-    ),
-    Parser(
+    of_znode(
         "decode_entry of a configuration",
-        Reads.ZNODE,
         partial(snapshot.decode_entry, "/config/history/0000000001", 1, stat=STAT),
-        _INVALID,
-        (
-            "_recipes.values.config_snapshot:_decode_entry",
-            "_recipes.values.config_snapshot:_decode_value",
-        ),
+        "_recipes.values.config_snapshot: _decode_entry _decode_value", raises=_INVALID,
     ),
     *_codecs(),
-    Parser(
-        "an item of a queue",
-        Reads.ZNODE,
-        item_format.decode,
-        _MALFORMED,
-        ("_recipes.queues.item_format:decode",),
+    of_znode(
+        "an item of a queue", item_format.decode, "_recipes.queues.item_format: decode",
+        raises=_MALFORMED,
     ),
-    Parser(
-        "the limit of a semaphore",
-        Reads.ZNODE,
-        partial(parts.decoded, "/limit"),
-        _INVALID,
-        ("_recipes.locks.semaphore.parts:decoded",),
+    of_znode(
+        "the limit of a semaphore", partial(parts.decoded, "/limit"),
+        "_recipes.locks.semaphore.parts: decoded", raises=_INVALID,
     ),
-    Parser(
-        "the limit of kazoo's semaphore",
-        Reads.ZNODE,
-        parts.decoded_digits,
-        (),
-        ("_recipes.locks.semaphore.parts:decoded_digits",),
+    of_znode(
+        "the limit of kazoo's semaphore", parts.decoded_digits,
+        "_recipes.locks.semaphore.parts: decoded_digits",
     ),
-    Parser(
-        "members of a double barrier",
-        Reads.NAME,
-        lambda name: barrier_membership.members_among([name]),
-        (),
-        ("_recipes.barriers.barrier_membership:members_among",),
+    of_name(
+        "members of a double barrier", lambda name: barrier_membership.members_among([name]),
+        "_recipes.barriers.barrier_membership: members_among",
     ),
-    Parser(
+    of_znode(
         "a participant",
-        Reads.ZNODE,
         lambda data: repr(participants.participant("/p", data, STAT, is_holder=False)),
     ),
-    Parser(
-        "limits of a quota",
-        Reads.ZNODE,
-        quotas.decode_limits,
-        _WIRE,
-        ("_client.api.quotas:_pairs",),
+    of_znode("limits of a quota", quotas.decode_limits, "_client.api.quotas: _pairs", raises=_WIRE),
+    of_znode("usage of a quota", quotas.decode_usage, raises=_WIRE),
+    of_znode(
+        "the configuration of an ensemble", _config,
+        "_wire.config_text: _parse_client _port parse_config parse_server", raises=_WIRE,
     ),
-    Parser("usage of a quota", Reads.ZNODE, quotas.decode_usage, _WIRE),
-    Parser(
-        "the configuration of an ensemble",
-        Reads.ZNODE,
-        _config,
-        _WIRE,
-        (
-            "_wire.config_text:_parse_client",
-            "_wire.config_text:_port",
-            "_wire.config_text:parse_config",
-            "_wire.config_text:parse_server",
-        ),
+    of_znode("data as text", render.text_of, "cli.render: text_of"),
+    of_znode("the beginning of data", render.preview),
+    of_znode(
+        "data as JSON", lambda data: render.as_json(render.data_as_json(data)),
+        "cli.render: data_as_json",
     ),
-    Parser("data as text", Reads.ZNODE, render.text_of, (), ("cli.render:text_of",)),
-    Parser("the beginning of data", Reads.ZNODE, render.preview),
-    Parser(
-        "data as JSON",
-        Reads.ZNODE,
-        lambda data: render.as_json(render.data_as_json(data)),
-        (),
-        ("cli.render:data_as_json",),
-    ),
-    Parser(
+    of_znode(
         "a time of a Stat",
-        Reads.ZNODE,
         lambda data: render.moment(int.from_bytes(data[:8], "big", signed=True)),
-        (),
-        ("cli.render:moment",),
+        "cli.render: moment",
     ),
     # --- the names of znodes
-    Parser(
-        "validate", Reads.NAME, _raise_away(validate), (ConfigurationError,), ("paths:validate",)
-    ),
-    Parser("sequence_of", Reads.NAME, sequence_of, (), ("paths:sequence_of",)),
-    Parser(
-        "as_listed",
-        Reads.NAME,
-        lambda name: as_listed([name]),
-        (),
-        ("paths:as_listed", "paths:_is_valid"),
-    ),
-    Parser(
+    of_name("validate", _raise_away(validate), "paths: validate", raises=(ConfigurationError,)),
+    of_name("sequence_of", sequence_of, "paths: sequence_of"),
+    of_name("as_listed", lambda name: as_listed([name]), "paths: as_listed _is_valid"),
+    of_name(
         "the path of a created znode",
-        Reads.NAME,
         Create("/a-", b"", (), CreateMode.PERSISTENT_SEQUENTIAL.value, op=OpCode.CREATE2).checked,
-        _WIRE,
-        ("_wire.requests:Create.checked",),
+        "_wire.requests: Create.checked", raises=_WIRE,
     ),
-    Parser(
-        "known_name",
-        Reads.NAME,
-        kinds.known_name,
-        (),
-        ("_contender_names:known_name",),
+    of_name("known_name", kinds.known_name, "_contender_names: known_name"),
+    of_name("leaders_in", kinds.leaders_in, "_contender_names: leaders_in"),
+    of_name(
+        "recipes by their layouts", _recipe_at,
+        "cli.recipe_layouts: _composite _items _items_in _is_member _identity _members",
+        "cli.recipe_layouts: _service_of semaphore_layout", "cli.contender_queue: permits_of",
     ),
-    Parser("leaders_in", Reads.NAME, kinds.leaders_in, (), ("_contender_names:leaders_in",)),
-    Parser(
-        "recipes by their layouts",
-        Reads.NAME,
-        _recipe_at,
-        (),
-        (
-            "cli.recipe_layouts:_composite",
-            "cli.recipe_layouts:_items",
-            "cli.recipe_layouts:_items_in",
-            "cli.recipe_layouts:_is_member",
-            "cli.recipe_layouts:_identity",
-            "cli.recipe_layouts:_members",
-            "cli.recipe_layouts:_service_of",
-            "cli.recipe_layouts:semaphore_layout",
-            "cli.contender_queue:permits_of",
-        ),
+    of_name(
+        "layouts", _layouts,
+        "_recipes.contention.layouts: Layout._is_own Layout._downgraded Layout._fits",
+        "_recipes.contention.layouts: _Form.count_in Layout._ours",
     ),
-    Parser(
-        "layouts",
-        Reads.NAME,
-        _layouts,
-        (),
-        (
-            "_recipes.contention.layouts:Layout._is_own",
-            "_recipes.contention.layouts:Layout._downgraded",
-            "_recipes.contention.layouts:Layout._fits",
-            "_recipes.contention.layouts:_Form.count_in",
-            "_recipes.contention.layouts:Layout._ours",
-        ),
+    of_name(
+        "the contender queue", _in_order, "_recipes.contention.kernel: in_order",
+        raises=(MixedLayoutError,),
     ),
-    Parser(
-        "the contender queue",
-        Reads.NAME,
-        _in_order,
-        (MixedLayoutError,),
-        ("_recipes.contention.kernel:in_order",),
-    ),
-    Parser(
+    of_name(
         "unrecognized children",
-        Reads.NAME,
         lambda name: unrecognized.unrecognized_children([name, "lock-0000000001"]),
-        (),
-        ("_recipes.contention.unrecognized:_int",),
+        "_recipes.contention.unrecognized: _int",
     ),
-    Parser(
-        "a queue's names",
-        Reads.NAME,
-        partial(_key, item_format.ItemNames()),
-        (),
-        ("_recipes.queues.item_format:ItemNames.key",),
+    of_name(
+        "a queue's names", partial(_key, item_format.ItemNames()),
+        "_recipes.queues.item_format: ItemNames.key",
     ),
-    Parser(
-        "names by priority",
-        Reads.NAME,
-        partial(_key, item_format.PriorityNames()),
-        (),
-        ("_recipes.queues.item_format:ItemNames.key",),
+    of_name(
+        "names by priority", partial(_key, item_format.PriorityNames()),
+        "_recipes.queues.item_format: ItemNames.key",
     ),
-    Parser(
-        "names by time",
-        Reads.NAME,
-        partial(_key, item_format.DelayNames()),
-        (),
-        ("_recipes.queues.item_format:ItemNames.key",),
+    of_name(
+        "names by time", partial(_key, item_format.DelayNames()),
+        "_recipes.queues.item_format: ItemNames.key",
     ),
-    Parser(
-        "number_of a version of a configuration",
-        Reads.NAME,
-        snapshot.number_of,
-        (),
-        ("_recipes.values.config_snapshot:number_of",),
+    of_name(
+        "number_of a version of a configuration", snapshot.number_of,
+        "_recipes.values.config_snapshot: number_of",
     ),
-    Parser(
-        "a signal of a condition",
-        Reads.ZNODE,
-        lambda data: condition_signals.Signal.decode(data, STAT),
-        (),
-        (
-            "_recipes.locks.condition_signals:Signal.decode",
-            "_recipes.locks.condition_signals:ConditionSignals._read",
-        ),
+    of_znode(
+        "a signal of a condition", lambda data: condition_signals.Signal.decode(data, STAT),
+        "_recipes.locks.condition_signals: Signal.decode ConditionSignals._read",
     ),
-    Parser(
+    of_name(
         "waiters and signals of a condition",
-        Reads.NAME,
         lambda name: condition_signals.sort_out([name], [name, name]),
-        (),
-        ("_recipes.locks.condition_signals:sort_out",),
+        "_recipes.locks.condition_signals: sort_out",
     ),
-    Parser(
-        "the parts of a semaphore",
-        Reads.NAME,
-        _misfits,
-        (),
-        ("_recipes.locks.semaphore.parts:SemaphoreParts.misfits",),
+    of_name(
+        "the parts of a semaphore", _misfits,
+        "_recipes.locks.semaphore.parts: SemaphoreParts.misfits",
     ),
-    Parser(
-        "contenders in the command",
-        Reads.NAME,
-        lambda name: line.places_of([name, "lock-1"]),
-        (),
-        (),
+    of_name("contenders in the command", lambda name: line.places_of([name, "lock-1"])),
+    of_name("a GUID in a name", lines._GUID.search, "cli.doctor.queue_checks: judge_ghosts"),
+    of_name("a name on the screen", lambda name: render.shortened(name, 60)),
+    # --- answers of servers
+    of_server(
+        "the words of a server", _judged, "cli.doctor.server_checks: judge_server",
+        "cli.server_survey: _take_monitor _take_srvr", "cli.server_inquiry: count_in",
+        raises=_WORDS, takes_text=True,
     ),
-    Parser(
-        "a GUID in a name",
-        Reads.NAME,
-        lines._GUID.search,
-        (),
-        ("cli.doctor.queue_checks:judge_ghosts",),
-    ),
-    Parser("a name on the screen", Reads.NAME, lambda name: render.shortened(name, 60)),
-    # --- what servers say
-    Parser(
-        "what a server says of itself",
-        Reads.SERVER,
-        _judged,
-        _WORDS,
-        (
-            "cli.doctor.server_checks:judge_server",
-            "cli.server_survey:_take_monitor",
-            "cli.server_survey:_take_srvr",
-            "cli.server_inquiry:count_in",
-        ),
+    of_server(
+        "sessions in cons", words.sessions_in_cons, "cli.server_inquiry: _session", raises=_WORDS,
         takes_text=True,
     ),
-    Parser(
-        "sessions in cons",
-        Reads.SERVER,
-        words.sessions_in_cons,
-        _WORDS,
-        ("cli.server_inquiry:_session",),
-        takes_text=True,
-    ),
-    Parser("sessions in dump", Reads.SERVER, words.sessions_in_dump, _WORDS, takes_text=True),
-    Parser(
+    of_server("sessions in dump", words.sessions_in_dump, raises=_WORDS, takes_text=True),
+    of_server(
         "the body of an admin server",
-        Reads.SERVER,
         lambda data: words.admin_answer(b"HTTP/1.0 200 OK\r\n\r\n" + data),
-        _WORDS,
-        ("cli.server_inquiry:admin_answer",),
+        "cli.server_inquiry: admin_answer", raises=_WORDS,
     ),
-    Parser(
+    of_server(
         "the date of an admin server",
-        Reads.SERVER,
         lambda data: words.admin_answer(b"x\r\nDate: " + data + b'\r\n\r\n{"command": "x"}'),
-        _WORDS,
-        ("cli.server_inquiry:_date",),
+        "cli.server_inquiry: _date", raises=_WORDS,
     ),
     *_records(),
-    Parser(
-        "names in steps",
-        Reads.SERVER,
-        _names_in_steps,
-        _WIRE,
-        (
-            "_wire.long_frames:LongReader.texts_in_steps",
-            "_wire.long_frames:LongReader._texts_at_hand",
-        ),
+    of_server(
+        "names in steps", _names_in_steps,
+        "_wire.long_frames: LongReader.texts_in_steps LongReader._texts_at_hand", raises=_WIRE,
     ),
-    Parser(
-        "frames",
-        Reads.SERVER,
-        lambda data: list(framing.FrameReader(framing.DEFAULT_MAX_FRAME).frames(data)),
-        _WIRE,
-        (
-            "_wire.framing:FrameReader.frames",
-            "_wire.framing:FrameReader._split",
-            "_wire.framing:other_protocol",
-        ),
+    of_server(
+        "frames", lambda data: list(framing.FrameReader(framing.DEFAULT_MAX_FRAME).frames(data)),
+        "_wire.framing: FrameReader.frames FrameReader._split other_protocol", raises=_WIRE,
     ),
-    Parser(
-        "the header of a reply",
-        Reads.SERVER,
-        lambda data: replies.ReplyReader(1 << 20).open(data),
-        _WIRE,
-        ("_wire.replies:ReplyReader.open",),
+    of_server(
+        "the header of a reply", lambda data: replies.ReplyReader(1 << 20).open(data),
+        "_wire.replies: ReplyReader.open", raises=_WIRE,
     ),
-    Parser(
-        "version_in",
-        Reads.SERVER,
-        versions.version_in,
-        (),
-        ("_wire.versions:version_in", "_wire.versions:_version"),
+    of_server("version_in", versions.version_in, "_wire.versions: version_in _version"),
+    of_server(
+        "directives of DIGEST-MD5", digest_md5.parse, "_wire.digest_md5: parse", raises=_MALFORMED,
     ),
-    Parser(
-        "directives of DIGEST-MD5",
-        Reads.SERVER,
-        digest_md5.parse,
-        _MALFORMED,
-        ("_wire.digest_md5:parse",),
-    ),
-    Parser("a challenge of DIGEST-MD5", Reads.SERVER, _challenged, (AuthFailedError,)),
-    Parser("the proof of DIGEST-MD5", Reads.SERVER, _verified, (AuthFailedError,)),
-    Parser("an answer to SASL", Reads.SERVER, _exchanged, (RemoteWireError, AuthFailedError)),
-    Parser("a token of SASL", Reads.SERVER, _token, (RemoteWireError, AuthFailedError)),
-    Parser("by_colon", Reads.SERVER, words.by_colon, _WORDS, takes_text=True),
-    Parser("by_equals", Reads.SERVER, words.by_equals, _WORDS, takes_text=True),
-    Parser("by_tab", Reads.SERVER, words.by_tab, _WORDS, takes_text=True),
+    of_server("a challenge of DIGEST-MD5", _challenged, raises=(AuthFailedError,)),
+    of_server("the proof of DIGEST-MD5", _verified, raises=(AuthFailedError,)),
+    of_server("an answer to SASL", _exchanged, raises=(RemoteWireError, AuthFailedError)),
+    of_server("a token of SASL", _token, raises=(RemoteWireError, AuthFailedError)),
+    of_server("by_colon", words.by_colon, raises=_WORDS, takes_text=True),
+    of_server("by_equals", words.by_equals, raises=_WORDS, takes_text=True),
+    of_server("by_tab", words.by_tab, raises=_WORDS, takes_text=True),
     # --- files, and what stands in the place of one
-    Parser(
-        "servers_of",
-        Reads.FILE,
-        discovery.servers_of,
-        (ConfigurationError,),
-        ("paths:_is_ipv6", "paths:_looks_cut", "paths:_parse_host", "paths:_scheme"),
-        takes_text=True,
+    of_file(
+        "servers_of", discovery.servers_of, "paths: _is_ipv6 _looks_cut _parse_host _scheme",
+        raises=(ConfigurationError,), takes_text=True,
     ),
-    Parser(
-        "servers_of an answer of the DNS",
-        Reads.SERVER,
-        lambda text: discovery.servers_of([(text, 2181)]),
-        (ConfigurationError,),
-        takes_text=True,
+    of_server(
+        "servers_of an answer of the DNS", lambda text: discovery.servers_of([(text, 2181)]),
+        raises=(ConfigurationError,), takes_text=True,
     ),
     # --- arguments
-    Parser(
-        "parse_connect_string",
-        Reads.ARGUMENT,
-        parse_connect_string,
-        (ConfigurationError,),
+    of_argument(
+        "parse_connect_string", parse_connect_string, raises=(ConfigurationError,), takes_text=True,
+    ),
+    of_argument(
+        "parse_version", partial(versions.parse_version, name="version"),
+        "_wire.versions: parse_version", raises=(ConfigurationError,), takes_text=True,
+    ),
+    of_argument(
+        "ACL.ip", lambda text: ACL.ip(f"10.0.0.0/{text}"), "model: ACL.ip",
+        raises=(ConfigurationError,), takes_text=True,
+    ),
+    of_argument(
+        "parse_entries", lambda text: entries.parse_entries([text]), raises=(ConfigurationError,),
         takes_text=True,
     ),
-    Parser(
-        "parse_version",
-        Reads.ARGUMENT,
-        partial(versions.parse_version, name="version"),
-        (ConfigurationError,),
-        ("_wire.versions:parse_version",),
-        takes_text=True,
-    ),
-    Parser(
-        "ACL.ip",
-        Reads.ARGUMENT,
-        lambda text: ACL.ip(f"10.0.0.0/{text}"),
-        (ConfigurationError,),
-        ("model:ACL.ip",),
-        takes_text=True,
-    ),
-    Parser(
-        "parse_entries",
-        Reads.ARGUMENT,
-        lambda text: entries.parse_entries([text]),
-        (ConfigurationError,),
-        takes_text=True,
-    ),
-    Parser("host_of", Reads.ARGUMENT, doors.host_of, takes_text=True),
-)
+    of_argument("host_of", doors.host_of, takes_text=True),
+)  # fmt: skip
 
 NO_PARSERS: dict[str, str] = {
     "_wire.jute:java_text_bytes": "it writes text that was checked before",
@@ -666,7 +462,7 @@ NO_PARSERS: dict[str, str] = {
     "_client.guardian_control:_reap_those_before": "numbers of processes, as the kernel lists them",
     "_client.guardian_process:": "the arguments that our own client gives it",
     "_client.guardian_process:read_frame": "bounded; an exception ends this attempt alone",
-    "_client.guardian_process:Guardian._read_control": "what our own client writes",
+    "_client.guardian_process:Guardian._read_control": "written by our own client",
     "cli.rehearse:_seconds": "an option, whose error is ConfigurationError",
     "cli.rehearse:_zxid": "an option, whose error is ConfigurationError",
     "cli.rehearse:_server": "an option, whose error is ConfigurationError",
@@ -675,7 +471,7 @@ NO_PARSERS: dict[str, str] = {
     "cli.dashboard.connections:_group": "the address of a connection, from the system",
     "_client.api.operations:checked_duration": "an argument, within bounds by then",
     "_client.net.four_letter_words:Peer._take": "a constant",
-    "_escaping:_escape": "what Python has escaped is ASCII",
+    "_escaping:_escape": "escaped by Python, so it is ASCII",
     "_recipes._core.arguments:_checked_real": "an argument, whose error is ConfigurationError",
     "_recipes._core.acquire:Acquirable._await_lease": "a bool",
     "_recipes.contention.neighbours:_refuse_semaphore": "yes or no for each name",
@@ -712,7 +508,7 @@ NO_PARSERS: dict[str, str] = {
     "cli.process_keeper:": "an argument that our own command gives",
     "cli.process_keeper:ProcessKeeper._patience": "a time of ours",
     "cli.render:span": "a time of ours, or from a Stat: 64 bits",
-    "cli.top_picture:Picture._safe": "what Python has escaped is ASCII",
+    "cli.top_picture:Picture._safe": "escaped by Python, so it is ASCII",
     "instrumentation.measures:Measures._of_session": "fields of events, which are ours",
     "instrumentation.measures:Measures.of": "fields of events, which are ours",
     "instrumentation.otel:OpenTelemetrySink._trace": "fields of events, which are ours",

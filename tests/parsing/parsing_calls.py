@@ -40,7 +40,7 @@ _NOT_CALLED = frozenset({"isinstance", "issubclass", "cast", "type"})
 
 @dataclass
 class _Module:
-    """What the names of a module stand for."""
+    """The names of a module that stand for parsing functions."""
 
     tree: ast.Module
     aliases: set[str] = field(default_factory=set)
@@ -67,8 +67,7 @@ class _Module:
 def parsing_functions(root: Path = ROOT, *, without: tuple[str, ...] = ("testing",)) -> set[str]:
     """All functions that call one of these, as `module:function` or `module:Class.method`.
 
-    What is nested in a function counts as that one's. What a module does as it is imported is
-    `module:`.
+    A nested function counts as part of the outer one. Code that runs at import is `module:`.
 
     Args:
         root: the package.

@@ -1,7 +1,7 @@
-"""Whatever comes from the network: a typed error, in bounded memory, and never a hang.
+"""Any bytes from the network: a typed error, in bounded memory, and never a hang.
 
-The frame reader, every record, and a whole client that is told changed conversations. Records one
-by one are in test_wire_records.py; `python -m tests.assurance.fuzz` does more of this.
+The frame reader, every record, and a whole client that gets changed conversations. Records one by
+one are in `tests/wire/test_records.py`; `python -m tests.assurance.fuzz` does more of this.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def seeds_of(target: str) -> list[bytes]:
 
 
 def changed(data: st.DataObject, seed: bytes) -> bytes:
-    """Bytes that made sense, until something was done to them."""
+    """Well-formed bytes after one to four changes."""
     out = bytearray(seed)
     for _ in range(data.draw(st.integers(1, 4))):
         if not out:
@@ -55,7 +55,7 @@ def changed(data: st.DataObject, seed: bytes) -> bytes:
 @pytest.mark.parametrize("target", TARGETS)
 @given(data=st.data())
 @settings(max_examples=100, deadline=None)
-def test_what_made_sense_until_it_was_changed(target: str, data: st.DataObject) -> None:
+def test_changed_input_gives_a_typed_error(target: str, data: st.DataObject) -> None:
     seed = data.draw(st.sampled_from(seeds_of(target)))
     TARGETS[target](changed(data, seed))
 
@@ -64,11 +64,11 @@ def test_what_made_sense_until_it_was_changed(target: str, data: st.DataObject) 
 @pytest.mark.parametrize("target", TARGETS)
 @given(data=st.binary(max_size=300))
 @settings(max_examples=60, deadline=None)
-def test_what_never_made_sense(target: str, data: bytes) -> None:
+def test_random_input_gives_a_typed_error(target: str, data: bytes) -> None:
     TARGETS[target](data)
 
 
-# What fuzzing has found: the input, or a simpler one of the same kind.
+# Inputs that fuzzing has found, or simpler ones of the same kind.
 FOUND = {
     # A nonce that the server's own character set cannot say.
     "login": b"\xff" + 'nonce="\u0791",algorithm=md5-sess'.encode(),
@@ -76,21 +76,21 @@ FOUND = {
 
 
 @pytest.mark.parametrize(("target", "data"), FOUND.items())
-def test_what_was_found_once(target: str, data: bytes) -> None:
+def test_input_found_by_fuzzing_gives_a_typed_error(target: str, data: bytes) -> None:
     TARGETS[target](data)
 
 
-# --- a client, told one conversation -----------------------------------------------------------
+# --- a client that gets one conversation -------------------------------------------------------
 
 
 @cache
 def told() -> bytes:
-    """What a server says."""
+    """The answers of a server."""
     return talk()[1]
 
 
 def tell(talker: Talker, data: bytes) -> bool:
-    """Says it in pieces; False as soon as the link is to be cut for it."""
+    """Sends it in pieces; False as soon as the client leaves the connection for it."""
     for start in range(0, len(data), PIECE):
         talker.said()
         if not (talker.hear(data[start : start + PIECE]) and talker.pass_time(0.02)):
@@ -105,14 +105,14 @@ def asking() -> Talker:
     return talker
 
 
-def test_a_conversation_as_it_should_be() -> None:
+def test_unchanged_conversation_answers_every_call() -> None:
     talker = asking()
     assert tell(talker, told())
     assert all(call.is_done for call in talker.calls)
     talker.close()
 
 
-def test_one_that_is_cut_after_any_byte_ends_with_the_link() -> None:
+def test_conversation_may_end_after_any_byte() -> None:
     whole = told()
     for size in range(0, len(whole), 5):
         talker = asking()
@@ -125,8 +125,8 @@ def test_one_that_is_cut_after_any_byte_ends_with_the_link() -> None:
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_no_number_anywhere_in_it_does_harm(number: int) -> None:
-    """In the place of four bytes: of any length and count, that is 2 GiB, or less than none."""
+def test_number_at_any_place_of_a_conversation_does_no_harm(number: int) -> None:
+    """In the place of any four bytes, a length or a count is 2 GiB, or negative."""
     whole, packed = told(), struct.pack(">i", number)
     for start in range(NUMBERS.index(number), len(whole) - 4, len(NUMBERS)):
         talker = asking()
@@ -135,7 +135,7 @@ def test_no_number_anywhere_in_it_does_harm(number: int) -> None:
         talker.close()
 
 
-def test_each_frame_may_be_missing_or_come_twice() -> None:
+def test_each_frame_may_be_missing_or_doubled() -> None:
     whole, frames, start = told(), [], 0
     while start < len(whole):
         end = start + 4 + int.from_bytes(whole[start : start + 4], "big")

@@ -67,7 +67,7 @@ def _of_modules() -> Iterator[tuple[str, tuple[re.Pattern[Any], str]]]:
 @pytest.mark.parametrize("name", sorted(expressions().keys() - BOUNDED.keys()))
 @settings(max_examples=60, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_time_is_linear(name: str, data: st.DataObject) -> None:
+def test_time_of_an_expression_is_linear(name: str, data: st.DataObject) -> None:
     pattern, method = expressions()[name]
     fits = data.draw(st.from_regex(pattern, fullmatch=True))
     is_text = isinstance(fits, str)
@@ -79,6 +79,6 @@ def test_time_is_linear(name: str, data: st.DataObject) -> None:
     getattr(pattern, method)(fits[:begin] + part * (LENGTH // len(part)) + tail)
 
 
-def test_expressions_are_found() -> None:
+def test_scan_finds_the_regular_expressions() -> None:
     assert len(expressions()) > 45
     assert BOUNDED.keys() <= expressions().keys()
