@@ -1,4 +1,4 @@
-"""Events as values, and what becomes of them: the log, metrics, spans. No client takes part."""
+"""Events as values, and their effects: the log, metrics, spans. No client takes part."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from aiolead._recipes._core.reporting import RecipeReporting, hook_of
 from aiolead._session.states import TRANSITIONS
 from aiolead.abc import EventHook
 from aiolead.errors import LossReason
-from aiolead.events import LOGGERS, Event, EventHub, EventName
+from aiolead.events import LOGGERS, Event, EventHub, EventName, EventSink
 from aiolead.instrumentation.measures import MEASURES, Measures, MetricKind
 from aiolead.instrumentation.otel import OpenTelemetrySink
 from aiolead.instrumentation.prometheus import PrometheusSink
@@ -42,45 +42,53 @@ PAGE = (ROOT / "docs" / "how-to" / "observability.md").read_text("utf-8")
 FOLDER = ROOT / "examples" / "observability"
 
 SAMPLES: dict[str, str | int | float] = {
-    "away": 0.25,
-    "before": "connected",
-    "error": "OSError",
-    "identity": "host-1",
-    "lasted": 3.5,
-    "leaders": 1,
-    "outcome": "held",
-    "reason": "expired",
-    "recipe": "Lock",
-    "remaining": 5.5,
-    "server": "zk1:2181",
-    "timeout": 8.0,
-    "token": 17,
-    "took": 0.125,
-    "waited": 2.5,
-}
+    "away": 0.25, "before": "connected", "error": "OSError", "identity": "host-1", "lasted": 3.5,
+    "leaders": 1, "outcome": "held", "reason": "expired", "recipe": "Lock", "remaining": 5.5,
+    "server": "zk1:2181", "timeout": 8.0, "token": 17, "took": 0.125, "waited": 2.5,
+}  # fmt: skip
 
 
 def _event(name: EventName, **fields: str | int | float) -> Event:
-    """One as the page describes it."""
+    """An event as the page describes it."""
     level, names = EVENTS[name]
     return Event(name, level, 0x2A, "/app/lock", {n: SAMPLES[n] for n in names} | fields)
+
+
+LATE = _event(EventName.LEASE_LATE)
+
+
+def _emit(hub: EventHub, event: Event = LATE) -> None:
+    hub.emit(
+        event.name,
+        event.level,
+        session_id=event.session_id,
+        path=event.path,
+        fields=event.fields,
+    )
+
+
+def _fails_with(error: BaseException) -> EventSink:
+    def sink(_: Event) -> None:
+        raise error
+
+    return sink
 
 
 # --- names, lines, the log ---------------------------------------------------------------------
 
 
-def test_the_page_has_all_events_and_no_others() -> None:
+def test_page_has_exactly_the_events() -> None:
     assert set(EVENTS) == set(EventName)
     assert {name.partition(".")[0] for name in EventName} == set(LOGGERS)
 
 
 @pytest.mark.parametrize("name", EventName)
-def test_an_event_is_a_line_of_the_log_and_a_dict(
+def test_event_is_a_line_of_the_log_and_a_dict(
     name: EventName, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "aiolead")
     event = _event(name)
-    EventHub().emit(name, event.level, session_id=42, path=event.path, fields=event.fields)
+    _emit(EventHub(), event)
     (record,) = caplog.records
     assert record.getMessage() == str(event)
     assert "{" not in str(event)
@@ -93,7 +101,7 @@ def test_an_event_is_a_line_of_the_log_and_a_dict(
     assert type(extra["aiolead_event"]) is str
 
 
-def test_lines_that_were_there_before_events_say_the_same() -> None:
+def test_log_lines_of_sessions_and_connections() -> None:
     assert str(_event(EventName.SESSION_AUTH_FAILED)) == "session 0x2a: auth failed"
     negative = Event(EventName.SESSION_AUTH_FAILED, logging.ERROR, -(0xC8 << 55), None, {})
     assert str(negative) == "session 0x9c00000000000000: auth failed"
@@ -103,84 +111,67 @@ def test_lines_that_were_there_before_events_say_the_same() -> None:
     assert str(_event(EventName.CONNECTION_LOST, reason="EOF {x}")) == "zk1:2181: EOF {x}"
 
 
-def test_a_program_that_does_not_configure_logging_shows_nothing(
+def test_program_without_logging_configuration_prints_nothing(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     logger = logging.getLogger("aiolead")
     assert [type(handler) for handler in logger.handlers] == [logging.NullHandler]
     logger.propagate = False
     try:
-        EventHub().emit(
-            EventName.LEASE_LATE, logging.WARNING, fields=_event(EventName.LEASE_LATE).fields
-        )
+        _emit(EventHub())
     finally:
         logger.propagate = True
     assert capfd.readouterr() == ("", "")
 
 
-# --- who hears ---------------------------------------------------------------------------------
+# --- sinks and hooks ---------------------------------------------------------------------------
 
 
-def test_a_sink_that_fails_is_told_of_once_and_disturbs_nobody(
+def test_failing_sink_is_logged_once_and_disturbs_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    heard: list[Event] = []
-
-    def fails(event: Event) -> None:
-        raise ValueError(event.name)
+    received: list[Event] = []
 
     class Filter(logging.Filter):
         def filter(self, record: logging.LogRecord) -> bool:
             raise RuntimeError("a filter")
 
-    hub = EventHub([fails, heard.append, fails])
+    hub = EventHub([_fails_with(ValueError()), received.append, _fails_with(ValueError())])
     bad = Filter()
     LOGGERS["lease"].addFilter(bad)
     try:
         for _ in range(3):
-            event = _event(EventName.LEASE_LATE)
-            hub.emit(event.name, event.level, path="/p", fields=event.fields)
+            _emit(hub)
     finally:
         LOGGERS["lease"].removeFilter(bad)
-    assert [event.name for event in heard] == [EventName.LEASE_LATE] * 3
+    assert [event.name for event in received] == [EventName.LEASE_LATE] * 3
     complaints = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert [record.exc_info[0] for record in complaints if record.exc_info] == [
-        RuntimeError,
-        ValueError,
-        ValueError,
-    ]
+    kinds = [record.exc_info[0] for record in complaints if record.exc_info]
+    assert kinds == [RuntimeError, ValueError, ValueError]
 
 
-def test_a_sink_that_looks_at_what_was_cancelled_cancels_nobody() -> None:
-    def fails(_: Event) -> None:
-        raise asyncio.CancelledError
-
-    event = _event(EventName.LEASE_LATE)
-    EventHub([fails]).emit(event.name, event.level, fields=event.fields)
+def test_cancelled_error_of_a_sink_cancels_no_task() -> None:
+    _emit(EventHub([_fails_with(asyncio.CancelledError())]))
 
 
-def test_who_stops_the_program_from_a_sink_is_let_through() -> None:
-    def fails(_: Event) -> None:
-        raise KeyboardInterrupt
-
-    event = _event(EventName.LEASE_LATE)
+def test_keyboard_interrupt_of_a_sink_propagates() -> None:
     with pytest.raises(KeyboardInterrupt):
-        EventHub([fails]).emit(event.name, event.level, fields=event.fields)
+        _emit(EventHub([_fails_with(KeyboardInterrupt())]))
 
 
-def test_sinks_hear_all_and_the_log_what_it_is_set_to(caplog: pytest.LogCaptureFixture) -> None:
+def test_sinks_want_every_level_and_the_log_its_own(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "aiolead.recipes")
     assert EventHub().wants(logging.INFO)
     assert not EventHub().wants(logging.DEBUG)
     assert EventHub([print]).wants(logging.DEBUG)
 
 
-class _Deaf:
-    """A hook that wants to hear of losses only."""
+class _LossHook:
+    """A hook that wants only losses."""
 
     def __init__(self) -> None:
         self.asked: Counter[int] = Counter()
-        self.told: list[str] = []
+        self.emitted: list[str] = []
 
     def wants(self, level: int) -> bool:
         self.asked[level] += 1
@@ -190,7 +181,7 @@ class _Deaf:
         return 0.0
 
     def emit(self, name: EventName, level: int, **_: Any) -> None:
-        self.told.append(name)
+        self.emitted.append(name)
 
 
 class _Client:
@@ -202,17 +193,17 @@ class _Client:
         self.backend = SimpleNamespace(events=events, shared=lambda _path, make: make())
 
 
-def test_recipes_tell_nothing_to_whom_does_not_listen() -> None:
-    hook: EventHook = (deaf := _Deaf())
+def test_recipes_emit_only_the_levels_that_the_hook_wants() -> None:
+    hook: EventHook = (losses := _LossHook())
     client: Any = _Client(hook)
     reporting = RecipeReporting(client, "Lock", "/lock", "host-1", is_rare=False)
     assert reporting.waits(1) is None
     reporting.begun(17, 1)
     reporting.ended(17, 1, "released", 0.5)
-    assert deaf.told == []
-    assert deaf.asked == {logging.DEBUG: 3}
+    assert losses.emitted == []
+    assert losses.asked == {logging.DEBUG: 3}
     reporting.lost(17, 1, LossReason.EXPIRED, 0.5)
-    assert deaf.told == [EventName.TENURE_ENDED]
+    assert losses.emitted == [EventName.TENURE_ENDED]
 
 
 @pytest.mark.parametrize(
@@ -223,41 +214,36 @@ def test_recipes_tell_nothing_to_whom_does_not_listen() -> None:
         (asyncio.CancelledError(), "cancelled"),
     ],
 )
-def test_a_wait_that_is_cut_short_is_told_of_even_when_no_loop_runs(
+def test_interrupted_wait_is_reported_without_an_event_loop(
     error: BaseException, outcome: str
 ) -> None:
-    heard: list[Event] = []
-    client: Any = _Client(EventHub([heard.append]))
+    received: list[Event] = []
+    client: Any = _Client(EventHub([received.append]))
     waiting = RecipeReporting(client, "Lock", "/lock", "host-1", is_rare=False).waits(1)
     assert waiting is not None
     waiting.failed(error, 1)
-    assert heard[-1].fields["outcome"] == outcome
-    assert len(set(heard)) == 2
+    assert received[-1].fields["outcome"] == outcome
+    assert len(set(received)) == 2
 
 
-def test_a_client_without_a_hook_will_do() -> None:
+def test_client_without_a_hook_has_a_hub() -> None:
     client: Any = _Client(None)
     assert isinstance(hook_of(client), EventHub)
 
 
-def test_paths_are_told_from_the_root() -> None:
-    heard: list[Event] = []
-    hook = EventHub([heard.append]).below("/app", time.monotonic)
-    hook.emit(
-        EventName.TENURE_BEGUN,
-        logging.DEBUG,
-        session_id=1,
-        path="/lock",
-        fields=_event(EventName.TENURE_BEGUN).fields,
-    )
-    assert heard[0].path == "/app/lock"
+def test_paths_of_events_begin_at_the_root() -> None:
+    received: list[Event] = []
+    hook = EventHub([received.append]).below("/app", time.monotonic)
+    fields = _event(EventName.TENURE_BEGUN).fields
+    hook.emit(EventName.TENURE_BEGUN, logging.DEBUG, session_id=1, path="/lock", fields=fields)
+    assert received[0].path == "/app/lock"
 
 
 # --- metrics -----------------------------------------------------------------------------------
 
 
 def _values(*events: Event) -> Counter[tuple[str, str]]:
-    """What some events amount to, by measure and labels."""
+    """The sums of some events, by measure and labels."""
     sums: Counter[tuple[str, str]] = Counter()
     measures = Measures()
     for event in events:
@@ -270,7 +256,7 @@ def _values(*events: Event) -> Counter[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", EventName)
-def test_every_event_counts(name: EventName) -> None:
+def test_every_event_is_measured(name: EventName) -> None:
     assert _values(_event(name))
 
 
@@ -288,7 +274,7 @@ def _walks(state: SessionState, steps: int) -> Iterator[list[SessionState]]:
             yield [state, *way]
 
 
-def test_a_session_is_counted_as_live_exactly_while_it_is() -> None:
+def test_session_is_counted_as_live_exactly_while_it_is() -> None:
     ways = list(_walks(SessionState.CONNECTING, 6))
     assert len(ways) > 50
     for way in ways:
@@ -300,21 +286,16 @@ def test_a_session_is_counted_as_live_exactly_while_it_is() -> None:
             assert live == (state in (SessionState.CONNECTED, SessionState.READ_ONLY)), way
 
 
-def test_what_is_held_and_waits_adds_up_to_nothing_in_the_end() -> None:
-    story = [
-        EventName.CONTENTION_BEGUN,
-        EventName.CONTENTION_ENDED,
-        EventName.TENURE_BEGUN,
-        EventName.TENURE_ENDED,
-    ]
-    sums = _values(*map(_event, story))
+def test_holds_and_waits_add_up_to_zero() -> None:
+    names = ("CONTENTION_BEGUN", "CONTENTION_ENDED", "TENURE_BEGUN", "TENURE_ENDED")
+    sums = _values(*(_event(EventName[name]) for name in names))
     assert sums["aiolead.contenders", "Lock /app/lock"] == 0
     assert sums["aiolead.held", "Lock /app/lock"] == 0
     assert sums["aiolead.wait", "Lock /app/lock held"] == 1
     assert sums["aiolead.tenures.ended", "Lock /app/lock expired"] == 1
 
 
-def test_the_page_has_all_metrics_and_no_others() -> None:
+def test_page_has_exactly_the_metrics() -> None:
     row = r"^\| `(aiolead\.\S+)` \| `(\w+)` \|(.*?)\| (.*) \|$"
     rows = re.findall(row, PAGE, re.MULTILINE)
     assert [(name, other, labels.strip(), says) for name, other, labels, says in rows] == [
@@ -323,7 +304,7 @@ def test_the_page_has_all_metrics_and_no_others() -> None:
     ]
 
 
-# --- sinks -------------------------------------------------------------------------------------
+# --- sinks of other libraries ------------------------------------------------------------------
 
 
 def _registry(*events: Event, **options: Any) -> CollectorRegistry:
@@ -338,28 +319,23 @@ def test_prometheus_has_every_metric_under_its_name() -> None:
     registry = _registry(*map(_event, EventName))
     families = {family.name for family in registry.collect()}
     assert families == {m.prometheus_name.removesuffix("_total") for m in MEASURES}
-    recipe = {"recipe": "Lock", "path": "/app/lock"}
-    assert registry.get_sample_value("aiolead_held", recipe) == 0
-    assert (
-        registry.get_sample_value("aiolead_wait_seconds_sum", recipe | {"outcome": "held"}) == 2.5
-    )
-    assert (
-        registry.get_sample_value("aiolead_connection_attempts_total", {"outcome": "opened"}) == 1
-    )
-    assert registry.get_sample_value("aiolead_lease_renewal_seconds_count") == 1
+    value, recipe = registry.get_sample_value, {"recipe": "Lock", "path": "/app/lock"}
+    assert value("aiolead_held", recipe) == 0
+    assert value("aiolead_wait_seconds_sum", recipe | {"outcome": "held"}) == 2.5
+    assert value("aiolead_connection_attempts_total", {"outcome": "opened"}) == 1
+    assert value("aiolead_lease_renewal_seconds_count") == 1
 
 
-def test_paths_can_be_put_together() -> None:
+def test_label_of_paths_can_be_chosen() -> None:
     begun = _event(EventName.TENURE_BEGUN)
     registry = _registry(begun, begun, path_label=lambda event: event.path.split("/")[1])
     assert registry.get_sample_value("aiolead_held", {"recipe": "Lock", "path": "app"}) == 2
 
 
-def test_the_first_leader_is_not_the_first_to_be_seen() -> None:
+def test_held_is_zero_before_the_first_leader() -> None:
     registry = _registry(_event(EventName.CONTENTION_BEGUN, recipe="Election"))
-    assert (
-        registry.get_sample_value("aiolead_held", {"recipe": "Election", "path": "/app/lock"}) == 0
-    )
+    labels = {"recipe": "Election", "path": "/app/lock"}
+    assert registry.get_sample_value("aiolead_held", labels) == 0
 
 
 def test_opentelemetry_has_the_same_metrics() -> None:
@@ -399,24 +375,16 @@ def test_opentelemetry_has_a_span_of_each_wait() -> None:
         "aiolead.identity": "host-1",
         "aiolead.outcome": "held",
     }
-    assert [held.status.status_code, failed.status.status_code] == [
-        StatusCode.UNSET,
-        StatusCode.ERROR,
-    ]
+    assert held.status.status_code is StatusCode.UNSET
+    assert failed.status.status_code is StatusCode.ERROR
 
 
 def test_structlog_has_names_and_keys() -> None:
+    event = _event(EventName.TENURE_ENDED)
     with structlog.testing.capture_logs() as logs:
-        StructlogSink()(_event(EventName.TENURE_ENDED))
-    assert logs == [
-        {
-            "event": "tenure.ended",
-            "log_level": "debug",
-            "session_id": "0x2a",
-            "path": "/app/lock",
-            **_event(EventName.TENURE_ENDED).fields,
-        }
-    ]
+        StructlogSink()(event)
+    keys = {"event": "tenure.ended", "session_id": "0x2a", "path": "/app/lock"}
+    assert logs == [keys | {"log_level": "debug"} | event.fields]
 
 
 # --- the dashboard and the alerts --------------------------------------------------------------
@@ -428,7 +396,7 @@ def _shown(text: str) -> set[str]:
 
 
 def _exposed() -> dict[str, set[str]]:
-    """What Prometheus would see, with the labels of each."""
+    """The metrics of Prometheus, with the labels of each."""
     return {
         sample.name: set(sample.labels)
         for family in _registry(*map(_event, EventName)).collect()
@@ -437,7 +405,7 @@ def _exposed() -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("file", ["dashboard.json", "alerts.yaml"])
-def test_whatever_is_shown_exists(file: str) -> None:
+def test_every_shown_metric_exists(file: str) -> None:
     text, exposed = (FOLDER / file).read_text("utf-8"), _exposed()
     shown = _shown(text)
     assert shown
@@ -445,11 +413,11 @@ def test_whatever_is_shown_exists(file: str) -> None:
     for name, selector in re.findall(r"\b(aiolead_\w+)\{(.*?)\}", text.replace('\\"', '"')):
         assert set(re.findall(r"(\w+)\s*!?=~?\s*\"", selector)) <= exposed[name], name
     states = {name.partition(".")[2] for name in EventName if name.startswith("session.")}
-    for told in re.findall(r'state=~?"(.*?)"', text.replace('\\"', '"')):
-        assert set(told.split("|")) <= states
+    for shown_states in re.findall(r'state=~?"(.*?)"', text.replace('\\"', '"')):
+        assert set(shown_states.split("|")) <= states
 
 
-def test_the_dashboard_is_whole() -> None:
+def test_dashboard_shows_every_metric_without_overlaps() -> None:
     dashboard = json.loads((FOLDER / "dashboard.json").read_text("utf-8"))
     panels = dashboard["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
@@ -470,7 +438,7 @@ def test_the_dashboard_is_whole() -> None:
     assert max(x for x, _ in taken) == 23
 
 
-def test_every_alert_says_what_it_is_about() -> None:
+def test_every_alert_has_an_expression_a_severity_and_a_summary() -> None:
     rules = (FOLDER / "alerts.yaml").read_text("utf-8").split("      - alert: ")[1:]
     assert len(rules) >= 6
     for rule in rules:

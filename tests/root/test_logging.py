@@ -1,4 +1,4 @@
-"""What is logged is one printable line, whatever other processes have written."""
+"""Everything that is logged is one printable line, for any data of other processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NAMES = st.text(min_size=1) | st.text(
 
 @contextmanager
 def logged() -> Iterator[io.StringIO]:
-    """What a handler at the logger `aiolead` writes, as programs have it."""
+    """The output of a handler at the logger `aiolead`, as programs have it."""
     out = io.StringIO()
     handler = logging.StreamHandler(out)
     handler.terminator = ""
@@ -62,8 +62,8 @@ class Site:
     """A call of a logger.
 
     Attributes:
-        file: where, from the package's root.
-        logger: what the module calls its logger; empty for one that is made there and then.
+        file: from the package's root.
+        logger: its name in the module; empty for one that is made for this call.
         template: the message.
     """
 
@@ -88,13 +88,8 @@ def sites() -> list[Site]:
                 continue
             template = node.args[1] if method == "log" else node.args[0]
             assert isinstance(template, ast.Constant), (file, "a message that is no literal")
-            found.append(
-                Site(
-                    str(file.relative_to(ROOT)),
-                    name if isinstance(owner, ast.Name) else "",
-                    str(template.value),
-                )
-            )
+            logger = name if isinstance(owner, ast.Name) else ""
+            found.append(Site(str(file.relative_to(ROOT)), logger, str(template.value)))
     return found
 
 
@@ -112,22 +107,16 @@ def logger_of(site: Site) -> logging.Logger:
     return logger
 
 
-def test_all_places_are_found() -> None:
-    found = sites()
-    files = {site.file for site in found}
-    assert len(found) >= 19
-    assert {
-        "events.py",
-        "_client/core.py",
-        "_client/api/pending_reply.py",
-        "cli/dashboard/site.py",
-    } <= files
+def test_scan_finds_the_places_that_log() -> None:
+    assert len(sites()) >= 19
+    some = {"events.py", "_client/core.py", "_client/api/pending_reply.py", "cli/dashboard/site.py"}
+    assert some <= {site.file for site in sites()}
 
 
 @check_each("site", sites, ids=lambda site: f"{site.file}: {site.template}")
 @given(name=NAMES)
 @example(name=BAD)
-def test_a_place_that_logs_writes_one_printable_line(site: Site, name: str) -> None:
+def test_place_that_logs_writes_one_printable_line(site: Site, name: str) -> None:
     wanted = re.findall(r"%[0-9.]*([a-z])", site.template)
     arguments = [name if letter == "s" else 7 for letter in wanted]
     errors = [OSError(name) if letter == "s" else 7 for letter in wanted]
@@ -141,7 +130,7 @@ def test_a_place_that_logs_writes_one_printable_line(site: Site, name: str) -> N
             assert line == site.template % tuple(each)
 
 
-def test_what_is_printable_keeps_its_template() -> None:
+def test_printable_message_keeps_its_template() -> None:
     logger = get_logger("aiolead.test")
     records: list[logging.LogRecord] = []
     handler = logging.Handler()
@@ -159,16 +148,13 @@ def test_what_is_printable_keeps_its_template() -> None:
     assert bare.getMessage() == "as it is"
 
 
-def test_a_logger_escapes_once_however_often_it_is_asked_for() -> None:
-    assert (
-        get_logger("aiolead.test")
-        is get_logger("aiolead.test")
-        is logging.getLogger("aiolead.test")
-    )
-    assert len(get_logger("aiolead.test").filters) == 1
+def test_logger_escapes_once_however_often_it_is_asked_for() -> None:
+    logger = get_logger("aiolead.test")
+    assert logger is get_logger("aiolead.test") is logging.getLogger("aiolead.test")
+    assert len(logger.filters) == 1
 
 
-def test_a_message_that_cannot_be_made_is_for_the_handler_to_report() -> None:
+def test_message_that_cannot_be_formatted_is_reported_by_the_handler() -> None:
     logger, handler = get_logger("aiolead.test.alone"), logging.StreamHandler(io.StringIO())
     failed: list[logging.LogRecord] = []
     handler.handleError = failed.append  # type: ignore[method-assign]
@@ -178,7 +164,7 @@ def test_a_message_that_cannot_be_made_is_for_the_handler_to_report() -> None:
     assert [(record.msg, record.args) for record in failed] == [("%d", ("x",))]
 
 
-def test_a_traceback_keeps_its_lines() -> None:
+def test_traceback_keeps_its_lines() -> None:
     with logged() as out:
         try:
             raise NoNodeError(f"/a{BAD}")
@@ -187,7 +173,7 @@ def test_a_traceback_keeps_its_lines() -> None:
     first, *rest = out.getvalue().split("\n")
     assert first.isprintable()
     assert rest[0] == "Traceback (most recent call last):"
-    # What the error of ours quotes is escaped by itself.
+    # The error escapes what it quotes.
     assert all(line.isprintable() for line in rest)
     assert rest[-1].endswith("NoNodeError: no such znode: /a" + _shown(BAD))
 
@@ -209,20 +195,19 @@ TEXTS = ("server", "reason", "recipe", "identity", "outcome", "before")
 @pytest.mark.parametrize("name", EventName)
 @given(text=NAMES)
 @example(text=BAD)
-def test_an_event_is_one_printable_line(name: EventName, text: str) -> None:
+def test_event_is_one_printable_line(name: EventName, text: str) -> None:
     fields = FIELDS | dict.fromkeys(TEXTS, text)
     event = Event(name, logging.INFO, 1, f"/{text}", fields)
     assert str(event).isprintable()
     assert all(str(value).isprintable() for value in event.as_dict().values())
     # The attributes have it as it is.
     assert (event.path, event.fields["identity"]) == (f"/{text}", text)
-    told: list[Event] = []
+    emitted: list[Event] = []
+    hub = EventHub([emitted.append])
     with logged() as out:
-        EventHub([told.append]).emit(
-            name, logging.INFO, session_id=1, path=f"/{text}", fields=fields
-        )
+        hub.emit(name, logging.INFO, session_id=1, path=f"/{text}", fields=fields)
     assert out.getvalue() == str(event)
-    assert told == [event]
+    assert emitted == [event]
 
 
 def test_every_event_has_a_line() -> None:
@@ -230,7 +215,7 @@ def test_every_event_has_a_line() -> None:
 
 
 @given(text=NAMES)
-def test_the_label_of_a_path_is_printable(text: str) -> None:
+def test_label_of_a_path_is_printable(text: str) -> None:
     # A label with a lone surrogate could not be written: no metric would be served any more.
     event = Event(EventName.ELECTION_CHANGED, logging.INFO, 1, f"/{text}", {"leaders": 1})
     ((_, _, labels),) = Measures().of(event)
@@ -242,7 +227,7 @@ def test_the_label_of_a_path_is_printable(text: str) -> None:
 
 @given(text=NAMES)
 @example(text=BAD)
-def test_an_error_is_one_printable_line(text: str) -> None:
+def test_error_is_one_printable_line(text: str) -> None:
     inner = NoNodeError(f"/{text}")
     errors: list[AioleadError] = [
         inner,
@@ -259,7 +244,7 @@ def test_an_error_is_one_printable_line(text: str) -> None:
     assert inner.path == f"/{text}"
 
 
-def test_what_the_watchdog_says_last_is_one_printable_line(
+def test_last_message_of_the_watchdog_is_one_printable_line(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     # A lone surrogate would have ended it before it ends the process.
@@ -267,4 +252,4 @@ def test_what_the_watchdog_says_last_is_one_printable_line(
     line, stacks = capfd.readouterr().err.split("\n", 1)
     assert line.isprintable()
     assert line.startswith("aiolead: \\x1b[2J\\r\\n")
-    assert "test_what_the_watchdog_says_last" in stacks
+    assert "test_last_message_of_the_watchdog" in stacks

@@ -1,4 +1,4 @@
-"""The values: frozen, slotted, with the numbers of the wire, and silent about secrets."""
+"""The values: frozen, slotted, with the numbers of the wire, and without secrets in a repr."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import json
 import pickle
+from collections.abc import Callable
 
 import pytest
 from wire.golden import FOLDER
@@ -42,7 +43,7 @@ from aiolead.model import (
 )
 from aiolead.paths import ConnectString
 
-# What ZooKeeper's Java code says; see tests/assurance/golden/GoldenZooKeeper.java.
+# From ZooKeeper's Java code; see tests/assurance/golden/GoldenZooKeeper.java.
 GOLDEN = json.loads((FOLDER / "zookeeper-3.8.0.json").read_text())
 
 STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
@@ -64,7 +65,7 @@ VALUES = [
 ]
 
 
-def test_all_names_every_value() -> None:
+def test_all_has_every_public_name() -> None:
     constants = {name for name in vars(model) if name.isupper() and not name.startswith("_")}
     types = {
         name
@@ -83,7 +84,7 @@ def test_create_modes_are_those_of_zookeeper(name: str, facts: list[object]) -> 
     assert [mode.value, mode.is_ephemeral, mode.is_sequential, mode.has_ttl] == facts
 
 
-def test_there_is_no_other_create_mode() -> None:
+def test_zookeeper_has_every_create_mode() -> None:
     assert {mode.name for mode in CreateMode} == GOLDEN["create_modes"].keys()
 
 
@@ -118,56 +119,54 @@ def test_event_types_are_those_of_zookeeper() -> None:
         (CREATOR_ALL_ACL, (31, "auth", "")),
     ],
 )
-def test_the_usual_access_control_lists(acls: tuple[ACL, ...], entry: tuple[int, str, str]) -> None:
+def test_predefined_access_control_lists(
+    acls: tuple[ACL, ...], entry: tuple[int, str, str]
+) -> None:
     assert [(int(acl.permissions), acl.scheme, acl.id) for acl in acls] == [entry]
 
 
-def test_the_final_session_states() -> None:
-    assert {state for state in SessionState if state.is_final} == {
-        SessionState.AUTH_FAILED,
-        SessionState.CLOSED,
-    }
+def test_final_session_states() -> None:
+    final = {state for state in SessionState if state.is_final}
+    assert final == {SessionState.AUTH_FAILED, SessionState.CLOSED}
 
 
 # --- credentials -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("text", "id_"), GOLDEN["digests"].items(), ids=ascii)
-def test_a_digest_is_what_zookeeper_computes(text: str, id_: str) -> None:
+def test_digest_is_that_of_zookeeper(text: str, id_: str) -> None:
     auth = Auth.digest(*text.split(":", 1))
     assert auth == Auth("digest", text.encode())
     assert auth.acl() == ACL(Permission.ALL, "digest", id_)
 
 
-def test_the_digest_of_the_documentation() -> None:
+def test_digest_of_the_documentation() -> None:
     acl = Auth.digest("super", "test").acl(Permission.READ | Permission.WRITE)
     assert acl == ACL(Permission(3), "digest", "super:D/InIHSb7yEEbrWz8b9l71RjZJU=")
 
 
 @pytest.mark.parametrize("user", ["", "a:b", ":"])
-def test_users_that_a_digest_cannot_name(user: str) -> None:
+def test_user_that_a_digest_cannot_name_is_refused(user: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^user: "):
         Auth.digest(user, "secret")
 
 
 @pytest.mark.parametrize(("user", "password"), [("u", "secret\ud800"), ("u\ud800", "secret")])
-def test_what_cannot_be_encoded_is_refused_without_telling_the_password(
-    user: str, password: str
+@pytest.mark.parametrize(
+    "make",
+    [Auth.digest, SASL.digest_md5, lambda user, word: TLS(cert="cert.pem", password=user + word)],
+)
+def test_text_that_cannot_be_encoded_is_refused_without_the_password(
+    make: Callable[[str, str], object], user: str, password: str
 ) -> None:
     with pytest.raises(ConfigurationError, match="UTF-8") as caught:
-        Auth.digest(user, password)
+        make(user, password)
     assert "secret" not in repr(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
-    with pytest.raises(ConfigurationError, match="UTF-8") as caught:
-        SASL.digest_md5(user, password)
-    assert caught.value.__context__ is None
-    with pytest.raises(ConfigurationError, match="UTF-8") as caught:
-        TLS(cert="cert.pem", password=user + password)
-    assert caught.value.__context__ is None
 
 
-def test_only_digests_have_an_acl_entry() -> None:
+def test_only_a_digest_has_an_acl_entry() -> None:
     with pytest.raises(ConfigurationError, match=r"^scheme: .*'ip'"):
         Auth("ip", b"127.0.0.1").acl()
     with pytest.raises(ConfigurationError, match=r"^credential: ") as caught:
@@ -195,13 +194,13 @@ def test_only_digests_have_an_acl_entry() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_no_secret_shows(value: object) -> None:
+def test_repr_hides_secrets(value: object) -> None:
     for text in (repr(value), str(value), f"{value}", repr([value])):
         assert "secret" not in text
         assert b"secret".hex() not in text
 
 
-def test_what_is_no_secret_shows() -> None:
+def test_repr_shows_what_is_no_secret() -> None:
     assert "'user:***'" in repr(ACL.digest("user", "secret"))
     for id_ in ("user:realm", "a:b:c"):
         assert repr(id_) in repr(ACL(Permission.READ, "x509", id_))
@@ -209,13 +208,14 @@ def test_what_is_no_secret_shows() -> None:
 
 
 @pytest.mark.parametrize("value", ["digest:user:secret:rw", ["digest:user:secret"], {"secret": 1}])
-def test_an_acl_that_is_none_is_not_shown(value: object) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        Scope("").create_request("/a", b"", CreateMode.PERSISTENT, value, None)  # type: ignore[arg-type]
-    assert "secret" not in str(caught.value)
-    with pytest.raises(ConfigurationError) as caught:
-        checked_acl(value)  # type: ignore[arg-type]
-    assert "secret" not in str(caught.value)
+def test_refused_acl_is_not_shown(value: object) -> None:
+    for check in (
+        lambda acl: Scope("").create_request("/a", b"", CreateMode.PERSISTENT, acl, None),
+        checked_acl,
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            check(value)
+        assert "secret" not in str(caught.value)
 
 
 # --- value types -------------------------------------------------------------------------------
@@ -234,10 +234,10 @@ def test_values_are_frozen_slotted_comparable_and_copyable(value: object) -> Non
         assert repr(twin) == repr(value)
 
 
-def test_the_values_are_all_there() -> None:
+def test_samples_have_every_value() -> None:
     own = {cls for cls in vars(model).values() if dataclasses.is_dataclass(cls)} | {Created, Stat}
     assert own == {type(value) for value in VALUES} - {ConnectString}
 
 
-def test_a_watch_event_has_no_zxid_unless_the_server_tells() -> None:
+def test_watch_event_has_no_zxid_by_default() -> None:
     assert WatchEvent(EventType.CREATED, "/a").zxid == -1

@@ -21,7 +21,7 @@ from aiolead.paths import (
     validate,
 )
 
-# What PathUtils.validatePath of ZooKeeper 3.8.0 says: tests/assurance/golden/GoldenZooKeeper.java.
+# From PathUtils.validatePath of ZooKeeper 3.8.0: tests/assurance/golden/GoldenZooKeeper.java.
 GOLDEN = json.loads((FOLDER / "zookeeper-3.8.0.json").read_text())
 
 
@@ -36,16 +36,16 @@ def accepts(path: str) -> bool:
 
 
 @pytest.mark.parametrize(("path", "accepted"), GOLDEN["paths"].items(), ids=ascii)
-def test_a_path_is_accepted_where_zookeeper_accepts_it(path: str, accepted: bool) -> None:
+def test_path_is_accepted_where_zookeeper_accepts_it(path: str, accepted: bool) -> None:
     assert accepts(path) is accepted
 
 
-def test_the_table_has_both_verdicts() -> None:
+def test_golden_paths_have_both_verdicts() -> None:
     assert len(GOLDEN["paths"]) > 40
     assert set(GOLDEN["paths"].values()) == {True, False}
 
 
-def test_the_refused_characters_of_the_basic_plane_are_those_of_zookeeper() -> None:
+def test_refused_characters_of_the_basic_plane_are_those_of_zookeeper() -> None:
     refused = [code for code in range(0x10000) if not accepts(f"/a{chr(code)}b")]
     assert refused == [
         code for first, last in GOLDEN["refused_characters"] for code in range(first, last + 1)
@@ -76,14 +76,14 @@ def test_characters_beyond_the_basic_plane_are_refused(code: int, template: str)
     ],
     ids=ascii,
 )
-def test_a_refusal_names_the_argument_and_says_what_is_wrong(path: object, said: str) -> None:
+def test_refusal_names_the_argument_and_the_mistake(path: object, said: str) -> None:
     with pytest.raises(InvalidPathError) as caught:
         validate(path, name="locks")
     assert str(caught.value) == f"locks: {said}"
     assert isinstance(caught.value, ConfigurationError)
 
 
-def test_without_a_name_the_argument_is_called_path() -> None:
+def test_argument_is_called_path_by_default() -> None:
     with pytest.raises(InvalidPathError, match=r"^path: "):
         validate("a")
 
@@ -98,7 +98,7 @@ def test_join_parent_and_basename(base: str, child: str, path: str) -> None:
     assert basename(path) == child
 
 
-def test_the_root_is_its_own_parent_and_has_no_name() -> None:
+def test_root_is_its_own_parent_and_has_no_name() -> None:
     assert parent("/") == "/"
     assert basename("/") == ""
 
@@ -111,7 +111,7 @@ PATHS = st.lists(NAMES, max_size=4).map(lambda names: "/" + "/".join(names))
 
 @given(PATHS, NAMES)
 @settings(max_examples=100, deadline=None)
-def test_join_is_undone_by_parent_and_basename(base: str, child: str) -> None:
+def test_parent_and_basename_undo_join(base: str, child: str) -> None:
     path = join(base, child)
     assert validate(path) == path
     assert (parent(path), basename(path)) == (base, child)
@@ -181,7 +181,7 @@ HEX = "c8a1b2c3d4e546f78899aabbccddeeff"
     ],
     ids=ascii,
 )
-def test_sequence_of(name: str, sequence: int | None) -> None:
+def test_sequence_number_of_a_name(name: str, sequence: int | None) -> None:
     assert sequence_of(name) == sequence
 
 
@@ -195,7 +195,7 @@ PREFIXES = st.sampled_from(
 @example("lock-", 999999999)
 @example("lock-", -1000000000)
 @settings(max_examples=300, deadline=None)
-def test_what_a_server_appends_is_read_back(prefix: str, counter: int) -> None:
+def test_number_that_a_server_appends_is_read_back(prefix: str, counter: int) -> None:
     """`%010d`, on each of the prefixes in use, over the whole range of the counter."""
     assert sequence_of(f"{prefix}{counter:010d}") == counter
 
@@ -227,7 +227,7 @@ def test_what_a_server_appends_is_read_back(prefix: str, counter: int) -> None:
     ],
     ids=ascii,
 )
-def test_connect_strings(text: str, hosts: list[tuple[str, int]], chroot: str) -> None:
+def test_connect_string_is_parsed(text: str, hosts: list[tuple[str, int]], chroot: str) -> None:
     assert parse_connect_string(text) == ConnectString(tuple(hosts), chroot)
 
 
@@ -290,7 +290,7 @@ def test_connect_strings(text: str, hosts: list[tuple[str, int]], chroot: str) -
     ],
     ids=lambda value: ascii(value)[:40],
 )
-def test_refused_connect_strings(text: object, said: str) -> None:
+def test_malformed_connect_string_is_refused(text: object, said: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse_connect_string(text)
     assert str(caught.value).startswith("hosts")
@@ -312,7 +312,7 @@ def test_refused_connect_strings(text: object, said: str) -> None:
         ("me:hush@[::1]:2181", "'***@[::1]:2181'"),
     ],
 )
-def test_no_password_is_shown(text: str, shown: str) -> None:
+def test_password_in_a_connect_string_is_not_shown(text: str, shown: str) -> None:
     with pytest.raises(InvalidConnectStringError) as caught:
         parse_connect_string(text)
     assert shown in str(caught.value)
@@ -320,23 +320,23 @@ def test_no_password_is_shown(text: str, shown: str) -> None:
     assert "hu" not in str(caught.value)
 
 
-def test_a_chroot_may_have_an_at() -> None:
+def test_chroot_may_contain_an_at_sign() -> None:
     assert parse_connect_string("zk1:2181/me@app").chroot == "/me@app"
     assert parse_connect_string("[::1]/me@app").chroot == "/me@app"
 
 
 @pytest.mark.parametrize("text", ["zk1/app/", "zk1//", "zk1/a//b", "zk1/..", "zk1/a\n", "zk1/😀"])
-def test_a_chroot_is_a_path(text: str) -> None:
+def test_chroot_must_be_a_path(text: str) -> None:
     with pytest.raises(InvalidPathError, match=r"^hosts \(chroot\): "):
         parse_connect_string(text)
 
 
-def test_the_error_names_the_argument() -> None:
+def test_error_names_the_argument() -> None:
     with pytest.raises(InvalidConnectStringError, match=r"^AIOLEAD_HOSTS: "):
         parse_connect_string("", name="AIOLEAD_HOSTS")
 
 
-def test_a_connect_string_prints_with_its_ports() -> None:
+def test_connect_string_prints_with_its_ports() -> None:
     assert str(parse_connect_string(" zk1 ,[::1]/app")) == "zk1:2181,[::1]:2181/app"
 
 

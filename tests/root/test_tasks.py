@@ -1,4 +1,4 @@
-"""Which task runs, and waiting to be woken: as anyio has it, and for less."""
+"""The current task and waiting to be woken: as in anyio, at a lower cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from aiolead._recipes._core.holding_recipe import TaskGuard
 from aiolead._tasks import Wakeup, current_task_id, wait_shielded
 
 
-async def test_a_task_has_the_number_that_anyio_gives_it() -> None:
+async def test_task_has_the_number_of_anyio() -> None:
     numbers: list[tuple[int, int]] = []
 
     async def look() -> None:
@@ -37,7 +37,7 @@ async def wait_for(wakeup: Wakeup) -> None:
     await wakeup.wait()
 
 
-async def test_who_waits_is_woken_and_who_comes_later_does_not_wait() -> None:
+async def test_waiting_task_is_woken_and_a_later_one_does_not_wait() -> None:
     wakeup, order = Wakeup(), []
 
     async def wait() -> None:
@@ -61,7 +61,7 @@ async def test_who_waits_is_woken_and_who_comes_later_does_not_wait() -> None:
 
 
 @pytest.mark.parametrize("has_scope", [True, False])
-async def test_a_shielded_wait_ends_when_it_is_woken_or_with_its_time(has_scope: bool) -> None:
+async def test_shielded_wait_ends_when_it_is_woken_or_with_its_time(has_scope: bool) -> None:
     async def wait(seconds: float, wakeup: Wakeup) -> None:
         with anyio.CancelScope() as scope:
             await wait_shielded(wakeup, seconds, scope if has_scope else None)
@@ -82,8 +82,8 @@ async def test_a_shielded_wait_ends_when_it_is_woken_or_with_its_time(has_scope:
 
 
 @pytest.mark.parametrize("is_woken", [True, False])
-async def test_the_end_of_its_time_is_not_taken_for_what_cancelled_the_body(is_woken: bool) -> None:
-    """Also if both come at the same moment."""
+async def test_end_of_a_shielded_wait_does_not_hide_a_cancellation(is_woken: bool) -> None:
+    """Even if both come at the same moment."""
     propagates = False
     with anyio.CancelScope() as outer:
         scope = anyio.CancelScope()
@@ -103,7 +103,7 @@ async def test_the_end_of_its_time_is_not_taken_for_what_cancelled_the_body(is_w
     assert outer.cancelled_caught
 
 
-async def test_a_wait_that_is_cancelled_leaves_it_as_it_was() -> None:
+async def test_cancelled_wait_leaves_the_wakeup_unchanged() -> None:
     wakeup = Wakeup()
     for _ in range(2):
         with anyio.CancelScope() as scope:
@@ -112,22 +112,18 @@ async def test_a_wait_that_is_cancelled_leaves_it_as_it_was() -> None:
                 await anyio.wait_all_tasks_blocked()
                 scope.cancel()
         assert not wakeup.is_set()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(wait_for, wakeup)
-        await anyio.wait_all_tasks_blocked()
-        # Set in the same moment, in both orders: who was cancelled has not run yet.
-        tasks.cancel_scope.cancel()
-        wakeup.set()
-    wakeup = Wakeup()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(wait_for, wakeup)
-        await anyio.wait_all_tasks_blocked()
-        wakeup.set()
-        tasks.cancel_scope.cancel()
-    assert wakeup.is_set()
+    # Set in the same moment, in both orders: the cancelled task has not run yet.
+    for cancel_first, wakeup in ((True, wakeup), (False, Wakeup())):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait_for, wakeup)
+            await anyio.wait_all_tasks_blocked()
+            actions = [tasks.cancel_scope.cancel, wakeup.set]
+            for action in actions if cancel_first else reversed(actions):
+                action()
+        assert wakeup.is_set()
 
 
-async def test_a_second_task_that_waits_is_refused() -> None:
+async def test_second_waiting_task_is_refused() -> None:
     wakeup = Wakeup()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(wait_for, wakeup)
@@ -137,7 +133,7 @@ async def test_a_second_task_that_waits_is_refused() -> None:
         wakeup.set()
 
 
-def test_a_guest_of_asyncio_is_trio() -> None:
+def test_guest_run_of_trio_in_asyncio_is_trio() -> None:
     """Both event loops run in the thread."""
 
     async def wakes_itself() -> int:
@@ -186,7 +182,7 @@ def steps(call: Callable[[], object]) -> int:
     return count
 
 
-async def test_to_begin_a_wait_costs_the_same_however_many_wait() -> None:
+async def test_cost_of_a_wait_does_not_depend_on_the_number_of_waits() -> None:
     guard, recipe = TaskGuard(), object()
 
     async def wait() -> None:
