@@ -113,14 +113,14 @@ async def test_cancelled_wait_leaves_the_wakeup_unchanged() -> None:
                 scope.cancel()
         assert not wakeup.is_set()
     # Set in the same moment, in both orders: the cancelled task has not run yet.
-    for cancel_first, wakeup in ((True, wakeup), (False, Wakeup())):
+    for cancel_first, each in ((True, wakeup), (False, Wakeup())):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(wait_for, wakeup)
+            tasks.start_soon(wait_for, each)
             await anyio.wait_all_tasks_blocked()
-            actions = [tasks.cancel_scope.cancel, wakeup.set]
+            actions = [tasks.cancel_scope.cancel, each.set]
             for action in actions if cancel_first else reversed(actions):
                 action()
-        assert wakeup.is_set()
+        assert each.is_set()
 
 
 async def test_second_waiting_task_is_refused() -> None:
