@@ -36,7 +36,7 @@ REQUESTS = {
     "MULTI_READ": requests.MultiRead,
     "ADD_WATCH": requests.AddWatch,
     "REMOVE_WATCHES": requests.RemoveWatches,
-    # Asks whether there is a watch to be removed. We know ourselves, but it is written alike.
+    # It asks whether there is a watch to be removed. aiolead never sends it.
     "CHECK_WATCHES": requests.RemoveWatches,
     "RECONFIG": requests.Reconfig,
     "SET_WATCHES": SetWatches,
@@ -67,16 +67,10 @@ REPLIES = {
 }
 EMPTY_REQUESTS = {"PING", "CLOSE_SESSION", "WHO_AM_I"}
 EMPTY_REPLIES = {
-    "PING",
-    "CLOSE_SESSION",
-    "AUTH",
-    "DELETE",
-    "REMOVE_WATCHES",
-    "CHECK_WATCHES",
-    "SET_WATCHES",
-    "SET_WATCHES2",
+    *("PING", "CLOSE_SESSION", "AUTH", "DELETE", "REMOVE_WATCHES", "CHECK_WATCHES"),
+    *("SET_WATCHES", "SET_WATCHES2"),
 }
-TOLD_THE_OPERATION = (Create, GetChildren, SetWatches)
+READ_WITH_THE_OPERATION = (Create, GetChildren, SetWatches)
 
 
 @dataclass(frozen=True)
@@ -84,8 +78,8 @@ class Frame:
     """One that went to the server, or came from there.
 
     Attributes:
-        of: whose conversation it is from.
-        number: which of it.
+        of: the name of its conversation.
+        number: its line there.
         data: with the length before it.
     """
 
@@ -119,8 +113,8 @@ class Frame:
             yield header
             if self.op not in EMPTY_REQUESTS:
                 cls: Any = REQUESTS[self.op]
-                told = cls in TOLD_THE_OPERATION
-                yield cls.read(r, OpCode(header.op)) if told else cls.read(r)
+                needs_op = cls in READ_WITH_THE_OPERATION
+                yield cls.read(r, OpCode(header.op)) if needs_op else cls.read(r)
         else:
             reply = ReplyHeader.read(r)
             yield reply
@@ -140,7 +134,7 @@ def encoded(records: list[Any]) -> bytes:
 
 
 def conversation(name: str) -> list[list[Frame]]:
-    """What was recorded, connection by connection."""
+    """The recorded frames, connection by connection."""
     connections: list[list[Frame]] = []
     for number, line in enumerate((FOLDER / f"{name}.txt").read_text().splitlines()):
         if line.startswith("#"):
@@ -148,16 +142,9 @@ def conversation(name: str) -> list[list[Frame]]:
                 connections.append([])
             continue
         direction, xid, op, data = line.split()
-        connections[-1].append(
-            Frame(
-                name,
-                number + 1,
-                direction == ">",
-                None if xid == "-" else int(xid),
-                op,
-                bytes.fromhex(data),
-            )
-        )
+        number_in_stream = None if xid == "-" else int(xid)
+        frame = Frame(name, number + 1, direction == ">", number_in_stream, op, bytes.fromhex(data))
+        connections[-1].append(frame)
     return connections
 
 

@@ -36,7 +36,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("text", "spec"), TEXTS, ids=[text for text, _ in TEXTS])
-def test_servers(text: str, spec: ServerSpec) -> None:
+def test_server_is_parsed_and_written(text: str, spec: ServerSpec) -> None:
     assert parse_server(text) == spec
     assert parse_server(str(spec)) == spec
 
@@ -55,14 +55,14 @@ SPECS = st.builds(
 
 @settings(deadline=None)
 @given(st.lists(SPECS, max_size=4, unique_by=lambda spec: spec.id), st.integers(0, 1 << 62))
-def test_what_is_written_is_read(specs: list[ServerSpec], version: int) -> None:
+def test_configuration_is_read_as_it_was_written(specs: list[ServerSpec], version: int) -> None:
     config = parse_config(format_config(specs, version))
     assert config == EnsembleConfig(tuple(sorted(specs, key=lambda spec: spec.id)), version)
 
 
 @settings(deadline=None)
 @given(st.text())
-def test_nonsense_is_no_configuration_or_says_nothing(text: str) -> None:
+def test_random_text_is_a_configuration_or_refused(text: str) -> None:
     try:
         config = parse_config(text.encode())
     except RemoteWireError:
@@ -78,12 +78,12 @@ def test_nonsense_is_no_configuration_or_says_nothing(text: str) -> None:
         "server.1=zk1:1:2;a:b", "server.1=a:1:2:observer|b:1:2", "server.1=::1:1:2", "version=zz",
     ],
 )  # fmt: skip
-def test_what_is_no_configuration(line: str) -> None:
+def test_malformed_configuration_is_refused(line: str) -> None:
     with pytest.raises(RemoteWireError, match="no configuration of an ensemble"):
         parse_config(line.encode())
 
 
-def test_a_configuration_as_servers_have_it() -> None:
+def test_configuration_of_a_server_is_read() -> None:
     config = parse_config(
         b"server.2=127.0.0.1:12:13:observer;0.0.0.0:14\n"
         b"server.1=zk1:22:23:participant;zk1:24\n"
@@ -94,20 +94,20 @@ def test_a_configuration_as_servers_have_it() -> None:
     assert config.client_addresses() == (("zk1", 24), ("127.0.0.1", 14))
 
 
-def test_a_standalone_server_has_none() -> None:
+def test_configuration_of_a_standalone_server_is_empty() -> None:
     assert parse_config(b"") == EnsembleConfig((), -1)
 
 
-def test_who_uses_tls_is_sent_to_the_ports_for_it() -> None:
+def test_client_addresses_with_tls_have_the_secure_ports() -> None:
     config = parse_config(b"server.1=zk1:1:2;zk1:24;zk1:25\nserver.2=zk2:1:2;zk2:34")
     assert config.client_addresses(secure=True) == (("zk1", 25), ("zk2", 34))
     assert config.client_addresses() == (("zk1", 24), ("zk2", 34))
 
 
-def test_the_request() -> None:
+def test_reconfig_request_has_no_null() -> None:
     w = Writer()
     Reconfig("server.1=a:1:2;3", None, None, -1).write(w)
     data = bytes(w.buffer)
-    # Nothing is null, since servers take whatever is not for a configuration as a whole.
+    # Servers take any value that is not null for a configuration as a whole.
     assert data.endswith(b"\xff" * 16)
     assert Reconfig.read(Reader(data)) == Reconfig("server.1=a:1:2;3", None, None, -1)

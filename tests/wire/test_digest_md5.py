@@ -1,4 +1,4 @@
-"""DIGEST-MD5: the example of the RFC, what is quoted, and what is refused."""
+"""DIGEST-MD5: the example of the RFC, quoting, and refused challenges."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def begun(challenge: bytes, user: str = "chris", password: str = "secret") -> by
     return response
 
 
-def test_the_example_of_rfc_2831() -> None:
+def test_example_of_rfc_2831() -> None:
     login = rfc_login()
     assert login.step(b"") == b""
     response = parse(login.step(RFC_CHALLENGE) or b"")
@@ -58,7 +58,7 @@ def test_the_example_of_rfc_2831() -> None:
 @pytest.mark.parametrize(
     "answer", [b"", b"rspauth=", b"rspauth=" + b"0" * 32, b"rspauth", "rspauth=é".encode(), b"\xff"]
 )
-def test_a_server_that_does_not_know_the_password(answer: bytes) -> None:
+def test_server_without_the_password_is_refused(answer: bytes) -> None:
     login = rfc_login()
     login.step(b"")
     login.step(RFC_CHALLENGE)
@@ -80,18 +80,18 @@ def test_a_server_that_does_not_know_the_password(answer: bytes) -> None:
         b'algorithm=md5-sess,nonce="' + b"x" * LONGEST + b'"',
     ],
 )
-def test_what_is_no_challenge(challenge: bytes) -> None:
+def test_malformed_challenge_is_refused(challenge: bytes) -> None:
     with pytest.raises(AuthFailedError, match="no DIGEST-MD5 challenge"):
         begun(challenge)
 
 
-def test_a_server_that_wants_more_than_authentication() -> None:
+def test_challenge_that_needs_more_than_authentication_is_refused() -> None:
     with pytest.raises(AuthFailedError, match="use TLS"):
         begun(b'nonce="x",algorithm=md5-sess,qop="auth-int, auth-conf"')
     assert begun(b'nonce="x",algorithm=md5-sess,qop="auth-conf, auth"')
 
 
-def test_a_password_that_an_old_server_cannot_read_is_not_shown() -> None:
+def test_error_hides_a_password_that_an_old_server_cannot_read() -> None:
     with pytest.raises(AuthFailedError) as caught:
         begun(b'nonce="x",algorithm=md5-sess', password="пароль")
     assert caught.value.__cause__ is None
@@ -100,22 +100,22 @@ def test_a_password_that_an_old_server_cannot_read_is_not_shown() -> None:
     assert begun(b'nonce="x",algorithm=md5-sess,charset=utf-8', password="пароль")
 
 
-def test_a_realm_is_repeated_only_if_there_is_one() -> None:
+def test_realm_is_repeated_only_if_there_is_one() -> None:
     assert "realm" not in parse(begun(b'nonce="x",algorithm=md5-sess'))
     several = b'realm="one",realm="two",nonce="x",algorithm=md5-sess'
     assert parse(begun(several))["realm"] == "one"
 
 
-def test_secrets_are_not_shown() -> None:
+def test_repr_of_a_proof_hides_the_secret() -> None:
     assert "secret" not in repr(Proof("chris", "secret", "r", "n", "c", "u/h"))
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=50))
-def test_quoting_is_undone(text: str) -> None:
+def test_parsing_undoes_quoting(text: str) -> None:
     assert parse(f" a=b , x={quoted(text)},y=z".encode())["x"] == text
 
 
 @given(st.binary(max_size=LONGEST + 10))
-def test_any_bytes_are_parsed_or_refused(data: bytes) -> None:
+def test_random_bytes_are_parsed_or_refused(data: bytes) -> None:
     with contextlib.suppress(ValueError):
         parse(data)

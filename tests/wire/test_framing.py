@@ -1,4 +1,4 @@
-"""Frames: any cut of the stream gives the same ones, and no length makes us buffer too much."""
+"""Frames: any split of the stream gives the same ones, and no length buffers too much."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def length(size: int) -> bytes:
     return struct.pack(">i", size)
 
 
-def test_a_frame_is_its_length_and_its_payload() -> None:
+def test_frame_is_its_length_and_its_payload() -> None:
     assert frame(b"") == b"\x00\x00\x00\x00"
     assert frame(b"abc") == b"\x00\x00\x00\x03abc"
     assert frame(bytearray(300))[:4] == b"\x00\x00\x01\x2c"
 
 
-def test_the_default_limit_is_the_one_of_a_server() -> None:
+def test_default_limit_is_that_of_a_server() -> None:
     assert DEFAULT_MAX_FRAME == 1024 * 1024 - 1
 
 
@@ -42,7 +42,7 @@ def test_any_chunking_gives_the_same_frames(payloads: list[bytes], data: st.Data
 
 
 @pytest.mark.parametrize("size", range(1, 12))
-def test_chunks_of_one_size(size: int) -> None:
+def test_chunks_of_one_size_give_the_same_frames(size: int) -> None:
     payloads = [b"", b"a", b"", b"bcd" * 5, bytes(40), b"e"]
     stream = b"".join(map(frame, payloads))
     reader, found = FrameReader(40), []
@@ -54,7 +54,7 @@ def test_chunks_of_one_size(size: int) -> None:
 
 @given(PAYLOADS, st.integers(0, 400))
 @settings(max_examples=100, deadline=None)
-def test_what_is_incomplete_is_held_and_counted(payloads: list[bytes], cut: int) -> None:
+def test_incomplete_frame_is_kept_and_counted(payloads: list[bytes], cut: int) -> None:
     stream = b"".join(map(frame, payloads))
     cut = min(cut, len(stream))
     reader = FrameReader(40)
@@ -74,7 +74,7 @@ def test_frames_are_bytes_however_they_arrived() -> None:
 @given(st.lists(st.binary(max_size=9), max_size=6), st.integers(1, 6), st.integers(0, 80))
 @example([b"a", b"b", b"c"], 1, 7)
 @settings(max_examples=100, deadline=None)
-def test_a_consumer_that_stops_early_finds_the_rest_later(
+def test_consumer_that_stops_early_gets_the_rest_later(
     payloads: list[bytes], taken: int, cut: int
 ) -> None:
     stream = b"".join(map(frame, payloads))
@@ -90,7 +90,7 @@ def test_a_consumer_that_stops_early_finds_the_rest_later(
     assert found == payloads
 
 
-def test_a_consumer_that_raises_is_not_given_a_frame_twice() -> None:
+def test_consumer_that_raises_gets_no_frame_twice() -> None:
     reader, found = FrameReader(9), []
 
     def consume(data: bytes) -> None:
@@ -107,7 +107,7 @@ def test_a_consumer_that_raises_is_not_given_a_frame_twice() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 1, 5, DEFAULT_MAX_FRAME])
-def test_a_frame_of_the_limit_is_taken_and_one_above_is_not(limit: int) -> None:
+def test_frame_above_the_limit_is_refused(limit: int) -> None:
     assert list(FrameReader(limit).feed(frame(bytes(limit)))) == [bytes(limit)]
     with pytest.raises(RemoteWireError, match=f"a frame of {limit + 1} bytes, where 0 to {limit}"):
         list(FrameReader(limit).feed(frame(bytes(limit + 1))))
@@ -115,8 +115,8 @@ def test_a_frame_of_the_limit_is_taken_and_one_above_is_not(limit: int) -> None:
 
 @pytest.mark.parametrize("size", [-1, -2, -(2**31), 101, 2**31 - 1])
 @pytest.mark.parametrize("split", range(4))
-def test_an_impossible_length_is_refused_before_anything_is_buffered(size: int, split: int) -> None:
-    """With the last byte of the length: no byte of the frame has to come first."""
+def test_impossible_length_is_refused_before_anything_is_buffered(size: int, split: int) -> None:
+    """It is refused with its last byte, before the first byte of the frame."""
     reader = FrameReader(100)
     assert list(reader.feed(length(size)[:split])) == []
     with pytest.raises(RemoteWireError, match=f"a frame of {size} bytes"):
@@ -139,32 +139,32 @@ def test_an_impossible_length_is_refused_before_anything_is_buffered(size: int, 
         (b"\x16\x03\x01\x02\x00\x01\x00\x01", "it is TLS"),
     ],
 )
-def test_a_stream_of_another_protocol_is_told_by_its_beginning(begin: bytes, said: str) -> None:
+def test_stream_of_another_protocol_is_named_in_the_error(begin: bytes, said: str) -> None:
     for cut in range(len(begin)):
         reader = FrameReader(64 * 2**20)
-        with pytest.raises(RemoteWireError, match="not ZooKeeper's protocol") as told:
+        with pytest.raises(RemoteWireError, match="not ZooKeeper's protocol") as caught:
             [*reader.feed(begin[:cut]), *reader.feed(begin[cut:])]
-        assert cut > 3 or said in str(told.value)
-    # One that has begun well is what it says that it is.
+        assert cut > 3 or said in str(caught.value)
+    # After a frame, the stream has the right protocol.
     with pytest.raises(RemoteWireError, match=r"a frame of \d+ bytes"):
         list(FrameReader(64 * 2**20).feed(frame(b"a") + begin))
 
 
-def test_the_frames_before_an_impossible_length_are_delivered() -> None:
+def test_frames_before_an_impossible_length_are_delivered() -> None:
     frames = FrameReader(100).feed(frame(b"a") + frame(b"b") + length(-1) + frame(b"c"))
     assert [next(frames), next(frames)] == [b"a", b"b"]
     with pytest.raises(RemoteWireError, match="-1"):
         next(frames)
 
 
-def test_a_stream_beyond_repair_stays_so() -> None:
+def test_error_of_a_stream_is_permanent() -> None:
     reader = FrameReader(100)
     for data in (length(-1), frame(b"a"), b""):
         with pytest.raises(RemoteWireError, match="-1"):
             list(reader.feed(data))
 
 
-def test_a_long_frame_that_trickles_in_is_not_copied_for_every_piece() -> None:
+def test_long_frame_in_small_pieces_is_not_copied_for_each_piece() -> None:
     """Copying it each time would take the square of its length, in time, on the event loop."""
     size, pieces = 1_000_000, 200
     reader = FrameReader(size)

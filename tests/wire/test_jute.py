@@ -9,15 +9,13 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from wire.records import ACLS, I32, I64, STATS
 
 from aiolead._wire.codes import OpCode
 from aiolead._wire.jute import Reader, Writer, int_bytes, java_text_bytes, text_bytes
 from aiolead._wire.replies import MultiReply
 from aiolead.errors import AnswerTooLargeError, LocalWireError, RemoteWireError, UnreadableTextError
 from aiolead.model import ACL, Permission, Stat
-
-I32 = st.integers(-(2**31), 2**31 - 1)
-I64 = st.integers(-(2**63), 2**63 - 1)
 
 READS: dict[str, Callable[[Reader], object]] = {
     "i32": Reader.i32,
@@ -65,11 +63,11 @@ def written(method: str, value: object) -> bytes:
         ("acls", [ACL(Permission.READ, "s", "")], "0000000100000001000000017300000000"),
     ],
 )
-def test_layout(method: str, value: object, data: str) -> None:
+def test_layout_of_a_value(method: str, value: object, data: str) -> None:
     assert written(method, value).hex() == data
 
 
-def test_the_layout_of_stat() -> None:
+def test_layout_of_stat() -> None:
     values = (2**40, -2, 3, 4, -5, 6, 7, -(2**60), 9, 10, 11)
     assert written("stat", Stat(*values)) == struct.pack(">qqqqiiiqiiq", *values)
     assert len(written("stat", Stat(*values))) == 68
@@ -94,13 +92,13 @@ def test_the_layout_of_stat() -> None:
     ],
     ids=ascii,
 )
-def test_what_does_not_fit_is_refused(method: str, value: object) -> None:
+def test_value_that_does_not_fit_is_refused(method: str, value: object) -> None:
     with pytest.raises(LocalWireError):
         written(method, value)
 
 
 @pytest.mark.parametrize("position", range(11))
-def test_each_field_of_stat_must_fit(position: int) -> None:
+def test_field_of_stat_that_does_not_fit_is_refused(position: int) -> None:
     values = [0] * 11
     values[position] = 2**63
     with pytest.raises(LocalWireError, match=f"{2**63}"):
@@ -110,35 +108,35 @@ def test_each_field_of_stat_must_fit(position: int) -> None:
 # --- reading -----------------------------------------------------------------------------------
 
 
-def test_values_are_taken_in_order() -> None:
+def test_values_are_read_in_order() -> None:
     data = b"\x00\x00\x00\x07" + b"\x01" + b"\x00\x00\x00\x01a" + b"\xff" * 8 + b"rest"
     r = Reader(data)
     assert (r.i32(), r.flag(), r.text(), r.i64()) == (7, True, "a", -1)
     assert r.remaining == 4
 
 
-def test_reading_starts_where_it_is_told() -> None:
+def test_reading_starts_at_the_given_position() -> None:
     r = Reader(b"\xff\xff\x00\x00\x00\x07", 2)
     assert r.i32() == 7
     assert r.remaining == 0
 
 
 @pytest.mark.parametrize(("byte", "flag"), [(0, False), (1, True), (2, True), (255, True)])
-def test_any_byte_but_zero_is_true(byte: int, flag: bool) -> None:
+def test_any_byte_except_zero_is_true(byte: int, flag: bool) -> None:
     assert Reader(bytes([byte])).flag() is flag
 
 
 @pytest.mark.parametrize(
     ("method", "empty"), [("blob", b""), ("text", ""), ("texts", []), ("acls", ())]
 )
-def test_null_comes_as_empty(method: str, empty: object) -> None:
+def test_null_is_read_as_empty(method: str, empty: object) -> None:
     r = Reader(b"\xff\xff\xff\xff\x00")
     assert READS[method](r) == empty
     assert r.remaining == 1
 
 
 @pytest.mark.parametrize("value", [None, b"", b"data", b"\xff\xff\xff\xff"])
-def test_null_and_empty_are_told_apart_where_that_matters(value: bytes | None) -> None:
+def test_nullable_blob_distinguishes_null_and_empty(value: bytes | None) -> None:
     w = Writer()
     w.blob(value)
     r = Reader(bytes(w.buffer) + b"\x00")
@@ -147,7 +145,7 @@ def test_null_and_empty_are_told_apart_where_that_matters(value: bytes | None) -
 
 
 def test_unknown_permissions_are_left_out() -> None:
-    """A later version may have more of them; what we cannot name we do not claim."""
+    """A later version may have more of them."""
     data = b"\x00\x00\x00\x01" + b"\x7f\xff\xff\xe1" + b"\x00\x00\x00\x00" * 2
     assert Reader(data).acls() == (ACL(Permission.READ, "", ""),)
     everything = b"\x00\x00\x00\x01" + b"\xff\xff\xff\xff" + b"\x00\x00\x00\x00" * 2
@@ -177,7 +175,7 @@ def test_unknown_permissions_are_left_out() -> None:
         ("stat", "00" * 67, "a value of 68 bytes where 67 are left (at byte 0)"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_its_place(method: str, data: str, said: str) -> None:
+def test_malformed_value_is_refused_with_its_position(method: str, data: str, said: str) -> None:
     with pytest.raises(RemoteWireError) as caught:
         READS[method](Reader(bytes.fromhex(data)))
     assert said in str(caught.value)
@@ -185,7 +183,7 @@ def test_what_makes_no_sense_is_refused_with_its_place(method: str, data: str, s
 
 
 @pytest.mark.parametrize("text", ["plain", "é€", "u\U0001f600", "\U00010000a\U0010ffff", "\0"])
-def test_texts_are_read_as_clients_and_as_servers_write_them(text: str) -> None:
+def test_text_is_read_as_clients_and_as_servers_write_it(text: str) -> None:
     for write in (text_bytes, java_text_bytes):
         for method, data in (
             ("text", write(text)),
@@ -206,7 +204,7 @@ def test_servers_write_each_half_of_a_surrogate_pair() -> None:
     assert w.buffer.endswith(java_text_bytes("\U0001f600"))
 
 
-def test_an_unreadable_text_is_an_error_of_its_own() -> None:
+def test_unreadable_text_has_an_error_of_its_own() -> None:
     for data in ("00000001ff", "00000003eda080", "00000006edb880eda0bd"):
         with pytest.raises(UnreadableTextError, match="not UTF-8"):
             Reader(bytes.fromhex(data)).text()
@@ -214,7 +212,7 @@ def test_an_unreadable_text_is_an_error_of_its_own() -> None:
 
 @pytest.mark.parametrize("method", ["blob", "text", "texts", "acls"])
 @pytest.mark.parametrize("size", [1000, 2**24, 2**31 - 1, -2, -(2**31)])
-def test_a_length_alone_allocates_nothing(method: str, size: int) -> None:
+def test_length_alone_allocates_nothing(method: str, size: int) -> None:
     data = struct.pack(">i", size) + bytes(100)
     tracemalloc.start()
     try:
@@ -228,7 +226,7 @@ def test_a_length_alone_allocates_nothing(method: str, size: int) -> None:
 
 @pytest.mark.parametrize(("method", "least"), [("texts", 4), ("acls", 12)])
 def test_memory_is_bounded_by_the_size_of_the_frame(method: str, least: int) -> None:
-    """The worst that a frame can hold: nothing but the smallest elements."""
+    """The worst case: a frame of only the smallest elements."""
     count = 10_000
     data = struct.pack(">i", count) + bytes(count * least)
     tracemalloc.start()
@@ -243,7 +241,7 @@ def test_memory_is_bounded_by_the_size_of_the_frame(method: str, least: int) -> 
 
 
 @pytest.mark.parametrize("method", ["texts", "acls"])
-def test_a_list_of_too_many_elements_is_refused_at_once(method: str) -> None:
+def test_list_of_too_many_elements_is_refused_immediately(method: str) -> None:
     count = 10_001
     data = int_bytes(count) + bytes(count * 12)
     r = Reader(data, most_elements=10_000)
@@ -257,7 +255,7 @@ def test_a_list_of_too_many_elements_is_refused_at_once(method: str) -> None:
     assert len(Reader(data, most_elements=count).texts()) == count
 
 
-def test_no_more_results_are_read_than_were_asked_for() -> None:
+def test_results_beyond_the_operations_are_not_read() -> None:
     w = Writer()
     for _ in range(10_000):
         w.multi_header(OpCode.DELETE, 0)
@@ -267,7 +265,7 @@ def test_no_more_results_are_read_than_were_asked_for() -> None:
     assert len(MultiReply.read(Reader(bytes(w.buffer))).results) == 10_000
 
 
-def test_an_error_takes_nothing_off() -> None:
+def test_error_consumes_no_bytes() -> None:
     r = Reader(b"\x00\x01\x02")
     with pytest.raises(RemoteWireError):
         r.i32()
@@ -275,12 +273,6 @@ def test_an_error_takes_nothing_off() -> None:
 
 
 # --- there and back ----------------------------------------------------------------------------
-
-ACLS = st.lists(
-    st.builds(ACL, st.integers(0, 31).map(Permission), st.text(max_size=9), st.text(max_size=9)),
-    max_size=4,
-).map(tuple)
-STATS = st.tuples(*map({"q": I64, "i": I32}.__getitem__, "qqqqiiiqiiq")).map(lambda t: Stat(*t))
 
 
 @pytest.mark.parametrize(
@@ -299,7 +291,7 @@ STATS = st.tuples(*map({"q": I64, "i": I32}.__getitem__, "qqqqiiiqiiq")).map(lam
 )
 @given(data=st.data())
 @settings(max_examples=50, deadline=None)
-def test_there_and_back(
+def test_value_is_read_as_it_was_written(
     method: str, values: st.SearchStrategy[object], data: st.DataObject
 ) -> None:
     value = data.draw(values)
@@ -310,7 +302,7 @@ def test_there_and_back(
 
 @given(st.sampled_from(sorted(READS)), st.binary(max_size=80))
 @settings(max_examples=300, deadline=None)
-def test_any_bytes_are_a_value_or_refused(method: str, data: bytes) -> None:
+def test_random_bytes_are_a_value_or_refused(method: str, data: bytes) -> None:
     r = Reader(data)
     try:
         READS[method](r)
@@ -321,46 +313,41 @@ def test_any_bytes_are_a_value_or_refused(method: str, data: bytes) -> None:
 LENGTHS = st.sampled_from([-2, -1, 0, 1, 2, 3, 7, 2**31 - 1])
 
 
+def outcome(data: bytes, read: Callable[[Reader], object]) -> tuple[object, int]:
+    """The value or the error, and the number of bytes that are left."""
+    r = Reader(data)
+    try:
+        return read(r), r.remaining
+    except RemoteWireError as error:
+        return str(error), r.remaining
+
+
 @given(
     LENGTHS,
     st.lists(st.tuples(LENGTHS, st.binary(max_size=4)), max_size=4),
     st.binary(max_size=4),
 )
 @settings(max_examples=300, deadline=None)
-def test_texts_are_what_they_are_one_by_one(
+def test_texts_are_read_as_one_by_one(
     count: int, strings: list[tuple[int, bytes]], rest: bytes
 ) -> None:
-    """They are read in one go, and must be, or fail to be, what `text` makes of each."""
+    """They are read in one go, with the values or the error that `text` gives one by one."""
     data = struct.pack(">i", count) + rest
     for length, text in reversed(strings):
         data = data[:4] + struct.pack(">i", length) + text + data[4:]
 
-    def outcome(read: Callable[[Reader], list[str]]) -> tuple[object, int]:
-        r = Reader(data)
-        try:
-            return read(r), r.remaining
-        except RemoteWireError as error:
-            return str(error), r.remaining
-
-    assert outcome(Reader.texts) == outcome(lambda r: r.vector(4, Reader.text))
+    assert outcome(data, Reader.texts) == outcome(data, lambda r: r.vector(4, Reader.text))
 
 
 @pytest.mark.parametrize("rest", [b"", b"!"])
 @pytest.mark.parametrize("length", [-(2**31), -2, -1, 0, 11, 12, 13, 80, 81, 2**31 - 1])
-def test_data_and_stat_are_what_they_are_one_by_one(length: int, rest: bytes) -> None:
+def test_data_and_stat_are_read_as_one_by_one(length: int, rest: bytes) -> None:
     """They are read in one go, and a length that contradicts the frame is not believed."""
     stat = Stat(1, 2, 3, 4, 5, 6, 7, 8, 12, 0, 9)
     data = struct.pack(">i", length) + b"twelve bytes" + written("stat", stat) + rest
-
-    def outcome(read: Callable[[Reader], object]) -> tuple[object, int]:
-        r = Reader(data)
-        try:
-            return read(r), r.remaining
-        except RemoteWireError as error:
-            return str(error), r.remaining
-
-    assert outcome(Reader.blob_and_stat) == outcome(lambda r: (r.blob(), r.stat()))
-    assert (outcome(Reader.blob_and_stat)[0] == (b"twelve bytes", stat)) == (length == 12)
+    found = outcome(data, Reader.blob_and_stat)
+    assert found == outcome(data, lambda r: (r.blob(), r.stat()))
+    assert (found[0] == (b"twelve bytes", stat)) == (length == 12)
     if length > 12 + len(rest):
         with pytest.raises(RemoteWireError):
             Reader(data).blob_and_stat()

@@ -57,7 +57,7 @@ def run(steps: Steps[Any]) -> tuple[Any, int]:
 
 
 @given(st.lists(st.binary(max_size=60), max_size=6), CUTS)
-def test_frames_come_out_whole_however_they_arrive(said: list[bytes], sizes: list[int]) -> None:
+def test_frames_are_whole_however_they_arrive(said: list[bytes], sizes: list[int]) -> None:
     reader = FrameReader(100, long=20)
     found: list[bytes | LongFrame] = []
     sent = 0
@@ -69,7 +69,7 @@ def test_frames_come_out_whole_however_they_arrive(said: list[bytes], sizes: lis
     assert [each.joined() if isinstance(each, LongFrame) else each for each in found] == said
 
 
-def test_a_long_frame_keeps_pieces_and_its_first_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_frame_keeps_pieces_and_its_first_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_frames, "PIECE", 10)
     payload = bytes(range(50))
     reader = FrameReader(100, long=20)
@@ -85,7 +85,7 @@ def test_a_long_frame_keeps_pieces_and_its_first_bytes(monkeypatch: pytest.Monke
     assert (long.joined(), short) == (payload, b"next")
 
 
-def test_a_length_alone_allocates_nothing() -> None:
+def test_length_alone_allocates_nothing() -> None:
     reader = FrameReader(1 << 30, long=20)
     assert not list(reader.frames(int_bytes(1 << 30) + b"begin"))
     assert reader.buffered == 9
@@ -140,7 +140,7 @@ def test_several_reads_are_those_of_the_plain_reader(results: list[Any], sizes: 
 
 
 @given(st.binary(max_size=200), CUTS)
-def test_any_other_bytes_raise_what_the_plain_reader_raises(data: bytes, sizes: list[int]) -> None:
+def test_random_bytes_have_the_outcome_of_the_plain_reader(data: bytes, sizes: list[int]) -> None:
     def outcome(read: Callable[[], Any]) -> object:
         try:
             return read()
@@ -160,7 +160,7 @@ def test_any_other_bytes_raise_what_the_plain_reader_raises(data: bytes, sizes: 
     assert found == several
 
 
-def test_a_piece_is_freed_as_it_is_decoded() -> None:
+def test_piece_is_freed_as_it_is_decoded() -> None:
     data = body(lambda w: w.texts(["x" * 28] * 100))
     pieces = in_pieces(data, [320] * 9)
     steps = LongReader(pieces, 0, 1000).texts_in_steps()
@@ -169,7 +169,7 @@ def test_a_piece_is_freed_as_it_is_decoded() -> None:
     assert all(before - after <= 1 for before, after in pairwise(left))
 
 
-def test_a_step_decodes_a_bounded_number_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_step_decodes_a_bounded_number_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_frames, "STEP", 320)
     data = body(lambda w: w.texts(["x"] * 100))
     found, count = run(LongReader(in_pieces(data, []), 0, 1000).texts_in_steps())
@@ -178,13 +178,13 @@ def test_a_step_decodes_a_bounded_number_of_names(monkeypatch: pytest.MonkeyPatc
     assert run(LongReader(in_pieces(data, []), 0, 1000).blob_and_stat_in_steps())[1] == 10
 
 
-def test_too_many_names_are_refused_at_once() -> None:
+def test_too_many_names_are_refused_immediately() -> None:
     data = body(lambda w: w.texts(["x"] * 100))
     with pytest.raises(AnswerTooLargeError, match="a list of 100 elements, where 99"):
         run(LongReader(in_pieces(data, [5]), 0, 99).texts_in_steps())
 
 
-def test_lists_of_one_answer_have_one_limit() -> None:
+def test_lists_of_one_answer_share_a_limit() -> None:
     data = body(MultiReadReply([NamesReply(["x"] * 50), NamesReply(["x"] * 51)]).write)
     run(LongReader(in_pieces(data, []), 0, 101).reads_in_steps(2))
     with pytest.raises(AnswerTooLargeError, match="a list of 51 elements, where 50"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import struct
 import tracemalloc
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.checks import check_each
+from wire.records import ACLS, BOOL, DATA, I32, I64, STATS, TEXT, encode, reader_of
 
 from aiolead._wire import handshake, replies, requests
 from aiolead._wire.codes import XID_PING, OpCode
@@ -26,7 +26,7 @@ from aiolead._wire.framing import (
     frame,
 )
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.jute import Reader, Writer
+from aiolead._wire.jute import Reader
 from aiolead._wire.replies import (
     ACLReply,
     ChildrenReply,
@@ -73,25 +73,16 @@ from aiolead._wire.requests import (
 from aiolead.errors import LocalWireError, RemoteWireError
 from aiolead.model import ACL, Permission, Stat
 
-I32 = st.integers(-(2**31), 2**31 - 1)
-I64 = st.integers(-(2**63), 2**63 - 1)
-TEXT = st.text(max_size=12)
-DATA = st.binary(max_size=30)
 NULLABLE = st.none() | DATA
 TEXTS = st.lists(TEXT, max_size=4).map(tuple)
-ACLS = st.lists(st.builds(ACL, st.integers(0, 31).map(Permission), TEXT, TEXT), max_size=3).map(
-    tuple
-)
-STATS = st.tuples(*map({"q": I64, "i": I32}.__getitem__, "qqqqiiiqiiq")).map(lambda t: Stat(*t))
 
 PLAIN_CREATES = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER)
+LISTINGS = (OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2)
 CREATES = st.one_of(
     st.builds(Create, TEXT, NULLABLE, ACLS, I32, op=st.sampled_from(PLAIN_CREATES)),
     st.builds(Create, TEXT, NULLABLE, ACLS, I32, I64, st.just(OpCode.CREATE_TTL)),
 )
-DELETES = st.builds(Delete, TEXT, I32)
-SET_DATAS = st.builds(SetData, TEXT, NULLABLE, I32)
-CHECKS = st.builds(Check, TEXT, I32)
+CHANGES = CREATES | st.builds(Delete, TEXT, I32) | st.builds(SetData, TEXT, NULLABLE, I32)
 RESULTS = st.one_of(
     st.tuples(st.just(OpCode.ERROR), st.builds(ErrorResult, I32)),
     st.tuples(st.just(OpCode.CREATE), st.builds(PathReply, TEXT)),
@@ -102,72 +93,64 @@ RESULTS = st.one_of(
     st.tuples(st.just(OpCode.SET_DATA), st.builds(StatReply, STATS)),
     st.sampled_from([OpCode.CHECK, OpCode.DELETE]).map(lambda op: (op, DoneResult(op))),
 )
+READ_RESULTS = st.one_of(
+    st.builds(ErrorResult, I32),
+    st.builds(DataReply, NULLABLE, STATS),
+    st.builds(NamesReply, TEXTS.map(list)),
+)
+READS = st.builds(GetData, TEXT, BOOL) | st.builds(
+    GetChildren, TEXT, BOOL, st.just(OpCode.GET_CHILDREN)
+)
 
+
+def several(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(items, max_size=4).map(tuple)
+
+
+FIELDS: list[tuple[Any, ...]] = [
+    (ConnectRequest, I64, I32, I64, DATA, BOOL, I32),
+    (ConnectResponse, I32, I64, DATA, BOOL, I32),
+    (RequestHeader, I32, I32),
+    (Delete, TEXT, I32),
+    (Exists, TEXT, BOOL),
+    (GetData, TEXT, BOOL),
+    (SetData, TEXT, NULLABLE, I32),
+    (GetACL, TEXT),
+    (SetACL, TEXT, ACLS, I32),
+    (GetChildren, TEXT, BOOL, st.sampled_from(LISTINGS)),
+    (Sync, TEXT),
+    (Reconfig, *[st.none() | TEXT.filter(bool)] * 3, st.integers(-1, 2**63 - 1)),
+    (Check, TEXT, I32),
+    (AddWatch, TEXT, I32),
+    (RemoveWatches, TEXT, I32),
+    (AuthPacket, TEXT, DATA),
+    (Sasl, DATA),
+    (TokenReply, DATA),
+    (GetEphemerals, TEXT),
+    (Multi, several(CHANGES | st.builds(Check, TEXT, I32))),
+    (ReplyHeader, I32, I64, I32),
+    (WatcherEvent, I32, TEXT, I32),
+    (PathReply, TEXT),
+    (CreateReply, TEXT, STATS),
+    (StatReply, STATS),
+    (DataReply, NULLABLE, STATS),
+    (ACLReply, ACLS, STATS),
+    (NamesReply, TEXTS.map(list)),
+    (ChildrenReply, TEXTS.map(list), STATS),
+    (GetAllChildrenNumber, TEXT),
+    (MultiRead, several(READS)),
+    (NumberReply, I32),
+    (WhoAmIReply, st.lists(st.tuples(TEXT, TEXT), max_size=4)),
+    (MultiReadReply, several(READ_RESULTS)),
+    (MultiReply, several(RESULTS)),
+]
 RECORDS: dict[str, st.SearchStrategy[Any]] = {
-    "ConnectRequest": st.builds(ConnectRequest, I64, I32, I64, DATA, st.booleans(), I32),
-    "ConnectResponse": st.builds(ConnectResponse, I32, I64, DATA, st.booleans(), I32),
-    "RequestHeader": st.builds(RequestHeader, I32, I32),
     "Create": CREATES,
-    "Delete": DELETES,
-    "Exists": st.builds(Exists, TEXT, st.booleans()),
-    "GetData": st.builds(GetData, TEXT, st.booleans()),
-    "SetData": SET_DATAS,
-    "GetACL": st.builds(GetACL, TEXT),
-    "SetACL": st.builds(SetACL, TEXT, ACLS, I32),
-    "GetChildren": st.builds(
-        GetChildren,
-        TEXT,
-        st.booleans(),
-        st.sampled_from([OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2]),
-    ),
-    "Sync": st.builds(Sync, TEXT),
-    "Reconfig": st.builds(
-        Reconfig, *[st.none() | TEXT.filter(bool)] * 3, st.integers(-1, 2**63 - 1)
-    ),
-    "Check": CHECKS,
-    "AddWatch": st.builds(AddWatch, TEXT, I32),
-    "RemoveWatches": st.builds(RemoveWatches, TEXT, I32),
     "SetWatches": st.one_of(
         st.builds(SetWatches, I64, TEXTS, TEXTS, TEXTS),
-        st.builds(SetWatches, I64, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, st.just(OpCode.SET_WATCHES2)),
+        st.builds(SetWatches, I64, *[TEXTS] * 5, st.just(OpCode.SET_WATCHES2)),
     ),
-    "AuthPacket": st.builds(AuthPacket, TEXT, DATA),
-    "Sasl": st.builds(Sasl, DATA),
-    "TokenReply": st.builds(TokenReply, DATA),
-    "GetEphemerals": st.builds(GetEphemerals, TEXT),
-    "Multi": st.builds(
-        Multi, st.lists(CREATES | DELETES | SET_DATAS | CHECKS, max_size=4).map(tuple)
-    ),
-    "ReplyHeader": st.builds(ReplyHeader, I32, I64, I32),
-    "WatcherEvent": st.builds(WatcherEvent, I32, TEXT, I32),
-    "PathReply": st.builds(PathReply, TEXT),
-    "CreateReply": st.builds(CreateReply, TEXT, STATS),
-    "StatReply": st.builds(StatReply, STATS),
-    "DataReply": st.builds(DataReply, NULLABLE, STATS),
-    "ACLReply": st.builds(ACLReply, ACLS, STATS),
-    "NamesReply": st.builds(NamesReply, TEXTS.map(list)),
-    "ChildrenReply": st.builds(ChildrenReply, TEXTS.map(list), STATS),
-    "GetAllChildrenNumber": st.builds(GetAllChildrenNumber, TEXT),
-    "MultiRead": st.builds(
-        MultiRead,
-        st.lists(
-            st.builds(GetData, TEXT, st.booleans())
-            | st.builds(GetChildren, TEXT, st.booleans(), st.just(OpCode.GET_CHILDREN)),
-            max_size=4,
-        ).map(tuple),
-    ),
-    "NumberReply": st.builds(NumberReply, I32),
-    "WhoAmIReply": st.builds(WhoAmIReply, st.lists(st.tuples(TEXT, TEXT), max_size=4)),
-    "MultiReadReply": st.builds(
-        MultiReadReply,
-        st.lists(
-            st.builds(ErrorResult, I32)
-            | st.builds(DataReply, NULLABLE, STATS)
-            | st.builds(NamesReply, TEXTS.map(list)),
-            max_size=4,
-        ).map(tuple),
-    ),
-    "MultiReply": st.builds(MultiReply, st.lists(RESULTS, max_size=4).map(tuple)),
+    **{cls.__name__: st.builds(cls, *fields) for cls, *fields in FIELDS},
 }
 
 STAT = Stat(2**40, 2, 3, 4, 5, 6, 7, 2**60, 9, 10, 11)
@@ -203,14 +186,9 @@ SAMPLES: list[Any] = [
     NumberReply(7),
     WhoAmIReply([("ip", "127.0.0.1"), ("digest", "u")]),
     MultiReadReply((DataReply(b"data", STAT), ErrorResult(-101), NamesReply(["a", "b"]))),
-    Multi(
-        (
-            Check("/a", 7),
-            Create("/b", b"data", ACL_PAIR, 3),
-            Delete("/c", 1),
-            SetData("/d", b"x", 2),
-        )
-    ),
+    Multi((
+        Check("/a", 7), Create("/b", b"data", ACL_PAIR, 3), Delete("/c", 1), SetData("/d", b"x", 2)
+    )),
     ReplyHeader(7, 2**33, -101),
     WatcherEvent(2, "/a"),
     PathReply("/a"),
@@ -220,35 +198,19 @@ SAMPLES: list[Any] = [
     ACLReply(ACL_PAIR, STAT),
     NamesReply(["a", "b"]),
     ChildrenReply(["a", "b"], STAT),
-    MultiReply(
-        (
-            (OpCode.CHECK, DoneResult(OpCode.CHECK)),
-            (OpCode.CREATE2, CreateReply("/b", STAT)),
-            (OpCode.CREATE, PathReply("/b")),
-            (OpCode.SET_DATA, StatReply(STAT)),
-            (OpCode.DELETE, DoneResult(OpCode.DELETE)),
-        )
-    ),
+    MultiReply((
+        (OpCode.CHECK, DoneResult(OpCode.CHECK)),
+        (OpCode.CREATE2, CreateReply("/b", STAT)),
+        (OpCode.CREATE, PathReply("/b")),
+        (OpCode.SET_DATA, StatReply(STAT)),
+        (OpCode.DELETE, DoneResult(OpCode.DELETE)),
+    )),
     MultiReply(((OpCode.ERROR, ErrorResult(-103)), (OpCode.ERROR, ErrorResult(-2)))),
-]
+]  # fmt: skip
 
 
 def named(record: object) -> str:
     return type(record).__name__
-
-
-def encode(record: Any) -> bytes:
-    w = Writer()
-    record.write(w)
-    return bytes(w.buffer)
-
-
-def reader_of(record: Any) -> Callable[[Reader], Any]:
-    """The `read` that takes this record: some have to be told the operation."""
-    cls = type(record)
-    if "op" in inspect.signature(cls.read).parameters:
-        return lambda r: cls.read(r, record.op)
-    return cls.read
 
 
 # --- completeness ------------------------------------------------------------------------------
@@ -273,7 +235,7 @@ def test_every_record_of_the_package_is_tested() -> None:
 @pytest.mark.parametrize("name", RECORDS)
 @given(data=st.data())
 @settings(max_examples=40, deadline=None)
-def test_there_and_back(name: str, data: st.DataObject) -> None:
+def test_record_is_read_as_it_was_written(name: str, data: st.DataObject) -> None:
     record = data.draw(RECORDS[name])
     assert named(record) == name
     r = Reader(encode(record) + b"!")
@@ -282,7 +244,7 @@ def test_there_and_back(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("record", [Ping(), CloseSession()], ids=named)
-def test_requests_without_a_body(record: Ping | CloseSession) -> None:
+def test_request_without_a_body_is_empty(record: Ping | CloseSession) -> None:
     assert encode_body(record) == b""
 
 
@@ -290,7 +252,7 @@ def test_requests_without_a_body(record: Ping | CloseSession) -> None:
 
 
 @check_each("sample", SAMPLES, ids=named)
-def test_a_record_cut_after_any_byte_is_refused(sample: Any) -> None:
+def test_record_cut_after_any_byte_is_refused(sample: Any) -> None:
     data, read = encode(sample), reader_of(sample)
     # The flag that clients before 3.4 did not send ends the handshake.
     optional = 1 if isinstance(sample, ConnectRequest | ConnectResponse) else 0
@@ -301,7 +263,7 @@ def test_a_record_cut_after_any_byte_is_refused(sample: Any) -> None:
 
 
 @pytest.mark.parametrize("sample", SAMPLES[:2], ids=named)
-def test_the_handshake_of_old_peers_has_no_flag(
+def test_handshake_of_old_peers_has_no_flag(
     sample: ConnectRequest | ConnectResponse,
 ) -> None:
     read = reader_of(sample)
@@ -321,7 +283,7 @@ def survives(read: Callable[[Reader], Any], data: bytes) -> None:
 @pytest.mark.parametrize("sample", SAMPLES, ids=named)
 @given(data=st.binary(max_size=200))
 @settings(max_examples=30, deadline=None)
-def test_any_bytes_are_a_record_or_refused(sample: Any, data: bytes) -> None:
+def test_random_bytes_are_a_record_or_refused(sample: Any, data: bytes) -> None:
     survives(reader_of(sample), data)
 
 
@@ -329,8 +291,8 @@ def test_any_bytes_are_a_record_or_refused(sample: Any, data: bytes) -> None:
 @pytest.mark.parametrize("sample", SAMPLES, ids=named)
 @given(data=st.data())
 @settings(max_examples=40, deadline=None)
-def test_a_garbled_record_is_a_record_or_refused(sample: Any, data: st.DataObject) -> None:
-    """Closer to the truth than random bytes, so that it gets further into the record."""
+def test_garbled_record_is_a_record_or_refused(sample: Any, data: st.DataObject) -> None:
+    """It is closer to a record than random bytes, so that it gets further."""
     garbled = bytearray(encode(sample))
     for _ in range(data.draw(st.integers(1, 3))):
         position = data.draw(st.integers(0, len(garbled) - 1))
@@ -340,8 +302,8 @@ def test_a_garbled_record_is_a_record_or_refused(sample: Any, data: st.DataObjec
 
 @check_each("sample", SAMPLES, ids=named)
 @pytest.mark.parametrize("number", [2**31 - 1, 2**24, -2, -(2**31)])
-def test_no_number_anywhere_makes_a_record_take_memory(sample: Any, number: int) -> None:
-    """Put in the place of every four bytes, each length and count of the record among them."""
+def test_number_at_any_place_of_a_record_takes_no_memory(sample: Any, number: int) -> None:
+    """In the place of any four bytes, each length and count of the record among them."""
     data, read = encode(sample), reader_of(sample)
     garbled = [
         data[:start] + struct.pack(">i", number) + data[start + 4 :]
@@ -351,7 +313,7 @@ def test_no_number_anywhere_makes_a_record_take_memory(sample: Any, number: int)
     tracemalloc.start()
     try:
         for item in garbled:
-            # Each on its own: what errors leave to the garbage collector is not what one takes.
+            # Each on its own, since errors leave memory to the garbage collector.
             before, _ = tracemalloc.get_traced_memory()
             tracemalloc.reset_peak()
             survives(read, item)
@@ -363,14 +325,14 @@ def test_no_number_anywhere_makes_a_record_take_memory(sample: Any, number: int)
 
 @pytest.mark.parametrize("read", [Multi.read, MultiReply.read], ids=["Multi", "MultiReply"])
 @pytest.mark.parametrize("op", [0, 3, 4, 8, 14, 99, -2, 2**31 - 1])
-def test_operations_that_no_transaction_has_are_refused(
+def test_operation_that_no_transaction_has_is_refused(
     read: Callable[[Reader], Any], op: int
 ) -> None:
     with pytest.raises(RemoteWireError, match=f"operation {op} in a transaction"):
         read(Reader(struct.pack(">ibi", op, 0, -1) + bytes(100)))
 
 
-def test_a_transaction_without_an_end_is_refused() -> None:
+def test_transaction_without_an_end_is_refused() -> None:
     deletes = encode(Multi((Delete("", 0),) * 1000))[:-9]
     with pytest.raises(RemoteWireError):
         Multi.read(Reader(deletes))
@@ -407,12 +369,12 @@ def unfit() -> list[Any]:
 
 
 @check_each("record", unfit(), ids=named)
-def test_what_does_not_fit_is_refused(record: Any) -> None:
+def test_value_that_does_not_fit_is_refused(record: Any) -> None:
     with pytest.raises(LocalWireError):
         encode(record)
 
 
-def test_what_does_not_fit_in_a_transaction_is_refused() -> None:
+def test_value_that_does_not_fit_in_a_transaction_is_refused() -> None:
     with pytest.raises(LocalWireError):
         encode(Multi((Check("/a", 2**31),)))
     with pytest.raises(LocalWireError):
@@ -420,7 +382,7 @@ def test_what_does_not_fit_in_a_transaction_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", ["persistent", "recursive"])
-def test_persistent_watches_are_never_left_out_in_silence(kind: str) -> None:
+def test_persistent_watches_need_their_own_request(kind: str) -> None:
     record = SetWatches(0, **{kind: ("/a",)})
     with pytest.raises(LocalWireError, match="SET_WATCHES2"):
         encode(record)
@@ -429,7 +391,7 @@ def test_persistent_watches_are_never_left_out_in_silence(kind: str) -> None:
 # --- packets -----------------------------------------------------------------------------------
 
 
-def test_a_request_is_framed_with_its_header() -> None:
+def test_request_is_framed_with_its_header() -> None:
     body = encode_body(GetData("/a", True))
     packet = encode_request(7, OpCode.GET_DATA, body)
     assert packet == frame(encode(RequestHeader(7, OpCode.GET_DATA)) + encode(GetData("/a", True)))
@@ -440,12 +402,12 @@ def test_a_request_is_framed_with_its_header() -> None:
 
 
 @pytest.mark.parametrize(("xid", "op"), [(2**31, 1), (-(2**31) - 1, 1), (1, 2**31)])
-def test_a_header_must_fit(xid: int, op: int) -> None:
+def test_header_that_does_not_fit_is_refused(xid: int, op: int) -> None:
     with pytest.raises(LocalWireError):
         encode_request(xid, op, b"")
 
 
-def test_a_reply_is_framed_with_its_header() -> None:
+def test_reply_is_framed_with_its_header() -> None:
     header = ReplyHeader(7, 2**33, 0)
     packet = encode_reply(header, PathReply("/a"))
     assert packet == frame(encode(header) + encode(PathReply("/a")))
@@ -453,11 +415,11 @@ def test_a_reply_is_framed_with_its_header() -> None:
     assert type(packet) is bytes
 
 
-def test_the_handshake_is_framed_without_a_header() -> None:
+def test_handshake_is_framed_without_a_header() -> None:
     request = SAMPLES[0]
     assert encode_record(request) == frame(encode(request))
 
 
-def test_a_ping_is_a_header_and_nothing_else() -> None:
+def test_ping_is_only_a_header() -> None:
     assert bytes.fromhex("00000008 fffffffe 0000000b") == PING
     assert XID_PING == -2

@@ -1,4 +1,4 @@
-"""The table of what differs between versions of ZooKeeper."""
+"""The table of differences between versions of ZooKeeper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aiolead.testing._server.settings import Settings
 
 
 @pytest.mark.parametrize("feature", Feature)
-def test_releases_are_one_for_each_line_oldest_first(feature: Feature) -> None:
+def test_releases_of_a_feature_are_one_per_line_oldest_first(feature: Feature) -> None:
     lines = [release[:2] for release in feature.releases]
     assert feature.releases
     assert lines == sorted(set(lines))
@@ -31,7 +31,7 @@ def test_releases_are_one_for_each_line_oldest_first(feature: Feature) -> None:
         ((4, 0, 0), True),
     ],
 )
-def test_a_release_of_a_newer_line_may_lack_what_an_older_line_has(
+def test_release_of_a_newer_line_may_lack_a_feature_of_an_older_line(
     version: Version, has_it: bool
 ) -> None:
     assert Feature.EXISTS_NEEDS_READ.releases == ((3, 8, 4), (3, 9, 2))
@@ -39,11 +39,11 @@ def test_a_release_of_a_newer_line_may_lack_what_an_older_line_has(
 
 
 @pytest.mark.parametrize("version", [(3, 5, 9), (3, 6, 0), (3, 7, 0), (3, 8, 0), (3, 10, 0)])
-def test_what_came_in_one_release_is_in_all_later_ones(version: Version) -> None:
+def test_feature_of_one_release_is_in_all_later_ones(version: Version) -> None:
     assert Feature.WHO_AM_I.is_in(version) is (version >= (3, 7, 0))
 
 
-def test_the_embedded_server_knows_the_operations_of_its_version() -> None:
+def test_embedded_server_has_the_operations_of_its_version() -> None:
     def unknown(version: Version) -> set[OpCode]:
         settings = Settings(version=version)
         return {op for op in OpCode if not settings.knows(op)}
