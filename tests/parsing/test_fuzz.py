@@ -71,7 +71,7 @@ def test_random_input_gives_a_typed_error(target: str, data: bytes) -> None:
 # Inputs that fuzzing has found, or simpler ones of the same kind.
 FOUND = {
     # A nonce that the server's own character set cannot say.
-    "login": b"\xff" + 'nonce="\u0791",algorithm=md5-sess'.encode(),
+    "login": b"\xff" + 'nonce="\u0791",algorithm=md5-sess'.encode()
 }
 
 

@@ -59,11 +59,7 @@ LATE = _event(EventName.LEASE_LATE)
 
 def _emit(hub: EventHub, event: Event = LATE) -> None:
     hub.emit(
-        event.name,
-        event.level,
-        session_id=event.session_id,
-        path=event.path,
-        fields=event.fields,
+        event.name, event.level, session_id=event.session_id, path=event.path, fields=event.fields
     )
 
 

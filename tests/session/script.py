@@ -38,13 +38,7 @@ from aiolead._wire.requests import (
     SetData,
     SetWatches,
 )
-from aiolead.errors import (
-    AioleadError,
-    LossReason,
-    NoNodeError,
-    Outcome,
-    SessionExpiredError,
-)
+from aiolead.errors import AioleadError, LossReason, NoNodeError, Outcome, SessionExpiredError
 from aiolead.model import EventType, SessionState, Stat, WatchEvent
 
 STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
@@ -235,6 +229,75 @@ class Script:
         """The operations of what is sent now."""
         return [packet.op for packet in self.sent()]
 
+    # --- reads and writes ----------------------------------------------------------------------
+
+    def get(self, path: str, slot: WatchSlot | None = None) -> Call[Any]:
+        request = GetData(path, slot is not None)
+        return self._read(request, lambda r: DataReply.read(r).data, slot)
+
+    def exists(self, path: str, slot: WatchSlot | None = None) -> Call[Any]:
+        def on_error(error: AioleadError) -> AioleadError | None:
+            return None if isinstance(error, NoNodeError) else error
+
+        call = self._read(Exists(path, slot is not None), lambda r: StatReply.read(r).stat, slot)
+        call.on_error = on_error
+        return call
+
+    def children(self, path: str, slot: WatchSlot | None = None) -> Call[Any]:
+        request = GetChildren(path, slot is not None, OpCode.GET_CHILDREN)
+        return self._read(request, lambda r: list(NamesReply.read(r).names), slot)
+
+    def _read(
+        self,
+        request: GetData | Exists | GetChildren,
+        parse: Callable[[Reader], Any],
+        slot: WatchSlot | None,
+    ) -> Call[Any]:
+        kind = WatchKind.CHILD if isinstance(request, GetChildren) else WatchKind.DATA
+        path = request.path
+        arming = slot and self.machine.watches.begin(slot, path, path, kind)
+        return self.submit(Call(request.op, encode_body(request), parse, path=path, arming=arming))
+
+    def write(self, path: str = "/w") -> Call[Any]:
+        body = encode_body(SetData(path, b"", -1))
+        parse = lambda r: StatReply.read(r).stat  # noqa: E731
+        return self.submit(Call(OpCode.SET_DATA, body, parse, path=path, kind=WRITE))
+
+    def watch(self, read: str = "get", path: str = "/a") -> Watcher:
+        """Submits a read with a watch."""
+        watcher = Watcher(self)
+        watcher.call = getattr(self, read)(path, watcher.slot)
+        return watcher
+
+    # --- holds ---------------------------------------------------------------------------------
+
+    def hold(self, path: str = "/held", **options: Any) -> Holder:
+        return Holder(self, path, **options)
+
+    def next_renewal(self, within: float = 10.0) -> Packet:
+        """Lets time pass up to the next renewal, which is not answered; pings are."""
+        end = self.now + within
+        while self.machine.next_deadline() <= end:
+            self.now = max(self.now, self.machine.next_deadline())
+            self.tick()
+            found = None
+            for packet in self.sent():
+                if packet.op is OpCode.MULTI:
+                    assert found is None
+                    found = packet
+                else:
+                    self.answer(packet)
+            if found is not None:
+                return found
+        raise AssertionError("no renewal")
+
+    def renew(self, within: float = 10.0) -> Packet:
+        """Lets time pass up to the next renewal, and answers both of its steps."""
+        packet = self.next_renewal(within)
+        self.answer(packet)
+        self.confirm()
+        return packet
+
     # --- answers -------------------------------------------------------------------------------
 
     def reply(
@@ -322,6 +385,17 @@ class Script:
         self.advance(seconds, serve=lambda: packets.extend(self.serve()))
         return packets
 
+    def pass_time(self) -> None:
+        """A tenth of a second passes, in which only pings are answered."""
+        for packet in self.advance(0.1):
+            if packet.op is OpCode.PING and not self.cuts:
+                self.answer(packet)
+
+    def wait(self, seconds: float) -> None:
+        """Time passes without anything being due."""
+        assert self.machine.next_deadline() > self.now + seconds
+        self.now += seconds
+
 
 def connected(**options: Any) -> Script:
     """A script with a session of 8 s."""
@@ -345,49 +419,8 @@ _ANSWERS: dict[OpCode, Record | None] = {
 }
 
 
-# --- calls -----------------------------------------------------------------------------------
-
-
-def _arming(script: Script, slot: WatchSlot | None, path: str, kind: WatchKind) -> Any:
-    return slot and script.machine.watches.begin(slot, path, path, kind)
-
-
-def get(script: Script, path: str, slot: WatchSlot | None = None) -> Call[Any]:
-    body = encode_body(GetData(path, slot is not None))
-    arming = _arming(script, slot, path, WatchKind.DATA)
-    return script.submit(
-        Call(OpCode.GET_DATA, body, lambda r: DataReply.read(r).data, path=path, arming=arming)
-    )
-
-
-def exists(script: Script, path: str, slot: WatchSlot | None = None) -> Call[Any]:
-    def on_error(error: AioleadError) -> AioleadError | None:
-        return None if isinstance(error, NoNodeError) else error
-
-    body = encode_body(Exists(path, slot is not None))
-    arming = _arming(script, slot, path, WatchKind.DATA)
-    parse = lambda r: StatReply.read(r).stat  # noqa: E731
-    return script.submit(
-        Call(OpCode.EXISTS, body, parse, path=path, arming=arming, on_error=on_error)
-    )
-
-
-def children(script: Script, path: str, slot: WatchSlot | None = None) -> Call[Any]:
-    body = encode_body(GetChildren(path, slot is not None, OpCode.GET_CHILDREN))
-    arming = _arming(script, slot, path, WatchKind.CHILD)
-    return script.submit(
-        Call(OpCode.GET_CHILDREN, body, lambda r: list(NamesReply.read(r).names), path=path,
-             arming=arming)
-    )  # fmt: skip
-
-
-def write(script: Script, path: str = "/w") -> Call[Any]:
-    body = encode_body(SetData(path, b"", -1))
-    parse = lambda r: StatReply.read(r).stat  # noqa: E731
-    return script.submit(Call(OpCode.SET_DATA, body, parse, path=path, kind=WRITE))
-
-
-READS = {"get": get, "exists": exists, "children": children}
+READS = ("get", "exists", "children")
+"""Those that can set a watch."""
 
 
 def outcome_of(call: Call[Any]) -> Outcome:
@@ -397,11 +430,20 @@ def outcome_of(call: Call[Any]) -> Outcome:
 
 
 class Watcher:
-    """A watch of one caller, and the events that it has seen."""
+    """A watch of one caller, the events that it has seen, and its read."""
+
+    call: Call[Any]
 
     def __init__(self, script: Script) -> None:
         self.events: list[WatchEvent] = []
         self.slot = WatchSlot(script.machine.watches, self.events.append)
+
+    @property
+    def is_armed(self) -> bool:
+        return self.slot.is_armed
+
+    def close(self) -> None:
+        self.slot.close()
 
     @property
     def types(self) -> list[EventType]:
@@ -455,6 +497,12 @@ class Holder:
             now=script.now,
         )
 
+    def release(self) -> None:
+        self.hold.release()
+
+    def lose(self, reason: LossReason) -> None:
+        self.hold.lose(reason)
+
     @property
     def reasons(self) -> list[LossReason]:
         return [reason for reason, _ in self.lost]
@@ -462,42 +510,3 @@ class Holder:
 
 def renewals(packets: list[Packet]) -> list[Packet]:
     return [packet for packet in packets if packet.op is OpCode.MULTI]
-
-
-def pass_time(script: Script) -> None:
-    """A tenth of a second passes, in which nothing but pings is answered."""
-    for packet in script.advance(0.1):
-        if packet.op is OpCode.PING and not script.cuts:
-            script.answer(packet)
-
-
-def next_renewal(script: Script, within: float = 10.0) -> Packet:
-    """Lets time pass up to the next renewal, which is not answered; pings are."""
-    end = script.now + within
-    while script.machine.next_deadline() <= end:
-        script.now = max(script.now, script.machine.next_deadline())
-        script.tick()
-        found = None
-        for packet in script.sent():
-            if packet.op is OpCode.MULTI:
-                assert found is None
-                found = packet
-            else:
-                script.answer(packet)
-        if found is not None:
-            return found
-    raise AssertionError("no renewal")
-
-
-def renew(script: Script, within: float = 10.0) -> Packet:
-    """Lets time pass up to the next renewal, and answers both of its steps."""
-    packet = next_renewal(script, within)
-    script.answer(packet)
-    script.confirm()
-    return packet
-
-
-def after(script: Script, seconds: float) -> None:
-    """Time passes without anything being due."""
-    assert script.machine.next_deadline() > script.now + seconds
-    script.now += seconds

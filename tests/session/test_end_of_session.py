@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import inf
 
 import pytest
-from session.script import START, Holder, Script, Watcher, connected, get, outcome_of, write
+from session.script import START, Script, connected, outcome_of
 
 from aiolead._session.requests.call import Call
 from aiolead._wire.codes import OpCode
@@ -26,27 +26,27 @@ from aiolead.model import SessionState as S
 
 def test_refused_credentials_are_final() -> None:
     script = connected(auth=[Auth.digest("a", "secret"), Auth.digest("b", "secret")])
-    calls = [get(script, "/a"), write(script)]
+    calls = [script.get("/a"), script.write()]
     packets = script.sent()
-    unsent = get(script, "/b")
+    unsent = script.get("/b")
     with pytest.raises(AuthFailedError):
         script.answer(packets[0], err=-115)
     assert script.states == [(S.AUTH_FAILED, 7)]
-    for call in [*calls, unsent, get(script, "/later")]:
+    for call in [*calls, unsent, script.get("/later")]:
         assert isinstance(call.error(), AuthFailedError)
     script.lose_link()
     assert script.states == [(S.AUTH_FAILED, 7)]
     assert script.machine.next_deadline() == inf
     script.machine.closed()
     assert script.states == [(S.AUTH_FAILED, 7), (S.CLOSED, 7)]
-    assert isinstance(get(script, "/a").error(), ClientClosedError)
+    assert isinstance(script.get("/a").error(), ClientClosedError)
 
 
 @pytest.mark.parametrize(("code", "kind"), [(-112, SessionExpiredError), (-118, SessionMovedError)])
 def test_session_error_of_a_request_is_confirmed_by_the_next_handshake(
     script: Script, code: int, kind: type[Exception]
 ) -> None:
-    call = get(script, "/a")
+    call = script.get("/a")
     (packet,) = script.sent()
     with pytest.raises(kind):
         script.answer(packet, err=code)
@@ -60,7 +60,7 @@ def test_session_error_of_a_request_is_confirmed_by_the_next_handshake(
 
 @pytest.mark.parametrize("code", [-102, -101, -103, -4])
 def test_other_errors_of_a_request_leave_the_session_connected(script: Script, code: int) -> None:
-    call = get(script, "/a")
+    call = script.get("/a")
     (packet,) = script.sent()
     script.answer(packet, err=code)
     assert call.error() is not None
@@ -109,12 +109,11 @@ def test_end_of_the_session_fails_requests_holds_and_watches(
     error: type[Exception],
     outcomes: list[Outcome] | None,
 ) -> None:
-    holder, watcher = Holder(script), Watcher(script)
-    get(script, "/w", watcher.slot)
+    holder, watcher = script.hold(), script.watch("get", "/w")
     script.serve()
-    sent = write(script)
+    sent = script.write()
     script.sent()
-    calls = [sent, write(script)]
+    calls = [sent, script.write()]
     end(script)
     states = list(script.states)
     assert states[-1][0] is state
@@ -124,7 +123,7 @@ def test_end_of_the_session_fails_requests_holds_and_watches(
     assert holder.reasons == [reason]
     assert watcher.types == [EventType.NONE]
     if state.is_final:
-        assert isinstance(get(script, "/later").error(), error)
+        assert isinstance(script.get("/later").error(), error)
         script.lose_link()
         assert script.states == states
         script.machine.closed()
@@ -133,10 +132,10 @@ def test_end_of_the_session_fails_requests_holds_and_watches(
 
 def test_session_that_every_server_refuses_is_given_up(script: Script) -> None:
     script.zxid = 0x500
-    get(script, "/a")
+    script.get("/a")
     script.serve()
     script.lose_link()
-    waiting = write(script)
+    waiting = script.write()
     script.machine.give_up_session()
     assert script.states[-2:] == [(S.EXPIRED, 7), (S.CONNECTING, 0)]
     assert isinstance(waiting.error(), SessionExpiredError)
@@ -147,8 +146,8 @@ def test_session_that_every_server_refuses_is_given_up(script: Script) -> None:
 
 def test_call_made_because_of_the_end_belongs_to_the_next_session(script: Script) -> None:
     again: list[Call[object]] = []
-    first = write(script)
-    first.add_done_callback(lambda: again.append(get(script, "/again")))
+    first = script.write()
+    first.add_done_callback(lambda: again.append(script.get("/again")))
     script.reconnect(8)
     assert isinstance(first.error(), SessionExpiredError)
     script.serve()
@@ -158,7 +157,7 @@ def test_call_made_because_of_the_end_belongs_to_the_next_session(script: Script
 def test_call_made_while_the_expiry_is_reported_fails_with_it(script: Script) -> None:
     calls: list[Call[object]] = []
     script.machine._on_state = lambda state, _: (
-        calls.append(write(script)) if state is S.EXPIRED else None
+        calls.append(script.write()) if state is S.EXPIRED else None
     )
     script.reconnect(8)
     assert isinstance(calls[0].error(), SessionExpiredError)
@@ -169,7 +168,7 @@ def test_call_made_while_the_expiry_is_reported_fails_with_it(script: Script) ->
 
 
 def test_closing_sends_waiting_requests_and_then_closes_the_session(script: Script) -> None:
-    last = write(script)
+    last = script.write()
     goodbye = script.machine.close(script.now)
     packets = script.serve()
     assert [packet.op for packet in packets] == [OpCode.SET_DATA, OpCode.CLOSE_SESSION]
@@ -205,7 +204,7 @@ def proven(script: Script) -> float:
 def test_no_event_proves_the_session_before_or_after_re_arming(
     script: Script, type_: EventType
 ) -> None:
-    get(script, "/a", Watcher(script).slot)
+    script.watch()
     script.serve()
     script.now += 3.0
     script.event(type_, "/b")
@@ -214,20 +213,20 @@ def test_no_event_proves_the_session_before_or_after_re_arming(
     script.event(type_, "/b")
     assert proven(script) == 8.0
     script.answer(packet)
-    get(script, "/a")
+    script.get("/a")
     script.serve()
     script.event(type_, "/b")
     assert proven(script) == 8.0
-    write(script)
+    script.write()
     script.serve()
     assert proven(script) == 11.0
 
 
 def test_contact_on_one_connection_proves_nothing_on_the_next(script: Script) -> None:
-    write(script)
+    script.write()
     script.serve()
     script.now += 3.0
     script.reconnect()
-    get(script, "/a")
+    script.get("/a")
     script.serve()
     assert proven(script) == 8.0

@@ -5,16 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from session.script import (
-    NO_NODE,
-    STAT,
-    TIMEOUT,
-    Holder,
-    Packet,
-    Script,
-    renewals,
-    waited,
-)
+from session.script import NO_NODE, STAT, TIMEOUT, Packet, Script, renewals, waited
 
 from aiolead._wire.codes import OpCode
 from aiolead._wire.replies import DataReply
@@ -60,7 +51,7 @@ def is_direct(script: Script) -> bool:
 def test_question_leaves_in_the_segment_of_the_first_renewal(script: Script) -> None:
     script.serve_for(5.0)
     assert script.ops() == []  # nothing is held: nothing is asked
-    Holder(script, urgent=True)
+    script.hold(urgent=True)
     script.tick()
     data = script.machine.data_to_send(script.now)
     assert script.machine.data_to_send(script.now) == b""
@@ -80,14 +71,14 @@ def test_question_leaves_in_the_segment_of_the_first_renewal(script: Script) -> 
 def test_one_round_is_enough_where_there_is_no_observer(
     script: Script, what: bytes | int | None, direct: bool
 ) -> None:
-    Holder(script, urgent=True)
+    script.hold(urgent=True)
     assert not is_direct(script)
     answer(script, what)
     assert is_direct(script) is direct
 
 
 def test_question_is_asked_once_on_each_connection(script: Script) -> None:
-    Holder(script, urgent=True)
+    script.hold(urgent=True)
     packets: list[Packet] = []
     for _ in range(2):
         answer(script, NO_NODE)
@@ -101,13 +92,12 @@ def test_question_is_asked_once_on_each_connection(script: Script) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "ops"),
-    [(THROTTLED, [OpCode.GET_DATA, OpCode.MULTI]), (NO_AUTH, [OpCode.MULTI])],
+    ("code", "ops"), [(THROTTLED, [OpCode.GET_DATA, OpCode.MULTI]), (NO_AUTH, [OpCode.MULTI])]
 )
 def test_question_is_repeated_if_the_refusal_may_be_temporary(
     script: Script, code: int, ops: list[OpCode]
 ) -> None:
-    Holder(script, urgent=True)
+    script.hold(urgent=True)
     answer(script, code)
     assert [packet.op for packet in script.advance(1.1)] == ops
 
@@ -149,7 +139,7 @@ def test_lease_with_two_rounds_is_long_enough(
 ) -> None:
     """Shortest when a renewal has left, and longest when it is confirmed."""
     script = asking(tick_time=tick)
-    holder = Holder(script, urgent=True)
+    holder = script.hold(urgent=True)
     answer(script, WITH_OBSERVER)
     sent, left = [], []
 
@@ -173,7 +163,7 @@ def test_lease_with_two_rounds_is_long_enough(
 
 
 def test_interval_of_renewals_with_one_round_is_unchanged(script: Script) -> None:
-    Holder(script, urgent=True)
+    script.hold(urgent=True)
     answer(script, VOTERS)
     packets = script.advance(waited(TIMEOUT / 4) - 0.01)
     assert renewals(packets) == []

@@ -6,18 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from session.script import (
-    NO_NODE,
-    PASSWORD,
-    START,
-    Holder,
-    Script,
-    Watcher,
-    connected,
-    get,
-    outcome_of,
-    write,
-)
+from session.script import NO_NODE, PASSWORD, START, Script, connected, outcome_of
 
 from aiolead._session.requests.call import WRITE, Call
 from aiolead._session.requests.request_queue import MAX_XID
@@ -55,7 +44,7 @@ def test_new_session() -> None:
 
 def test_reads_leave_with_the_first_handshake() -> None:
     script = Script()
-    calls = [get(script, "/a"), get(script, "/b")]
+    calls = [script.get("/a"), script.get("/b")]
     script.open()
     early = script.sent()
     assert [packet.xid for packet in early] == [1, 2]
@@ -68,12 +57,12 @@ def test_reads_leave_with_the_first_handshake() -> None:
 
 def test_requests_behind_a_write_wait_for_the_answer_to_the_handshake() -> None:
     script = Script()
-    get(script, "/a")
-    write(script)
-    get(script, "/b")
+    script.get("/a")
+    script.write()
+    script.get("/b")
     script.open()
     assert [packet.xid for packet in script.sent()] == [1]
-    get(script, "/c")  # too late for that segment
+    script.get("/c")  # too late for that segment
     assert script.sent() == []
     script.greet()
     assert [packet.xid for packet in script.sent()] == [2, 3, 4]
@@ -108,16 +97,16 @@ def test_other_handshakes_leave_alone(
     script = Script(**options)
     if before is not None:
         before(script)
-    get(script, "/a")
+    script.get("/a")
     script.open()
     assert script.sent() == []
 
 
 def test_reads_of_a_failed_handshake_are_sent_again() -> None:
     script = Script()
-    calls = [get(script, "/a"), get(script, "/b")]
+    calls = [script.get("/a"), script.get("/b")]
     script.open()
-    write(script)
+    script.write()
     script.lose_link()
     script.open()
     assert [packet.xid for packet in script.sent()] == [3, 4]
@@ -129,7 +118,7 @@ def test_reads_of_a_failed_handshake_are_sent_again() -> None:
 def test_reads_sent_with_the_handshake_wait_no_longer_than_others() -> None:
     script = Script()
     script.now += 3
-    call = get(script, "/a")
+    call = script.get("/a")
     script.now += 1
     script.open()
     assert script.machine.next_deadline() == START + 3 + 8.0
@@ -151,7 +140,7 @@ def test_handshake_may_arrive_in_pieces(script: Script) -> None:
 @pytest.mark.parametrize("malformed", [frame(b""), b"\xff\xff\xff\xff", frame(b"short")])
 def test_malformed_handshake_ends_the_connection(malformed: bytes) -> None:
     script = Script()
-    call = get(script, "/a")
+    call = script.get("/a")
     script.open()
     with pytest.raises(RemoteWireError):
         script.feed(malformed)
@@ -178,7 +167,7 @@ def test_losing_a_connection_twice_is_reported_once(script: Script) -> None:
 def test_every_handshake_has_the_last_zxid(script: Script) -> None:
     for zxid, seen in [(0x123, 0x123), (0x99, 0x123), (-1, 0x123), (0x200, 0x200)]:
         script.zxid = zxid
-        get(script, "/a")
+        script.get("/a")
         script.serve()
         assert script.reconnect().last_zxid_seen == seen
     assert script.reconnect(8).last_zxid_seen == 0x200
@@ -188,7 +177,7 @@ def test_every_handshake_has_the_last_zxid(script: Script) -> None:
 
 def test_zxid_of_an_error_counts(script: Script) -> None:
     script.zxid = 0x777
-    get(script, "/a")
+    script.get("/a")
     (packet,) = script.sent()
     script.answer(packet, err=NO_NODE)
     assert script.machine.last_zxid == 0x777
@@ -198,7 +187,7 @@ def test_zxid_of_an_error_counts(script: Script) -> None:
 def test_session_that_the_server_refuses_has_expired(
     script: Script, session_id: int, timeout: float
 ) -> None:
-    calls = [get(script, "/a"), write(script)]
+    calls = [script.get("/a"), script.write()]
     script.lose_link()
     script.open()
     with pytest.raises(SessionExpiredError):
@@ -213,11 +202,10 @@ def test_session_that_the_server_refuses_has_expired(
 
 
 def test_another_session_in_the_answer_means_that_this_one_has_expired(script: Script) -> None:
-    holder, watcher = Holder(script, urgent=True), Watcher(script)
-    get(script, "/a", watcher.slot)
+    holder, watcher = script.hold(urgent=True), script.watch()
     script.serve()
     script.lose_link()
-    unsent = write(script)
+    unsent = script.write()
     script.connect(8)
     # Never a session after another without EXPIRED in between.
     assert script.states == [
@@ -253,12 +241,12 @@ def test_least_granted_timeout_counts_within_a_session() -> None:
 def test_credentials_leave_first_then_watches_then_waiting_requests() -> None:
     script = connected(auth=AUTH)
     script.serve()
-    get(script, "/a", Watcher(script).slot)
+    script.watch()
     script.serve()
-    read = get(script, "/again")
+    read = script.get("/again")
     script.sent()
     script.lose_link()
-    unsent = write(script)
+    unsent = script.write()
     script.connect()
     assert [(packet.op, packet.xid) for packet in script.sent()] == [
         (OpCode.AUTH, XID_AUTH),
@@ -336,7 +324,7 @@ def test_requests_of_a_resumed_session_are_numbered_from_the_given_xid() -> None
     script = connected(resume=GIVEN, first_xid=MAX_XID - 1)
     assert script.machine.requests.sent == 0
     for _ in range(3):
-        get(script, "/a")
+        script.get("/a")
     assert [packet.xid for packet in script.serve()] == [MAX_XID - 1, MAX_XID, 1]
     assert script.machine.requests.sent == 3
     assert script.machine.requests.is_idle

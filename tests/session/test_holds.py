@@ -6,15 +6,7 @@ import logging
 from math import inf
 
 import pytest
-from session.script import (
-    START,
-    TIMEOUT,
-    Holder,
-    Script,
-    lease_since,
-    next_renewal,
-    renew,
-)
+from session.script import START, TIMEOUT, Holder, Script, lease_since
 
 from aiolead._session.lease.overdue import Overdue
 from aiolead._session.lease.timing import LOSING
@@ -29,16 +21,16 @@ R = LossReason
 
 @pytest.mark.parametrize("linked", [True, False])
 def test_holds_end_exactly_with_the_lease(script: Script, linked: bool) -> None:
-    settled = Holder(script, "/a", urgent=True)
+    settled = script.hold("/a", urgent=True)
     if linked:
-        next_renewal(script)
+        script.next_renewal()
         while script.now < START + 7.1:  # the server sends events, and no answer
             script.now += 0.1
             script.event(EventType.NONE, "")
     else:
         script.lose_link()
         script.now = START + 7.1
-    fresh = Holder(script, "/b")
+    fresh = script.hold("/b")
     script.advance(5.0)
     assert settled.lost == fresh.lost == [(R.UNCONFIRMED, lease_since(START))]
     assert script.leases.is_in_grace
@@ -49,10 +41,10 @@ def test_answer_after_the_end_of_the_lease_does_not_revive_it(
     script: Script, late: float, reasons: list[R]
 ) -> None:
     """An event loop that was blocked may find the answer before it looks at the time."""
-    holder = Holder(script, urgent=True)
+    holder = script.hold(urgent=True)
     for _ in range(2):
-        renew(script)
-    script.answer(next_renewal(script))
+        script.renew()
+    script.answer(script.next_renewal())
     (sync,) = script.sent()
     script.now = script.deadline + late
     script.answer(sync)
@@ -64,7 +56,7 @@ def test_answer_after_the_end_of_the_lease_does_not_revive_it(
 def test_hold_under_a_lease_that_has_ended_is_lost_at_the_next_tick(script: Script) -> None:
     script.lose_link()
     script.advance(20.0)
-    holder = Holder(script)
+    holder = script.hold()
     script.advance(0.0)
     assert holder.lost == [(R.UNCONFIRMED, script.now)]
 
@@ -73,8 +65,8 @@ def test_hold_under_a_lease_that_has_ended_is_lost_at_the_next_tick(script: Scri
 
 
 def test_holds_that_resign_on_disconnect_end_with_the_connection(script: Script) -> None:
-    keeps, resigns = Holder(script, "/a"), Holder(script, "/b", resign_on_disconnect=True)
-    settled = Holder(script, "/c", resign_on_disconnect=True, urgent=True)
+    keeps, resigns = script.hold("/a"), script.hold("/b", resign_on_disconnect=True)
+    settled = script.hold("/c", resign_on_disconnect=True, urgent=True)
     script.now += 1.0
     script.lose_link()
     assert keeps.lost == []
@@ -83,8 +75,8 @@ def test_holds_that_resign_on_disconnect_end_with_the_connection(script: Script)
 
 @pytest.mark.parametrize("answer", ["none", "answered", "expired"])
 def test_expired_session_ends_every_hold_and_its_renewal(script: Script, answer: str) -> None:
-    holders = [Holder(script, urgent=True), Holder(script)]
-    script.answer(next_renewal(script))
+    holders = [script.hold(urgent=True), script.hold()]
+    script.answer(script.next_renewal())
     (sync,) = script.sent()
     if answer == "expired":
         with pytest.raises(SessionExpiredError):
@@ -99,19 +91,19 @@ def test_expired_session_ends_every_hold_and_its_renewal(script: Script, answer:
 
 
 def test_next_session_renews_immediately(script: Script) -> None:
-    Holder(script, urgent=True)
-    script.answer(next_renewal(script))
+    script.hold(urgent=True)
+    script.answer(script.next_renewal())
     script.reconnect(8)
-    Holder(script, "/new", urgent=True)
+    script.hold("/new", urgent=True)
     (packet,) = script.advance(0.0)
     assert packet.checks == ["/new"]
     assert script.deadline == lease_since(START)
 
 
 def test_closing_ends_every_hold_and_those_that_begin_later(script: Script) -> None:
-    before = [Holder(script, urgent=True), Holder(script)]
+    before = [script.hold(urgent=True), script.hold()]
     script.leases.close()
-    for holder in [*before, Holder(script)]:
+    for holder in [*before, script.hold()]:
         assert holder.reasons == [R.CLOSED]
 
 
@@ -119,38 +111,38 @@ def test_closing_ends_every_hold_and_those_that_begin_later(script: Script) -> N
 
 
 def test_hold_is_lost_once_and_never_after_its_release(script: Script) -> None:
-    lost, released = Holder(script), Holder(script)
-    lost.hold.lose(R.DELETED)
-    lost.hold.lose(R.EXPIRED)
-    released.hold.release()
-    released.hold.lose(R.EXPIRED)
+    lost, released = script.hold(), script.hold()
+    lost.lose(R.DELETED)
+    lost.lose(R.EXPIRED)
+    released.release()
+    released.lose(R.EXPIRED)
     script.leases.close()
     assert (lost.reasons, released.reasons) == ([R.DELETED], [])
 
 
 def test_grace_period_lasts_until_every_lost_hold_is_released(script: Script) -> None:
-    one, two = Holder(script), Holder(script, urgent=True)
+    one, two = script.hold(), script.hold(urgent=True)
     assert script.leases.is_held
     assert not script.leases.is_in_grace
     script.leases.lose_all(R.EXPIRED)
     assert not script.leases.is_held
-    one.hold.release()
+    one.release()
     assert script.leases.is_in_grace
     dues = script.dues
-    two.hold.release()
+    two.release()
     assert not script.leases.is_in_grace
     assert script.dues > dues  # wakes the task that waits for it
 
 
 def test_hold_may_be_released_from_its_notification(script: Script) -> None:
-    holder = Holder(script, "/a", on_lost=lambda _: holder.hold.release())
-    holder.hold.lose(R.DELETED)
+    holder = script.hold("/a", on_lost=lambda _: holder.release())
+    holder.lose(R.DELETED)
     assert not script.leases.is_in_grace
 
 
 def test_nothing_is_due_after_the_last_release(script: Script) -> None:
-    for holder in [Holder(script, urgent=True), Holder(script)]:
-        holder.hold.release()
+    for holder in [script.hold(urgent=True), script.hold()]:
+        holder.release()
     script.lose_link()
     assert script.machine.next_deadline() == inf
 
@@ -168,7 +160,7 @@ def deaf(script: Script, fails: int = 1000) -> Holder:
         if len(holder.lost) <= fails:
             raise RuntimeError("no running event loop")
 
-    holder = Holder(script, urgent=True, on_lost=notify)
+    holder = script.hold(urgent=True, on_lost=notify)
     return holder
 
 
@@ -205,7 +197,7 @@ def test_notification_that_always_fails_is_repeated_with_pauses_and_logged_once(
     tries = len(holder.lost)
     assert 5 < tries < 200, "the event loop is not kept busy"
     assert len(internal_errors) == 1
-    holder.hold.release()
+    holder.release()
     script.now += 10.0
     script.tick()
     assert len(holder.lost) == tries, "a body that has ended needs no notification"
@@ -222,7 +214,7 @@ def test_watchdog_finds_a_hold_whose_holder_is_not_notified(
     run_out(script)
     found, _ = overdue.look(START + 8.0)
     assert [(hold.path, hold.reason) for hold, _ in found] == [("/held", R.UNCONFIRMED)]
-    holder.hold.release()
+    holder.release()
     assert overdue.is_idle
     assert len(internal_errors) == 1
 
@@ -247,7 +239,7 @@ def slow_holders(script: Script, count: int) -> list[Holder]:
     def take_time(_: R) -> None:
         script.now += LOSING
 
-    return [Holder(script, f"/{number}", on_lost=take_time) for number in range(count)]
+    return [script.hold(f"/{number}", on_lost=take_time) for number in range(count)]
 
 
 @pytest.mark.parametrize("count", [1, 2, 1_000, 5_000])
@@ -277,7 +269,7 @@ def test_losing_released_holds_takes_no_time(script: Script) -> None:
     first, *others = slow_holders(script, 1_000)
     deadline = script.deadline
     for holder in others:
-        holder.hold.release()
+        holder.release()
     script.advance(TIMEOUT, serve=lambda: None)
     assert first.lost == [(R.UNCONFIRMED, pytest.approx(deadline, abs=1e-6))]
 
@@ -289,11 +281,11 @@ def test_session_takes_as_many_holds_as_it_can_lose_in_an_eighth_of_its_timeout(
     holders = []
     while leases.held < 10_000:  # 1,250 for each second
         assert leases.is_enough(script.now)
-        holders.append(Holder(script, "/a"))
+        holders.append(script.hold("/a"))
     with pytest.raises(TooManyHoldsError, match="holds 10000 znodes"):
         leases.is_enough(script.now)
     assert leases.deadline - leases.loss_due == pytest.approx(TIMEOUT / 8, abs=2 * LOSING)
-    holders[0].hold.release()
+    holders[0].release()
     assert leases.is_enough(script.now)
 
 
@@ -301,6 +293,6 @@ def test_more_holds_need_more_lease(script: Script) -> None:
     left = TIMEOUT / 8
     assert script.leases.is_enough(script.deadline - left)
     for number in range(1_000):
-        Holder(script, f"/{number}")
+        script.hold(f"/{number}")
     assert not script.leases.is_enough(script.deadline - left)
     assert script.leases.is_enough(script.deadline - left - 1_000 * LOSING)

@@ -12,19 +12,12 @@ from session.script import (
     NO_NODE,
     START,
     TIMEOUT,
-    Holder,
     Packet,
     Script,
-    after,
     connected,
-    get,
     lease_since,
-    next_renewal,
-    pass_time,
-    renew,
     renewals,
     waited,
-    write,
 )
 
 from aiolead._session.lease.renewals import MOST_CHECKS
@@ -47,9 +40,9 @@ def test_nothing_is_renewed_while_nothing_is_held(script: Script) -> None:
 
 
 def test_brief_hold_costs_no_request(script: Script) -> None:
-    holder = Holder(script)
+    holder = script.hold()
     script.now += SETTLE / 2
-    holder.hold.release()
+    holder.release()
     script.advance(2.0)
     assert script.sent() == []
     assert (holder.settled, holder.lost) == ([], [])
@@ -58,7 +51,7 @@ def test_brief_hold_costs_no_request(script: Script) -> None:
 @pytest.mark.parametrize(("urgent", "delay"), [(False, SETTLE), (True, 0.0)])
 def test_hold_is_renewed_as_soon_as_it_settles(script: Script, urgent: bool, delay: float) -> None:
     dues = script.dues
-    holder = Holder(script, "/held", urgent=urgent)
+    holder = script.hold("/held", urgent=urgent)
     assert script.dues > dues
     assert (holder.settled == [START]) is urgent
     (packet,) = script.advance(delay + 0.01)
@@ -68,24 +61,24 @@ def test_hold_is_renewed_as_soon_as_it_settles(script: Script, urgent: bool, del
 
 
 def test_released_hold_does_not_settle_with_the_others(script: Script) -> None:
-    Holder(script).hold.release()
-    first = Holder(script, "/a", on_settled=lambda: second.hold.release())
-    second = Holder(script, "/b")
+    script.hold().release()
+    first = script.hold("/a", on_settled=lambda: second.release())
+    second = script.hold("/b")
     (packet,) = script.advance(1.0)
     assert packet.checks == ["/a"]
     assert second.settled == []
-    first.hold.release()
+    first.release()
 
 
 def test_one_transaction_checks_all_holds(script: Script) -> None:
-    holders = [Holder(script, f"/{name}") for name in "abc"]
+    holders = [script.hold(f"/{name}") for name in "abc"]
     (packet,) = script.advance(1.0)
     assert packet.checks == ["/a", "/b", "/c"]
     assert all(holder.settled for holder in holders)
 
 
 def test_renewal_is_a_transaction_followed_by_a_sync(script: Script) -> None:
-    Holder(script, "/held", urgent=True)
+    script.hold("/held", urgent=True)
     beat = waited(2.0)
     packets = script.serve_for(5.5 * beat)
     assert [packet.op for packet in packets] == [OpCode.MULTI, OpCode.SYNC] * 6
@@ -95,9 +88,9 @@ def test_renewal_is_a_transaction_followed_by_a_sync(script: Script) -> None:
 
 
 def test_sync_leaves_once_the_transaction_is_answered(script: Script) -> None:
-    Holder(script, urgent=True)
-    packet = next_renewal(script)
-    after(script, 1.0)
+    script.hold(urgent=True)
+    packet = script.next_renewal()
+    script.wait(1.0)
     assert script.sent() == []
     outputs = script.outputs
     script.answer(packet)
@@ -122,60 +115,60 @@ def test_interval_between_renewals(
     tick_time: float | None, latency: float, beat: float, confirmed: float
 ) -> None:
     script = connected(tick_time=tick_time)
-    Holder(script, urgent=True)
-    first = next_renewal(script)
+    script.hold(urgent=True)
+    first = script.next_renewal()
     for _ in range(10):
         script.now += latency
         script.answer(first)
         (sync,) = script.sent()
         script.now += confirmed  # which takes nothing from the next one
         script.answer(sync)
-        second = next_renewal(script)
+        second = script.next_renewal()
         assert second.sent == pytest.approx(first.sent + beat)
         first = second
 
 
 @pytest.mark.parametrize("is_answered", [False, True], ids=["unanswered", "unconfirmed"])
 def test_at_most_one_renewal_is_under_way(script: Script, is_answered: bool) -> None:
-    Holder(script, urgent=True)
-    packet = next_renewal(script)
+    script.hold(urgent=True)
+    packet = script.next_renewal()
     if is_answered:
         script.answer(packet)
         assert script.ops() == [OpCode.SYNC]
-    Holder(script, urgent=True)
+    script.hold(urgent=True)
     script.advance(TIMEOUT, serve=lambda: None)
     assert renewals(script.sent()) == []
 
 
 def test_new_urgent_hold_waits_for_the_next_renewal(script: Script) -> None:
-    Holder(script, "/a", urgent=True)
-    first = renew(script)
-    after(script, 1.0)
-    Holder(script, "/b", urgent=True)
-    second = next_renewal(script)
+    script.hold("/a", urgent=True)
+    first = script.renew()
+    script.wait(1.0)
+    script.hold("/b", urgent=True)
+    second = script.next_renewal()
     assert second.sent == pytest.approx(first.sent + waited(2.0))
     assert set(second.checks) == {"/a", "/b"}
 
 
 def test_first_hold_after_a_pause_is_renewed_immediately(script: Script) -> None:
-    holder = Holder(script, urgent=True)
-    renew(script)
-    holder.hold.release()
+    holder = script.hold(urgent=True)
+    script.renew()
+    holder.release()
     script.serve_for(10.0)
     for _ in range(2):
-        write(script)
+        script.write()
         script.serve()
-    Holder(script, urgent=True)
-    assert next_renewal(script).sent == script.now
+    script.hold(urgent=True)
+    assert script.next_renewal().sent == script.now
 
 
 def test_more_holds_than_fit_one_renewal_take_turns(script: Script) -> None:
     count = 2 * MOST_CHECKS + 88
     for number in range(count):
-        Holder(script, f"/{number}", urgent=True)
+        script.hold(f"/{number}", urgent=True)
     seen = []
     for _ in range(5):
-        packet = renew(script)
+        packet = script.renew()
         assert len(packet.checks) == MOST_CHECKS
         seen += packet.checks
     assert seen == [f"/{number % count}" for number in range(5 * MOST_CHECKS)]
@@ -184,10 +177,10 @@ def test_more_holds_than_fit_one_renewal_take_turns(script: Script) -> None:
 def test_renewal_respects_the_request_limit_of_the_servers() -> None:
     script = connected(max_request=1024)
     for number in range(50):
-        Holder(script, f"/ä{number:0100}", urgent=True)
+        script.hold(f"/ä{number:0100}", urgent=True)
     seen = set()
     for _ in range(10):
-        packet = renew(script)
+        packet = script.renew()
         assert 1024 - 119 < len(packet.body) + 8 <= 1024
         seen |= set(packet.checks)
     assert len(seen) == 50
@@ -196,8 +189,8 @@ def test_renewal_respects_the_request_limit_of_the_servers() -> None:
 def test_path_too_long_for_a_renewal_is_tried_alone() -> None:
     script = connected(max_request=1024)
     for number in range(3):
-        Holder(script, f"/{number:01010}", urgent=True)
-    assert len(next_renewal(script).checks) == 1
+        script.hold(f"/{number:01010}", urgent=True)
+    assert len(script.next_renewal().checks) == 1
 
 
 # --- what a renewal proves ---------------------------------------------------------------------
@@ -224,10 +217,10 @@ def test_creating_the_session_begins_the_lease(
 
 
 def test_confirmed_renewal_extends_the_lease_to_the_one_before(script: Script) -> None:
-    Holder(script, urgent=True)
+    script.hold(urgent=True)
     before = START
     for _ in range(6):
-        packet = next_renewal(script)
+        packet = script.next_renewal()
         deadline = script.deadline
         script.now += 0.25
         script.answer(packet)
@@ -238,12 +231,7 @@ def test_confirmed_renewal_extends_the_lease_to_the_one_before(script: Script) -
         before = packet.sent
 
 
-@given(
-    st.floats(0, 1e6),
-    st.floats(0.5, 120),
-    st.floats(0, 0.1),
-    st.none() | st.floats(0.01, 0.5),
-)
+@given(st.floats(0, 1e6), st.floats(0.5, 120), st.floats(0, 0.1), st.none() | st.floats(0.01, 0.5))
 def test_renewal_that_leaves_when_due_proves_the_one_before(
     start: float, timeout: float, latency: float, tick: float | None
 ) -> None:
@@ -251,10 +239,10 @@ def test_renewal_that_leaves_when_due_proves_the_one_before(
     script = Script(session_timeout=timeout, tick_time=None if tick is None else tick * timeout)
     script.now = start
     script.connect(timeout=timeout)
-    holder = Holder(script, urgent=True)
+    holder = script.hold(urgent=True)
     before = confirmed = start
     for _ in range(12):
-        packet = next_renewal(script, timeout)
+        packet = script.next_renewal(timeout)
         script.now += latency * timeout
         script.answer(packet)
         (sync,) = script.sent()
@@ -268,7 +256,7 @@ def test_renewal_that_leaves_when_due_proves_the_one_before(
 
 
 def _reads(script: Script) -> None:
-    get(script, "/a")
+    script.get("/a")
     script.serve()
 
 
@@ -299,10 +287,10 @@ def test_any_committed_write_extends_the_lease(script: Script) -> None:
     script.machine._lease_proof.direct()
     script.serve_for(5.0)  # pings at 2.67 and 5.33, less the margin
     script.now = START + 5.0
-    write(script)
+    script.write()
     script.serve()
     assert script.deadline == lease_since(START)
-    write(script)
+    script.write()
     script.serve()
     assert script.deadline == lease_since(START + 8 / 3)
 
@@ -311,7 +299,7 @@ def test_any_committed_write_extends_the_lease(script: Script) -> None:
 def test_failed_write_does_not_extend_the_lease(script: Script, code: int) -> None:
     deadline = script.deadline
     script.serve_for(5.0)
-    write(script)
+    script.write()
     (packet,) = script.sent()
     script.answer(packet, err=code)
     assert script.deadline == deadline
@@ -325,9 +313,9 @@ def test_answer_has_its_time_however_short_the_lease_is(took: float) -> None:
     # With the longest grace period, a lease is as short as that when its renewal leaves.
     script = connected(grace_period=2.0)
     script.machine.can_move = True
-    Holder(script, urgent=True)
+    script.hold(urgent=True)
     for _ in range(10):
-        renewal = next_renewal(script)
+        renewal = script.next_renewal()
         script.advance(took)
         assert script.cuts == []
         script.answer(renewal)
@@ -340,10 +328,10 @@ def test_answer_has_its_time_however_short_the_lease_is(took: float) -> None:
 def test_slow_answer_has_half_of_a_short_lease() -> None:
     script = connected(grace_period=2.0)
     script.machine.can_move = True
-    Holder(script, urgent=True)
+    script.hold(urgent=True)
     for _ in range(4):
-        renew(script)
-    next_renewal(script)
+        script.renew()
+    script.next_renewal()
     left = script.deadline - script.now
     assert left < 3.0
     script.advance(left / 2 - 0.01)
@@ -355,19 +343,19 @@ def test_slow_answer_has_half_of_a_short_lease() -> None:
 def test_renewal_that_just_missed_a_proof_is_followed_by_another(script: Script) -> None:
     # The handshake proves the lease so far. A request at 2.6 s could prove more.
     script.advance(2.6)
-    get(script, "/a")
+    script.get("/a")
     (packet,) = script.sent()
     script.now += 0.2
     script.answer(packet)
     # A renewal proves it if it leaves half a tick after its answer. This one leaves too early.
     script.advance(1.99)
-    holder = Holder(script, urgent=True)
-    first = next_renewal(script)
+    holder = script.hold(urgent=True)
+    first = script.next_renewal()
     script.advance(0.1)
     script.answer(first)
     script.confirm()
     assert script.deadline == lease_since(START)
-    second = next_renewal(script)
+    second = script.next_renewal()
     assert second.sent == pytest.approx(script.now)
     script.answer(second)
     script.confirm()
@@ -380,7 +368,7 @@ def test_hold_under_a_short_lease_is_renewed_immediately(
     script: Script, left: float, settled: bool
 ) -> None:
     script.now = script.deadline - left
-    holder = Holder(script)
+    holder = script.hold()
     assert bool(holder.settled) is settled
     assert (script.leases.renewal_due() <= script.now) is settled
 
@@ -419,13 +407,13 @@ def test_enough_lease_depends_on_how_long_writes_take_on_this_connection(
 def test_refused_check_loses_its_hold_alone_and_the_others_are_renewed_immediately(
     script: Script, code: int, reason: LossReason
 ) -> None:
-    holders = {name: Holder(script, f"/{name}", urgent=True) for name in "abc"}
-    packet = next_renewal(script)
+    holders = {name: script.hold(f"/{name}", urgent=True) for name in "abc"}
+    packet = script.next_renewal()
     script.now += 0.25
     script.refuse(packet, 1, code)
     lost = {name: holder.lost for name, holder in holders.items()}
     assert lost == {"a": [], "b": [(reason, START + 0.25)], "c": []}
-    again = renew(script)
+    again = script.renew()
     assert again.sent == packet.sent + 0.25
     assert sorted(again.checks) == ["/a", "/c"]
     script.serve_for(TIMEOUT * 2)
@@ -433,27 +421,27 @@ def test_refused_check_loses_its_hold_alone_and_the_others_are_renewed_immediate
 
 
 def test_several_deleted_znodes_are_found_one_by_one(script: Script) -> None:
-    holders = [Holder(script, f"/{n}", urgent=True) for n in range(4)]
+    holders = [script.hold(f"/{n}", urgent=True) for n in range(4)]
     for _ in range(4):
-        script.refuse(next_renewal(script), 0, NO_NODE)
+        script.refuse(script.next_renewal(), 0, NO_NODE)
     assert [holder.reasons for holder in holders] == [[LossReason.DELETED]] * 4
     assert script.advance(2.0) == []
 
 
 def test_refused_check_of_a_released_hold_affects_no_other(script: Script) -> None:
-    gone, stays = Holder(script, "/gone", urgent=True), Holder(script, "/stays", urgent=True)
-    packet = next_renewal(script)
-    gone.hold.release()
+    gone, stays = script.hold("/gone", urgent=True), script.hold("/stays", urgent=True)
+    packet = script.next_renewal()
+    gone.release()
     script.refuse(packet, 0, NO_NODE)
     assert gone.lost == stays.lost == []
-    again = next_renewal(script)
+    again = script.next_renewal()
     assert (again.sent, again.checks) == (packet.sent, ["/stays"])
 
 
 def test_hold_released_between_the_two_steps_ends_renewals(script: Script) -> None:
-    holder = Holder(script, urgent=True)
-    script.answer(next_renewal(script))
-    holder.hold.release()
+    holder = script.hold(urgent=True)
+    script.answer(script.next_renewal())
+    holder.release()
     script.confirm()
     assert script.advance(2.0) == []
 
@@ -478,7 +466,7 @@ def refuse_transactions(script: Script, code: int, until: float) -> list[Packet]
 
 @pytest.mark.parametrize("code", OVERLOADED)
 def test_other_refusals_are_retried_until_the_lease_ends(script: Script, code: int) -> None:
-    holder = Holder(script, urgent=True)
+    holder = script.hold(urgent=True)
     packets = refuse_transactions(script, code, START + 20.0)
     sent = [packet.sent - START for packet in renewals(packets)]
     assert sent == [n * PAUSE for n in range(29)]
@@ -488,25 +476,25 @@ def test_other_refusals_are_retried_until_the_lease_ends(script: Script, code: i
 
 @pytest.mark.parametrize("code", OVERLOADED)
 def test_server_that_refuses_for_a_while_costs_no_hold(script: Script, code: int) -> None:
-    holder = Holder(script, urgent=True)
+    holder = script.hold(urgent=True)
     for _ in range(3):
-        renew(script)
+        script.renew()
     refuse_transactions(script, code, script.deadline - TIMEOUT / 16)
     assert holder.lost == []
 
 
 def test_refused_sync_proves_nothing_and_is_retried_soon(script: Script) -> None:
-    holder = Holder(script, "/held", resign_on_disconnect=True, urgent=True)
-    renew(script)
+    holder = script.hold("/held", resign_on_disconnect=True, urgent=True)
+    script.renew()
     deadline = script.deadline
-    packet = next_renewal(script)
+    packet = script.next_renewal()
     script.answer(packet)
     (sync,) = script.sent()
     script.answer(sync, err=-777)
     assert script.deadline == deadline
-    again = renew(script)
+    again = script.renew()
     assert again.sent == packet.sent + PAUSE
-    renew(script)
+    script.renew()
     assert script.deadline == lease_since(again.sent)
     assert holder.lost == []
 
@@ -515,14 +503,14 @@ def test_refused_sync_proves_nothing_and_is_retried_soon(script: Script) -> None
 
 
 def test_lease_is_renewed_immediately_after_a_reconnect(script: Script) -> None:
-    holder = Holder(script, urgent=True)
-    script.answer(next_renewal(script))
+    holder = script.hold(urgent=True)
+    script.answer(script.next_renewal())
     script.now += 0.5
     script.lose_link()
     script.now += 0.5
     script.connect()
     deadline = script.deadline
-    packet = next_renewal(script)
+    packet = script.next_renewal()
     assert packet.sent == START + 1.0
     assert script.deadline == deadline
     script.answer(packet)
@@ -535,11 +523,11 @@ def test_lease_is_renewed_immediately_after_a_reconnect(script: Script) -> None:
 def test_interrupted_renewal_starts_over_on_the_next_connection(
     script: Script, reached: str
 ) -> None:
-    holder = Holder(script, urgent=True)
+    holder = script.hold(urgent=True)
     if reached == "due":
         script.tick()  # but nothing is sent
     else:
-        packet = next_renewal(script)
+        packet = script.next_renewal()
         if reached != "sent":
             script.answer(packet)
         if reached == "sync sent":
@@ -564,19 +552,19 @@ def test_server_that_confirms_nothing_is_left_and_the_only_one_as_a_last_resort(
     script: Script, can_move: bool, left: float, step: OpCode
 ) -> None:
     script.machine.can_move = can_move
-    holder = Holder(script, urgent=True)
+    holder = script.hold(urgent=True)
     for _ in range(3):
-        renew(script)
-    packet = next_renewal(script)
+        script.renew()
+    packet = script.next_renewal()
     if step is OpCode.SYNC:
         script.answer(packet)
         assert script.ops() == [OpCode.SYNC]
     end = script.deadline
     while script.now < end - left - 0.2 and not script.cuts:
-        pass_time(script)
+        script.pass_time()
     assert script.cuts == []
     while script.now < end - 0.1 and not script.cuts:
-        pass_time(script)
+        script.pass_time()
     assert script.cuts == [NOT_CONFIRMED]
     assert end - left - 0.1 < script.now < end - left + 0.1
     # The rest of the lease is enough, where the renewal was lost and the server is well.
@@ -588,10 +576,10 @@ def test_server_that_confirms_nothing_is_left_and_the_only_one_as_a_last_resort(
 
 def test_new_connection_has_its_time_before_it_is_left(script: Script) -> None:
     script.machine.can_move = True
-    holder = Holder(script, urgent=True)
+    holder = script.hold(urgent=True)
     script.now += 5.0
     script.reconnect()
-    next_renewal(script)
+    script.next_renewal()
     script.advance(1.9)
     assert script.cuts == []
     script.advance(0.2)
@@ -601,11 +589,11 @@ def test_new_connection_has_its_time_before_it_is_left(script: Script) -> None:
 
 def test_connection_is_not_left_where_that_would_end_the_hold(script: Script) -> None:
     script.machine.can_move = True
-    Holder(script, urgent=True, resign_on_disconnect=True)
-    sent = next_renewal(script).sent
+    script.hold(urgent=True, resign_on_disconnect=True)
+    sent = script.next_renewal().sent
     # It waits as long as any request may, although the lease is short by then.
     end = sent + script.machine.timing.silent_after
     assert end > script.deadline - script.machine.timing.short_lease
     while script.now < end - 0.1:
-        pass_time(script)
+        script.pass_time()
     assert script.cuts == []

@@ -6,18 +6,7 @@ from collections import deque
 from typing import Any
 
 import pytest
-from session.script import (
-    TIMEOUT,
-    Holder,
-    Packet,
-    Script,
-    Watcher,
-    children,
-    connected,
-    get,
-    renew,
-    write,
-)
+from session.script import TIMEOUT, Holder, Packet, Script, Watcher, connected
 
 from aiolead._session.requests import request_queue
 from aiolead._session.requests.call import Call
@@ -71,21 +60,21 @@ class SlowServer:
 def holding(**options: Any) -> tuple[Script, Holder]:
     script = connected(**options)
     script.machine.can_move = True
-    holder = Holder(script, urgent=True)
-    renew(script)
+    holder = script.hold(urgent=True)
+    script.renew()
     return script, holder
 
 
 def read_many(script: Script, count: int) -> list[Call[Any]]:
-    return [get(script, f"/{number}") for number in range(count)]
+    return [script.get(f"/{number}") for number in range(count)]
 
 
 @pytest.mark.parametrize("pace", [0.001, 0.005, 0.02])
-@pytest.mark.parametrize("ask", [get, write])
-def test_ten_thousand_requests_at_a_slow_server_cost_no_role(pace: float, ask: Any) -> None:
+@pytest.mark.parametrize("ask", ["get", "write"])
+def test_ten_thousand_requests_at_a_slow_server_cost_no_role(pace: float, ask: str) -> None:
     script, holder = holding()
     server = SlowServer(script, pace)
-    calls = [ask(script, f"/{number}") for number in range(10_000)]
+    calls = [getattr(script, ask)(f"/{number}") for number in range(10_000)]
     server.run(10_000 * pace * 1.2 + 5.0)
     assert holder.lost == []
     assert script.cuts == []
@@ -122,7 +111,7 @@ def test_hold_that_begins_among_many_requests_is_renewed_in_time() -> None:
     server = SlowServer(script, 0.005)
     read_many(script, 10_000)
     server.run(0.1)
-    holder = Holder(script, urgent=True)
+    holder = script.hold(urgent=True)
     server.run(40.0)
     assert holder.lost == []
 
@@ -161,24 +150,24 @@ def test_request_beyond_the_limit_is_refused_and_has_no_effect(linked: bool) -> 
         script.lose_link()
     watcher = Watcher(script)
     for _ in range(10):
-        write(script)
+        script.write()
     with pytest.raises(TooManyRequestsError, match="max_queued") as refused:
-        children(script, "/a", watcher.slot)
+        script.children("/a", watcher.slot)
     assert refused.value.outcome is Outcome.NOT_APPLIED
-    assert not watcher.slot.is_armed
+    assert not watcher.is_armed
     if not linked:
         script.connect()
     assert script.ops() == [OpCode.SET_DATA] * 2
     # The two that were sent have made room.
-    children(script, "/a", watcher.slot)
-    write(script)
+    script.children("/a", watcher.slot)
+    script.write()
     with pytest.raises(TooManyRequestsError):
-        write(script)
+        script.write()
 
 
 def test_request_without_a_limit_is_never_refused() -> None:
     script = connected(max_queued=1)
-    write(script)
+    script.write()
     script.machine.submit(Call(OpCode.SYNC, b"", lambda _: None), script.now, limited=False)
     assert len(script.sent()) == 2
 
@@ -198,7 +187,7 @@ def test_request_that_waited_at_a_slow_server_waits_a_whole_timeout_for_the_next
 
 def test_failed_attempts_to_connect_do_not_extend_the_wait(script: Script) -> None:
     script.lose_link()
-    waiting = get(script, "/a")
+    waiting = script.get("/a")
     for _ in range(7):
         script.open()
         script.advance(1.0)

@@ -6,22 +6,7 @@ from collections.abc import Callable
 from math import inf
 
 import pytest
-from session.script import (
-    START,
-    TIMEOUT,
-    Holder,
-    Packet,
-    Script,
-    Watcher,
-    connected,
-    get,
-    next_renewal,
-    outcome_of,
-    pass_time,
-    renew,
-    waited,
-    write,
-)
+from session.script import START, TIMEOUT, Packet, Script, connected, outcome_of, waited
 
 from aiolead._session.requests.call import Call
 from aiolead._wire.codes import XID_PING, XID_SET_WATCHES, OpCode
@@ -51,13 +36,13 @@ def test_ping_leaves_after_a_third_of_the_timeout_without_a_request(
 def test_answered_requests_make_pings_unnecessary(script: Script) -> None:
     for _ in range(9):
         assert script.advance(1.0) == []
-        get(script, "/a")
+        script.get("/a")
         assert [packet.op for packet in script.serve()] == [OpCode.GET_DATA]
 
 
 def test_unanswered_requests_do_not_delay_pings(script: Script) -> None:
     for number in range(4):
-        get(script, f"/slow/{number}")
+        script.get(f"/slow/{number}")
     slow = script.sent()
     for packet in slow[:3]:
         packets = script.advance(2.7)
@@ -69,7 +54,7 @@ def test_unanswered_requests_do_not_delay_pings(script: Script) -> None:
 
 def test_pings_and_requests_may_be_answered_in_any_order(script: Script) -> None:
     script.advance(2.7)
-    call = get(script, "/a")
+    call = script.get("/a")
     (packet,) = script.sent()
     script.answer(packet)
     script.reply(XID_PING)
@@ -132,7 +117,7 @@ def until_cut(script: Script) -> float:
     """Seconds until the connection is left, while only pings are answered; at most 30."""
     start = script.now
     while not script.cuts and script.now < start + 30.0:
-        pass_time(script)
+        script.pass_time()
     return script.now - start
 
 
@@ -146,8 +131,8 @@ def _present_credentials(script: Script) -> Call[None]:
 @pytest.mark.parametrize(
     ("name", "ask"),
     [
-        ("SET_DATA /a", lambda script: write(script, "/a")),
-        ("GET_DATA /a", lambda script: get(script, "/a")),
+        ("SET_DATA /a", lambda script: script.write("/a")),
+        ("GET_DATA /a", lambda script: script.get("/a")),
         ("credentials", _present_credentials),
     ],
 )
@@ -168,10 +153,10 @@ def test_unanswered_request_costs_its_connection(
 
 def test_answers_to_earlier_requests_extend_the_wait(script: Script) -> None:
     """A server that works through many requests is well, however long the last one waits."""
-    calls = [get(script, f"/{number}") for number in range(10)]
+    calls = [script.get(f"/{number}") for number in range(10)]
     for packet in script.sent():
         for _ in range(50):
-            pass_time(script)
+            script.pass_time()
         script.answer(packet)
     assert script.cuts == []
     assert all(call.is_done for call in calls)
@@ -181,7 +166,7 @@ def test_answer_to_an_earlier_ping_extends_the_wait_and_a_later_one_does_not(
     script: Script,
 ) -> None:
     (ping,) = script.advance(2.7)
-    write(script)
+    script.write()
     script.sent()
     script.advance(2.5)
     script.answer(ping)
@@ -189,7 +174,7 @@ def test_answer_to_an_earlier_ping_extends_the_wait_and_a_later_one_does_not(
 
 
 def test_long_answer_that_has_begun_extends_the_wait(script: Script) -> None:
-    get(script, "/a")
+    script.get("/a")
     script.sent()
     for _ in range(10):
         script.feed(bytes([0, 0, 1, 0, 0, 0, 0, 1]) if script.now == START else b"\0")
@@ -200,7 +185,7 @@ def test_long_answer_that_has_begun_extends_the_wait(script: Script) -> None:
 
 
 def test_long_event_that_has_begun_does_not_extend_the_wait(script: Script) -> None:
-    write(script)
+    script.write()
     script.sent()
     script.feed(bytes.fromhex("00000064ffffffff"))
     script.advance(BOUND + 0.1)
@@ -209,7 +194,7 @@ def test_long_event_that_has_begun_does_not_extend_the_wait(script: Script) -> N
 
 def test_wait_for_a_request_sent_with_the_handshake_begins_with_its_answer() -> None:
     script = Script()
-    call = get(script, "/a")
+    call = script.get("/a")
     script.connect(after=4.0)
     script.sent()
     assert until_cut(script) == pytest.approx(BOUND, abs=0.11)
@@ -219,16 +204,15 @@ def test_wait_for_a_request_sent_with_the_handshake_begins_with_its_answer() -> 
 
 
 def test_unanswered_set_watches_costs_its_connection(script: Script) -> None:
-    watcher = Watcher(script)
-    get(script, "/a", watcher.slot)
+    watcher = script.watch()
     script.serve()
     script.reconnect()
     (rearm,) = script.sent()
     assert rearm.xid == XID_SET_WATCHES
     start = script.now
     while script.now < start + BOUND - 0.2:  # other requests are answered all the time
-        pass_time(script)
-        get(script, "/b")
+        script.pass_time()
+        script.get("/b")
         script.serve()
     assert script.cuts == []
     until_cut(script)
@@ -237,14 +221,14 @@ def test_unanswered_set_watches_costs_its_connection(script: Script) -> None:
     ]
     script.connect()
     script.serve()
-    assert watcher.slot.is_armed
+    assert watcher.is_armed
 
 
 def test_idle_connection_with_answered_pings_is_kept(script: Script) -> None:
-    get(script, "/a")
+    script.get("/a")
     script.serve()
     for _ in range(200):
-        pass_time(script)
+        script.pass_time()
     assert script.cuts == []
 
 
@@ -260,7 +244,7 @@ def test_any_answer_confirms_a_client_that_holds_nothing(script: Script) -> None
     assert unconfirmed(script) == 0
     worst = 0.0
     for _ in range(200):
-        pass_time(script)  # only pings are answered
+        script.pass_time()  # only pings are answered
         worst = max(worst, unconfirmed(script))
     assert 0 < worst < TIMEOUT / 2
 
@@ -274,29 +258,29 @@ def test_next_connection_confirms_again(script: Script) -> None:
 
 
 def test_hold_is_confirmed_within_half_of_the_session_timeout(script: Script) -> None:
-    Holder(script, urgent=True)
+    script.hold(urgent=True)
     worst = 0.0
     for _ in range(10):
-        packet = renew(script)
+        packet = script.renew()
         worst = max(worst, packet.sent + waited(2.0) - script.machine.confirmed_at)
     # Just before each renewal.
     assert worst == pytest.approx(2 * waited(TIMEOUT / 4))
 
 
 def test_pings_do_not_confirm_a_hold(script: Script) -> None:
-    holder = Holder(script, urgent=True)
+    holder = script.hold(urgent=True)
     for _ in range(3):
-        renew(script)
+        script.renew()
     confirmed = script.machine.confirmed_at
-    next_renewal(script)  # the server is partitioned from the others, and answers pings
+    script.next_renewal()  # the server is partitioned from the others, and answers pings
     for _ in range(21):
-        pass_time(script)
+        script.pass_time()
     assert (holder.lost, script.cuts) == ([], [])
     assert script.machine.confirmed_at == confirmed
     assert unconfirmed(script) > TIMEOUT / 2
-    holder.hold.release()
+    holder.release()
     for _ in range(9):
-        pass_time(script)
+        script.pass_time()
     assert script.cuts == []
     assert unconfirmed(script) < 1.0  # pings were answered all the time
 
@@ -305,29 +289,29 @@ def test_pings_do_not_confirm_a_hold(script: Script) -> None:
 def test_lost_hold_is_not_confirmed_until_it_is_released(
     script: Script, reason: LossReason
 ) -> None:
-    stubborn = Holder(script, "/a", urgent=True)
-    renew(script)
+    stubborn = script.hold("/a", urgent=True)
+    script.renew()
     proven = script.machine.confirmed_at
-    stubborn.hold.lose(reason)
-    Holder(script, "/b", urgent=True)
+    stubborn.lose(reason)
+    script.hold("/b", urgent=True)
     for _ in range(6):
-        renew(script)
+        script.renew()
     # The renewals of the other hold do not count for it.
     assert script.machine.confirmed_at == proven
-    stubborn.hold.release()
+    stubborn.release()
     assert script.machine.confirmed_at > proven
 
 
 def test_next_session_does_not_confirm_holds_of_the_last_one(script: Script) -> None:
-    stubborn = Holder(script, urgent=True)
-    renew(script)
+    stubborn = script.hold(urgent=True)
+    script.renew()
     proven = script.machine.confirmed_at
     script.machine.give_up_session()
     assert stubborn.reasons == [LossReason.EXPIRED]
     script.now += 20
     script.connect(session_id=8)
     assert script.machine.confirmed_at == proven
-    stubborn.hold.release()
+    stubborn.release()
     assert unconfirmed(script) == 0
 
 

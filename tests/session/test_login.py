@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from session.script import PASSWORD, Script, Watcher, connected, get, outcome_of
+from session.script import PASSWORD, Script, connected, outcome_of
 
 from aiolead._session.requests.call import Call
 from aiolead._wire.codes import XID_AUTH, XID_SASL, OpCode
@@ -63,7 +63,7 @@ def sasl() -> SaslScript:
 
 def test_login_comes_before_everything_else() -> None:
     script = SaslScript(auth=[ANN])
-    call = get(script, "/a")
+    call = script.get("/a")
     script.open()
     assert script.challenges == []
     script.greet()
@@ -117,7 +117,7 @@ def test_no_ping_and_no_renewal_is_sent_during_the_login(sasl: SaslScript) -> No
 @pytest.mark.parametrize("err", [AUTH_FAILED, NEEDS_LOGIN, UNIMPLEMENTED])
 def test_refused_login_is_final(err: int) -> None:
     script = SaslScript()
-    call = get(script, "/a")
+    call = script.get("/a")
     script.connect()
     script.give(b"one")
     script.sent()
@@ -132,7 +132,7 @@ def test_server_that_does_not_prove_its_identity_is_refused_forever(sasl: SaslSc
     sasl.machine.refuse_login(AuthFailedError("the server is somebody else"))
     assert sasl.states == [(S.AUTH_FAILED, 7)]
     with pytest.raises(AuthFailedError, match="somebody else"):
-        get(sasl, "/a").result()
+        sasl.get("/a").result()
     sasl.machine.closed()
     sasl.machine.refuse_login(AuthFailedError("again"))
     assert sasl.states[-1][0] is S.CLOSED
@@ -186,7 +186,7 @@ def presented(script: Script) -> list[Auth]:
 
 def test_added_credentials_are_sent_before_later_requests(script: Script) -> None:
     call = added(script, ANN)
-    get(script, "/a")
+    script.get("/a")
     assert script.ops() == [OpCode.AUTH, OpCode.GET_DATA]
     assert not call.is_done
     acknowledge(script)
@@ -203,7 +203,7 @@ def test_credentials_are_sent_again_on_every_connection_before_watches() -> None
     acknowledge(script)
     acknowledge(script)
     assert first.result() is again.result() is None
-    get(script, "/a", Watcher(script).slot)
+    script.watch()
     script.serve()
     script.reconnect()
     assert script.ops() == [OpCode.AUTH, OpCode.AUTH, OpCode.SET_WATCHES]
@@ -251,7 +251,7 @@ def test_wait_for_another_server_begins_when_the_connection_is_lost(script: Scri
 
 
 def test_refused_credentials_end_the_client(script: Script) -> None:
-    call, other = added(script, ANN), get(script, "/a")
+    call, other = added(script, ANN), script.get("/a")
     script.sent()
     with pytest.raises(AuthFailedError):
         acknowledge(script, AUTH_FAILED)

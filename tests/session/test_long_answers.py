@@ -6,7 +6,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from session.script import STAT, Holder, Packet, Script, connected, get
+from session.script import STAT, Packet, Script, connected
 
 from aiolead._session import machine as machines
 from aiolead._session.requests.call import Call
@@ -86,14 +86,14 @@ def test_short_answer_takes_no_steps(script: Script) -> None:
 
 
 def test_later_answers_wait_and_requests_leave_meanwhile(script: Script) -> None:
-    call, read = listing(script), get(script, "/b")
+    call, read = listing(script), script.get("/b")
     one, other = script.sent()
     behind = encode_reply(ReplyHeader(other.xid, 10, 0), DATA)
     receive(script, answer_to(one, NAMES) + behind, 900)
     step(script)
     assert not call.is_done
     assert not read.is_done
-    later = get(script, "/c")
+    later = script.get("/c")
     (third,) = script.sent()
     assert steps(script) > 5
     assert call.result() == NAMES
@@ -104,7 +104,7 @@ def test_later_answers_wait_and_requests_leave_meanwhile(script: Script) -> None
 
 def test_bytes_that_arrive_meanwhile_keep_their_order(script: Script) -> None:
     order: list[str] = []
-    first, read, second = listing(script, "/a"), get(script, "/b"), listing(script, "/c")
+    first, read, second = listing(script, "/a"), script.get("/b"), listing(script, "/c")
     for call, name in ((first, "first"), (read, "read"), (second, "second")):
         call.add_done_callback(lambda name=name: order.append(name))
     one, two, three = script.sent()
@@ -134,7 +134,7 @@ def test_lost_connection_ends_the_decoding_and_repeats_the_read(script: Script) 
 
 def long_answer_ending_in(script: Script, end: bytes) -> tuple[Call[list[str]], Call[Any], Packet]:
     """A listing with a long answer, and a read behind it."""
-    call, read = listing(script), get(script, "/b")
+    call, read = listing(script), script.get("/b")
     one, other = script.sent()
     texts = b"".join(map(text_bytes, NAMES)) + end
     receive(script, frame(ReplyHeader(one.xid, 9, 0).encode() + int_bytes(101) + texts))
@@ -172,7 +172,7 @@ def test_too_many_names_fail_only_their_request() -> None:
 
 
 def test_hold_ends_by_the_clock_during_the_decoding(script: Script) -> None:
-    holder = Holder(script)
+    holder = script.hold()
     script.serve()
     call, _ = begun(script)
     script.now += 100
@@ -198,7 +198,7 @@ def peak_while_read(size: int, limit: int, content: bytes | list[str]) -> tuple[
     """The request of an answer, and the most memory in bytes while the answer arrived."""
     script = connected(max_reply=limit)
     if isinstance(content, bytes):
-        call: Call[Any] = get(script, "/a")
+        call: Call[Any] = script.get("/a")
         call.steps = LongReader.blob_and_stat_in_steps
     else:
         call = listing(script)
@@ -260,7 +260,7 @@ def test_number_of_names_that_are_marked_is_bounded(
 ) -> None:
     """Each of them is an object for the garbage collector."""
     monkeypatch.setattr(long_frames, "MOST_MARKED", 50)
-    call, read = listing(script), get(script, "/b")
+    call, read = listing(script), script.get("/b")
     one, other = script.sent()
     names = [*NAMES, *["\x01"] * count]
     receive(script, answer_to(one, names))

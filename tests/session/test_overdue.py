@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from session.script import START, Holder, Script, next_renewal, write
+from session.script import START, Holder, Script
 
 from aiolead._session.lease.overdue import Overdue, Watched
 from aiolead.errors import LossReason, NoAuthError, SessionExpiredError
@@ -63,7 +63,7 @@ def test_nothing_is_overdue_while_nothing_is_held(script: WatchedScript) -> None
 
 
 def test_hold_is_overdue_shortly_before_it_is_given_away(script: WatchedScript) -> None:
-    Holder(script)  # from here on the event loop is blocked: nothing ticks
+    script.hold()  # from here on the event loop is blocked: nothing ticks
     assert script.next_look == STOP
     _, due = script.overdue.look(script.now)
     script.now = due - 0.001
@@ -73,29 +73,29 @@ def test_hold_is_overdue_shortly_before_it_is_given_away(script: WatchedScript) 
 
 
 def test_each_hold_is_found_once(script: WatchedScript) -> None:
-    first = Holder(script, "/first")
+    first = script.hold("/first")
     script.now = GIVEN_AWAY + 1.0
     assert script.found() == [("/first", None, -1.0)]
     assert script.next_look == inf
-    Holder(script, "/second")
+    script.hold("/second")
     assert script.found() == [("/second", None, -1.0)]
-    first.hold.lose(R.UNCONFIRMED)
+    first.lose(R.UNCONFIRMED)
     assert script.found() == []
     assert not script.overdue.is_idle
 
 
 def test_released_hold_is_not_overdue(script: WatchedScript) -> None:
-    holder = Holder(script)
+    holder = script.hold()
     script.now = STOP - 0.001
-    holder.hold.release()
-    holder.hold.release()
+    holder.release()
+    holder.release()
     assert script.overdue.is_idle
     script.now = STOP + 100
     assert script.next_look == inf
 
 
 def test_renewals_postpone_the_look_and_wake_nothing(script: WatchedScript) -> None:
-    Holder(script)
+    script.hold()
     assert script.wakes == [pytest.approx(STOP)]
 
     def serve() -> None:
@@ -109,11 +109,11 @@ def test_renewals_postpone_the_look_and_wake_nothing(script: WatchedScript) -> N
 
 
 def test_every_answer_that_extends_the_lease_postpones_the_look(script: WatchedScript) -> None:
-    Holder(script)
+    script.hold()
     for _ in range(12):
         script.now += 0.5
         for _ in range(2):
-            write(script)
+            script.write()
             script.serve()
     assert script.deadline > GIVEN_AWAY
     assert script.next_look == script.deadline + GRACE_PERIOD - RESERVE
@@ -122,7 +122,7 @@ def test_every_answer_that_extends_the_lease_postpones_the_look(script: WatchedS
 def test_body_cancelled_in_time_has_the_grace_period_less_the_reserve(
     script: WatchedScript,
 ) -> None:
-    holder = Holder(script)
+    holder = script.hold()
     script.lose_link()
     script.advance(8.0 - GRACE_PERIOD - DRIFT)
     assert holder.lost == [(R.UNCONFIRMED, script.now)]
@@ -132,12 +132,12 @@ def test_body_cancelled_in_time_has_the_grace_period_less_the_reserve(
 
 
 LOSSES: dict[R, Callable[[WatchedScript, Holder], None]] = {
-    R.DELETED: lambda _, holder: holder.hold.lose(R.DELETED),
+    R.DELETED: lambda _, holder: holder.lose(R.DELETED),
     R.EXPIRED: lambda script, _: script.expire(),
     R.CLOSED: lambda script, _: script.leases.close(),
     # Nobody takes over before the end of the session: the session and the znode are still there.
     R.DISCONNECTED: lambda script, _: script.lose_link(),
-    R.REFUSED: lambda script, _: script.refuse(next_renewal(script), 0, NoAuthError.code),
+    R.REFUSED: lambda script, _: script.refuse(script.next_renewal(), 0, NoAuthError.code),
 }
 
 
@@ -155,9 +155,7 @@ LOSSES: dict[R, Callable[[WatchedScript, Holder], None]] = {
 def test_lost_hold_has_its_grace_period_or_until_it_is_given_away(
     script: WatchedScript, reason: R, at: float, stop: float
 ) -> None:
-    holder = Holder(
-        script, resign_on_disconnect=reason is R.DISCONNECTED, urgent=reason is R.REFUSED
-    )
+    holder = script.hold(resign_on_disconnect=reason is R.DISCONNECTED, urgent=reason is R.REFUSED)
     script.now = at
     LOSSES[reason](script, holder)
     assert holder.reasons == [reason]
@@ -168,31 +166,31 @@ def test_lost_hold_has_its_grace_period_or_until_it_is_given_away(
 def test_what_is_proven_after_a_loss_does_not_help_the_lost_hold() -> None:
     script = WatchedScript(tick_time=0.1)
     script.machine._lease_proof.direct()
-    Holder(script, "/old").hold.lose(R.UNCONFIRMED)
+    script.hold("/old").lose(R.UNCONFIRMED)
     for _ in range(2):
         script.now += 2.0
         for _ in range(2):
-            write(script)
+            script.write()
             script.serve()
     assert script.leases.given_away_at == pytest.approx(GIVEN_AWAY + 2)
-    Holder(script, "/new")
+    script.hold("/new")
     assert script.next_look == STOP
     script.now = STOP
     assert script.found() == [("/old", R.UNCONFIRMED, RESERVE)]
 
 
 def test_each_hold_belongs_to_its_session(script: WatchedScript) -> None:
-    Holder(script, "/old")
+    script.hold("/old")
     script.expire()
     script.reconnect(8)
-    Holder(script, "/new")
+    script.hold("/new")
     script.now = GIVEN_AWAY + 100
     found, _ = script.overdue.look(script.now)
     assert [(hold.path, hold.session_id) for hold, _ in found] == [("/old", 7), ("/new", 8)]
 
 
 def test_server_that_grants_less_brings_the_look_forward(script: WatchedScript) -> None:
-    Holder(script)
+    script.hold()
     script.wakes.clear()
     script.now += 1.0
     script.reconnect(timeout=4.0)
@@ -217,7 +215,7 @@ def test_reserve_leaves_bodies_time_to_stop(
 ) -> None:
     script = WatchedScript(reserve=asked, grace_period=grace_period, timeout=granted)
     assert script.overdue.reserve == pytest.approx(reserve)
-    Holder(script)
+    script.hold()
     assert script.next_look == START + granted * 0.999 - reserve
 
 
@@ -239,15 +237,15 @@ class Life:
         self.session = 7
 
     def begin(self, choice: int) -> None:
-        self.holders.append(Holder(self.script, f"/{choice}", resign_on_disconnect=choice % 2 == 1))
+        self.holders.append(self.script.hold(f"/{choice}", resign_on_disconnect=choice % 2 == 1))
 
     def release(self, choice: int) -> None:
         if self.holders:
-            self.holders.pop(choice % len(self.holders)).hold.release()
+            self.holders.pop(choice % len(self.holders)).release()
 
     def lose(self, choice: int) -> None:
         if self.holders:
-            self.holders[choice % len(self.holders)].hold.lose(list(R)[choice % len(R)])
+            self.holders[choice % len(self.holders)].lose(list(R)[choice % len(R)])
 
     def run(self, choice: int) -> None:
         """The event loop runs for a while; the servers answer."""
@@ -301,5 +299,5 @@ def test_watchdog_that_sleeps_until_the_next_look_misses_nothing(
         action(life, choice)
         life.check()
     for holder in life.holders:
-        holder.hold.release()
+        holder.release()
     assert life.script.overdue.is_idle

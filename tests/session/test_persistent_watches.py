@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from session.script import NO_NODE, READS, Packet, Script, Watcher, connected, exists, get
+from session.script import NO_NODE, READS, Packet, Script, Watcher, connected
 
 from aiolead._session.requests.call import READ, WATCH_CHANGE, Call
 from aiolead._session.watches.persistent import StreamSlot, ancestors
@@ -79,7 +79,7 @@ def opened(script: Script, path: str = "/a", *, recursive: bool = False) -> Stre
 def watching(script: Script, read: str = "get", path: str = "/a") -> Watcher:
     """A one-shot watch whose read was submitted."""
     watcher = Watcher(script)
-    READS[read](script, path, watcher.slot)
+    getattr(script, read)(path, watcher.slot)
     return watcher
 
 
@@ -366,8 +366,8 @@ def test_read_does_not_set_a_one_shot_watch_over_a_persistent_one(
     # A recursive one does not report children, and is not ended by a watch for them.
     assert packet.sets_watch is (recursive and read == "children")
     script.answer(packet)
-    assert watcher.slot.is_armed
-    watcher.slot.close()
+    assert watcher.is_armed
+    watcher.close()
     assert told(script.serve()) == []
 
 
@@ -406,7 +406,7 @@ def test_watch_for_children_is_set_again_behind_a_recursive_one_that_ends_it(
         watching(script, "get")
         script.serve()
         script.zxid = 0x700
-        get(script, "/other")
+        script.get("/other")
         script.serve()
         Stream(script, recursive=True)
         sent = told(script.serve())
@@ -422,13 +422,13 @@ def test_one_shot_watches_are_set_again_behind_the_removal_of_a_persistent_one(
 ) -> None:
     stream = opened(script)
     watchers = {read: watching(script, read) for read in READS}
-    exists(script, "/a", Watcher(script).slot)
+    script.watch("exists")
     *packets, last = script.sent()
     for packet in packets:
         script.answer(packet)
     script.answer(last, err=NO_NODE)
     script.zxid = 0x900
-    get(script, "/other")
+    script.get("/other")
     script.serve()
     stream.close()
     gone, again = told(script.serve())
@@ -452,7 +452,7 @@ def test_one_shot_watch_that_was_being_armed_is_set_again_as_well(script: Script
     assert again.set_watches.relative_zxid == 0xA00
     script.answer(gone)
     script.answer(again)
-    assert watcher.slot.is_armed
+    assert watcher.is_armed
 
 
 def test_server_that_does_not_set_one_shot_watches_again_is_left(script: Script) -> None:
@@ -462,7 +462,7 @@ def test_server_that_does_not_set_one_shot_watches_again_is_left(script: Script)
     stream.close()
     gone, again = script.sent()
     script.answer(gone)
-    other = get(script, "/b")
+    other = script.get("/b")
     with pytest.raises(ConnectionLossError, match=NOT_SET_AGAIN):
         script.answer(again, err=-5)
     script.lose_link()
@@ -477,7 +477,7 @@ def test_closed_one_shot_watch_does_not_remove_a_persistent_one(script: Script) 
     watcher = watching(script)
     script.serve()
     stream = Stream(script)
-    watcher.slot.close()
+    watcher.close()
     assert told(script.serve()) == [(EXACT, "/a")]
     stream.close()
     assert told(script.serve()) == [REMOVAL]
@@ -601,7 +601,7 @@ def test_many_watches_are_set_again_in_several_requests_below_the_limit(script: 
 
 
 def test_server_that_refuses_to_set_persistent_watches_again_is_left(script: Script) -> None:
-    stream, innocent = opened(script), get(script, "/b")
+    stream, innocent = opened(script), script.get("/b")
     script.reconnect()
     (packet, _) = script.sent()
     with pytest.raises(ConnectionLossError, match=NOT_SET_AGAIN):

@@ -5,19 +5,7 @@ from __future__ import annotations
 from math import inf
 
 import pytest
-from session.script import (
-    NO_NODE,
-    START,
-    STAT,
-    Holder,
-    Script,
-    Watcher,
-    connected,
-    exists,
-    get,
-    outcome_of,
-    write,
-)
+from session.script import NO_NODE, START, STAT, Script, Watcher, connected, outcome_of
 
 from aiolead._session.requests.call import Call
 from aiolead._session.requests.request_queue import MAX_XID
@@ -41,7 +29,7 @@ DATA = DataReply(b"", STAT)
 
 
 def test_answers_find_their_requests_however_they_arrive(script: Script) -> None:
-    calls = [get(script, f"/{number}") for number in range(20)]
+    calls = [script.get(f"/{number}") for number in range(20)]
     stream = b"".join(
         encode_reply(ReplyHeader(p.xid, 1, 0), DataReply(p.body[4:6], STAT)) for p in script.sent()
     )
@@ -52,7 +40,7 @@ def test_answers_find_their_requests_however_they_arrive(script: Script) -> None
 
 def test_abandoned_request_keeps_its_place_in_the_order_of_answers(script: Script) -> None:
     """Cancelling abandons the answer, not the request: the next answer is not mistaken for it."""
-    abandoned, kept = get(script, "/a"), exists(script, "/b")
+    abandoned, kept = script.get("/a"), script.exists("/b")
     packets = script.sent()
     del abandoned
     script.answer(packets[0])
@@ -62,7 +50,7 @@ def test_abandoned_request_keeps_its_place_in_the_order_of_answers(script: Scrip
 
 
 def test_missing_znode_is_a_result_of_exists_and_an_error_of_get(script: Script) -> None:
-    there, missing = exists(script, "/a"), get(script, "/a")
+    there, missing = script.exists("/a"), script.get("/a")
     for packet in script.sent():
         script.answer(packet, err=NO_NODE)
     assert there.result() is None
@@ -73,14 +61,14 @@ def test_missing_znode_is_a_result_of_exists_and_an_error_of_get(script: Script)
 @pytest.mark.parametrize("xid", [2, 3, 17, MAX_XID])
 def test_answer_that_skips_a_request_loses_the_connection(script: Script, xid: int) -> None:
     """The outcome of everything in flight is unknown, the answered request included."""
-    first, written, second = write(script, "/skipped"), write(script), get(script, "/b")
+    first, written, second = script.write("/skipped"), script.write(), script.get("/b")
     script.sent()
     why = rf"skipped request 1 \(SET_DATA /skipped\): it answered request {xid} instead"
     with pytest.raises(ConnectionLossError, match=why):
         script.reply(xid, DATA, zxid=1 << 60)
     assert not any(call.is_done for call in (first, written, second))
     assert script.machine.last_zxid == 0
-    unsent = write(script)
+    unsent = script.write()
     script.lose_link()
     for lost in (first, written):
         assert isinstance(lost.error(), ConnectionLossError)
@@ -93,28 +81,28 @@ def test_answer_that_skips_a_request_loses_the_connection(script: Script, xid: i
 
 def test_skipped_read_is_sent_again_with_its_watch(script: Script) -> None:
     watcher = Watcher(script)
-    skipped, answered = get(script, "/a", watcher.slot), get(script, "/b")
+    skipped, answered = script.get("/a", watcher.slot), script.get("/b")
     packets = script.sent()
     with pytest.raises(ConnectionLossError, match=r"skipped request 1 \(GET_DATA /a\)"):
         script.answer(packets[1])
     script.reconnect()
     assert [packet.op for packet in script.serve()] == [OpCode.GET_DATA, OpCode.GET_DATA]
     assert skipped.result() == answered.result() == b"data"
-    assert watcher.slot.is_armed
+    assert watcher.is_armed
 
 
 @pytest.mark.parametrize("step", [OpCode.MULTI, OpCode.SYNC])
 def test_skipped_step_of_a_renewal_is_repeated_on_the_next_connection(
     script: Script, step: OpCode
 ) -> None:
-    holder = Holder(script, urgent=True)
+    holder = script.hold(urgent=True)
     script.tick()
     (skipped,) = script.sent()
     if step is OpCode.SYNC:
         script.answer(skipped)
         (skipped,) = script.sent()
     assert skipped.op is step
-    behind = get(script, "/b")
+    behind = script.get("/b")
     (packet,) = script.sent()
     with pytest.raises(ConnectionLossError, match=f"skipped request {skipped.xid} "):
         script.answer(packet)
@@ -135,7 +123,7 @@ def test_xid_that_the_protocol_does_not_have_is_refused(script: Script, xid: int
     [(XID_PING, "a ping"), (XID_AUTH, "credentials"), (XID_SET_WATCHES, "SetWatches")],
 )
 def test_answer_without_a_request_loses_the_connection(script: Script, xid: int, what: str) -> None:
-    read, written = get(script, "/a"), write(script)
+    read, written = script.get("/a"), script.write()
     script.sent()
     with pytest.raises(ConnectionLossError, match=f"answered {what}, but none was outstanding"):
         script.reply(xid)
@@ -162,7 +150,7 @@ def test_answer_without_a_request_loses_the_connection(script: Script, xid: int,
 def test_malformed_answer_loses_the_connection_and_fails_the_oldest_request(
     script: Script, malformed: bytes
 ) -> None:
-    first, second = get(script, "/a"), get(script, "/b")
+    first, second = script.get("/a"), script.get("/b")
     script.sent()
     with pytest.raises(RemoteWireError) as raised:
         script.feed(malformed)
@@ -176,7 +164,7 @@ def test_malformed_answer_loses_the_connection_and_fails_the_oldest_request(
 def test_unreadable_text_fails_only_its_request(script: Script) -> None:
     listing: Call[list[str]] = Call(OpCode.GET_CHILDREN, b"", Reader.texts, path="/a")
     script.submit(listing)
-    read = get(script, "/b")
+    read = script.get("/b")
     one, other = script.sent()
     header = ReplyHeader(one.xid, 9, 0).encode()
     script.feed(frame(header + bytes.fromhex("00000002000000016100000001ff")))
@@ -191,15 +179,15 @@ def test_request_that_is_too_long_is_refused_at_the_call() -> None:
     script = connected(max_request=1024)
     watcher = Watcher(script)
     path = "/" + "x" * (1024 - 8 - 4 - 1 - 1)
-    assert get(script, path).is_done is False
+    assert script.get(path).is_done is False
     with pytest.raises(LocalWireError, match="1025 bytes, the servers take at most 1024"):
-        get(script, path + "x", watcher.slot)
+        script.get(path + "x", watcher.slot)
     assert len(script.sent()) == 1
-    get(script, "/b", watcher.slot)  # it was not left half armed
+    script.get("/b", watcher.slot)  # it was not left half armed
 
 
 def test_bytes_of_a_lost_connection_are_ignored(script: Script) -> None:
-    call = get(script, "/a")
+    call = script.get("/a")
     (packet,) = script.sent()
     script.lose_link()
     script.answer(packet)
@@ -212,17 +200,15 @@ def test_bytes_of_a_lost_connection_are_ignored(script: Script) -> None:
 
 
 @pytest.mark.parametrize("was_connected", [True, False])
-def test_requests_wait_for_a_connection_as_long_as_the_session_timeout(
-    was_connected: bool,
-) -> None:
+def test_requests_wait_for_a_connection_as_long_as_the_session_timeout(was_connected: bool) -> None:
     script = Script()
     if was_connected:
         script.connect()
         script.lose_link()
     script.now += 1.0
-    calls = [get(script, "/a"), write(script)]
+    calls = [script.get("/a"), script.write()]
     script.now += 1.0
-    later = write(script)
+    later = script.write()
     script.advance(6.999)
     assert not calls[0].is_done
     script.advance(0.002)
@@ -243,6 +229,6 @@ def test_rounding_of_the_wait_does_not_make_the_timekeeper_spin(
 ) -> None:
     script = Script(session_timeout=timeout)
     script.now = start
-    call = get(script, "/a")
+    call = script.get("/a")
     script.advance(timeout * 1.01)
     assert call.is_done

@@ -5,17 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from session.script import (
-    NO_NODE,
-    READS,
-    Packet,
-    Script,
-    Watcher,
-    children,
-    connected,
-    exists,
-    get,
-)
+from session.script import NO_NODE, READS, Packet, Script, Watcher, connected
 
 from aiolead._session.requests.call import Call
 from aiolead._session.watches.arming import BulkArming
@@ -38,7 +28,7 @@ ON_SERVER = {"get": DATA, "exists": DATA, "children": CHILDREN}
 def armed(script: Script, read: str = "get", path: str = "/a", *, err: int = 0) -> Watcher:
     """A watch that its read has armed; the read's answer may be an error."""
     watcher = Watcher(script)
-    READS[read](script, path, watcher.slot)
+    getattr(script, read)(path, watcher.slot)
     (packet,) = script.sent()
     script.answer(packet, err=err)
     return watcher
@@ -47,7 +37,7 @@ def armed(script: Script, read: str = "get", path: str = "/a", *, err: int = 0) 
 def arming(script: Script, path: str = "/a") -> tuple[Watcher, Packet]:
     """A watch whose read is under way."""
     watcher = Watcher(script)
-    get(script, path, watcher.slot)
+    script.get(path, watcher.slot)
     (packet,) = script.sent()
     return watcher, packet
 
@@ -74,19 +64,19 @@ def test_events_fire_the_watches_of_their_kind_once(
     script: Script, read: str, err: int, event: EventType
 ) -> None:
     watcher = armed(script, read, err=err)
-    assert watcher.slot.is_armed
+    assert watcher.is_armed
     script.event(event, "/b")
     assert watcher.events == []
     script.event(event, "/a")
     if event in FIRED_BY[read, err]:
         assert watcher.events == [WatchEvent(event, "/a")]
         assert watcher.slot.event == watcher.events[0]
-        assert not watcher.slot.is_armed
+        assert not watcher.is_armed
         script.event(event, "/a")
         assert len(watcher.events) == 1
     else:
         assert watcher.events == []
-        assert watcher.slot.is_armed
+        assert watcher.is_armed
 
 
 @pytest.mark.parametrize("number", [-1, 5, 6, 99])
@@ -94,7 +84,7 @@ def test_other_events_fire_nothing(script: Script, number: int) -> None:
     watcher = armed(script)
     script.feed(encode_reply(ReplyHeader(XID_EVENT, -1, 0), WatcherEvent(number, "/a")))
     assert watcher.events == []
-    assert watcher.slot.is_armed
+    assert watcher.is_armed
 
 
 def test_every_event_of_a_change_is_in_the_table() -> None:
@@ -104,8 +94,8 @@ def test_every_event_of_a_change_is_in_the_table() -> None:
 @pytest.mark.parametrize("read", ["get", "children"])
 def test_failed_read_arms_nothing(script: Script, read: str) -> None:
     watcher = armed(script, read, err=NO_NODE)
-    assert not watcher.slot.is_armed
-    watcher.slot.close()
+    assert not watcher.is_armed
+    watcher.close()
     script.event(E.CREATED, "/a")
     assert script.sent() == []
     assert len(script.machine.watches) == 0
@@ -122,11 +112,11 @@ def test_watches_of_a_path_fire_in_the_order_of_their_arming(script: Script) -> 
 
 def test_watch_may_be_armed_again_from_its_own_event(script: Script) -> None:
     watcher = armed(script)
-    watcher.slot.on_event = lambda _: get(script, "/a", watcher.slot)
+    watcher.slot.on_event = lambda _: script.get("/a", watcher.slot)
     script.event(E.DATA_CHANGED, "/a")
     assert watcher.slot.event is None
     script.serve()
-    assert watcher.slot.is_armed
+    assert watcher.is_armed
 
 
 def test_event_before_the_answer_to_a_read_does_not_fire_its_watch(script: Script) -> None:
@@ -136,7 +126,7 @@ def test_event_before_the_answer_to_a_read_does_not_fire_its_watch(script: Scrip
     assert old.types == [E.DATA_CHANGED]
     script.answer(packet)
     assert new.types == []
-    assert new.slot.is_armed
+    assert new.is_armed
     script.event(E.DELETED, "/a")
     assert new.types == [E.DELETED]
 
@@ -154,7 +144,7 @@ def test_event_has_the_path_that_the_caller_named(script: Script) -> None:
 def test_watch_can_be_used_again_after_its_event(script: Script) -> None:
     watcher = armed(script)
     script.event(E.DATA_CHANGED, "/a")
-    children(script, "/other", watcher.slot)
+    script.children("/other", watcher.slot)
     assert watcher.slot.event is None
     script.serve()
     script.event(E.CHILDREN_CHANGED, "/other")
@@ -170,14 +160,14 @@ def test_busy_watch_is_refused_for_another_purpose(
     if answered:
         script.answer(packet)
     with pytest.raises(UsageError, match="the watch is on /a already"):
-        READS[read](script, path, watcher.slot)
+        getattr(script, read)(path, watcher.slot)
     assert watcher.slot.label == "/a"
 
 
 def test_repeating_the_read_keeps_one_watch(script: Script) -> None:
     watcher = armed(script)
-    get(script, "/a", watcher.slot)
-    exists(script, "/a", watcher.slot)
+    script.get("/a", watcher.slot)
+    script.exists("/a", watcher.slot)
     script.serve()
     assert len(script.machine.watches) == 1
     script.event(E.DATA_CHANGED, "/a")
@@ -187,7 +177,7 @@ def test_repeating_the_read_keeps_one_watch(script: Script) -> None:
 def test_watch_of_a_missing_znode_becomes_one_of_its_data(script: Script) -> None:
     watcher = armed(script, "exists", err=NO_NODE)
     assert watcher.slot.kind is WatchKind.EXIST
-    exists(script, "/a", watcher.slot)
+    script.exists("/a", watcher.slot)
     script.serve()
     assert watcher.slot.kind is WatchKind.DATA
     assert len(script.machine.watches) == 1
@@ -195,9 +185,9 @@ def test_watch_of_a_missing_znode_becomes_one_of_its_data(script: Script) -> Non
 
 def test_closed_watch_cannot_be_armed(script: Script) -> None:
     watcher = Watcher(script)
-    watcher.slot.close()
+    watcher.close()
     with pytest.raises(UsageError, match="the watch was closed"):
-        get(script, "/a", watcher.slot)
+        script.get("/a", watcher.slot)
     assert script.sent() == []
 
 
@@ -209,11 +199,11 @@ def test_closing_the_last_watch_of_a_kind_removes_it_from_the_server(
     script: Script, first: str, second: str
 ) -> None:
     one, two = armed(script, first), armed(script, second)
-    one.slot.close()
-    one.slot.close()
+    one.close()
+    one.close()
     shared = ON_SERVER[first] is ON_SERVER[second]
     assert removals(script) == ([] if shared else [RemoveWatches("/a", ON_SERVER[first])])
-    two.slot.close()
+    two.close()
     assert removals(script) == [RemoveWatches("/a", ON_SERVER[second])]
     script.event(E.DELETED, "/a")
     assert one.events == two.events == []
@@ -221,15 +211,15 @@ def test_closing_the_last_watch_of_a_kind_removes_it_from_the_server(
 
 def test_data_and_exist_watches_are_one_to_the_server(script: Script) -> None:
     one, two = armed(script, "exists", err=NO_NODE), armed(script, "get")
-    one.slot.close()
+    one.close()
     assert removals(script) == []
-    two.slot.close()
+    two.close()
     assert removals(script) == [RemoveWatches("/a", DATA)]
 
 
 def test_watch_closed_while_it_is_armed_is_removed_after_the_answer(script: Script) -> None:
     watcher, packet = arming(script)
-    watcher.slot.close()
+    watcher.close()
     assert script.sent() == []
     script.answer(packet)
     assert removals(script) == [RemoveWatches("/a", DATA)]
@@ -240,7 +230,7 @@ def test_watch_closed_while_it_is_armed_is_removed_after_the_answer(script: Scri
 def test_closed_watch_is_not_removed_while_another_is_armed(script: Script, err: int) -> None:
     one = armed(script)
     two, packet = arming(script)
-    one.slot.close()
+    one.close()
     assert script.sent() == []
     script.answer(packet, err=err)
     # With NoNode, the server has no watch any more: the znode was deleted before.
@@ -253,12 +243,12 @@ def test_closed_watch_is_not_removed_while_another_is_armed(script: Script, err:
 def test_closing_after_the_event_sends_nothing(script: Script) -> None:
     watcher = armed(script)
     script.event(E.DELETED, "/a")
-    watcher.slot.close()
+    watcher.close()
     assert script.sent() == []
 
 
 def test_refused_removal_is_ignored(script: Script) -> None:
-    armed(script).slot.close()
+    armed(script).close()
     (packet,) = script.sent()
     script.answer(packet, err=-121)
     assert script.machine.state.value == "connected"
@@ -267,7 +257,7 @@ def test_refused_removal_is_ignored(script: Script) -> None:
 def test_watch_closed_without_a_connection_is_not_re_armed(script: Script) -> None:
     kept, closed = armed(script, path="/kept"), armed(script, path="/closed")
     script.lose_link()
-    closed.slot.close()
+    closed.close()
     script.connect()
     (packet,) = script.sent()
     assert packet.set_watches.data == ("/kept",)
@@ -277,12 +267,12 @@ def test_watch_closed_without_a_connection_is_not_re_armed(script: Script) -> No
 def test_watch_closed_while_it_is_re_armed_is_removed_behind_that(script: Script) -> None:
     watcher = armed(script)
     script.reconnect()
-    watcher.slot.close()
+    watcher.close()
     assert script.ops() == [OpCode.SET_WATCHES, OpCode.REMOVE_WATCHES]
 
 
 def test_removal_ends_with_its_connection(script: Script) -> None:
-    armed(script).slot.close()
+    armed(script).close()
     script.reconnect()
     assert script.sent() == []
 
@@ -311,20 +301,20 @@ def test_every_kind_is_re_armed_relative_to_the_last_zxid(script: Script) -> Non
 
 def test_watch_is_armed_only_while_the_server_has_it(script: Script) -> None:
     watcher = Watcher(script)
-    assert not watcher.slot.is_armed
-    get(script, "/a", watcher.slot)
+    assert not watcher.is_armed
+    script.get("/a", watcher.slot)
     (packet,) = script.sent()
-    assert not watcher.slot.is_armed
+    assert not watcher.is_armed
     script.answer(packet)
-    assert watcher.slot.is_armed
+    assert watcher.is_armed
     script.lose_link()
-    assert not watcher.slot.is_armed
+    assert not watcher.is_armed
     script.connect()
-    assert not watcher.slot.is_armed
+    assert not watcher.is_armed
     script.serve()
-    assert watcher.slot.is_armed
+    assert watcher.is_armed
     script.event(E.DELETED, "/a")
-    assert not watcher.slot.is_armed
+    assert not watcher.is_armed
 
 
 def test_change_during_the_gap_is_reported_while_re_arming(script: Script) -> None:
@@ -347,8 +337,8 @@ def test_watch_that_fires_while_re_arming_is_not_re_armed_again(script: Script) 
 
 
 def test_read_sent_again_after_a_lost_connection_arms_its_watch(script: Script) -> None:
-    watcher = Watcher(script)
-    call = get(script, "/a", watcher.slot)
+    watcher = script.watch()
+    call = watcher.call
     script.sent()
     script.reconnect()
     (packet,) = script.sent()
@@ -356,7 +346,7 @@ def test_read_sent_again_after_a_lost_connection_arms_its_watch(script: Script) 
     assert packet.sets_watch
     script.answer(packet)
     assert call.result() == b"data"
-    assert watcher.slot.is_armed
+    assert watcher.is_armed
 
 
 def test_many_watches_are_re_armed_in_several_requests_below_the_limit(script: Script) -> None:
@@ -395,7 +385,7 @@ def test_end_of_the_session_is_reported_to_each_watch(script: Script, read: str)
     watcher = armed(script, read)
     script.expire()
     assert watcher.types == [E.NONE]
-    assert not watcher.slot.is_armed
+    assert not watcher.is_armed
     script.connect(8)
     assert script.sent() == []
     script.event(E.DELETED, "/a")
@@ -405,45 +395,45 @@ def test_end_of_the_session_is_reported_to_each_watch(script: Script, read: str)
 def test_watch_of_an_expired_session_can_be_armed_in_the_next(script: Script) -> None:
     watcher = armed(script)
     again = []
-    watcher.slot.on_event = lambda _: again.append(children(script, "/b", watcher.slot))
+    watcher.slot.on_event = lambda _: again.append(script.children("/b", watcher.slot))
     script.reconnect(8)
     script.serve()
     assert again[0].result() == ["a", "b"]
-    assert watcher.slot.is_armed
+    assert watcher.is_armed
 
 
 def test_failed_read_of_an_expired_session_frees_its_watch(script: Script) -> None:
-    watcher = Watcher(script)
-    call = get(script, "/a", watcher.slot)
+    watcher = script.watch()
+    call = watcher.call
     script.reconnect(8)
     assert isinstance(call.error(), SessionExpiredError)
     assert watcher.types == []
-    get(script, "/other", watcher.slot)
+    script.get("/other", watcher.slot)
     script.serve()
-    assert watcher.slot.is_armed
+    assert watcher.is_armed
 
 
 def test_arming_for_the_next_session_prevents_a_removal(script: Script) -> None:
     other, next_ = Watcher(script), Watcher(script)
-    failed = get(script, "/a", other.slot)
-    failed.add_done_callback(lambda: get(script, "/a", next_.slot))
+    failed = script.get("/a", other.slot)
+    failed.add_done_callback(lambda: script.get("/a", next_.slot))
     script.reconnect(8)  # `failed` fails, and its caller asks again
     (packet,) = script.sent()
     early = Watcher(script)
     script.machine.watches.begin(early.slot, "/a", "/a", WatchKind.DATA).armed()
-    early.slot.close()
+    early.close()
     assert script.sent() == []
     script.answer(packet)
-    assert next_.slot.is_armed
+    assert next_.is_armed
 
 
 def test_wait_that_ends_without_a_connection_frees_the_watch() -> None:
     script = Script()
-    watcher = Watcher(script)
-    call = get(script, "/a", watcher.slot)
+    watcher = script.watch()
+    call = watcher.call
     script.advance(8.0)
     assert isinstance(call.error(), ConnectionLossError)
-    get(script, "/b", watcher.slot)
+    script.get("/b", watcher.slot)
 
 
 # --- several watches that one request arms -----------------------------------------------------
@@ -471,7 +461,7 @@ def sent(script: Script) -> Packet:
 
 
 def is_armed(*watchers: Watcher) -> list[bool]:
-    return [watcher.slot.is_armed for watcher in watchers]
+    return [watcher.is_armed for watcher in watchers]
 
 
 def test_one_request_arms_several_watches(script: Script) -> None:
@@ -522,7 +512,7 @@ def test_lost_connection_re_arms_the_watches_and_repeats_the_request(script: Scr
     # The fired watch is not set again; the other one is, relative to the first zxid.
     assert (asked.set_watches.relative_zxid, asked.set_watches.data) == (SINCE, ("/b",))
     script.answer(again)
-    assert not b.slot.is_armed
+    assert not b.is_armed
     script.answer(asked)
     assert call.is_done
     assert is_armed(a, b) == [False, True]
@@ -530,10 +520,10 @@ def test_lost_connection_re_arms_the_watches_and_repeats_the_request(script: Scr
 
 def test_watches_closed_while_the_request_is_under_way_are_removed(script: Script) -> None:
     _, (a, b, c) = arm(script, "/a", "/b", "/c")
-    a.slot.close()  # before the request is sent: it is left out
+    a.close()  # before the request is sent: it is left out
     packet = sent(script)
     assert packet.set_watches.data == ("/b", "/c")
-    b.slot.close()
+    b.close()
     assert script.sent() == []
     script.answer(packet)
     assert "/b" in [removal.path for removal in removals(script)]
@@ -546,7 +536,7 @@ def test_unanswered_request_keeps_the_watch_of_its_path_on_the_server(script: Sc
     other = armed(script)
     _, (a,) = arm(script, "/a")
     packet = sent(script)
-    other.slot.close()
+    other.close()
     script.answer(packet)
     assert removals(script) == []
     script.event(E.DELETED, "/a")
@@ -559,12 +549,12 @@ def test_refused_request_arms_nothing_and_frees_its_watches(script: Script) -> N
     script.event(E.DELETED, "/b")
     script.answer(packet, err=-6)
     assert call.error() is not None
-    assert not a.slot.is_armed
+    assert not a.is_armed
     assert len(script.machine.watches) == 0
-    get(script, "/a", a.slot)
+    script.get("/a", a.slot)
     script.serve()
-    assert a.slot.is_armed
-    get(script, "/c", b.slot)
+    assert a.is_armed
+    script.get("/c", b.slot)
 
 
 def test_end_of_the_session_fails_the_request(script: Script) -> None:
@@ -586,7 +576,7 @@ def test_watch_under_a_persistent_one_is_fired_by_its_events(script: Script) -> 
     packet = sent(script)
     assert packet.set_watches.data == ("/b",)
     script.answer(packet)
-    assert a.slot.is_armed
+    assert a.is_armed
     script.event(E.DELETED, "/a")
     assert a.types == [E.DELETED]
-    assert b.slot.is_armed
+    assert b.is_armed

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 from session.script import READS, Script, Watcher
 from session.test_persistent_watches import Stream
 
-from aiolead._session.requests.call import Call
 from aiolead._session.watches.one_shot import WatchKind
 from aiolead._wire.jute import Record
 from aiolead._wire.requests import Create, Delete, SetData
@@ -57,7 +55,7 @@ class World:
         self.link: Connection | None = None
         self.streams: list[Stream] = []
         self.told: dict[Stream, list[object]] = defaultdict(list)
-        self.watchers: dict[Watcher, tuple[str, str, Call[Any]]] = {}
+        self.watchers: dict[Watcher, tuple[str, str]] = {}
         self.connect()
 
     def connect(self) -> None:
@@ -117,14 +115,13 @@ class World:
             self.streams.pop(number % len(self.streams)).close()
 
     def watch(self, read: str, path: str) -> None:
-        watcher = Watcher(self.script)
-        self.watchers[watcher] = (read, path, READS[read](self.script, path, watcher.slot))
+        self.watchers[self.script.watch(read, path)] = (read, path)
 
     def drop(self, number: int) -> None:
         if self.watchers:
             watcher = list(self.watchers)[number % len(self.watchers)]
             del self.watchers[watcher]
-            watcher.slot.close()
+            watcher.close()
 
     def read(self) -> None:
         for stream in self.streams:
@@ -182,8 +179,8 @@ class World:
 
     def check_one_shots(self) -> None:
         """A watch has fired, or the result of its read is still true."""
-        for watcher, (read, path, call) in self.watchers.items():
-            if watcher.slot.is_armed and not watcher.events:
+        for watcher, (read, path) in self.watchers.items():
+            if watcher.is_armed and not watcher.events:
                 node = self.core.processor.tree.get(path)
                 now: object = None
                 if node is not None:
@@ -192,7 +189,7 @@ class World:
                         "exists": node.stat().mzxid,
                         "children": set(node.children),
                     }[read]
-                found = call.result()
+                found = watcher.call.result()
                 if read == "exists":
                     found = None if found is None else found.mzxid
                 assert now == (set(found) if read == "children" else found)
@@ -200,7 +197,7 @@ class World:
     def check_live(self) -> None:
         """Every watch gets the changes that come now."""
         assert all(stream.slot.is_set for stream in self.streams)
-        armed = {w: p for w, (_, p, _) in self.watchers.items() if w.slot.is_armed}
+        armed = {w: p for w, (_, p) in self.watchers.items() if w.is_armed}
         children = [w for w in armed if w.slot.kind is WatchKind.CHILD]
         self.told.clear()
         for path in PATHS:
@@ -259,7 +256,7 @@ def test_watches_get_every_change_or_a_gap(
     for stream in world.streams:
         stream.close()
     for watcher in world.watchers:
-        watcher.slot.close()
+        watcher.close()
     world.settle()
     machine = world.script.machine
     assert len(machine.watches) == 0

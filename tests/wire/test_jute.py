@@ -323,9 +323,7 @@ def outcome(data: bytes, read: Callable[[Reader], object]) -> tuple[object, int]
 
 
 @given(
-    LENGTHS,
-    st.lists(st.tuples(LENGTHS, st.binary(max_size=4)), max_size=4),
-    st.binary(max_size=4),
+    LENGTHS, st.lists(st.tuples(LENGTHS, st.binary(max_size=4)), max_size=4), st.binary(max_size=4)
 )
 @settings(max_examples=300, deadline=None)
 def test_texts_are_read_as_one_by_one(

@@ -263,9 +263,7 @@ def test_record_cut_after_any_byte_is_refused(sample: Any) -> None:
 
 
 @pytest.mark.parametrize("sample", SAMPLES[:2], ids=named)
-def test_handshake_of_old_peers_has_no_flag(
-    sample: ConnectRequest | ConnectResponse,
-) -> None:
+def test_handshake_of_old_peers_has_no_flag(sample: ConnectRequest | ConnectResponse) -> None:
     read = reader_of(sample)
     assert read(Reader(encode(sample)[:-1])) == dataclasses.replace(sample, read_only=False)
 
