@@ -128,12 +128,14 @@ def test_reads_sent_with_the_handshake_wait_no_longer_than_others() -> None:
     assert outcome_of(call) is Outcome.NOT_APPLIED
 
 
-def test_handshake_may_arrive_in_pieces(script: Script) -> None:
+@pytest.mark.parametrize("size", [1, 10])
+def test_handshake_may_arrive_in_pieces(script: Script, size: int) -> None:
     script.lose_link()
     script.open()
-    for byte in encode_record(ConnectResponse(8000, 7, PASSWORD)):
+    data = encode_record(ConnectResponse(8000, 7, PASSWORD))
+    for pos in range(0, len(data), size):
         assert script.machine.state is S.SUSPENDED
-        script.feed(bytes([byte]))
+        script.feed(data[pos : pos + size])
     assert script.machine.state is S.CONNECTED
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from session.script import NO_NODE, READS, Packet, Script, Watcher, connected
+from session.script import NO_NODE, READS, Packet, Script
 
 from aiolead._session.requests.call import READ, WATCH_CHANGE, Call
 from aiolead._session.watches.persistent import StreamSlot, ancestors
@@ -19,7 +21,7 @@ from aiolead.errors import (
     SessionExpiredError,
     UnimplementedError,
 )
-from aiolead.model import Auth, EventType, Missed, MissedReason, WatchEvent
+from aiolead.model import EventType, Missed, MissedReason, WatchEvent
 
 E = EventType
 R = MissedReason
@@ -76,13 +78,6 @@ def opened(script: Script, path: str = "/a", *, recursive: bool = False) -> Stre
     return stream
 
 
-def watching(script: Script, read: str = "get", path: str = "/a") -> Watcher:
-    """A one-shot watch whose read was submitted."""
-    watcher = Watcher(script)
-    getattr(script, read)(path, watcher.slot)
-    return watcher
-
-
 def told(packets: list[Packet]) -> list[object]:
     """The requests about watches, in order."""
     found: list[object] = []
@@ -119,27 +114,24 @@ EVENTS = [
 ]
 
 
-def test_stream_gets_the_events_of_its_path(script: Script) -> None:
-    stream = opened(script)
-    for event in EVENTS:
-        script.event(*event)
-    assert stream.read() == [event for event in EVENTS if event[1] == "/a"]
-    assert stream.news == 4
-
-
 @pytest.mark.parametrize(
-    ("path", "seen"),
-    [("/a", {"/a", "/a/b", "/a/b/c"}), ("/", {"/", "/a", "/a/b", "/a/b/c", "/ab", "/x"})],
+    ("path", "recursive", "seen"),
+    [
+        ("/a", False, {"/a"}),
+        ("/a", True, {"/a", "/a/b", "/a/b/c"}),
+        ("/", True, {"/", "/a", "/a/b", "/a/b/c", "/ab", "/x"}),
+    ],
 )
-def test_recursive_stream_gets_all_events_below_except_lists_of_children(
-    script: Script, path: str, seen: set[str]
+def test_stream_gets_the_events_of_its_paths_and_a_recursive_one_no_lists_of_children(
+    script: Script, path: str, recursive: bool, seen: set[str]
 ) -> None:
-    stream = opened(script, path, recursive=True)
+    stream = opened(script, path, recursive=recursive)
     for event in EVENTS:
         script.event(*event)
-    assert stream.read() == [
-        (type_, path) for type_, path in EVENTS if path in seen and type_ is not E.CHILDREN_CHANGED
-    ]
+    types = {E.CREATED, E.DELETED, E.DATA_CHANGED} | (set() if recursive else {E.CHILDREN_CHANGED})
+    expected = [event for event in EVENTS if event[1] in seen and event[0] in types]
+    assert stream.read() == expected
+    assert stream.news == len(expected)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +161,7 @@ def test_event_is_for_streams_and_one_shot_watches_alike(
     script: Script, read: str, recursive: bool
 ) -> None:
     stream = opened(script, recursive=recursive)
-    watcher = watching(script, read)
+    watcher = script.watch(read)
     script.serve()
     script.event(E.DELETED, "/a")
     script.event(E.CREATED, "/a")
@@ -181,7 +173,7 @@ def test_event_of_a_one_shot_watch_on_children_is_not_for_a_recursive_stream(
     script: Script,
 ) -> None:
     """A server sends it, since the watch below asked for it (ZOOKEEPER-4475)."""
-    stream, watcher = opened(script, recursive=True), watching(script, "children", "/a/b")
+    stream, watcher = opened(script, recursive=True), script.watch("children", "/a/b")
     script.serve()
     script.event(E.CHILDREN_CHANGED, "/a/b")
     assert watcher.types == [E.CHILDREN_CHANGED]
@@ -248,21 +240,18 @@ def test_opening_sets_a_watch_and_closing_the_last_stream_removes_it(
     assert_forgotten(script)
 
 
-def test_stream_closed_while_it_opens_is_removed_after_the_answer(script: Script) -> None:
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_stream_closed_while_it_opens_is_not_left_on_the_server(
+    script: Script, is_sent: bool
+) -> None:
     stream = Stream(script)
-    (packet,) = script.sent()
+    sent = script.sent() if is_sent else []
     stream.close()
     assert script.sent() == []
-    script.answer(packet)
-    assert told(script.serve()) == [REMOVAL]
-    assert_forgotten(script)
-
-
-def test_stream_closed_before_its_request_left_sends_nothing(script: Script) -> None:
-    stream = Stream(script)
-    stream.close()
-    assert script.sent() == []
+    for packet in sent:
+        script.answer(packet)
     assert stream.call.is_done
+    assert told(script.serve()) == ([REMOVAL] if is_sent else [])
     assert_forgotten(script)
 
 
@@ -320,34 +309,34 @@ def test_recursive_watch_is_set_where_streams_of_both_modes_are_open(script: Scr
     assert told(script.serve()) == [REMOVAL]
 
 
-def test_beside_a_recursive_stream_changes_of_children_come_from_their_own_events(
-    script: Script,
+CHANGES = [
+    *[(type_, "/a/b") for type_ in (E.CREATED, E.DATA_CHANGED, E.DELETED)],
+    (E.CREATED, "/a/b/c"),
+]
+LISTED = (E.CHILDREN_CHANGED, "/a")
+
+
+@pytest.mark.parametrize(
+    ("path", "above", "events", "read"),
+    [
+        # The recursive watch replaces the other one, so lists of children follow from its events.
+        ("/a", "/a", CHANGES, [LISTED]),
+        ("/", "/", [(E.CREATED, "/a")], [(E.CHILDREN_CHANGED, "/")]),
+        ("/", "/", [(E.DELETED, "/")], [(E.DELETED, "/")]),
+        # Each has its own watch, so only the event of the list counts.
+        ("/a", "/", CHANGES, []),
+        ("/a", "/", [LISTED], [LISTED]),
+    ],
+)
+def test_exact_stream_beside_a_recursive_one(
+    script: Script, path: str, above: str, events: list[Any], read: list[Any]
 ) -> None:
-    exact, deep = opened(script), opened(script, recursive=True)
-    for type_ in (E.CREATED, E.DATA_CHANGED, E.DELETED):
-        script.event(type_, "/a/b")
-    script.event(E.CREATED, "/a/b/c")
-    assert exact.read() == [(E.CHILDREN_CHANGED, "/a")]
-    script.event(E.CREATED, "/a/b")
-    assert exact.read() == [(E.CHILDREN_CHANGED, "/a")]
-    assert len(deep.read()) == 5
-
-
-def test_beside_a_recursive_stream_of_the_root_its_children_do_as_well(script: Script) -> None:
-    exact = opened(script, "/")
-    opened(script, "/", recursive=True)
-    script.event(E.CREATED, "/a")
-    script.event(E.DELETED, "/")
-    assert exact.read() == [(E.CHILDREN_CHANGED, "/"), (E.DELETED, "/")]
-
-
-def test_without_a_recursive_stream_events_of_children_do_not_count(script: Script) -> None:
-    exact = opened(script)
-    opened(script, "/", recursive=True)
-    script.event(E.CREATED, "/a/b")
-    assert exact.read() == []
-    script.event(E.CHILDREN_CHANGED, "/a")
-    assert exact.read() == [(E.CHILDREN_CHANGED, "/a")]
+    exact, deep = opened(script, path), opened(script, above, recursive=True)
+    for _ in range(2):
+        for event in events:
+            script.event(*event)
+        assert exact.read() == read
+        assert deep.read() == [event for event in events if event[0] is not E.CHILDREN_CHANGED]
 
 
 # --- beside one-shot watches -------------------------------------------------------------------
@@ -361,7 +350,7 @@ def test_read_does_not_set_a_one_shot_watch_over_a_persistent_one(
     """That would end it, on servers before 3.9 (ZOOKEEPER-4466)."""
     opened(script, recursive=recursive)
     opened(script, "/", recursive=True)
-    watcher = watching(script, read)
+    watcher = script.watch(read)
     (packet,) = script.sent()
     # A recursive one does not report children, and is not ended by a watch for them.
     assert packet.sets_watch is (recursive and read == "children")
@@ -369,20 +358,15 @@ def test_read_does_not_set_a_one_shot_watch_over_a_persistent_one(
     assert watcher.is_armed
     watcher.close()
     assert told(script.serve()) == []
-
-
-@pytest.mark.parametrize("read", READS)
-def test_read_below_a_recursive_watch_sets_a_one_shot_watch(script: Script, read: str) -> None:
-    opened(script, recursive=True)
-    watching(script, read, "/a/b")
+    script.watch(read, "/b")  # below the one of the root
     (packet,) = script.sent()
     assert packet.sets_watch
 
 
 def test_order_on_the_wire_decides_whether_a_one_shot_watch_is_set(script: Script) -> None:
-    before = watching(script)
+    before = script.watch()
     Stream(script)
-    behind = watching(script)
+    behind = script.watch()
     get_with, exact, get_without = told(script.serve())
     assert (get_with, get_without) == ((OpCode.GET_DATA, True), (OpCode.GET_DATA, False))
     assert exact == (EXACT, "/a")
@@ -396,14 +380,14 @@ def test_watch_for_children_is_set_again_behind_a_recursive_one_that_ends_it(
 ) -> None:
     if before == "covered by an exact stream":
         opened(script)
-    watching(script, "children")
+    script.watch("children")
     if before == "being set":
         listing = (OpCode.GET_CHILDREN, True)
         Stream(script, recursive=True)
         sent = told(script.serve())
         assert sent.pop(0) == listing
     else:
-        watching(script, "get")
+        script.watch("get")
         script.serve()
         script.zxid = 0x700
         script.get("/other")
@@ -421,7 +405,7 @@ def test_one_shot_watches_are_set_again_behind_the_removal_of_a_persistent_one(
     script: Script,
 ) -> None:
     stream = opened(script)
-    watchers = {read: watching(script, read) for read in READS}
+    watchers = {read: script.watch(read) for read in READS}
     script.watch("exists")
     *packets, last = script.sent()
     for packet in packets:
@@ -441,7 +425,7 @@ def test_one_shot_watches_are_set_again_behind_the_removal_of_a_persistent_one(
 
 
 def test_one_shot_watch_that_was_being_armed_is_set_again_as_well(script: Script) -> None:
-    stream, watcher = opened(script), watching(script)
+    stream, watcher = opened(script), script.watch()
     (packet,) = script.sent()
     stream.close()
     (gone,) = script.sent()
@@ -457,7 +441,7 @@ def test_one_shot_watch_that_was_being_armed_is_set_again_as_well(script: Script
 
 def test_server_that_does_not_set_one_shot_watches_again_is_left(script: Script) -> None:
     stream = opened(script)
-    watching(script)
+    script.watch()
     script.serve()
     stream.close()
     gone, again = script.sent()
@@ -474,7 +458,7 @@ def test_server_that_does_not_set_one_shot_watches_again_is_left(script: Script)
 
 
 def test_closed_one_shot_watch_does_not_remove_a_persistent_one(script: Script) -> None:
-    watcher = watching(script)
+    watcher = script.watch()
     script.serve()
     stream = Stream(script)
     watcher.close()
@@ -522,8 +506,8 @@ def test_several_lost_connections_are_one_gap(
 
 def test_one_shot_watches_are_set_by_the_request_that_every_server_has(script: Script) -> None:
     opened(script, "/e")
-    watching(script, "get", "/data")
-    watching(script, "children", "/child")
+    script.watch("get", "/data")
+    script.watch("children", "/child")
     script.serve()
     script.reconnect()
     once, persistent = script.sent()
@@ -539,7 +523,7 @@ def test_watches_of_one_path_are_set_in_the_order_in_which_none_ends_another(
     """Persistent watches cover one-shot ones, except those for children, which go last."""
     exact, deep = opened(script), opened(script, recursive=True)
     for read in READS:
-        watching(script, read)
+        script.watch(read)
     script.serve()
     script.reconnect()
     first, second, third = script.serve()
@@ -578,7 +562,7 @@ def test_opening_that_is_repeated_on_the_next_connection_reports_no_gap(script: 
 
 def test_repeated_read_sets_the_watch_that_is_needed_by_then(script: Script) -> None:
     stream = opened(script)
-    watching(script)
+    script.watch()
     assert told(script.sent()) == [(OpCode.GET_DATA, False)]
     script.lose_link()
     stream.close()
@@ -639,28 +623,24 @@ def test_stream_that_is_opening_fails_with_the_session(script: Script) -> None:
     assert_forgotten(script)
 
 
-def test_closed_client_ends_every_stream_behind_its_unread_events(script: Script) -> None:
+@pytest.mark.parametrize("error", [ClientClosedError, AuthFailedError])
+def test_end_of_the_client_ends_every_stream_behind_its_unread_events(
+    script: Script, error: type[Exception]
+) -> None:
     streams = [opened(script), opened(script)]
     script.event(E.DELETED, "/a")
-    script.machine.closed()
+    if error is ClientClosedError:
+        script.machine.closed()
+    else:
+        script.get("/a")
+        (packet,) = script.sent()
+        with pytest.raises(AuthFailedError):
+            script.answer(packet, err=-115)
     for stream in streams:
         assert stream.read() == [(E.DELETED, "/a")]
-        with pytest.raises(ClientClosedError):
+        with pytest.raises(error):
             stream.slot.take()
     streams[0].close()
-
-
-def test_refused_credentials_end_every_stream() -> None:
-    script = connected(auth=[Auth.digest("u", "p")])
-    script.serve()
-    stream = opened(script)
-    script.reconnect()
-    (packet, *_) = script.sent()
-    with pytest.raises(AuthFailedError):
-        script.reply(packet.xid, err=-115)
-    with pytest.raises(AuthFailedError):
-        stream.slot.take()
-    stream.close()
 
 
 # --- the buffer --------------------------------------------------------------------------------
