@@ -1,19 +1,29 @@
-"""Tells the same story to two servers and writes down what each answers, to be compared.
+"""Plays the same story on two servers, and compares their answers.
 
-A `Stage` plays on one server: its actors are bare connections, and everything that comes back from
-the server is put into `notes`, in a form in which two servers can agree: transaction ids are
-counted from where the story began, times are left out, lists that have no order are sorted.
+A `Stage` plays on one server. Its actors are bare connections. Everything that the server sends is
+put into `notes` in a form that is the same for equal servers: transaction ids count from the
+beginning of the story, times are left out, lists without an order are sorted.
+
+A story is a function of a stage. Most of it is text, see `Stage.play`:
+
+    a, b: enters
+    a: create ~/x data; set ~/x more 0; multi check ~/x 1 | delete ~/x
+    b: get ~/x watch; listens
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
+import shlex
 import socket
 import struct
 import time
 from collections.abc import Callable
+from dataclasses import fields
 from itertools import zip_longest
-from typing import Any, Protocol, Self
+from types import ModuleType
+from typing import Any
 
 from kit.checks import PATIENCE
 from kit.raw_client import PING_AFTER, Request
@@ -21,38 +31,45 @@ from kit.raw_client import PING_AFTER, Request
 from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode
 from aiolead._wire.framing import FrameReader, encode_body, encode_record, encode_request
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.jute import Reader, Writer
+from aiolead._wire.jute import Reader, Record, Writer
 from aiolead._wire.replies import (
     ACLReply,
     ChildrenReply,
     CreateReply,
     DataReply,
-    ErrorResult,
+    MultiReadReply,
     MultiReply,
     NamesReply,
     PathReply,
     ReplyHeader,
     StatReply,
     WatcherEvent,
+    WhoAmIReply,
 )
-from aiolead._wire.requests import CloseSession, Create, Exists
-from aiolead.model import ACL, OPEN_ACL_UNSAFE, Stat
+from aiolead._wire.requests import (
+    AuthPacket,
+    Check,
+    CloseSession,
+    Create,
+    Delete,
+    Exists,
+    GetACL,
+    GetChildren,
+    GetData,
+    GetEphemerals,
+    Multi,
+    SetACL,
+    SetData,
+    Sync,
+)
+from aiolead.model import ACL, OPEN_ACL_UNSAFE, Auth, Permission, Stat
 
 NEW_SESSION = (0, bytes(16))
 
+ANN = Auth.digest("ann", "secret")
+ANYONE_READS = ACL(Permission.READ, "world", "anyone")
 
 Address = tuple[str, int]
-
-
-class Link(Protocol):
-    """What is used of a socket."""
-
-    def sendall(self, data: bytes, /) -> None: ...
-    def recv(self, size: int, /) -> bytes: ...
-    def settimeout(self, seconds: float, /) -> None: ...
-    def close(self) -> None: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *exc: object) -> None: ...
 
 
 def dial_tcp(address: Address) -> socket.socket:
@@ -60,14 +77,14 @@ def dial_tcp(address: Address) -> socket.socket:
 
 
 class Stage:
-    """One server, and who talks to it; or several that make one ensemble.
+    """A server, or an ensemble, and the connections to it.
 
     Args:
-        host: where the server is.
-        port: where it listens.
-        root: an empty znode; the story's paths stand below it.
+        host: the host of the server.
+        port: the port of the server.
+        root: a path for a znode, below which a story writes.
         dial: opens a connection.
-        leader: where its leader is, if that is another server; see `wait_applied`.
+        leader: the address of the leader, if that is another server; see `wait_applied`.
     """
 
     def __init__(
@@ -76,7 +93,7 @@ class Stage:
         port: int,
         root: str,
         *,
-        dial: Callable[[Address], Link] = dial_tcp,
+        dial: Callable[[Address], Any] = dial_tcp,
         leader: Address | None = None,
     ) -> None:
         self.address = (host, port)
@@ -85,6 +102,7 @@ class Stage:
         self.dial = dial
         self.notes: list[Any] = []
         self._actors: list[Actor] = []
+        self._names: dict[str, Actor] = {}
         self._sessions: dict[int, str] = {0: "nobody"}
         self._zxid = 0
         self._epochs: list[int] = []
@@ -92,7 +110,7 @@ class Stage:
         self._applied = self.answered = 0
 
     def begin(self) -> None:
-        """Makes the root; the story counts its transaction ids from here."""
+        """Create the root. Transaction ids count from here."""
         if self._leader is not None:
             self._witness = Actor(self, "witness", self.dial(self._leader))
             self._witness.greet()
@@ -118,7 +136,52 @@ class Stage:
         link = self.dial(at or self.address)
         actor = Actor(self, name, link)
         self._actors.append(actor)
+        self._names[name] = actor
         return actor
+
+    def play(self, text: str) -> None:
+        """Play lines such as `a, b: create ~/x data; delete ~/x`: actors, and their requests.
+
+        Requests are those of `REQUESTS`. `~` is the root. A read that ends in `watch` sets a watch.
+        `enters` opens a session, `listens` notes the events so far, `until closed` notes events up
+        to the end of the connection, and `leaves` closes it.
+        """
+        for line in filter(None, map(str.strip, text.splitlines())):
+            names, _, statements = line.partition(": ")
+            for name in names.split(", "):
+                for statement in statements.split("; "):
+                    self._do(name, statement.strip())
+
+    def _do(self, name: str, statement: str) -> None:
+        match statement:
+            case "enters":
+                self.enter(name)
+            case "listens":
+                self._names[name].listen()
+            case "until closed":
+                self._names[name].listen_until_closed()
+            case "leaves":
+                self._names[name].leave()
+            case _:
+                request = self.request(statement)
+                xid = -4 if isinstance(request, AuthPacket) else None
+                self._names[name].ask(request, xid=xid)
+
+    def request(self, text: str) -> Request:
+        """The request that a text stands for. A check alone is a transaction."""
+        verb, _, rest = text.partition(" ")
+        if verb == "multi":
+            return Multi(tuple(map(self._operation, filter(None, rest.split(" | ")))))
+        operation = self._operation(text)
+        return Multi((operation,)) if isinstance(operation, Check) else operation
+
+    def _operation(self, text: str) -> Any:
+        words = [
+            self.root + word[1:] if word.startswith("~") else word for word in shlex.split(text)
+        ]
+        given = [word.partition("=") for word in words[1:]]
+        named = {name: value for name, sign, value in given if sign}
+        return REQUESTS[words[0]](*[name for name, sign, _ in given if not sign], **named)
 
     def wait_applied(self) -> None:
         """Waits until the leader has applied what this server, a follower, has answered.
@@ -170,22 +233,37 @@ class Stage:
     def path(self, path: str) -> str:
         return path.replace(self.root, "~")
 
-    def stat(self, stat: Stat) -> dict[str, Any]:
-        return {
-            "czxid": self.zxid(stat.czxid),
-            "mzxid": self.zxid(stat.mzxid),
-            "pzxid": self.zxid(stat.pzxid),
-            "has times": (stat.ctime > 0, stat.mtime >= stat.ctime),
-            "versions": (stat.version, stat.cversion, stat.aversion),
-            "owner": self.session(stat.ephemeral_owner),
-            "sizes": (stat.data_length, stat.num_children),
-        }
+    def plain(self, value: Any) -> Any:
+        """A decoded answer, as servers can be compared: lists without an order are sorted."""
+        match value:
+            case Stat():
+                return {
+                    "zxids": [self.zxid(each) for each in (value.czxid, value.mzxid, value.pzxid)],
+                    "has times": (value.ctime > 0, value.mtime >= value.ctime),
+                    "versions": (value.version, value.cversion, value.aversion),
+                    "owner": self.session(value.ephemeral_owner),
+                    "sizes": (value.data_length, value.num_children),
+                }
+            case Record():
+                return tuple(self.plain(getattr(value, each.name)) for each in fields(value))
+            case str():
+                return self.path(value)
+            case list() | tuple():
+                made = [self.plain(each) for each in value]
+                is_unordered = all(isinstance(each, str) for one in value for each in _parts(one))
+                return sorted(made) if is_unordered else made
+            case _:
+                return value
+
+
+def _parts(value: object) -> tuple[object, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 class Actor:
-    """One connection."""
+    """A connection, whose answers and events are noted."""
 
-    def __init__(self, stage: Stage, name: str, link: Link) -> None:
+    def __init__(self, stage: Stage, name: str, link: Any) -> None:
         self.stage = stage
         self.name = name
         self.link = link
@@ -193,10 +271,18 @@ class Actor:
         self.password = bytes(16)
         self._frames = FrameReader(1 << 24)
         self._ready: list[bytes] = []
-        # No two connections of a session have a number in common: a server would take what was
-        # committed for the one for the answer to the other (see `Depot`).
+        # Connections of one session have no request number in common. A server would take the
+        # commit of one for the answer to the other (see `Depot`).
         self._xid = 1000 * len(stage._actors)
-        self._extra_pings = 0  # their answers are still to come
+        self._extra_pings = 0
+        """Pings of `_next_answer` whose answers are still to come."""
+
+    @property
+    def session(self) -> tuple[int, bytes]:
+        return self.session_id, self.password
+
+    def note(self, *words: Any) -> None:
+        self.stage.note(self.name, *words)
 
     def greet(
         self,
@@ -210,226 +296,135 @@ class Actor:
         frame = encode_record(ConnectRequest(seen, round(timeout * 1000), *session))
         if old:
             frame = struct.pack(">i", len(frame) - 5) + frame[4:-1]
-        self.link.sendall(frame)
+        self.say(frame)
         answer = self._next()
         if answer is None:
-            self.stage.note(self.name, "is turned away")
+            self.note("is turned away")
             return
         response = ConnectResponse.read(Reader(answer))
         self.session_id, self.password = response.session_id, response.password
         who = self.stage.session(response.session_id, self.name)
-        has_password = any(response.password)
-        self.stage.note(self.name, "is", who, response.timeout_ms, has_password, len(answer))
+        self.note("is", who, response.timeout_ms, any(response.password), len(answer))
 
-    def ask(self, request: Request, *, xid: int | None = None) -> Any:
-        """A request and its answer, with the events before it. Returns what was decoded."""
-        return self.ask_raw(request.op, encode_body(request), xid=xid)
+    def ask(self, request: Request, *, xid: int | None = None) -> None:
+        """Note the answer to a request, and the events before it."""
+        self.ask_raw(request.op, encode_body(request), xid=xid)
 
-    def ask_raw(self, op: int, body: bytes = b"", *, xid: int | None = None) -> Any:
-        if xid is None:
-            self._xid += 1
-            xid = self._xid
+    def ask_raw(self, op: int, body: bytes = b"", *, xid: int | None = None) -> None:
+        xid = self._next_xid() if xid is None else xid
         self.stage.wait_applied()
-        try:
-            self.link.sendall(encode_request(xid, op, body))
-        except (BrokenPipeError, ConnectionResetError):
-            # The server has closed it, and the machine has heard of that already.
-            self.stage.note(self.name, _name(op), "-> closed")
-            return None
-        while True:
-            frame = self._next_answer() if op != OpCode.PING else self._next()
-            if frame is None:
-                self.stage.note(self.name, _name(op), "-> closed")
-                return None
-            r = Reader(frame)
-            header = ReplyHeader.read(r)
-            if header.xid == XID_EVENT:
-                self._event(header, r)
-                continue
-            self.stage.answered = max(self.stage.answered, header.zxid)
-            size = r.remaining
-            body_notes, decoded = self._decode(op, header, r)
-            right_xid = header.xid == (XID_PING if op == OpCode.PING else xid)
-            self.stage.note(
-                self.name,
-                _name(op),
-                "->",
-                header.err,
-                self.stage.zxid(header.zxid),
-                body_notes,
-                f"{size} bytes, all read" if not r.remaining else f"{r.remaining} of {size} left",
-                "" if right_xid else f"xid {header.xid}",
-            )
-            return decoded
+        frame: bytes | None = None
+        # A server that has closed the connection is seen at the next write, or at the next read.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.say(encode_request(xid, op, body))
+            while frame := self._next() if op == OpCode.PING else self._next_answer():
+                if not self._event(frame):
+                    break
+        if frame is None:
+            self.note(_name(op), "-> closed")
+            return
+        r = Reader(frame)
+        header = ReplyHeader.read(r)
+        self.stage.answered = max(self.stage.answered, header.zxid)
+        size = r.remaining
+        decoded = None
+        if not header.err and size and op in REPLIES:
+            decoded = REPLIES[op].read(r)
+        elif not header.err:
+            decoded = [r.i32() for _ in range(size // 4)]  # numbers, or undecoded
+        is_right = header.xid == (XID_PING if op == OpCode.PING else xid)
+        self.note(
+            *(_name(op), "->", header.err, self.stage.zxid(header.zxid)),
+            self.stage.plain(decoded),
+            f"{size} bytes, all read" if not r.remaining else f"{r.remaining} of {size} left",
+            "" if is_right else f"xid {header.xid}",
+        )
 
     def raw(self, op: int, body: bytes) -> int:
-        """Sends a request and returns the zxid of the answer."""
-        self._xid += 1
-        self.link.sendall(encode_request(self._xid, op, body))
+        """Send a request. Return the zxid of the answer, which is not noted."""
+        self.say(encode_request(self._next_xid(), op, body))
         frame = self._next_answer()
         assert frame is not None
         return ReplyHeader.read(Reader(frame)).zxid
 
-    def ask_in_vain(self, request: Request, patience: float = 0.7) -> None:
-        """A request that should not be answered within so many seconds; notes if it is."""
-        self._xid += 1
-        self.link.sendall(encode_request(self._xid, request.op, encode_body(request)))
-        self.wait_in_vain(_name(request.op), patience)
-
-    def wait_in_vain(self, for_what: str, patience: float = 0.7) -> None:
-        """Nothing should come within so many seconds; notes if something does."""
+    def ask_in_vain(self, request: Request, patience: float) -> None:
+        """Note whether a request is answered within so many seconds."""
+        self.say(encode_request(self._next_xid(), request.op, encode_body(request)))
         try:
             frame = self._next(patience)
         except TimeoutError:
-            self.stage.note(self.name, for_what, "-> no answer")
+            self.note(_name(request.op), "-> no answer")
         else:
-            self.stage.note(self.name, for_what, "-> closed" if frame is None else "-> an answer")
+            self.note(_name(request.op), "-> closed" if frame is None else "-> an answer")
 
     def wait_answer(self) -> None:
-        """Notes the answer that comes late to what was asked in vain."""
+        """Note the late answer to a request that was asked in vain."""
         frame = self._next()
-        if frame is None:
-            self.stage.note(self.name, "closed by the server")
-            return
-        header = ReplyHeader.read(Reader(frame))
-        self.stage.note(self.name, "is answered late", header.err)
-
-    def stay(self) -> None:
-        """Pings, which is not noted: a server closes a connection that is silent for long."""
-        self.link.sendall(encode_request(XID_PING, OpCode.PING, b""))
-        self._next()
+        self.note(*_CLOSED if frame is None else _late(frame))
 
     def wait_event(self, patience: float, beside: Actor | None = None) -> None:
-        """Notes the event that comes within so many seconds, or that none does.
+        """Note the event that comes within so many seconds, or that none does.
 
-        Args:
-            patience: how long, in seconds.
-            beside: who stays meanwhile.
+        `beside` pings meanwhile: a server closes a connection that is silent for long.
         """
         steps = 1 if beside is None else 10
         for _ in range(steps):
             if beside is not None:
-                beside.stay()
-            try:
+                beside.say(encode_request(XID_PING, OpCode.PING, b""))
+                beside._next()
+            with contextlib.suppress(TimeoutError):
                 frame = self._next(patience / steps)
-            except TimeoutError:
-                continue
-            break
-        else:
-            self.stage.note(self.name, "hears nothing")
-            return
-        if frame is None:
-            self.stage.note(self.name, "closed by the server")
-            return
-        r = Reader(frame)
-        self._event(ReplyHeader.read(r), r)
+                if frame is None:
+                    self.note(*_CLOSED)
+                else:
+                    self._event(frame)
+                return
+        self.note("hears nothing")
 
     def listen(self) -> None:
-        """Notes what was sent so far: a ping's answer cannot overtake it."""
+        """Note the events so far. The answer to a ping cannot overtake them."""
         self.ask_raw(OpCode.PING, xid=XID_PING)
 
     def listen_until_closed(self) -> None:
-        """Notes the events that still come, and that the server closes the connection."""
-        while (frame := self._next()) is not None:
-            r = Reader(frame)
-            self._event(ReplyHeader.read(r), r)
-        self.stage.note(self.name, "closed by the server")
+        """Note the events up to the end of the connection."""
+        while frame := self._next():
+            self._event(frame)
+        self.note(*_CLOSED)
 
     def say(self, data: bytes) -> None:
-        """Sends bytes, whatever they are."""
         self.link.sendall(data)
 
     def leave(self) -> None:
-        """Closes the connection; the session lives on."""
+        """Close the connection. The session lives on."""
         self.link.close()
 
-    @property
-    def session(self) -> tuple[int, bytes]:
-        return self.session_id, self.password
+    def _next_xid(self) -> int:
+        self._xid += 1
+        return self._xid
 
-    def _event(self, header: ReplyHeader, r: Reader) -> None:
-        event = WatcherEvent.read(r)
+    def _event(self, frame: bytes) -> bool:
+        """Note an event. Return whether the frame is one."""
+        r = Reader(frame)
+        header = ReplyHeader.read(r)
+        if header.xid != XID_EVENT:
+            return False
+        event, zxid = WatcherEvent.read(r), self.stage.zxid(header.zxid)
         path = self.stage.path(event.path)
-        zxid = self.stage.zxid(header.zxid)
-        self.stage.note(self.name, "hears", event.type, path, event.state, header.err, zxid)
-
-    def _decode(self, op: int, header: ReplyHeader, r: Reader) -> tuple[Any, Any]:
-        if header.err or not r.remaining:
-            return None, None
-        stage = self.stage
-        reply: Any
-        match op:
-            case OpCode.CREATE | OpCode.SYNC:
-                reply = PathReply.read(r)
-                return stage.path(reply.path), reply
-            case OpCode.CREATE2 | OpCode.CREATE_CONTAINER | OpCode.CREATE_TTL:
-                reply = CreateReply.read(r)
-                return (stage.path(reply.path), stage.stat(reply.stat)), reply
-            case OpCode.EXISTS | OpCode.SET_DATA | OpCode.SET_ACL | OpCode.CHECK:
-                reply = StatReply.read(r)
-                return stage.stat(reply.stat), reply
-            case OpCode.GET_DATA:
-                reply = DataReply.read(r)
-                return (reply.data, stage.stat(reply.stat)), reply
-            case OpCode.GET_ACL:
-                reply = ACLReply.read(r)
-                return (reply.acl, stage.stat(reply.stat)), reply
-            case OpCode.GET_CHILDREN | OpCode.GET_EPHEMERALS:
-                reply = NamesReply.read(r)
-                return sorted(map(stage.path, reply.names)), reply
-            case OpCode.GET_CHILDREN2:
-                reply = ChildrenReply.read(r)
-                return (sorted(reply.names), stage.stat(reply.stat)), reply
-            case OpCode.MULTI:
-                reply = MultiReply.read(r)
-                return [self._result(*result) for result in reply.results], reply
-            case OpCode.WHO_AM_I:
-                return sorted((r.text(), r.text()) for _ in range(r.i32())), None
-            case OpCode.MULTI_READ:
-                return list(self._multi_read(r)), None
-            case _:
-                # Numbers, and what nobody decodes.
-                return [r.i32() for _ in range(r.remaining // 4)], None
-
-    def _result(self, op: OpCode, result: Any) -> tuple[str, Any]:
-        match result:
-            case ErrorResult(code):
-                return op.name, code
-            case PathReply(path):
-                return op.name, self.stage.path(path)
-            case CreateReply(path, stat):
-                return op.name, (self.stage.path(path), self.stage.stat(stat))
-            case StatReply(stat):
-                return op.name, self.stage.stat(stat)
-            case _:
-                return op.name, None
-
-    def _multi_read(self, r: Reader) -> Any:
-        while True:
-            op, done, err = r.i32(), r.flag(), r.i32()
-            if done:
-                return
-            match op:
-                case OpCode.GET_DATA:
-                    reply = DataReply.read(r)
-                    yield op, err, reply.data, self.stage.stat(reply.stat)
-                case OpCode.GET_CHILDREN:
-                    yield op, err, sorted(NamesReply.read(r).names)
-                case _:
-                    yield op, err, r.i32()
+        self.note("hears", event.type, path, event.state, header.err, zxid)
+        return True
 
     def _next_answer(self) -> bytes | None:
-        """What comes next to a request: after a while, a ping helps the server along."""
+        """The next frame after a request. After a while, a ping helps the server along."""
         try:
             return self._next(PING_AFTER)
         except TimeoutError:
-            with contextlib.suppress(ConnectionError):  # it is closed, as the next look tells
-                self.link.sendall(encode_request(XID_PING, OpCode.PING, b""))
+            with contextlib.suppress(ConnectionError):  # the next read shows that it is closed
+                self.say(encode_request(XID_PING, OpCode.PING, b""))
                 self._extra_pings += 1
             return self._next()
 
     def _next(self, timeout: float = PATIENCE) -> bytes | None:
-        """The next frame but the answers to pings that helped; None if the connection is closed."""
+        """The next frame, without answers to extra pings; None if the connection is closed."""
         deadline = time.monotonic() + timeout
         while True:
             while not self._ready:
@@ -447,18 +442,34 @@ class Actor:
             self._extra_pings -= 1
 
 
+_CLOSED = ("closed by the server",)
+
+
+def _late(frame: bytes) -> tuple[Any, ...]:
+    return "is answered late", ReplyHeader.read(Reader(frame)).err
+
+
 Story = Callable[[Stage], None]
 
 
+def stories_in(module: ModuleType) -> list[Any]:
+    """The stories of a module: its public functions."""
+    return [
+        each
+        for name, each in vars(module).items()
+        if inspect.isfunction(each) and each.__module__ == module.__name__ and name[0] != "_"
+    ]
+
+
 def compare(story: Story, first: Stage, second: Stage) -> None:
-    """Plays a story on two stages and fails where they part."""
+    """Play a story on two stages. Fail at the first note that differs."""
     for stage in (first, second):
         stage.begin()
         try:
             story(stage)
         finally:
             stage.end()
-    assert first.notes, "the story tells nothing"
+    assert first.notes, "the story notes nothing"
     notes = zip_longest(first.notes, second.notes)
     for number, (one, other) in enumerate(notes):
         if one != other:
@@ -476,6 +487,66 @@ def create(
     ttl: int = -1,
 ) -> Create:
     return Create(path, data, acl, flags, ttl, op)
+
+
+REPLIES: dict[int, Any] = {
+    OpCode.CREATE: PathReply,
+    OpCode.SYNC: PathReply,
+    OpCode.CREATE2: CreateReply,
+    OpCode.CREATE_CONTAINER: CreateReply,
+    OpCode.CREATE_TTL: CreateReply,
+    OpCode.EXISTS: StatReply,
+    OpCode.SET_DATA: StatReply,
+    OpCode.SET_ACL: StatReply,
+    OpCode.CHECK: StatReply,
+    OpCode.GET_DATA: DataReply,
+    OpCode.GET_ACL: ACLReply,
+    OpCode.GET_CHILDREN: NamesReply,
+    OpCode.GET_EPHEMERALS: NamesReply,
+    OpCode.GET_CHILDREN2: ChildrenReply,
+    OpCode.MULTI: MultiReply,
+    OpCode.WHO_AM_I: WhoAmIReply,
+    OpCode.MULTI_READ: MultiReadReply,
+}
+
+
+ACLS: dict[str, tuple[ACL, ...]] = {
+    "none": (),
+    "all": OPEN_ACL_UNSAFE,
+    "auth": (ACL(Permission.ALL, "auth", ""),),
+    "ann": (ANN.acl(),),
+    "readable": (ANYONE_READS, ANN.acl()),
+    "unreadable": (ACL(Permission.ALL & ~Permission.READ, "world", "anyone"), ANN.acl()),
+}
+
+
+def _create(path: str, data: str = "", **how: str) -> Create:
+    options: dict[str, Any] = {name: int(how[name]) for name in ("flags", "ttl") if name in how}
+    options["op"] = OpCode[how.get("op", "CREATE2")]
+    return create(path, _data(data), acl=ACLS[how.get("acl", "all")], **options)
+
+
+def _data(text: str) -> bytes | None:
+    return None if text == "null" else text.encode()
+
+
+REQUESTS: dict[str, Callable[..., Any]] = {
+    "create": _create,
+    "delete": lambda path, version=-1: Delete(path, int(version)),
+    "set": lambda path, data="", version=-1: SetData(path, _data(data), int(version)),
+    "check": lambda path, version=-1: Check(path, int(version)),
+    "get": lambda path, watch="": GetData(path, bool(watch)),
+    "exists": lambda path, watch="": Exists(path, bool(watch)),
+    "children": lambda path, watch="": GetChildren(path, bool(watch)),
+    "names": lambda path: GetChildren(path, op=OpCode.GET_CHILDREN),
+    "ephemerals": lambda path="": GetEphemerals(path),
+    "acl": GetACL,
+    "setacl": lambda path, acl, version=-1: SetACL(path, ACLS[acl], int(version)),
+    "auth": lambda: AuthPacket(ANN.scheme, ANN.credential),
+    "sync": Sync,
+    "close": CloseSession,
+}
+"""The requests that `Stage.play` knows. Arguments are those of the record, or `name=value`."""
 
 
 def body(*values: object) -> bytes:

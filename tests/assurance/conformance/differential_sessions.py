@@ -1,242 +1,179 @@
-"""Stories of watches, sessions and nonsense, to be told to two servers."""
+"""Stories of watches, sessions and nonsense, for two servers: see `differential`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assurance.conformance.differential import Actor, Stage, Story, body, create
+from assurance.conformance.differential import Actor, Stage, body, create
 
 from aiolead._wire.codes import OpCode, WatcherType
-from aiolead._wire.requests import (
-    AuthPacket,
-    CloseSession,
-    Delete,
-    Exists,
-    GetChildren,
-    GetData,
-    GetEphemerals,
-    Multi,
-    RemoveWatches,
-    SetACL,
-    SetData,
-    SetWatches,
-)
-from aiolead.model import ACL, OPEN_ACL_UNSAFE, Auth, Permission
+from aiolead._wire.requests import Exists, RemoveWatches, SetWatches
 
-EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL, CONTAINER, TTL, SEQUENTIAL_TTL = range(1, 7)
-
-STORIES: list[Story] = []
-
-
-def story(function: Story) -> Story:
-    STORIES.append(function)
-    return function
-
+EPHEMERAL = 1
 
 # --- watches -----------------------------------------------------------------------------------
 
 
-@story
 def watches(stage: Stage) -> None:
-    a, b, root = stage.enter("a"), stage.enter("b"), stage.root
-    x = f"{root}/x"
-    for actor in (a, b):
-        actor.ask(Exists(x, True))
-        actor.ask(GetData(x, True))
-        actor.ask(GetChildren(x, True))
-        actor.ask(GetChildren(root, True))
-    a.ask(create(x))
-    b.listen()
-    a.ask(GetData(x, True))
-    a.ask(Exists(x, True))
-    b.ask(GetChildren(x, True))
-    b.ask(SetData(x, b"", -1))
-    b.ask(SetData(x, b"", -1))
-    a.listen()
-    a.ask(create(f"{x}/y"))
-    b.listen()
-    a.ask(Delete(f"{x}/y", -1))
-    # A watch of each kind on the same znode: its deletion is told once.
-    a.ask(GetData(x, True))
-    a.ask(GetChildren(x, True))
-    a.ask(GetChildren(root, True))
-    b.ask(Delete(x, -1))
-    a.listen()
-    a.ask(SetACL(root, OPEN_ACL_UNSAFE, -1))
-    a.listen()
+    stage.play("""
+        a, b: enters
+        a, b: exists ~/x watch; get ~/x watch; children ~/x watch; children ~ watch
+        a: create ~/x
+        b: listens
+        a: get ~/x watch; exists ~/x watch
+        b: children ~/x watch; set ~/x; set ~/x
+        a: listens; create ~/x/y
+        b: listens
+        a: delete ~/x/y; get ~/x watch; children ~/x watch; children ~ watch
+        b: delete ~/x
+        a: listens; setacl ~ all; listens
+    """)  # The deletion is reported once to a, which has a watch of each kind.
 
 
-@story
 def watches_end_with_the_connection(stage: Stage) -> None:
     a, root = stage.enter("a"), stage.root
-    a.ask(GetData(root, True))
+    stage.play("a: get ~ watch")
     again = stage.enter("a again", session=a.session)
-    a.listen_until_closed()
-    again.ask(SetData(root, b"", -1))
+    stage.play("""
+        a: until closed
+        a again: set ~
+    """)
     again.ask_raw(OpCode.CHECK_WATCHES, body(root, WatcherType.DATA))
 
 
-@story
 def arming_watches_again(stage: Stage) -> None:
     a, root = stage.enter("a"), stage.root
-    paths = [f"{root}/{name}" for name in ("same", "changed", "gone", "made")]
-    for path in paths[:3]:
-        a.ask(create(path))
+    paths = tuple(f"{root}/{name}" for name in ("same", "changed", "gone", "made"))
+    stage.play("a: create ~/same; create ~/changed; create ~/gone")
     before = a.raw(OpCode.SYNC, body(root))
-    a.ask(SetData(paths[1], b"new", -1))
-    a.ask(create(f"{paths[1]}/child"))
-    a.ask(Delete(paths[2], -1))
-    a.ask(create(paths[3]))
+    stage.play("a: set ~/changed new; create ~/changed/child; delete ~/gone; create ~/made")
     for op in (OpCode.SET_WATCHES, OpCode.SET_WATCHES2):
         b = stage.enter(f"with {op.name}")
-        everything = tuple(paths)
-        b.ask(SetWatches(before, everything, everything, everything, op=op), xid=-8)
-        b.listen()
-        a.ask(SetData(paths[0], b"", -1))
-        a.ask(create(f"{paths[0]}/{op.name}"))
-        a.ask(create(paths[2]))
-        a.ask(Delete(paths[2], -1))
-        b.listen()
+        b.ask(SetWatches(before, paths, paths, paths, op=op), xid=-8)
+        stage.play(f"""
+            {b.name}: listens
+            a: set ~/same; create ~/same/{op.name}; create ~/gone; delete ~/gone
+            {b.name}: listens
+        """)
         before = a.raw(OpCode.SYNC, body(root))
-        a.ask(SetData(paths[1], b"new", -1))
-        a.ask(create(f"{paths[1]}/{op.name}"))
+        stage.play(f"a: set ~/changed new; create ~/changed/{op.name}")
 
 
-@story
 def removing_watches(stage: Stage) -> None:
     a, root = stage.enter("a"), stage.root
     for type_ in (WatcherType.CHILDREN, WatcherType.DATA, WatcherType.ANY):
         a.ask(RemoveWatches(root, type_))
         a.ask_raw(OpCode.CHECK_WATCHES, body(root, type_))
-        a.ask(GetData(root, True))
-        a.ask(GetChildren(root, True))
+        stage.play("a: get ~ watch; children ~ watch")
         a.ask_raw(OpCode.CHECK_WATCHES, body(root, type_))
         a.ask(RemoveWatches(root, type_))
         a.ask(RemoveWatches(root, type_))
-        a.ask(create(f"{root}/{type_.name}"))
-        a.ask(SetData(root, b"", -1))
+        stage.play(f"a: create ~/{type_.name}; set ~")
     a.ask(RemoveWatches(root, 99))  # type: ignore[arg-type]
     a.ask_raw(OpCode.CHECK_WATCHES, body(root, 99))
 
 
-@story
 def lasting_watches(stage: Stage) -> None:
-    a, b, root = stage.enter("a"), stage.enter("b"), stage.root
-    a.ask(create(f"{root}/one"))
-    a.ask(create(f"{root}/all"))
-    b.ask_raw(OpCode.ADD_WATCH, body(f"{root}/one", 0))
-    b.ask_raw(OpCode.ADD_WATCH, body(f"{root}/all", 1))
-    b.ask_raw(OpCode.ADD_WATCH, body(f"{root}/all", 7))
-    for top in ("one", "all"):
+    _, b, root = stage.enter("a"), stage.enter("b"), stage.root
+    stage.play("a: create ~/one; create ~/all")
+    for path, mode in ((f"{root}/one", 0), (f"{root}/all", 1), (f"{root}/all", 7)):
+        b.ask_raw(OpCode.ADD_WATCH, body(path, mode))
+    for top in ("~/one", "~/all"):
         for _ in range(2):
-            a.ask(SetData(f"{root}/{top}", b"", -1))
-            a.ask(create(f"{root}/{top}/child"))
-            a.ask(create(f"{root}/{top}/child/grandchild"))
-            a.ask(SetData(f"{root}/{top}/child", b"", -1))
-            a.ask(Delete(f"{root}/{top}/child/grandchild", -1))
-            a.ask(Delete(f"{root}/{top}/child", -1))
-            b.listen()
-    a.ask(Delete(f"{root}/one", -1))
-    a.ask(create(f"{root}/one"))
-    b.listen()
+            stage.play(f"""
+                a: set {top}; create {top}/child; create {top}/child/grandchild; set {top}/child
+                a: delete {top}/child/grandchild; delete {top}/child
+                b: listens
+            """)
+    stage.play("""
+        a: delete ~/one; create ~/one
+        b: listens
+    """)
     b.ask(RemoveWatches(f"{root}/one", WatcherType.ANY))
     b.ask(RemoveWatches(f"{root}/all", WatcherType.ANY))
-    a.ask(SetData(f"{root}/one", b"", -1))
-    a.ask(SetData(f"{root}/all", b"", -1))
-    b.listen()
-    b.ask(
-        SetWatches(
-            0, persistent=(f"{root}/one",), recursive=(f"{root}/all",), op=OpCode.SET_WATCHES2
-        ),
-        xid=-8,
-    )
-    a.ask(create(f"{root}/one/more"))
-    a.ask(create(f"{root}/all/more"))
-    b.listen()
+    stage.play("""
+        a: set ~/one; set ~/all
+        b: listens
+    """)
+    one, all_ = (f"{root}/one",), (f"{root}/all",)
+    b.ask(SetWatches(0, persistent=one, recursive=all_, op=OpCode.SET_WATCHES2), xid=-8)
+    stage.play("""
+        a: create ~/one/more; create ~/all/more
+        b: listens
+    """)
 
 
-@story
 def events_of_what_is_private(stage: Stage) -> None:
-    """Who hears of a znode that not everybody may read depends on the version."""
-    a, b, root = stage.enter("a"), stage.enter("b"), stage.root
-    ann = Auth.digest("ann", "secret")
-    private, public = (ann.acl(),), OPEN_ACL_UNSAFE
-    open_parent = (ACL(Permission.ALL & ~Permission.READ, "world", "anyone"), ann.acl())
-    a.ask(AuthPacket(ann.scheme, ann.credential), xid=-4)
-    for top in ("all", "one", "once", "dark"):
-        a.ask(create(f"{root}/{top}"))
-    b.ask_raw(OpCode.ADD_WATCH, body(f"{root}/one", 0))
-    b.ask_raw(OpCode.ADD_WATCH, body(f"{root}/all", 1))
-    b.ask_raw(OpCode.ADD_WATCH, body(f"{root}/one/x", 0))
-    for parent in ("all", "one", "once"):
-        x = f"{root}/{parent}/x"
-        for acl in (private, public):
-            # Heard of or not, a watch that lasts once is gone after the event.
-            for listing in (False, True):
-                b.ask(Exists(x, True))
-                b.ask(GetChildren(f"{root}/{parent}", True))
-                a.ask(create(x, acl=acl))
-                b.listen()
-                b.ask(GetData(x, True))
-                a.ask(SetData(x, b"new", -1))
-                a.ask(create(f"{x}/y", acl=acl))
-                b.listen()
-                b.ask(GetData(x, True))
-                if listing:
-                    b.ask(GetChildren(x, True))
-                a.ask(Delete(f"{x}/y", -1))
-                a.ask(Delete(x, -1))
-                b.listen()
+    """The version decides which watchers of a private znode are notified."""
+    b, root = stage.enter("a") and stage.enter("b"), stage.root
+    stage.play("a: auth; create ~/all; create ~/one; create ~/once; create ~/dark")
+    for path, mode in (("one", 0), ("all", 1), ("one/x", 0)):
+        b.ask_raw(OpCode.ADD_WATCH, body(f"{root}/{path}", mode))
+    for parent in ("~/all", "~/one", "~/once"):
+        x = f"{parent}/x"
+        for acl in ("ann", "all"):
+            # A one-shot watch is gone after the event, whether that was reported or not.
+            for listing in ("", f"; children {x} watch"):
+                stage.play(f"""
+                    b: exists {x} watch; children {parent} watch
+                    a: create {x} acl={acl}
+                    b: listens; get {x} watch
+                    a: set {x} new; create {x}/y acl={acl}
+                    b: listens; get {x} watch{listing}
+                    a: delete {x}/y; delete {x}
+                    b: listens
+                """)
     # Read while it was public, changed when it was not, and the other way around.
-    x = f"{root}/once/x"
-    a.ask(create(x))
-    for acl in (private, public):
-        a.ask(SetACL(x, public, -1))
-        b.ask(GetData(x, True))
-        b.ask(GetChildren(x, True))
-        a.ask(SetACL(x, acl, -1))
-        a.ask(Multi((SetData(x, b"", -1), create(f"{x}/y"), Delete(f"{x}/y", -1))))
-        b.listen()
+    x = "~/once/x"
+    stage.play(f"a: create {x}")
+    for acl in ("ann", "all"):
+        stage.play(f"""
+            a: setacl {x} all
+            b: get {x} watch; children {x} watch
+            a: setacl {x} {acl}; multi set {x} | create {x}/y | delete {x}/y
+            b: listens
+        """)
     # The list of children belongs to the parent.
-    dark = f"{root}/dark"
-    b.ask(GetChildren(dark, True))
-    a.ask(SetACL(dark, open_parent, -1))
-    b.ask(Exists(f"{dark}/x", True))
-    a.ask(create(f"{dark}/x"))
-    b.listen()
-    a.ask(Delete(f"{dark}/x", -1))
-    b.listen()
-    # Armed again, all is told; with the right credentials, too.
-    a.ask(SetACL(x, private, -1))
+    stage.play(f"""
+        b: children ~/dark watch
+        a: setacl ~/dark unreadable
+        b: exists ~/dark/x watch
+        a: create ~/dark/x
+        b: listens
+        a: delete ~/dark/x
+        b: listens
+        a: setacl {x} ann
+    """)
+    # Watches that are armed again report everything; with the right credentials, too.
     again = stage.enter("again")
-    for paths in ((x, f"{root}/none"), (dark,)):
+    for paths in ((f"{root}/once/x", f"{root}/none"), (f"{root}/dark",)):
         request = SetWatches(0, data=paths, exist=paths, child=paths, op=OpCode.SET_WATCHES)
         again.ask(request, xid=-8)
         for path in paths:
             for type_ in (WatcherType.DATA, WatcherType.CHILDREN):
                 again.ask_raw(OpCode.CHECK_WATCHES, body(path, type_))
     again.ask_raw(OpCode.ADD_WATCH, body(root, 1))
-    a.ask(SetData(x, b"", -1))
-    again.listen()
-    again.ask(AuthPacket(ann.scheme, ann.credential), xid=-4)
-    a.ask(SetData(x, b"", -1))
-    again.listen()
-    # What a session leaves behind is told to those who may read it.
-    for acl in (private, public):
-        c = stage.enter("c")
-        c.ask(create(f"{root}/all/theirs", flags=EPHEMERAL, acl=acl))
-        b.listen()
-        c.ask(CloseSession())
-        b.listen()
-        again.listen()
+    stage.play(f"""
+        a: set {x}
+        again: listens; auth
+        a: set {x}
+        again: listens
+    """)
+    # The end of a session is reported to those who may read its znodes.
+    for acl in ("ann", "all"):
+        stage.play(f"""
+            c: enters; create ~/all/theirs flags=1 acl={acl}
+            b: listens
+            c: close
+            b, again: listens
+        """)
 
 
 # --- sessions ----------------------------------------------------------------------------------
 
 
-@story
 def handshakes(stage: Stage) -> None:
-    old = stage.enter("old", old=True)
+    stage.enter("old", old=True)
     a = stage.enter("a")
     a.ask(create(f"{stage.root}/eph", flags=EPHEMERAL))
     # Without its connection, which ZooKeeper closes for anybody who names the session, and the
@@ -248,63 +185,60 @@ def handshakes(stage: Stage) -> None:
     stage.enter("ahead", seen=1 << 60)
     again = stage.enter("a again", session=a.session, timeout=2)
     again.ask(Exists(f"{stage.root}/eph"))
-    third = stage.enter("a once more", session=a.session, old=True)
+    stage.enter("a once more", session=a.session, old=True)
     again.listen_until_closed()
-    third.ask(GetEphemerals(""))
-    third.leave()
-    old.ask(GetEphemerals(""))
+    stage.play("""
+        a once more: ephemerals; leaves
+        old: ephemerals
+    """)
     # At the end: the shortest last for half a second, and the end of one counts as a transaction.
     for timeout in (0, 0.001, 0.999, 1, 5.5, 10, 11, 1000):
         stage.enter(f"for {timeout}", timeout=timeout)
     stage.enter("negative", timeout=-1)
 
 
-@story
 def closing_sessions(stage: Stage) -> None:
-    a, b, root = stage.enter("a"), stage.enter("b"), stage.root
+    a, _ = stage.enter("a"), stage.enter("b")
     for name in ("one", "two"):
-        a.ask(create(f"{root}/{name}", flags=EPHEMERAL))
-        b.ask(GetData(f"{root}/{name}", True))
-    b.ask(CloseSession())
-    b.listen_until_closed()
-    a.ask(CloseSession())
-    a.listen_until_closed()
-    c = stage.enter("c")
-    c.ask(Exists(root))
-    c.ask(GetChildren(root))
+        stage.play(f"""
+            a: create ~/{name} flags=1
+            b: get ~/{name} watch
+        """)
+    stage.play("""
+        b: close; until closed
+        a: close; until closed
+        c: enters; exists ~; children ~
+    """)
     stage.enter("a again", session=a.session).listen_until_closed()
 
 
-@story
-def an_ephemerals_end_is_told(stage: Stage) -> None:
-    a, b, root = stage.enter("a"), stage.enter("b"), stage.root
-    a.ask(create(f"{root}/one", flags=EPHEMERAL))
-    b.ask(GetData(f"{root}/one", True))
-    b.ask(GetChildren(root, True))
-    a.ask(CloseSession())
-    b.listen()
-    b.ask(Exists(root))
+def end_of_an_ephemeral_znode(stage: Stage) -> None:
+    stage.play("""
+        a, b: enters
+        a: create ~/one flags=1
+        b: get ~/one watch; children ~ watch
+        a: close
+        b: listens; exists ~
+    """)
 
 
-@story
 def silence_ends_a_session(stage: Stage) -> None:
-    a, b, root = stage.enter("a", timeout=1), stage.enter("b", timeout=10), stage.root
-    a.ask(create(f"{root}/one", flags=EPHEMERAL))
-    b.ask(GetData(f"{root}/one", True))
-    b.ask(GetChildren(root, True))
-    # A follower also closes a silent connection by itself, maybe before it hears of the end.
+    a, b = stage.enter("a", timeout=1), stage.enter("b", timeout=10)
+    stage.play("""
+        a: create ~/one flags=1
+        b: get ~/one watch; children ~ watch
+    """)
+    # A follower also closes a silent connection by itself, maybe before it learns of the end.
     a.listen_until_closed()
     for _ in ("deleted", "children changed"):
         b.wait_event(5)
-    b.listen()
-    b.ask(Exists(root))
+    stage.play("b: listens; exists ~")
     stage.enter("a again", session=a.session).listen_until_closed()
 
 
-# --- what no client sends ----------------------------------------------------------------------
+# --- requests that no client sends --------------------------------------------------------------
 
 
-@story
 def unknown_operations(stage: Stage) -> None:
     for op in (0, -1, 10, 23, 108, 1000, -12, 1 << 30):
         actor = stage.enter(f"with {op}")
@@ -328,7 +262,6 @@ WRITES = (
 )
 
 
-@story
 def broken_reads(stage: Stage) -> None:
     a, root = stage.enter("a"), stage.root
     operations = [op for op in OpCode if op not in (
@@ -344,7 +277,6 @@ def broken_reads(stage: Stage) -> None:
     a.ask(Exists(root))
 
 
-@story
 def broken_writes(stage: Stage) -> None:
     """A server that decodes early answers all of them without a zxid.
 
@@ -370,7 +302,6 @@ def _break_bodies(actor: Actor, op: OpCode, *, bodies: Sequence[bytes] = BROKEN)
         actor.ask_raw(op, broken)
 
 
-@story
 def broken_frames(stage: Stage) -> None:
     for bad in (
         b"\x7f\xff\xff\xff",

@@ -1,8 +1,8 @@
-"""Stories of znodes, permissions and transactions, to be told to two servers."""
+"""Stories of znodes, permissions and transactions, for two servers: see `differential`."""
 
 from __future__ import annotations
 
-from assurance.conformance.differential import Stage, Story, body, create
+from assurance.conformance.differential import ANN, Stage, body, create
 
 from aiolead._wire.codes import OpCode, WatcherType
 from aiolead._wire.requests import (
@@ -11,176 +11,119 @@ from aiolead._wire.requests import (
     Delete,
     Exists,
     GetACL,
-    GetChildren,
     GetData,
-    GetEphemerals,
     Multi,
     SetACL,
     SetData,
-    Sync,
 )
-from aiolead.model import ACL, OPEN_ACL_UNSAFE, Auth, Permission
+from aiolead.model import ACL, OPEN_ACL_UNSAFE, Permission
 
 EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL, CONTAINER, TTL, SEQUENTIAL_TTL = range(1, 7)
-
-STORIES: list[Story] = []
-
-
-def story(function: Story) -> Story:
-    STORIES.append(function)
-    return function
-
 
 # --- znodes ------------------------------------------------------------------------------------
 
 
-@story
 def creating(stage: Stage) -> None:
     a, root = stage.enter("a"), stage.root
-    for op in (OpCode.CREATE, OpCode.CREATE2):
-        a.ask(create(f"{root}/{op.name}", b"data", op=op))
-        a.ask(create(f"{root}/{op.name}", b"data", op=op))
-        a.ask(create(f"{root}/{op.name}/eph", b"", EPHEMERAL, op=op))
-        a.ask(create(f"{root}/{op.name}/eph/child", b"", op=op))
-        a.ask(create(f"{root}/none/child", b"", op=op))
+    for op in ("CREATE", "CREATE2"):
+        top = f"~/{op}"
+        stage.play(f"""
+            a: create {top} data op={op}; create {top} data op={op}
+            a: create {top}/eph flags=1 op={op}; create {top}/eph/child op={op}
+            a: create ~/none/child op={op}
+        """)
         for flags in range(8):
-            a.ask(create(f"{root}/{op.name}/{flags}-", b"x", flags, op=op))
-        a.ask(create(f"{root}/{op.name}/noacl", acl=(), op=op))
+            stage.play(f"a: create {top}/{flags}- x flags={flags} op={op}")
+        stage.play(f"a: create {top}/noacl acl=none op={op}")
     for flags in (-1, 7, 100):
-        a.ask(create(f"{root}/strange", flags=flags))
-    a.ask(GetChildren(root))
-    a.ask(GetChildren(root, op=OpCode.GET_CHILDREN))
+        stage.play(f"a: create ~/strange flags={flags}")
+    stage.play("a: children ~; names ~")
     a.ask_raw(OpCode.GET_ALL_CHILDREN_NUMBER, body(root))
     a.ask_raw(OpCode.GET_ALL_CHILDREN_NUMBER, body(root + "/none"))
-    a.ask(GetEphemerals(root))
-    a.ask(GetEphemerals(root + "/CREATE2"))
-    a.ask(GetEphemerals(""))
+    stage.play("a: ephemerals ~; ephemerals ~/CREATE2; ephemerals")
 
 
-@story
 def containers_and_ttl(stage: Stage) -> None:
-    a, root = stage.enter("a"), stage.root
-    container, with_ttl = OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL
-    a.ask(create(f"{root}/c", flags=CONTAINER, op=container))
-    a.ask(create(f"{root}/c2", flags=0, op=container))
-    a.ask(create(f"{root}/c3-", flags=SEQUENTIAL, op=container))
-    a.ask(create(f"{root}/c4", flags=EPHEMERAL, op=container))
-    a.ask(create(f"{root}/c/child"))
-    a.ask(create(f"{root}/c4/child"))
-    a.ask(create(f"{root}/t", flags=TTL, op=with_ttl, ttl=3_600_000))
-    a.ask(create(f"{root}/t-", flags=SEQUENTIAL_TTL, op=with_ttl, ttl=3_600_000))
-    a.ask(create(f"{root}/t/child"))
+    stage.play("""
+        a: enters
+        a: create ~/c flags=4 op=CREATE_CONTAINER; create ~/c2 flags=0 op=CREATE_CONTAINER
+        a: create ~/c3- flags=2 op=CREATE_CONTAINER; create ~/c4 flags=1 op=CREATE_CONTAINER
+        a: create ~/c/child; create ~/c4/child
+        a: create ~/t flags=5 op=CREATE_TTL ttl=3600000
+        a: create ~/t- flags=6 op=CREATE_TTL ttl=3600000; create ~/t/child
+    """)
     for ttl in (0, -1, 1 << 40, (1 << 40) - 1):
-        a.ask(create(f"{root}/t{ttl}", flags=TTL, op=with_ttl, ttl=ttl))
-    a.ask(create(f"{root}/flagless", flags=0, op=with_ttl, ttl=1000))
-    for path in ("c", "c2", "c4", "t"):
-        a.ask(Exists(f"{root}/{path}"))
-    a.ask(GetEphemerals(root))
-    a.ask(GetChildren(root))
+        stage.play(f"a: create ~/t{ttl} flags=5 op=CREATE_TTL ttl={ttl}")
+    stage.play("""
+        a: create ~/flagless flags=0 op=CREATE_TTL ttl=1000
+        a: exists ~/c; exists ~/c2; exists ~/c4; exists ~/t; ephemerals ~; children ~
+    """)
 
 
-@story
 def sequence_numbers(stage: Stage) -> None:
-    a, b, root = stage.enter("a"), stage.enter("b"), stage.root
-    a.ask(create(f"{root}/p"))
-    for actor in (a, b, a):
-        actor.ask(create(f"{root}/p/n-", flags=EPHEMERAL_SEQUENTIAL))
-    a.ask(create(f"{root}/p/plain"))
-    a.ask(Delete(f"{root}/p/plain", -1))
-    a.ask(Delete(f"{root}/p/n-0000000000", -1))
-    a.ask(create(f"{root}/p/n-", flags=SEQUENTIAL))
-    a.ask(create(f"{root}/p/", flags=SEQUENTIAL))
-    a.ask(create(f"{root}/p/0000000006"))
-    a.ask(create(f"{root}/p/", flags=SEQUENTIAL))
-    a.ask(Exists(f"{root}/p"))
-    # A failed create takes no number; a parent that is made anew starts again.
-    a.ask(create(f"{root}/p/n-", flags=SEQUENTIAL, acl=()))
-    a.ask(create(f"{root}/p/n-", flags=SEQUENTIAL))
-    a.ask(GetChildren(f"{root}/p"))
+    stage.play("""
+        a, b: enters
+        a: create ~/p
+        a, b, a: create ~/p/n- flags=3
+        a: create ~/p/plain; delete ~/p/plain; delete ~/p/n-0000000000; create ~/p/n- flags=2
+        a: create ~/p/ flags=2; create ~/p/0000000006; create ~/p/ flags=2; exists ~/p
+        a: create ~/p/n- flags=2 acl=none; create ~/p/n- flags=2; children ~/p
+    """)  # The create that is refused takes no number.
 
 
-@story
 def deleting(stage: Stage) -> None:
-    a, root = stage.enter("a"), stage.root
-    a.ask(create(f"{root}/x"))
-    a.ask(create(f"{root}/x/y"))
-    a.ask(Delete(f"{root}/x", -1))
-    a.ask(Delete(f"{root}/x/y", 1))
-    a.ask(Delete(f"{root}/x/y", 0))
-    a.ask(Delete(f"{root}/x/y", 0))
-    a.ask(Delete(f"{root}/none/y", 0))
-    a.ask(Exists(f"{root}/x"))
-    a.ask(Delete(f"{root}/x", -1))
-    a.ask(Exists(root))
-    for path in ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config", "", "none", "/none"):
-        a.ask(Delete(path, -1))
+    stage.play("""
+        a: enters
+        a: create ~/x; create ~/x/y; delete ~/x; delete ~/x/y 1; delete ~/x/y 0; delete ~/x/y 0
+        a: delete ~/none/y 0; exists ~/x; delete ~/x; exists ~
+        a: delete /; delete /zookeeper; delete /zookeeper/quota; delete /zookeeper/config
+        a: delete ''; delete none; delete /none
+    """)
 
 
-@story
 def data(stage: Stage) -> None:
     a, root = stage.enter("a"), stage.root
-    a.ask(GetData(root))
-    a.ask(SetData(root, b"one", -1))
-    a.ask(SetData(root, b"two", 0))
-    a.ask(SetData(root, b"two", 1))
-    a.ask(SetData(root, b"", 2))
-    a.ask(GetData(root))
-    a.ask(SetData(root + "/none", b"", -1))
-    a.ask(GetData(root + "/none"))
-    a.ask(Exists(root + "/none"))
-    a.ask(GetChildren(root + "/none"))
+    stage.play("""
+        a: get ~; set ~ one; set ~ two 0; set ~ two 1; set ~ '' 2; get ~
+        a: set ~/none; get ~/none; exists ~/none; children ~/none
+    """)
     a.ask(SetData(root, b"x" * 100_000, -1))
-    a.ask(GetData(root))
-    a.ask(Sync(root))
-    a.ask(Sync("anything"))
+    stage.play("a: get ~; sync ~; sync anything")
     # Some servers close the connection over it, at a time of their own.
     for number, path in enumerate((root, root, root + "/none")):
         stage.enter(f"checking {number}").ask_raw(OpCode.CHECK, body(path, 77 * number))
 
 
-@story
 def null_data(stage: Stage) -> None:
-    """What a client writes as null is read as null, which is not empty."""
+    """Null is read as null, which is not empty."""
     a, root = stage.enter("a"), stage.root
-    for op in (OpCode.CREATE, OpCode.CREATE2):
-        a.ask(create(f"{root}/{op.name}", None, op=op))
-        a.ask(GetData(f"{root}/{op.name}"))
-    a.ask(create(f"{root}/c", None, CONTAINER, op=OpCode.CREATE_CONTAINER))
-    a.ask(create(f"{root}/t", None, TTL, op=OpCode.CREATE_TTL, ttl=3_600_000))
-    a.ask(GetData(f"{root}/c"))
-    a.ask(GetData(f"{root}/t"))
-    x = f"{root}/CREATE"
-    a.ask(Exists(x))
-    for value in (b"", b"some", None, None, b""):
-        a.ask(SetData(x, value, -1))
-        a.ask(GetData(x))
-    a.ask(Multi((create(f"{root}/m", None, op=OpCode.CREATE), SetData(x, None, -1))))
-    a.ask(GetData(x))
-    # A transaction that fails leaves what was there, null or empty.
-    for path in (x, f"{root}/t", root):
-        a.ask(Multi((SetData(path, b"other", -1), Check(f"{root}/none", 0))))
-        a.ask(GetData(path))
-    paths = (x, f"{root}/m", root)
+    stage.play("""
+        a: create ~/CREATE null op=CREATE; get ~/CREATE; create ~/CREATE2 null; get ~/CREATE2
+        a: create ~/c null flags=4 op=CREATE_CONTAINER
+        a: create ~/t null flags=5 op=CREATE_TTL ttl=3600000; get ~/c; get ~/t; exists ~/CREATE
+        a: set ~/CREATE ''; get ~/CREATE; set ~/CREATE some; get ~/CREATE
+        a: set ~/CREATE null; get ~/CREATE; set ~/CREATE null; get ~/CREATE
+        a: set ~/CREATE ''; get ~/CREATE
+        a: multi create ~/m null op=CREATE | set ~/CREATE null; get ~/CREATE
+    """)
+    # A transaction that fails leaves null or empty data as they were.
+    for path in ("~/CREATE", "~/t", "~"):
+        stage.play(f"a: multi set {path} other | check ~/none 0; get {path}")
+    paths = (f"{root}/CREATE", f"{root}/m", root)
     reads = b"".join(body(OpCode.GET_DATA, False, -1, path, False) for path in paths)
     a.ask_raw(OpCode.MULTI_READ, reads + body(-1, True, -1))
-    a.ask(GetChildren(root))
+    stage.play("a: children ~")
 
 
-@story
 def the_servers_own(stage: Stage) -> None:
-    a = stage.enter("a")
-    a.ask(Exists("/zookeeper"))
-    a.ask(GetChildren("/zookeeper"))
-    a.ask(GetData("/zookeeper/quota"))
-    a.ask(GetData("/zookeeper/config"))
-    a.ask(GetACL("/zookeeper/config"))
-    a.ask(GetACL("/zookeeper"))
-    a.ask(SetData("/zookeeper/config", b"", -1))
-    a.ask(create("/zookeeper/mine"))
-    a.ask(Delete("/zookeeper/mine", -1))
+    stage.play("""
+        a: enters
+        a: exists /zookeeper; children /zookeeper; get /zookeeper/quota; get /zookeeper/config
+        a: acl /zookeeper/config; acl /zookeeper; set /zookeeper/config
+        a: create /zookeeper/mine; delete /zookeeper/mine
+    """)
 
 
-@story
 def strange_paths(stage: Stage) -> None:
     a, root = stage.enter("a"), stage.root
     names = (
@@ -199,79 +142,57 @@ def strange_paths(stage: Stage) -> None:
         a.ask(SetACL(path, OPEN_ACL_UNSAFE, 99))
         a.ask(Multi((Check(path, 99),)))
     for path in ("", "none", "none/none", "/"):
-        a.ask(create(path, op=OpCode.CREATE))
-        a.ask(SetData(path, b"", 99))
+        stage.play(f"a: create '{path}' op=CREATE; set '{path}' '' 99")
         a.ask_raw(OpCode.GET_ALL_CHILDREN_NUMBER, body(path and "none"))
     for path in ("none", "none/none"):
-        a.ask(Exists(path))
-        a.ask(GetData(path))
-        a.ask(GetChildren(path))
-        a.ask(GetACL(path))
+        stage.play(f"a: exists {path}; get {path}; children {path}; acl {path}")
 
 
 # --- permissions -------------------------------------------------------------------------------
 
 
-@story
 def permissions(stage: Stage) -> None:
-    a, b, root = stage.enter("a"), stage.enter("b"), stage.root
-    ann = Auth.digest("ann", "secret")
-    a.ask(create(f"{root}/auth", acl=(ACL(Permission.ALL, "auth", ""),)))
-    a.ask(AuthPacket(ann.scheme, ann.credential), xid=-4)
-    a.ask(AuthPacket(ann.scheme, ann.credential), xid=-4)
-    a.ask(create(f"{root}/auth", b"hers", acl=(ACL(Permission.ALL, "auth", ""),)))
-    a.ask(create(f"{root}/auth/child"))
-    a.ask(GetACL(f"{root}/auth"))
-    for request in (
-        GetData(f"{root}/auth"),
-        SetData(f"{root}/auth", b"", -1),
-        GetChildren(f"{root}/auth"),
-        GetACL(f"{root}/auth"),
-        Exists(f"{root}/auth"),
-        create(f"{root}/auth/more"),
-        Delete(f"{root}/auth/child", -1),
-        Delete(f"{root}/auth/none", -1),
-        SetACL(f"{root}/auth", OPEN_ACL_UNSAFE, -1),
-        Multi((Check(f"{root}/auth", 0),)),
-    ):
-        b.ask(request)
-    b.ask_raw(OpCode.GET_ALL_CHILDREN_NUMBER, body(f"{root}/auth"))
+    a, b = stage.enter("a"), stage.enter("b")
+    stage.play("""
+        a: create ~/auth acl=auth; auth; auth; create ~/auth text acl=auth; create ~/auth/child
+        a: acl ~/auth
+        b: get ~/auth; set ~/auth; children ~/auth; acl ~/auth; exists ~/auth; create ~/auth/more
+        b: delete ~/auth/child; delete ~/auth/none; setacl ~/auth all; check ~/auth 0
+    """)
+    b.ask_raw(OpCode.GET_ALL_CHILDREN_NUMBER, body(f"{stage.root}/auth"))
     for permission in Permission:
-        path = f"{root}/{permission.name}"
-        a.ask(create(path, acl=(ACL(permission, "world", "anyone"), ann.acl())))
-        a.ask(create(f"{path}/child"))
-        b.ask(GetData(path))
-        b.ask(SetData(path, b"", -1))
-        b.ask(create(f"{path}/more"))
-        b.ask(Delete(f"{path}/child", -1))
-        b.ask(GetACL(path))
-        b.ask(SetACL(path, OPEN_ACL_UNSAFE, 5))
-        b.ask(SetACL(path, OPEN_ACL_UNSAFE, 0))
-    a.ask(SetACL(root, (ACL(Permission.READ, "world", "anyone"), ann.acl()), 0))
-    b.ask(create(f"{root}/denied"))
-    a.ask(create(f"{root}/allowed"))
+        path = f"~/{permission.name}"
+        acl = (ACL(permission, "world", "anyone"), ANN.acl())
+        a.ask(create(f"{stage.root}/{permission.name}", acl=acl))
+        stage.play(f"""
+            a: create {path}/child
+            b: get {path}; set {path}; create {path}/more; delete {path}/child; acl {path}
+            b: setacl {path} all 5; setacl {path} all 0
+        """)
+    stage.play("""
+        a: setacl ~ readable 0
+        b: create ~/denied
+        a: create ~/allowed
+    """)
     a.ask_raw(OpCode.WHO_AM_I)
 
 
-@story
 def reading_what_is_private(stage: Stage) -> None:
-    """Whether `exists` needs READ depends on the version; a missing znode is told to everybody."""
-    a, b, root = stage.enter("a"), stage.enter("b"), stage.root
-    ann = Auth.digest("ann", "secret")
-    a.ask(AuthPacket(ann.scheme, ann.credential), xid=-4)
-    a.ask(create(f"{root}/x", b"hers", acl=(ann.acl(),)))
-    for actor in (a, b):
+    """Whether `exists` needs READ depends on the version. A missing znode is reported to all."""
+    a, b = stage.enter("a"), stage.enter("b")
+    stage.play("a: auth; create ~/x text acl=ann")
+    for name, actor in (("a", a), ("b", b)):
         for path in ("x", "x/none", "none"):
-            actor.ask(Exists(f"{root}/{path}", True))
-            actor.ask_raw(OpCode.CHECK_WATCHES, body(f"{root}/{path}", WatcherType.DATA))
-    a.ask(SetACL(f"{root}/x", (ACL(Permission.READ, "world", "anyone"), ann.acl()), -1))
-    b.ask(Exists(f"{root}/x"))
-    b.ask(AuthPacket(ann.scheme, ann.credential), xid=-4)
-    a.ask(SetACL(f"{root}/x", (ann.acl(),), -1))
-    b.ask(Exists(f"{root}/x"))
+            stage.play(f"{name}: exists ~/{path} watch")
+            actor.ask_raw(OpCode.CHECK_WATCHES, body(f"{stage.root}/{path}", WatcherType.DATA))
+    stage.play("""
+        a: setacl ~/x readable
+        b: exists ~/x; auth
+        a: setacl ~/x ann
+        b: exists ~/x
+    """)
 
 
-@story
 def acl_entries(stage: Stage) -> None:
     a, root = stage.enter("a"), stage.root
     entries = (
@@ -294,7 +215,6 @@ def acl_entries(stage: Stage) -> None:
     a.ask(GetACL(f"{root}/doubles"))
 
 
-@story
 def refused_credentials(stage: Stage) -> None:
     for scheme in ("world", "none", "auth"):
         actor = stage.enter(f"with {scheme}")
@@ -303,104 +223,88 @@ def refused_credentials(stage: Stage) -> None:
     a = stage.enter("a")
     a.ask(AuthPacket("ip", b""), xid=-4)
     a.ask(AuthPacket("digest", b"no colon"), xid=-4)
-    a.ask(create(f"{stage.root}/x", acl=(ACL(Permission.ALL, "auth", ""),)))
-    a.ask(GetACL(f"{stage.root}/x"))
+    stage.play("a: create ~/x acl=auth; acl ~/x")
 
 
 # --- transactions ------------------------------------------------------------------------------
 
 
-@story
 def transactions(stage: Stage) -> None:
-    a, watcher, root = stage.enter("a"), stage.enter("watcher"), stage.root
-    watcher.ask(GetChildren(root, True))
-    watcher.ask(Exists(f"{root}/x", True))
-    a.ask(
-        Multi(
-            (
-                create(f"{root}/x", b"1", op=OpCode.CREATE),
-                create(f"{root}/x/n-", b"", SEQUENTIAL, op=OpCode.CREATE2),
-                create(f"{root}/x/n-", b"", EPHEMERAL_SEQUENTIAL, op=OpCode.CREATE),
-                SetData(f"{root}/x", b"2", 0),
-                Check(f"{root}/x", 1),
-                Delete(f"{root}/x/n-0000000000", -1),
-                create(f"{root}/c", flags=CONTAINER, op=OpCode.CREATE_CONTAINER),
-                create(f"{root}/t", flags=TTL, op=OpCode.CREATE_TTL, ttl=10_000_000),
-                create(f"{root}/c2", flags=CONTAINER, op=OpCode.CREATE),
-                create(f"{root}/p2", flags=0, op=OpCode.CREATE_CONTAINER),
-            )
-        )
+    steps = (
+        "create ~/x 1 op=CREATE",
+        "create ~/x/n- flags=2",
+        "create ~/x/n- flags=3 op=CREATE",
+        "set ~/x 2 0",
+        "check ~/x 1",
+        "delete ~/x/n-0000000000",
+        "create ~/c flags=4 op=CREATE_CONTAINER",
+        "create ~/t flags=5 op=CREATE_TTL ttl=10000000",
+        "create ~/c2 flags=4 op=CREATE",
+        "create ~/p2 flags=0 op=CREATE_CONTAINER",
     )
-    watcher.listen()
-    a.ask(GetChildren(f"{root}/x"))
-    a.ask(GetChildren(root))
-    a.ask(Exists(f"{root}/c2"))
-    a.ask(Multi(()))
-    a.ask(Multi((Check(f"{root}/x", 1),)))
-    a.ask(Multi((Check(f"{root}/none", -1),)))
+    stage.play(f"""
+        a, watcher: enters
+        watcher: children ~ watch; exists ~/x watch
+        a: multi {" | ".join(steps)}
+        watcher: listens
+        a: children ~/x; children ~; exists ~/c2; multi; check ~/x 1; check ~/none
+    """)
 
 
-@story
 def creates_in_transactions(stage: Stage) -> None:
-    """What comes of the operation, the flags and the time to live, whichever agree."""
-    a, root = stage.enter("a"), stage.root
-    ops = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
-    for op in ops:
+    """All combinations of the operation, the flags and the time to live."""
+    stage.play("a: enters")
+    for op in ("CREATE", "CREATE2", "CREATE_CONTAINER", "CREATE_TTL"):
         for flags in range(-1, 8):
-            path = f"{root}/{op.name}{flags}-"
-            times = (3_600_000, 0, -1) if op is OpCode.CREATE_TTL else (-1,)
-            for ttl in times:
-                a.ask(Multi((Check(root, 0), create(f"{path}{ttl}-", b"x", flags, op=op, ttl=ttl))))
-    a.ask(GetEphemerals(root))
-    a.ask(GetChildren(root))
+            for ttl in (3_600_000, 0, -1) if op == "CREATE_TTL" else (-1,):
+                path = f"~/{op}{flags}-{ttl}-"
+                stage.play(f"a: multi check ~ 0 | create {path} x flags={flags} op={op} ttl={ttl}")
+    stage.play("a: ephemerals ~; children ~")
 
 
-@story
 def failed_transactions(stage: Stage) -> None:
-    a, watcher, root = stage.enter("a"), stage.enter("watcher"), stage.root
-    a.ask(create(f"{root}/x", b"old"))
-    a.ask(create(f"{root}/x/y"))
-    watcher.ask(GetData(f"{root}/x", True))
-    watcher.ask(GetChildren(f"{root}/x", True))
+    stage.play("""
+        a, watcher: enters
+        a: create ~/x old; create ~/x/y
+        watcher: get ~/x watch; children ~/x watch
+    """)
     culprits = (
-        Check(f"{root}/x", 42),
-        Delete(f"{root}/x", -1),
-        Delete(f"{root}/none", -1),
-        create(f"{root}/x/y"),
-        create(f"{root}/none/y"),
-        create(f"{root}/bad", flags=99),
-        create(f"{root}/bad/"),
-        create(f"{root}/bad", acl=()),
-        SetData(f"{root}/x", b"", 42),
-        SetData("bad", b"", 42),
+        "check ~/x 42",
+        "delete ~/x",
+        "delete ~/none",
+        "create ~/x/y",
+        "create ~/none/y",
+        "create ~/bad flags=99",
+        "create ~/bad/",
+        "create ~/bad acl=none",
+        "set ~/x '' 42",
+        "set bad '' 42",
     )
     for culprit in culprits:
-        a.ask(
-            Multi(
-                (
-                    SetData(f"{root}/x", b"new", -1),
-                    create(f"{root}/x/n-", b"", EPHEMERAL_SEQUENTIAL),
-                    Delete(f"{root}/x/y", -1),
-                    create(f"{root}/x/y", b"another") if culprit.path == f"{root}/x/y" else
-                    create(f"{root}/x/z", b"another"),
-                    culprit,
-                    create(f"{root}/after"),
-                    Check(f"{root}/none", 1),
-                )
-            )
-        )  # fmt: skip
-        a.ask(GetData(f"{root}/x"))
-        a.ask(GetChildren(f"{root}/x"))
-        a.ask(GetEphemerals(root))
-        a.ask(Exists(f"{root}/x/y"))
-    watcher.listen()
-    a.ask(create(f"{root}/x/n-", b"", SEQUENTIAL))
+        # A culprit that creates ~/x/y finds it there again.
+        other = "~/x/y" if culprit == "create ~/x/y" else "~/x/z"
+        steps = (
+            "set ~/x new",
+            "create ~/x/n- flags=3",
+            "delete ~/x/y",
+            f"create {other} another",
+            culprit,
+            "create ~/after",
+            "check ~/none 1",
+        )
+        stage.play(f"""
+            a: multi {" | ".join(steps)}
+            a: get ~/x; children ~/x; ephemerals ~; exists ~/x/y
+        """)
+    stage.play("""
+        watcher: listens
+        a: create ~/x/n- flags=2
+    """)
 
 
-@story
 def many_reads_at_once(stage: Stage) -> None:
     a, root = stage.enter("a"), stage.root
-    a.ask(create(f"{root}/x", b"data"))
+    stage.play("a: create ~/x data")
     reads = b"".join(
         body(op, False, -1, path, False)
         for op, path in (
@@ -411,6 +315,5 @@ def many_reads_at_once(stage: Stage) -> None:
         )
     )
     end = body(-1, True, -1)
-    a.ask_raw(OpCode.MULTI_READ, reads + end)
-    a.ask_raw(OpCode.MULTI_READ, end)
-    a.ask_raw(OpCode.MULTI_READ, reads)
+    for asked in (reads + end, end, reads):
+        a.ask_raw(OpCode.MULTI_READ, asked)

@@ -1,4 +1,4 @@
-"""The embedded server and a real ZooKeeper are told the same stories and must answer alike.
+"""The embedded server and a real ZooKeeper play the same stories, and must answer alike.
 
 The embedded one is of the version of the real one, which `ZOOKEEPER_HOME` chooses, and has what was
 brought to that: 3.8.0, 3.9.3 and 3.9.6 were compared.
@@ -10,14 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 from assurance.conformance import differential_sessions, differential_znodes
-from assurance.conformance.differential import Stage, Story, compare
+from assurance.conformance.differential import Stage, Story, compare, stories_in
 from kit.checks import PATIENCE
 from kit.raw_client import backports_of, version_of
 
 from aiolead.testing import EmbeddedServer, ThreadedServer
 from aiolead.testing.servers import BlockingServer
 
-STORIES = [*differential_znodes.STORIES, *differential_sessions.STORIES]
+STORIES = [*stories_in(differential_znodes), *stories_in(differential_sessions)]
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from assurance.conformance import differential_ensembles, differential_sessions, differential_znodes
-from assurance.conformance.differential import Story, compare
+from assurance.conformance.differential import Story, compare, stories_in
 from assurance.conformance.differential_ensembles import EnsembleStory
 from assurance.simulation.ensemble_pair import (
     MAX_SESSION,
@@ -32,7 +32,7 @@ pytestmark = [
 # What stands in /zookeeper/config tells the servers' ports, and the model has none.
 STORIES = [
     tale
-    for tale in (*differential_znodes.STORIES, *differential_sessions.STORIES)
+    for tale in (*stories_in(differential_znodes), *stories_in(differential_sessions))
     if tale is not differential_znodes.the_servers_own
 ]
 
@@ -96,7 +96,7 @@ def test_same_answers_at_a_follower(
     compare(tale, real.stage(root, "follower"), model.stage(root, "follower"))
 
 
-@pytest.mark.parametrize("tale", differential_sessions.STORIES, ids=lambda tale: tale.__name__)
+@pytest.mark.parametrize("tale", stories_in(differential_sessions), ids=lambda tale: tale.__name__)
 def test_same_answers_at_the_leader(
     tale: Story, real: RealEnsemble, model: ModelEnsemble, features: frozenset[Feature]
 ) -> None:
@@ -105,7 +105,7 @@ def test_same_answers_at_the_leader(
     compare(tale, real.stage(root, "leader"), model.stage(root, "leader"))
 
 
-@pytest.mark.parametrize("tale", differential_ensembles.STORIES, ids=lambda tale: tale.__name__)
+@pytest.mark.parametrize("tale", stories_in(differential_ensembles), ids=lambda tale: tale.__name__)
 def test_same_answers_among_faults(
     tale: EnsembleStory, real: RealEnsemble, model: ModelEnsemble
 ) -> None:
