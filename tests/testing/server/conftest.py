@@ -1,0 +1,41 @@
+"""The fixtures of the tests of the embedded server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from testing.stream_client import NEW_SESSION, StreamClient, dial
+
+from aiolead.testing import EmbeddedServer
+
+Visit = Callable[..., Awaitable[StreamClient]]
+"""`visit(server, transport, timeout, session)` opens a session. `transport` is "memory" or "tcp"."""
+
+
+@pytest.fixture
+async def own(anyio_backend: Any) -> AsyncIterator[EmbeddedServer]:
+    """An embedded server that no other test uses."""
+    async with EmbeddedServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def visit(anyio_backend: Any) -> AsyncIterator[Visit]:
+    """Opens sessions. Their connections are closed after the test."""
+    async with AsyncExitStack() as stack:
+
+        async def visit(
+            server: EmbeddedServer,
+            transport: str = "memory",
+            timeout: float | None = 5.0,
+            session: tuple[int, bytes] = NEW_SESSION,
+        ) -> StreamClient:
+            """With `timeout=None`, the connection opens no session."""
+            client = await dial(server, transport)
+            stack.push_async_callback(client.stream.aclose)
+            return client if timeout is None else await client.greet(timeout, session)
+
+        yield visit
