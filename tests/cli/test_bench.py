@@ -14,7 +14,7 @@ pytestmark = pytest.mark.exhaustive("an edge of the command")
 NAMES = ["read", "write", "reads", "writes", "lock", "hand-over"]
 
 
-def test_what_it_measures(run: Run, hosts: str) -> None:
+def test_each_operation_is_measured(run: Run, hosts: str) -> None:
     run("create", "/here", "-p", hosts=hosts)
     code, out, err = run("bench", "/here", "--seconds", "0.02", "--json", hosts=hosts)
     assert (code, err) == (0, [])
@@ -28,7 +28,7 @@ def test_what_it_measures(run: Run, hosts: str) -> None:
     assert run("ls", "/here", hosts=hosts) == (0, [], [])
 
 
-def test_as_text(run: Run, somewhere: str) -> None:
+def test_text_output_has_a_table(run: Run, somewhere: str) -> None:
     run("create", "/", "-p", hosts=somewhere)
     code, out, err = run("bench", "--seconds", "0.01", "--in-flight", "3", hosts=somewhere)
     assert (code, err) == (0, [])
@@ -37,32 +37,23 @@ def test_as_text(run: Run, somewhere: str) -> None:
     assert "set of 100 bytes" in out[2]
 
 
-def test_it_leaves_nothing_behind(run: Run, somewhere: str) -> None:
+def test_signal_removes_its_znodes(run: Run, somewhere: str) -> None:
     run("create", "/here", "-p", hosts=somewhere)
     with Command("bench", "/here", "--json", "--seconds", "60", hosts=somewhere) as command:
         while not run("ls", "/here", hosts=somewhere)[1]:
             pass
-        command.signal(signal.SIGTERM)
-        assert command.finish() == 128 + signal.SIGTERM
+        assert command.finish(signal.SIGTERM) == 128 + signal.SIGTERM
     assert run("ls", "/here", hosts=somewhere) == (0, [], [])
 
 
-def test_without_permission(run: Run, somewhere: str) -> None:
+def test_missing_permission_is_reported(run: Run, somewhere: str) -> None:
     run("create", "/here", "-p", "--acl", "world:anyone:r", hosts=somewhere)
     code, out, err = run("bench", "/here", hosts=somewhere)
     assert (code, out) == (77, [])
     assert err[0].startswith("aiolead: not allowed by the znode's ACL: /here/aiolead-bench-")
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--seconds", "0"], ["--in-flight", "0"], ["--size", "-1"], ["here"]], ids=str
-)
-def test_what_makes_no_sense(run: Run, arguments: list[str]) -> None:
-    code, out, err = run("bench", *arguments, hosts="127.0.0.1:1")
-    assert (code, out, len(err)) == (2, [], 1)
-
-
-def test_quantiles() -> None:
+def test_quantiles_of_measurements() -> None:
     measured = Measured("x", "y", [float(n) for n in range(1, 101)], 50.0)
     assert [measured.quantile(part) for part in (0.0, 0.5, 0.99, 1)] == [1, 50, 99, 100]
     assert measured.rate == 2

@@ -17,7 +17,7 @@ from aiolead.cli.options import COMMON_OPTIONS
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the user's file is."""
+    """The path of the user's file."""
     (tmp_path / "aiolead").mkdir()
     return tmp_path / "aiolead" / "config.toml"
 
@@ -29,7 +29,7 @@ def configured(run: Run, file: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def test_flags_before_environment_before_file(
+def test_flags_override_the_environment_and_the_file(
     configured: Run, file: Path, somewhere: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file.write_text(f'hosts = "{somewhere}"\nsession_timeout = 7\n[create]\nparents = true\n')
@@ -40,7 +40,9 @@ def test_flags_before_environment_before_file(
     assert configured("ls", hosts=f"{somewhere}/a/b") == (0, [], [])
 
 
-def test_a_file_that_is_given(configured: Run, file: Path, tmp_path: Path, somewhere: str) -> None:
+def test_given_file_replaces_the_default_one(
+    configured: Run, file: Path, tmp_path: Path, somewhere: str
+) -> None:
     file.write_text("nonsense = 3")
     other = tmp_path / "other.toml"
     other.write_text(f'hosts = "{somewhere}"\n[ls]\njson = true\n[get]\nnot-read = "by ls"\n')
@@ -67,7 +69,7 @@ def test_a_file_that_is_given(configured: Run, file: Path, tmp_path: Path, somew
         ("\udcff", "must be UTF-8"),
     ],
 )
-def test_what_makes_no_sense(configured: Run, file: Path, content: str, why: str) -> None:
+def test_invalid_file_is_refused(configured: Run, file: Path, content: str, why: str) -> None:
     file.write_bytes(content.encode(errors="surrogateescape"))
     file.chmod(0o600)
     code, out, err = configured("ls", hosts="127.0.0.1:1")
@@ -77,7 +79,7 @@ def test_what_makes_no_sense(configured: Run, file: Path, content: str, why: str
         assert "sesame" not in err[0]
 
 
-def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
+def test_unreadable_file_is_refused(run: Run, tmp_path: Path) -> None:
     for path in (tmp_path / "missing", tmp_path):
         code, out, err = run("ls", "--config", str(path), hosts="127.0.0.1:1")
         assert (code, out, len(err)) == (2, [], 1)
@@ -95,7 +97,7 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
         (0o600, ""),
     ],
 )
-def test_credentials_that_others_can_read(
+def test_credentials_that_others_can_read_are_reported(
     configured: Run, file: Path, somewhere: str, mode: int, why: str
 ) -> None:
     file.write_text('auth = "digest:ann:open sesame"')
@@ -114,7 +116,7 @@ def test_credentials_that_others_can_read(
         ("session_timeout = 5", False),
     ],
 )
-def test_which_options_are_credentials(
+def test_options_with_credentials_are_known(
     configured: Run, file: Path, content: str, warns: bool
 ) -> None:
     file.write_text(content)
@@ -135,7 +137,7 @@ def _variables(of: App) -> dict[str, set[str]]:
     return found
 
 
-def test_every_variable_is_said_to_be_secret_or_not() -> None:
+def test_every_variable_is_secret_or_plain() -> None:
     variables = _variables(app)
     assert len(variables) > 10
     read_alone = {"AIOLEAD_TLS_KEY_PASSWORD"}  # by no option
@@ -143,7 +145,7 @@ def test_every_variable_is_said_to_be_secret_or_not() -> None:
     assert not SECRET.keys() & PLAIN
     for name, option in SECRET.items():
         assert option is None or f"--{option}" in variables[name]
-    # What sounds like a secret is one; a file with a key is named by its path.
+    # Variables that sound like a secret are secret, except the path of a key.
     sounds = re.compile("AUTH|SASL|TOKEN|PASSWORD|SECRET|CREDENTIAL|KEY")
     assert {name for name in SECRET.keys() | PLAIN if sounds.search(name)} == (
         SECRET.keys() | {"AIOLEAD_TLS_KEY"}
@@ -152,7 +154,7 @@ def test_every_variable_is_said_to_be_secret_or_not() -> None:
         variable("AIOLEAD_NEW_PASSWORD")
 
 
-def test_variables_are_read_by_listed_names_alone() -> None:
+def test_variables_are_read_only_by_listed_names() -> None:
     folder = Path(config_file.__file__).parent
     direct = re.compile(
         r"""(?:env_var\s*=\s*|environ\.get\(\s*|getenv\(\s*|environ\[)["']AIOLEAD"""
@@ -165,25 +167,25 @@ def test_variables_are_read_by_listed_names_alone() -> None:
         assert not direct.search(file.read_text("utf-8")), f"{file.name}: use variable(...)"
 
 
-def test_an_environment_without_credentials() -> None:
+def test_credentials_are_removed_from_an_environment() -> None:
     plain = {"AIOLEAD_TOKEN": "7", "AIOLEAD_HOSTS": "zk1", "PATH": "/bin", "AUTH": "theirs"}
     assert without_credentials({**plain, **dict.fromkeys(SECRET, "x")}) == plain
 
 
-def test_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_places_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("HOME", "/home/ann")
     machine = Path("/etc/aiolead/config.toml")
     assert config_file.default_files() == (Path("/home/ann/.config/aiolead/config.toml"), machine)
-    # A relative one is to be ignored, says the specification: it would be somebody else's.
+    # The specification says that relative paths are ignored.
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
     assert config_file.default_files()[0] == Path("/home/ann/.config/aiolead/config.toml")
 
 
-def test_an_empty_variable_is_none(
+def test_empty_variable_counts_as_unset(
     run: Run, monkeypatch: pytest.MonkeyPatch, somewhere: str
 ) -> None:
-    """As files for containers have them: `AIOLEAD_TLS=${TLS:-}`."""
+    """Files for containers set such variables: `AIOLEAD_TLS=${TLS:-}`."""
     for option in COMMON_OPTIONS | {"config"}:
         monkeypatch.setenv("AIOLEAD_" + option.upper().replace("-", "_"), "")
     monkeypatch.setenv("AIOLEAD_DASHBOARD_TOKEN", "")

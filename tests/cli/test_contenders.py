@@ -1,4 +1,4 @@
-"""`aiolead contenders`, and what it knows of lines."""
+"""`aiolead contenders`, and how it reads queues."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from aiolead.types import Feature, Layout
 GUID = "0123456789abcdef0123456789abcdef"
 
 
-def test_a_line(run: Run, hosts: str) -> None:
+def test_contenders_are_listed_in_order(run: Run, hosts: str) -> None:
     with kazoo_client(hosts) as client:
         client.create("/a")
         session = f"{client.client_id[0]:#x}"
@@ -43,7 +43,7 @@ def test_a_line(run: Run, hosts: str) -> None:
         assert first["token"] < second["token"]
 
 
-def test_libraries_that_do_not_see_each_other(run: Run, somewhere: str) -> None:
+def test_mixed_layouts_are_reported(run: Run, somewhere: str) -> None:
     with kazoo_client(somewhere) as client:
         client.create(f"/{GUID}__lock__", b"kazoo", ephemeral=True, sequence=True)
         client.create("/_c_x-lock-", b"curator", ephemeral=True, sequence=True)
@@ -53,7 +53,7 @@ def test_libraries_that_do_not_see_each_other(run: Run, somewhere: str) -> None:
         assert "not all of these exclude each other: curator lock, kazoo lock" in err[0]
 
 
-def test_whoever_may_not_be_read(run: Run, old_and_new_hosts: str) -> None:
+def test_unreadable_contender_is_listed(run: Run, old_and_new_hosts: str) -> None:
     hosts = old_and_new_hosts
     entry = "digest:somebody:HASH:r"
     is_untold = has(hosts, Feature.EXISTS_NEEDS_READ)
@@ -89,7 +89,7 @@ def test_long_identity_is_cut(run: Run, somewhere: str) -> None:
     assert len(out[0]) < 5000
 
 
-def test_nobody(run: Run, somewhere: str) -> None:
+def test_empty_queue_is_reported(run: Run, somewhere: str) -> None:
     run("create", "/l", "-p", hosts=somewhere)
     assert run("contenders", "/l", hosts=somewhere) == (
         0,
@@ -98,14 +98,14 @@ def test_nobody(run: Run, somewhere: str) -> None:
     )
 
 
-def test_a_semaphore(run: Run, hosts: str) -> None:
+def test_permits_of_a_semaphore_are_listed_first(run: Run, hosts: str) -> None:
     with kazoo_client(hosts) as client:
         for path in ("/s", "/s/leases", "/s/locks"):
             client.create(path)
         for holder in (b"one", b"two"):
             client.create("/s/leases/_c_x-lease-", holder, ephemeral=True, sequence=True)
         client.create("/s/locks/_c_x-lock-", b"three", ephemeral=True, sequence=True)
-        # At the front of the line, it has made a permit already.
+        # The first contender has created its permit already.
         client.create("/s/leases/0000000000-y-lease-", b"three", ephemeral=True, sequence=True)
         code, out, err = run("contenders", "/s", "--json", hosts=hosts)
         assert (code, err) == (0, [])
@@ -116,24 +116,18 @@ def test_a_semaphore(run: Run, hosts: str) -> None:
         ]
 
 
-async def test_it_sees_the_lines_of_our_recipes_as_they_do(embedded: str, chroot: str) -> None:
+async def test_queues_of_recipes_are_read_as_the_recipes_do(embedded: str, chroot: str) -> None:
     async with aiolead.connect(embedded + chroot) as client, AsyncExitStack() as stack:
         tasks = await stack.enter_async_context(anyio.create_task_group())
         for name, layout in (("curator", Layout.CURATOR), ("kazoo", Layout.KAZOO)):
             for kind in (Election, Lock, ReadWriteLock):
                 path = f"/{kind.__name__}-{name}"
                 recipes = [kind(client, path, identity=f"{n}", layout=layout) for n in range(3)]
+                seen = recipes[0].contenders
                 if kind is ReadWriteLock:
-                    # Readers, then a writer.
-                    locks = [recipes[0].read, recipes[1].read, recipes[2].write]
-                    contexts = [lock.acquire() for lock in locks]
-                    seen = recipes[0].contenders
-                elif kind is Lock:
-                    contexts = [recipe.acquire() for recipe in recipes]
-                    seen = recipes[0].contenders
-                else:
-                    contexts = [recipe.leadership() for recipe in recipes]
-                    seen = recipes[0].contenders
+                    recipes = [recipes[0].read, recipes[1].read, recipes[2].write]
+                acquire = "leadership" if kind is Election else "acquire"
+                contexts = [getattr(recipe, acquire)() for recipe in recipes]
                 for n, context in enumerate(contexts):
                     tasks.start_soon(_enter, context)
                     await joined(client, path, n + 1)
@@ -150,7 +144,7 @@ async def _enter(context: aiolead.types.TenureContext[aiolead.Held]) -> None:
         await anyio.sleep_forever()
 
 
-def test_the_order_is_that_of_the_numbers() -> None:
+def test_queue_is_ordered_by_sequence_numbers() -> None:
     names = ["b-lock-0000000009", "a-lock-2147483647", "z-lock-0000000001", "note", "config"]
     assert [place.sequence for place in places_of(names)] == [1, 9, 2147483647]
 
@@ -171,6 +165,6 @@ def test_the_order_is_that_of_the_numbers() -> None:
         ("item0000000001", "unknown", ""),
     ],
 )
-def test_whose_it_is(name: str, what: str, layout: str) -> None:
+def test_names_of_contenders_tell_type_and_layout(name: str, what: str, layout: str) -> None:
     (place,) = places_of([name])
     assert (place.what, place.layout, place.holds) == (what, layout, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from client.guarded import guardian_of, is_running
 from kit.checks import until
 from kit.cli import Command, Lines, OnTerminal, environment, processes_with
 
-from aiolead.cli.demo import HandOver, broken_promises, summary
+from aiolead.cli.demo import HandOver, broken_promises, next_steps, own_name, summary
 from aiolead.cli.demo_processes import DemoTerm
 
 pytestmark = pytest.mark.exhaustive("an edge of the command")
@@ -31,7 +32,7 @@ def terminal() -> Iterator[OnTerminal]:
 
 
 @pytest.mark.keeps_time(SESSION)
-def test_piped_and_on_a_terminal(terminal: OnTerminal) -> None:
+def test_demo_shows_its_steps_in_a_pipe_and_on_a_terminal(terminal: OnTerminal) -> None:
     """Both at once, since each takes its time."""
     mark = uuid.uuid4().hex
     with Command("demo", *FAST, env={"MARK": mark}, fresh=True) as piped:
@@ -97,10 +98,38 @@ def test_ctrl_c_leaves_nothing_behind(terminal: OnTerminal) -> None:
     until(lambda: not any(map(is_running, guardians)), "the guardians have ended")
 
 
-def test_on_a_server_that_cannot_be_reached() -> None:
+def test_unreachable_server_ends_the_demo() -> None:
     with Command("demo", "--connect-timeout", "0.5", "--hosts", "127.0.0.1:1") as demo:
         assert demo.finish() == 69
         assert len(demo.err.rest()) == 1
+
+
+def test_demo_has_its_own_server_whatever_the_environment_says() -> None:
+    """A new user has exported AIOLEAD_HOSTS, and then tries the demo."""
+    env = {"AIOLEAD_HOSTS": "127.0.0.1:1", "AIOLEAD_AUTH": "digest:a:b"}
+    with Command("demo", "--session-timeout", "2", env=env) as demo:
+        demo.out.expect("on its own ZooKeeper server")
+        assert demo.finish(signal.SIGINT) == 128 + signal.SIGINT
+
+
+def test_next_steps_are_commands_that_work_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bin_ = tmp_path / ".venv" / "bin"
+    bin_.mkdir(parents=True)
+    own = bin_ / "aiolead"
+    own.write_text("#!/bin/sh\necho it works\n")
+    own.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(bin_ / "python"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert own_name() == os.path.join(".venv", "bin", "aiolead")  # noqa: PTH118 - as it is typed
+    typed = next_steps(own_name())[2][0].split()[0]
+    assert subprocess.run([typed], capture_output=True, check=True).stdout == b"it works\n"
+    monkeypatch.setenv("PATH", f"{bin_}:/usr/bin:/bin")
+    assert own_name() == "aiolead"
+    own.unlink()
+    assert own_name() == f"{bin_ / 'python'} -m aiolead"
 
 
 # --- the promises ------------------------------------------------------------------------------
@@ -116,7 +145,7 @@ HAND_OVERS = [
 ]
 
 
-def test_all_went_well() -> None:
+def test_kept_promises_are_summarized() -> None:
     assert broken_promises(REIGNS, HAND_OVERS) == []
     assert any("3 < 5 < 6" in line for line, _ in summary(REIGNS, HAND_OVERS, 0.0))
 
@@ -134,7 +163,7 @@ def test_all_went_well() -> None:
         ),
     ],
 )
-def test_a_broken_promise_is_noticed(
+def test_broken_promise_is_reported(
     reigns: list[DemoTerm], hand_overs: list[HandOver], says: str
 ) -> None:
     (broken,) = broken_promises(reigns, hand_overs)

@@ -1,4 +1,4 @@
-"""What was held is lost while the command runs: it is dead before anybody else can begin."""
+"""When a hold is lost, the command that runs under it dies before another one can begin."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ STUBBORN = """
     echo works $$ $AIOLEAD_SESSION $AIOLEAD_NODE
     while :; do sleep 0.05; done
 """
-"""Commands that say that they were told to end; one does, one does not."""
+"""Commands that print that they got SIGTERM. Only the first one ends."""
 
 SESSION = ("--session-timeout", "2")
 
@@ -49,13 +50,13 @@ def contender(hosts: str, *options: str, script: str = OBEDIENT) -> Command:
 
 
 def works(command: Command) -> tuple[Process, int, str]:
-    """Waits until the child works: the child, the session, and the znode."""
+    """Waits until the child works; the child, the session, and the znode."""
     match = command.out.expect(r"works (\d+) 0x(\w+) (\S+)")
     return Process(int(match[1])), int(match[2], 16), match[3]
 
 
 class Disappearance:
-    """Watches from a session of its own until a znode is gone, in a thread."""
+    """Polls in a thread, with a session of its own, until a znode is gone."""
 
     def __init__(self, hosts: str, path: str) -> None:
         self._client = RawClient(hosts)
@@ -79,75 +80,69 @@ class Disappearance:
                 time.sleep(0.005)
 
     def times(self) -> tuple[float, float]:
-        """A moment at which it was still there, and a moment at which it was not any more."""
+        """A time at which the znode existed, and a time at which it was gone."""
         self._thread.join(WITHIN)
         assert 0 < self._present < self._absent, f"{self._path} does not go away"
         return self._present, self._absent
 
 
+@contextmanager
+def dies_before_its_znode(hosts: str, command: Command) -> Iterator[None]:
+    """After the block, the child is told to end, and dies before the znode in /app is gone."""
+    child, _, _ = works(command)
+    with child:
+        with RawClient(hosts) as client:
+            (name,) = client.children("/app")
+        gone = Disappearance(hosts, f"/app/{name}")
+        yield
+        command.out.expect("told")
+        assert child.death() < gone.times()[0]
+
+
 @pytest.mark.exhaustive("the same as on the embedded server", only="standalone")
-def test_a_link_that_carries_nothing(hosts: str) -> None:
-    """Nobody says a word: the clocks alone have to be enough."""
+def test_child_dies_when_the_connection_carries_nothing(hosts: str) -> None:
+    """No process gets a message, so only the clocks can end the child in time."""
     address, slash, chroot = hosts.partition("/")
     host, _, port = address.rpartition(":")
-    with FaultProxy(host, int(port)) as proxy:
-        path = proxy.connect_string + slash + chroot
-        with contender(path, "--grace", "0.3", script=STUBBORN) as command:
-            child, _, node = works(command)
-            with child:
-                gone = Disappearance(hosts, node)
-                proxy.blackhole()
-                command.out.expect("told")
-                assert child.death() < gone.times()[0]
-                assert command.finish() == 74
-            assert any("leadership of /app lost" in line for line in command.err.rest())
+    with (
+        FaultProxy(host, int(port)) as proxy,
+        contender(
+            proxy.connect_string + slash + chroot, "--grace", "0.3", script=STUBBORN
+        ) as command,
+    ):
+        with dies_before_its_znode(hosts, command):
+            proxy.blackhole()
+        assert command.finish() == 74
+        assert any("leadership of /app lost" in line for line in command.err.rest())
 
 
-def test_aiolead_itself_is_stopped(somewhere: str) -> None:
-    """As a debugger does, or a machine that freezes a container: its keeper goes on."""
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGSTOP, 74), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_child_dies_when_aiolead_is_stopped_or_killed(
+    somewhere: str, number: int, code: int
+) -> None:
+    """As a debugger stops it, or a freezer of containers. Its keeper goes on."""
     with contender(somewhere, script=STUBBORN) as command:
-        child, _, node = works(command)
-        with child:
-            gone = Disappearance(somewhere, node)
-            command.signal(signal.SIGSTOP)
-            command.out.expect("told")
-            assert child.death() < gone.times()[0]
-            command.signal(signal.SIGCONT)
-            assert command.finish() == 74
-
-
-def test_aiolead_itself_is_killed(somewhere: str) -> None:
-    with contender(somewhere, script=STUBBORN) as command:
-        child, _, node = works(command)
-        with child:
-            gone = Disappearance(somewhere, node)
-            command.signal(signal.SIGKILL)
-            command.out.expect("told")
-            assert child.death() < gone.times()[0]
+        with dies_before_its_znode(somewhere, command):
+            command.signal(number)
+        assert command.finish(signal.SIGCONT) == code
 
 
 @pytest.mark.exhaustive("an edge of the command")
-def test_a_command_that_holds_something_else(somewhere: str) -> None:
-    """A run in a run. The inner child is in none of the outer one's process groups."""
+def test_child_of_a_nested_run_dies_when_the_outer_one_is_stopped(somewhere: str) -> None:
+    """The inner child is in none of the outer one's process groups."""
     patient = ["--session-timeout", "40", "--grace", "10"]
     inner = [sys.executable, "-m", "aiolead", "run", *patient, "/inner", "--"]
     inner += ["sh", "-c", STUBBORN]
     with Command("run", *SESSION, "/app", "--", *inner, hosts=somewhere) as command:
-        child, _, _ = works(command)
-        with child:
-            with RawClient(somewhere) as client:
-                (name,) = client.children("/app")
-            gone = Disappearance(somewhere, f"/app/{name}")
+        with dies_before_its_znode(somewhere, command):
             command.signal(signal.SIGSTOP)
-            command.out.expect("told")
-            assert child.death() < gone.times()[0]
-            command.signal(signal.SIGCONT)
-            assert command.finish() == 74
+        assert command.finish(signal.SIGCONT) == 74
 
 
 @pytest.mark.exhaustive("an edge of the command")
-def test_a_short_outage(somewhere: str) -> None:
-    """Shorter than the session timeout: the command goes on, and so does the session."""
+def test_child_survives_an_outage_shorter_than_the_session(somewhere: str) -> None:
     address, slash, chroot = somewhere.partition("/")
     host, _, port = address.rpartition(":")
     with FaultProxy(host, int(port)) as proxy:
@@ -157,15 +152,14 @@ def test_a_short_outage(somewhere: str) -> None:
                 proxy.refuse()
                 proxy.reset()
                 begin = time.monotonic()
-                # By the end of this the lease that it had would have run out.
+                # The lease from before the outage ends in this time.
                 while (since := time.monotonic() - begin) < 1.25 * float(SESSION[1]):
                     if since > 0.2 * float(SESSION[1]):
                         proxy.heal()
                     assert child.is_running
                     client.exists(node)
                     time.sleep(0.1)
-                command.signal(signal.SIGTERM)
-                assert command.finish() == 0
+                assert command.finish(signal.SIGTERM) == 0
 
 
 SUSPENDED = """
@@ -178,8 +172,8 @@ keeper.main(int(sys.argv[2]), sys.argv[3:])
 """
 
 
-def test_the_machine_was_suspended() -> None:
-    """The keeper's own sleep does not count that time; it has to look at the clock."""
+def test_keeper_counts_the_time_of_a_suspended_machine() -> None:
+    """Its sleep does not count that time, so it must look at the clock."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         folder = str(Path(keeper.__file__).parent)
@@ -215,22 +209,14 @@ anyio.run(main, backend=sys.argv[1])
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_the_keeper_has_not_started_it_yet(backend: str) -> None:
-    """The lease has ended: the keeper is killed, and not our own process group."""
-    process = subprocess.run(
-        [sys.executable, "-c", NOT_STARTED, backend],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=WITHIN,
-        process_group=0,
-        check=False,
-    )
-    assert process.returncode == 0
-    assert process.stdout.splitlines()[-1] == "goes on"
+def test_lost_hold_before_the_start_kills_only_the_keeper(backend: str) -> None:
+    """The process group of aiolead itself survives."""
+    with Command(backend, code=NOT_STARTED) as program:
+        assert program.finish() == 0
+        assert program.out.rest()[-1] == "goes on"
 
 
-def test_the_keeper_is_killed(somewhere: str) -> None:
+def test_child_dies_when_its_keeper_is_killed(somewhere: str) -> None:
     with contender(somewhere, script=STUBBORN) as command:
         child, _, node = works(command)
         with child:
@@ -241,25 +227,23 @@ def test_the_keeper_is_killed(somewhere: str) -> None:
             assert command.finish() == 1
 
 
-def test_the_session_is_ended_by_force(server: ThreadedServer) -> None:
-    with contender(server.connect_string, "--lost-exit-code", "42") as command:
-        child, session, _ = works(command)
+@pytest.mark.parametrize(("lost", "code"), [("session", 42), ("znode", 74)])
+def test_child_dies_when_its_session_or_znode_is_ended(
+    server: ThreadedServer, lost: str, code: int
+) -> None:
+    options = ("--lost-exit-code", "42") if code == 42 else ()
+    script = OBEDIENT if lost == "session" else STUBBORN
+    with contender(server.connect_string, *options, script=script) as command:
+        child, session, node = works(command)
         with child:
-            server.expire_session(session)
+            if lost == "session":
+                server.expire_session(session)
+            else:
+                with RawClient(server.connect_string) as operator:
+                    operator.delete(node)
             command.out.expect("told")
             child.death()
-        assert command.finish() == 42
-
-
-def test_the_znode_is_deleted_by_hand(server: ThreadedServer) -> None:
-    with contender(server.connect_string, script=STUBBORN) as command:
-        child, _, node = works(command)
-        with child:
-            with RawClient(server.connect_string) as operator:
-                operator.delete(node)
-            command.out.expect("told")
-            child.death()
-        assert command.finish() == 74
+        assert command.finish() == code
 
 
 def test_forever_contends_again_after_a_loss(server: ThreadedServer) -> None:
@@ -271,5 +255,4 @@ def test_forever_contends_again_after_a_loss(server: ThreadedServer) -> None:
         again, other_session, _ = works(command)
         with again:
             assert other_session != session
-            command.signal(signal.SIGTERM)
-            assert command.finish() == 0
+            assert command.finish(signal.SIGTERM) == 0

@@ -1,8 +1,9 @@
-"""Commands and programs end, although a resolver never answers, or a server answers no request."""
+"""Commands and programs end, although a resolver or a server does not answer."""
 
 from __future__ import annotations
 
 import signal
+import socket
 import threading
 
 import pytest
@@ -148,3 +149,30 @@ def test_ctrl_c_ends_a_program_with_an_absurd_grant(backend: str) -> None:
         program.out.expect("connected")
         program.finish(signal.SIGINT)
         assert "KeyboardInterrupt" in program.err.rest()
+
+
+# --- no server ------------------------------------------------------------------------------------
+
+
+@pytest.mark.exhaustive("an edge of the command")
+@pytest.mark.parametrize("typed", ["ls", "get /a", "lock /l -- true", "top"])
+def test_refusing_server_is_named_after_a_second(typed: str) -> None:
+    name, *rest = typed.split()
+    with Command(name, "--connect-timeout", "8.5", *rest, hosts="127.0.0.1:1") as command:
+        said = command.err.expect("").string
+        assert said.startswith("aiolead: no server reached yet, trying 127.0.0.1:1 for 8.5 s (")
+        assert "127.0.0.1:1: " in said
+        assert "refused" in said
+        assert command.finish() == exits.UNAVAILABLE
+        why = "no session with 127.0.0.1:1 within 8.5 seconds (127.0.0.1:1: Connection refused)"
+        assert command.err.rest()[-1] == f"aiolead: {why}"
+
+
+@pytest.mark.exhaustive("an edge of the command")
+def test_silent_server_is_named_after_a_second() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hosts = f"127.0.0.1:{silent.getsockname()[1]}"
+        with Command("ls", "--connect-timeout", "8", hosts=hosts) as command:
+            said = command.err.expect("").string
+            assert said == f"aiolead: no server reached yet, trying {hosts} for 8 s (no answer yet)"
+            assert command.finish() == exits.UNAVAILABLE

@@ -1,4 +1,4 @@
-"""`aiolead run`: who runs the command, when, and with which exit code."""
+"""`aiolead run`: when the command runs, with which environment, signals and exit code."""
 
 from __future__ import annotations
 
@@ -7,22 +7,18 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
-import anyio
 import pytest
-from kit.cli import WITHIN, Command, Process, environment, outcome
+from kit.checks import until
+from kit.cli import WITHIN, Command, OnTerminal, Process, Run, environment, outcome
 from kit.raw_client import RawClient
 
-import aiolead
-from aiolead.cli import main
 from aiolead.errors import NoNodeError
-from aiolead.model import CREATOR_ALL_ACL, Auth
 
 WORKS = "echo works $AIOLEAD_TOKEN $$; exec sleep 100"
-"""A command that says who it is, and goes on."""
+"""A command that prints its token and its process id, and goes on."""
 
 
 def contender(name: str, hosts: str, *more: str, script: str = WORKS) -> Command:
@@ -31,67 +27,56 @@ def contender(name: str, hosts: str, *more: str, script: str = WORKS) -> Command
 
 
 def works(command: Command) -> tuple[int, Process]:
-    """Waits until the command's child works: its token, and the child."""
+    """Waits until the child works; its token, and the child."""
     match = command.out.expect(r"works (\d+) (\d+)")
     return int(match[1]), Process(int(match[2]))
 
 
-def wait_for_line(hosts: str, length: int) -> None:
-    """Waits until there are so many in the line."""
-    deadline = time.monotonic() + WITHIN
+def contenders(hosts: str) -> int:
+    """The length of the queue."""
     with RawClient(hosts) as client:
-        while (found := _in_line(client)) != length:
-            assert time.monotonic() < deadline, f"{found} in line"
-            time.sleep(0.02)
+        try:
+            return len(client.children("/app"))
+        except NoNodeError:
+            return 0
 
 
-def _in_line(client: RawClient) -> int:
-    try:
-        return len(client.children("/app"))
-    except NoNodeError:
-        return 0
-
-
-def test_three_processes_take_turns(hosts: str) -> None:
-    """A crash, an orderly end, and the last one of the line; on both event loops."""
+def test_three_processes_run_one_after_the_other(hosts: str) -> None:
+    """The first one is killed, the others end in order, on both event loops."""
     chosen = ("--backend", "trio")
     with contender("one", hosts) as one:
         first_token, first = works(one)
         with contender("two", hosts, *chosen) as two:
-            wait_for_line(hosts, 2)
+            until(lambda: contenders(hosts) == 2, "two contend")
             with contender("three", hosts, *chosen) as three:
-                wait_for_line(hosts, 3)
+                until(lambda: contenders(hosts) == 3, "three contend")
                 with first:
                     assert first.is_running
                     one.signal(signal.SIGKILL)
                     first.death()
                 second_token, second = works(two)
                 with second:
-                    two.signal(signal.SIGTERM)
+                    assert two.finish(signal.SIGTERM) == 128 + signal.SIGTERM
                     second.death()
-                assert two.finish() == 128 + signal.SIGTERM
                 third_token, third = works(three)
                 with third:
-                    three.signal(signal.SIGINT)
+                    assert three.finish(signal.SIGINT) == 128 + signal.SIGINT
                     third.death()
-                assert three.finish() == 128 + signal.SIGINT
     assert first_token < second_token < third_token
-    with RawClient(hosts) as client:
-        assert _in_line(client) == 0
+    assert contenders(hosts) == 0
 
 
 @pytest.mark.parametrize(
     ("script", "code"), [("exit 7", 7), ("kill -KILL $$", 128 + signal.SIGKILL)]
 )
-def test_the_exit_code_is_the_commands_own(somewhere: str, script: str, code: int) -> None:
+def test_exit_code_is_that_of_the_child(somewhere: str, script: str, code: int) -> None:
     got, out, err = outcome("run", "/app", "--", "sh", "-c", f"echo out; {script}", hosts=somewhere)
     assert (got, out) == (code, ["out"]), err
-    with RawClient(somewhere) as client:
-        assert _in_line(client) == 0
+    assert contenders(somewhere) == 0
 
 
-def test_the_environment_tells_the_command_what_it_holds(somewhere: str) -> None:
-    """Over what is inherited: a command in a command must not see the outer one's token."""
+def test_environment_describes_the_hold(somewhere: str) -> None:
+    """It overrides the inherited one, which may describe the hold of an outer command."""
     with Command(
         *("run", "--id", "me", "-q", "/app", "--", "sh", "-c", "env; exec cat /dev/null"),
         hosts=somewhere,
@@ -119,10 +104,10 @@ CREDENTIALS = {
 
 @pytest.mark.parametrize("how", [("run",), ("lock", "-n")], ids=["run", "lock"])
 @pytest.mark.parametrize("is_asked", [False, True])
-def test_the_command_finds_no_credentials_unless_asked(
+def test_environment_has_no_credentials_unless_asked(
     somewhere: str, how: tuple[str, ...], is_asked: bool
 ) -> None:
-    script = "env; cat /proc/$PPID/environ | tr '\\0' '\\n'"  # and those of who looks after it
+    script = "env; cat /proc/$PPID/environ | tr '\\0' '\\n'"  # and that of the keeper
     with Command(
         *(*how, *["--pass-credentials"] * is_asked, "-q", "/app", "--", "sh", "-c", script),
         hosts=somewhere,
@@ -137,22 +122,20 @@ def test_the_command_finds_no_credentials_unless_asked(
     assert any(line.startswith("AIOLEAD_TOKEN=") for line in lines)  # that of the hold
 
 
-def test_a_run_in_a_run(somewhere: str) -> None:
-    """Each tells its command what that one holds; exit codes come through."""
+def test_nested_run_passes_its_path_and_the_exit_code(somewhere: str) -> None:
     inner = [sys.executable, "-m", "aiolead", "run", "-q", "/inner", "--", "sh", "-c"]
     script = "echo $AIOLEAD_PATH; exit 5"
     got, out, err = outcome("run", "-q", "/app", "--", *inner, script, hosts=somewhere)
     assert (got, out, err) == (5, ["/inner"], [])
 
 
-def test_a_full_pipe(somewhere: str) -> None:
-    """Nobody reads what we say; we do what we are there for all the same."""
+def test_full_pipe_of_errors_does_not_stop_the_child(somewhere: str) -> None:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     with suppress(BlockingIOError):
         while True:
             os.write(writer, b"x" * 4096)
-    os.set_blocking(writer, True)  # as it is for whoever shares it
+    os.set_blocking(writer, True)
     command = subprocess.Popen(
         [sys.executable, "-m", "aiolead", "run", "/app", "--", "sh", "-c", "echo works; exit 3"],
         env=environment(AIOLEAD_HOSTS=somewhere),
@@ -172,31 +155,26 @@ def test_a_full_pipe(somewhere: str) -> None:
 # --- signals -----------------------------------------------------------------------------------
 
 
-def test_a_signal_before_our_turn_ends_us_and_starts_nothing(somewhere: str) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signal_while_waiting_leaves_the_queue_at_once(somewhere: str, number: int) -> None:
     with contender("one", somewhere) as one, works(one)[1]:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            with contender("two", somewhere) as two:
-                wait_for_line(somewhere, 2)
-                two.signal(number)
-                assert two.finish() == 128 + number
-                assert two.out.rest() == []
-            # It has left the line itself: nobody has to wait for its session to time out.
-            with RawClient(somewhere) as client:
-                assert _in_line(client) == 1
+        with contender("two", somewhere) as two:
+            until(lambda: contenders(somewhere) == 2, "two contend")
+            assert two.finish(number) == 128 + number
+            assert two.out.rest() == []
+        assert contenders(somewhere) == 1
 
 
-def test_a_signal_ends_us_while_no_server_answers() -> None:
+def test_signal_while_connecting_ends_the_command() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        with Command("run", "/app", "--", "true", hosts=f"127.0.0.1:{port}") as command:
-            silent.accept()[0].close()
-            silent.accept()[0].close()
-            command.signal(signal.SIGTERM)
-            assert command.finish() == 128 + signal.SIGTERM
+        hosts = f"127.0.0.1:{silent.getsockname()[1]}"
+        with Command("run", "/app", "--", "true", hosts=hosts) as command:
+            for _ in range(2):
+                silent.accept()[0].close()
+            assert command.finish(signal.SIGTERM) == 128 + signal.SIGTERM
 
 
-def test_signals_are_passed_on_to_the_command(somewhere: str) -> None:
-    """And what becomes of it is the command's own affair."""
+def test_signals_are_passed_on_to_the_child(somewhere: str) -> None:
     script = """
         trap 'echo reloaded' HUP
         trap 'echo stops; exit 5' TERM
@@ -212,8 +190,8 @@ def test_signals_are_passed_on_to_the_command(somewhere: str) -> None:
         assert command.finish() == 5
 
 
-def test_what_the_command_leaves_behind_ends_with_it(somewhere: str) -> None:
-    """Else it would go on without leadership."""
+def test_processes_that_the_child_leaves_behind_are_ended(somewhere: str) -> None:
+    """Otherwise they would go on without leadership."""
     script = """
         trap 'exit 3' TERM
         sleep 100 & echo works $AIOLEAD_TOKEN $!
@@ -225,83 +203,82 @@ def test_what_the_command_leaves_behind_ends_with_it(somewhere: str) -> None:
         assert command.finish() == 3
 
 
-# --- for ever ----------------------------------------------------------------------------------
-
-
-def test_forever_contends_again_after_the_command_has_ended(somewhere: str) -> None:
+def test_forever_contends_again_after_the_child_has_ended(somewhere: str) -> None:
     with contender("one", somewhere, "--forever", script="echo token $AIOLEAD_TOKEN") as command:
         tokens = [int(command.out.expect(r"token (\d+)")[1]) for _ in range(2)]
-        command.signal(signal.SIGTERM)
-        command.finish()
+        command.finish(signal.SIGTERM)
     assert tokens[0] < tokens[1]
 
 
-def test_forever_ends_with_the_command_after_a_signal(somewhere: str) -> None:
+def test_forever_ends_with_the_child_after_a_signal(somewhere: str) -> None:
     with contender("one", somewhere, "--forever") as command, works(command)[1]:
-        command.signal(signal.SIGTERM)
-        assert command.finish() == 128 + signal.SIGTERM
+        assert command.finish(signal.SIGTERM) == 128 + signal.SIGTERM
 
 
-# --- what cannot work --------------------------------------------------------------------------
+# --- on a terminal -------------------------------------------------------------------------------
+
+READS = "echo asks; while read x; do echo got $x; done"
+
+
+def test_keys_reach_the_child(somewhere: str) -> None:
+    with OnTerminal("lock", "/mine", "--", "sh", "-c", READS, hosts=somewhere) as command:
+        command.wait_for("asks")
+        command.type("one\n")
+        command.wait_for("got one")
+        # A stopped child would keep the lock, and the shell would not know it. So it goes on.
+        command.type("\x1a")
+        command.type("two\n")
+        command.wait_for("got two")
+        command.type("\x03")
+        assert command.finish() == 128 + signal.SIGINT
+
+
+def test_ctrl_c_ends_a_run_forever(somewhere: str) -> None:
+    child = ("sh", "-c", READS)
+    with OnTerminal("run", "--forever", "/app", "--", *child, hosts=somewhere) as command:
+        command.wait_for("asks")
+        command.type("\x03")
+        assert command.finish() == 128 + signal.SIGINT
+
+
+def test_ctrl_c_ends_a_command_that_waits(somewhere: str) -> None:
+    with OnTerminal("lock", "/mine", "--", "sh", "-c", READS, hosts=somewhere) as holder:
+        holder.wait_for("asks")
+        with OnTerminal("lock", "/mine", "--", "true", hosts=somewhere) as waiter:
+            waiter.wait_for("waits for the lock")
+            waiter.type("\x03")
+            assert waiter.finish() == 128 + signal.SIGINT
+
+
+# --- errors --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "says"),
+    ("child", "code", "complaint"),
     [
-        (["run", "/app", "--", "there-is-no-such-thing"], 127, "command not found"),
-        (["run", "/app", "--", "{file}"], 126, "not executable"),
-        (["run", "/app", "--", "/tmp"], 126, "is a directory"),
-        (["run", "/app"], 2, "no command was given"),
-        (["run", "app", "--", "true"], 2, "path: must start with '/'"),
-        (["run", "--grace", "3", "/app", "--", "true"], 2, "0 to 2.5 seconds"),
-        (["run", "/app", "ls", "-l"], 2, "goes after --"),
-        (["run", "/app", "--", "true"], 2, "AIOLEAD_HOSTS"),
-        (["run", "--hosts", "a b", "/app", "--", "true"], 2, "hosts"),
-        (["run", "--hosts", "a", "--auth", "secret", "/app", "--", "true"], 2, "--auth"),
-        (["run", "--hosts", "a", "--session-timeout", "x", "/app", "--", "true"], 2, "timeout"),
-        (["ruin"], 2, "ruin"),
+        ("there-is-no-such-thing", 127, "command not found"),
+        ("{file}", 126, "not executable"),
+        ("/tmp", 126, "is a directory"),
+        ("true", 69, "no session with 127.0.0.1:1"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(
-    arguments: list[str],
-    code: int,
-    says: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+def test_child_that_cannot_be_started_is_reported(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, child: str, code: int, complaint: str
 ) -> None:
-    monkeypatch.delenv("AIOLEAD_HOSTS", raising=False)
-    file = tmp_path / "file"
-    file.touch()
-    assert main([each.format(file=file) for each in arguments]) == code
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert len(err.splitlines()) == 1
-    assert says in err
-    assert err.startswith("aiolead: ")
-    assert "secret" not in err
+    monkeypatch.setenv("AIOLEAD_HOSTS", "127.0.0.1:1")
+    (file := tmp_path / "file").touch()
+    options = ("--connect-timeout", "0.5", "/app", "--")
+    got, out, (error,) = run("run", *options, child.format(file=file))
+    assert (got, out) == (code, [])
+    assert error.startswith("aiolead: ")
+    assert complaint in error
 
 
-def test_no_server() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        hosts = f"127.0.0.1:{listener.getsockname()[1]}"
-    code, out, err = outcome("run", "--connect-timeout", "0.5", "/app", "--", "true", hosts=hosts)
-    assert (code, out, len(err)) == (69, [], 1)
-
-
-async def _protect(hosts: str) -> None:
-    me = Auth.digest("me", "pw")
-    async with aiolead.connect(hosts, auth=[me]) as client:
-        await client.ensure_path("/")
-        await client.create("/app", acl=CREATOR_ALL_ACL)
-
-
-def test_credentials(somewhere: str) -> None:
-    """A line that only somebody else may join."""
-    anyio.run(_protect, somewhere)
+def test_queue_that_needs_credentials(run: Run, somewhere: str) -> None:
+    login = ("--auth", "digest:me:pw")
+    assert run("create", "/app", "-p", *login, "--acl", "auth::cdrwa", hosts=somewhere)[0] == 0
     code, out, err = outcome("run", "-q", "/app", "--", "true", hosts=somewhere)
     assert (code, out, len(err)) == (77, [], 1)
-    with Command(
-        *("run", "/app", "--", "true"), hosts=somewhere, env={"AIOLEAD_AUTH": "digest:me:pw"}
-    ) as command:
+    env = {"AIOLEAD_AUTH": "digest:me:pw"}
+    with Command("run", "/app", "--", "true", hosts=somewhere, env=env) as command:
         assert command.finish() == 0

@@ -1,7 +1,6 @@
-"""`aiolead run`, `lock` and `elect` are killed: the next one starts, never beside a command.
+"""When `aiolead run`, `lock` or `elect` is killed, the next one starts after the command's end.
 
-Session timeouts are longer than the tests wait. That the first command is gone is checked by the
-second one, in its first line.
+Session timeouts are longer than the tests wait. The second command checks that the first is gone.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 from client.guarded import TIMEOUT, guardian_of, is_running
 from kit.checks import until
-from kit.cli import Command
+from kit.cli import Command, processes_with
 
 from aiolead.testing import EmbeddedServer, ThreadedServer
 
@@ -29,7 +28,7 @@ FIRST = """
     sh -c 'echo $$ >> pids; echo works; exec sleep 1000' &
     while :; do wait; done
 """
-"""A command that ignores SIGTERM, with a child; both note their process ids."""
+"""A command that ignores SIGTERM, with a child. Both write their process ids to a file."""
 
 SECOND = """
     for pid in $(cat pids); do kill -0 $pid 2> /dev/null && echo beside $pid; done
@@ -59,7 +58,7 @@ def contender(server: ThreadedServer, kind: str, script: str, *options: str) -> 
 
 
 @pytest.mark.parametrize("kind", ["run", "lock"])
-def test_the_command_is_gone_before_the_next_one_starts(server: ThreadedServer, kind: str) -> None:
+def test_child_is_gone_before_the_next_one_starts(server: ThreadedServer, kind: str) -> None:
     with contender(server, kind, FIRST, "--grace", "0.5") as first:
         first.out.expect("works")
         with contender(server, kind, SECOND) as second:
@@ -70,7 +69,7 @@ def test_the_command_is_gone_before_the_next_one_starts(server: ThreadedServer, 
             assert second.finish() == 0
 
 
-def test_nothing_was_started_yet(server: ThreadedServer) -> None:
+def test_session_is_closed_when_a_waiting_run_is_killed(server: ThreadedServer) -> None:
     with contender(server, "run", FIRST) as first:
         first.out.expect("works")
         with contender(server, "run", "true") as second:
@@ -81,8 +80,9 @@ def test_nothing_was_started_yet(server: ThreadedServer) -> None:
 
 
 @pytest.mark.exhaustive("an edge of the command")
-def test_a_second_command_in_one_session(server: ThreadedServer) -> None:
-    """The first one has come and gone, in good order."""
+def test_second_child_of_a_session_is_gone_before_the_next_one_starts(
+    server: ThreadedServer,
+) -> None:
     script = f"if [ -e again ]; then {FIRST} fi; touch again; echo first"
     with contender(server, "run", script, "--forever") as first:
         first.out.expect("first")
@@ -94,14 +94,14 @@ def test_a_second_command_in_one_session(server: ThreadedServer) -> None:
             assert not any("beside" in line for line in second.out.all)
 
 
-def test_the_keeper_is_killed_as_well(server: ThreadedServer, tmp_path: Path) -> None:
-    """Nothing proves that all of the command is gone: the session is left to time out."""
+def test_session_times_out_when_the_keeper_is_killed_as_well(server: ThreadedServer) -> None:
+    """Without the keeper, the guardian does not know whether the child is gone."""
     with contender(server, "run", FIRST) as first:
         first.out.expect("works")
         (session,) = server.sessions()
         pid = first.process.pid
         guardian, keeper = guardian_of(pid), _keeper_of(pid)
-        os.kill(pid, signal.SIGSTOP)  # so that it does not end in good order
+        os.kill(pid, signal.SIGSTOP)  # so that it cannot release its hold
         os.kill(keeper, signal.SIGKILL)
         os.kill(pid, signal.SIGKILL)
         until(lambda: not is_running(guardian), "the guardian has given up")
@@ -109,17 +109,13 @@ def test_the_keeper_is_killed_as_well(server: ThreadedServer, tmp_path: Path) ->
 
 
 def _keeper_of(pid: int) -> int:
-    """Its child process that runs the keeper's program; `pgrep` is not everywhere."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split()
-    (keeper,) = (
-        child
-        for child in children
-        if b"process_keeper" in Path(f"/proc/{child}/cmdline").read_bytes()
-    )
-    return int(keeper)
+    """The child process that runs the keeper's program."""
+    children = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split())
+    (keeper,) = {*children} & {*processes_with("process_keeper")}
+    return keeper
 
 
-def test_elect(server: ThreadedServer) -> None:
+def test_next_elect_leads_after_a_kill(server: ThreadedServer) -> None:
     hosts = server.connect_string
     with Command("elect", *LONG, "/app", hosts=hosts, fresh=True) as first:
         first.out.expect("leads")
@@ -130,7 +126,7 @@ def test_elect(server: ThreadedServer) -> None:
 
 
 @pytest.mark.parametrize("options", [["--no-close-on-crash"], ["--sasl", "digest-md5:user:secret"]])
-def test_without_a_guardian(server: ThreadedServer, options: list[str]) -> None:
+def test_options_that_exclude_a_guardian(server: ThreadedServer, options: list[str]) -> None:
     with contender(server, "run", "echo works; exec sleep 1000", *options) as command:
         if "--sasl" not in options:
             command.out.expect("works")

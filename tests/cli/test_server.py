@@ -18,7 +18,7 @@ from aiolead.cli import main
 from aiolead.testing.launch import free_ports
 
 
-def test_another_client_can_use_it() -> None:
+def test_kazoo_uses_the_server() -> None:
     with Command("server", "--port", "0", fresh=True) as server:
         hosts = server.out.expect(r"^127\.0\.0\.1:\d+$")[0]
         server.err.expect("for development: everything is in memory")
@@ -35,7 +35,7 @@ def test_another_client_can_use_it() -> None:
         assert server.out.rest() == [hosts]
 
 
-def test_the_port_is_taken(capfd: pytest.CaptureFixture[str]) -> None:
+def test_taken_port_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert main(["server", "--port", str(port)]) == 1
@@ -43,11 +43,6 @@ def test_the_port_is_taken(capfd: pytest.CaptureFixture[str]) -> None:
     assert out == ""
     assert len(err.splitlines()) == 1
     assert "--port 0 takes a free one" in err
-
-
-def test_no_such_port(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["server", "--port", "65536"]) == 2
-    assert "0 to 65535" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("ends_by", [signal.SIGKILL, signal.SIGTERM])
@@ -104,7 +99,7 @@ def serving(*options: str) -> Iterator[str]:
 
 
 @pytest.mark.exhaustive("an edge of the command")
-def test_tls(run: Run, authority: Authority) -> None:
+def test_server_with_tls(run: Run, authority: Authority) -> None:
     pem = authority.issue()
     with serving("--tls-cert", str(pem.cert), "--tls-key", str(pem.key)) as hosts:
         trusting = ("--tls-ca", str(authority.pem))
@@ -131,7 +126,7 @@ def test_tls_port_beside_a_port_without_tls(run: Run, authority: Authority) -> N
 
 
 @pytest.mark.exhaustive("an edge of the command")
-def test_clients_show_certificates(run: Run, authority: Authority) -> None:
+def test_certificates_of_clients_are_identities(run: Run, authority: Authority) -> None:
     pem, own = authority.issue(), authority.issue("client.example", common_name="client")
     other = authority.issue("other.example", common_name="other")
     options = ("--tls-cert", pem.cert, "--tls-key", pem.key, "--tls-ca", authority.pem)
@@ -148,7 +143,7 @@ def test_clients_show_certificates(run: Run, authority: Authority) -> None:
 
 @pytest.mark.exhaustive("an edge of the command")
 @pytest.mark.parametrize("required", [False, True])
-def test_who_may_log_in(
+def test_sasl_users_log_in(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, required: bool
 ) -> None:
     users = secrets(tmp_path, "ann:open sesame\n\nbob:with:colons\n")
@@ -163,7 +158,7 @@ def test_who_may_log_in(
         assert run("ls", hosts=hosts)[0] == (77 if required else 0)
 
 
-def test_a_file_of_passwords_that_everybody_can_read(tmp_path: Path) -> None:
+def test_file_of_passwords_that_everybody_can_read_is_reported(tmp_path: Path) -> None:
     users = secrets(tmp_path, "ann:open sesame", mode=0o644)
     with Command("server", "--port", "0", "--sasl-users", users, fresh=True) as server:
         server.out.expect(r"^127\.0\.0\.1:\d+$")
@@ -172,7 +167,7 @@ def test_a_file_of_passwords_that_everybody_can_read(tmp_path: Path) -> None:
         assert server.finish() == 0
 
 
-def test_its_version(run: Run) -> None:
+def test_server_version_is_reported(run: Run) -> None:
     with serving("--server-version", "3.9.3") as hosts:
         code, out, _ = run("ensemble", hosts=hosts)
         assert code == 0
@@ -198,7 +193,7 @@ def test_its_version(run: Run) -> None:
         (["--server-version", "new"], '--server-version: must be a version such as "3.9"'),
     ],
 )
-def test_what_makes_no_sense_is_said_without_secrets(
+def test_invalid_options_are_refused_without_secrets(
     run: Run, tmp_path: Path, authority: Authority, options: list[str], complaint: str
 ) -> None:
     pem, bad, empty = authority.issue(), tmp_path / "bad", tmp_path / "empty"
@@ -213,7 +208,7 @@ def test_what_makes_no_sense_is_said_without_secrets(
 
 
 @pytest.mark.exhaustive("an edge of the command")
-def test_what_the_file_says_of_connecting_is_not_about_this_server(
+def test_options_of_clients_in_the_file_do_not_apply_to_the_server(
     run: Run, tmp_path: Path, authority: Authority
 ) -> None:
     own = authority.issue("client.example", common_name="client")

@@ -11,7 +11,7 @@ from aiolead.cli import watch
 from aiolead.model import EventType, Missed, MissedReason, WatchEvent
 
 
-def test_what_happens_to_a_tree(hosts: str) -> None:
+def test_events_below_a_path_are_printed(hosts: str) -> None:
     with kazoo_client(hosts) as client:
         with Command("watch", "/app", "-r", "--json", hosts=hosts) as command:
             command.err.expect('"message": "watches /app"')
@@ -29,7 +29,7 @@ def test_what_happens_to_a_tree(hosts: str) -> None:
     ]
 
 
-def test_as_text() -> None:
+def test_events_as_text_and_json() -> None:
     event = WatchEvent(EventType.DATA_CHANGED, "/\u202ex")
     assert watch._as_text(event).endswith(r"Z  data changed      /\u202ex")
     assert watch._as_json(event)["zxid"] is None
@@ -39,7 +39,7 @@ def test_as_text() -> None:
     assert watch._as_json(missed)["reason"] == "reconnected"
 
 
-def test_servers_that_are_too_old(run: Run, somewhere: str) -> None:
+def test_old_server_is_refused(run: Run, somewhere: str) -> None:
     code, out, err = run("watch", "/x", "--server-version", "3.5", hosts=somewhere)
     assert (code, out) == (1, [])
     assert err == [

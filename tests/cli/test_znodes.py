@@ -20,7 +20,7 @@ from aiolead.testing import EmbeddedServer
 from aiolead.types import Feature
 
 
-def test_the_life_of_a_znode(run: Run, hosts: str) -> None:
+def test_znode_is_created_read_changed_and_deleted(run: Run, hosts: str) -> None:
     assert run("create", "/app/config", "one", "-p", hosts=hosts) == (0, ["/app/config"], [])
     code, out, err = run("create", "/app/config", hosts=hosts)
     assert (code, out, err) == (1, [], ["aiolead: the znode exists already: /app/config"])
@@ -49,7 +49,19 @@ def test_the_life_of_a_znode(run: Run, hosts: str) -> None:
     assert (code, objects(out)) == (0, [{"path": "/app", "deleted": 0}])
 
 
-def test_children_and_trees(run: Run, hosts: str) -> None:
+def test_delete_and_deleteall_are_names_of_rm(run: Run, somewhere: str) -> None:
+    with kazoo_client(somewhere) as client:
+        for path in ("/a", "/a/b", "/c"):
+            client.create(path)
+        code, _, err = run("delete", "/a", hosts=somewhere)
+        assert (code, "--recursive deletes them, too" in err[0]) == (1, True)
+        assert run("delete", "/c", hosts=somewhere) == (0, [], ["aiolead: deleted 1 znode"])
+        assert run("deleteall", "/a", hosts=somewhere) == (0, [], ["aiolead: deleted 2 znodes"])
+        assert run("deleteall", "/a", hosts=somewhere)[0] == 1
+        assert run("deleteall", "-f", "/a", hosts=somewhere)[0] == 0
+
+
+def test_children_and_trees_are_listed(run: Run, hosts: str) -> None:
     with kazoo_client(hosts) as client:
         for path in ("/b", "/a", "/a/deep", "/a/deep/er"):
             client.create(path, b"data of " + path.encode())
@@ -82,8 +94,7 @@ def test_children_and_trees(run: Run, hosts: str) -> None:
         assert tree["/a/deep/er"]["data"] == "data of /a/deep/er"
 
 
-def test_without_permission(run: Run, old_and_new_hosts: str) -> None:
-    """What may not be seen is said, and the rest is shown."""
+def test_unreadable_znodes_are_shown_as_far_as_possible(run: Run, old_and_new_hosts: str) -> None:
     hosts = old_and_new_hosts
     run("create", "/open/closed", "secret", "-p", hosts=hosts)
     run("create", "/open/closed/below", hosts=hosts)
@@ -142,8 +153,8 @@ def test_without_permission(run: Run, old_and_new_hosts: str) -> None:
     assert (code, objects(out)) == (0, [{**closed, "depth": 0}])
 
 
-def test_an_ephemeral_znode_that_nobody_may_read() -> None:
-    """That somebody deletes it is noticed all the same, while its parent may be listed."""
+def test_deletion_of_an_unreadable_ephemeral_znode_is_noticed() -> None:
+    """Its parent may be listed."""
     entry = "digest:somebody:HASH:r"
     with (
         EmbeddedServer.in_thread(version="3.9.3") as server,
@@ -157,13 +168,10 @@ def test_an_ephemeral_znode_that_nobody_may_read() -> None:
                 until(lambda: bool(server.watches()), "it watches")
                 other.delete(name)
         assert holder.finish() == 74
-        assert holder.err.rest() == [
-            "aiolead: /e exists until Ctrl-C: this command holds it",
-            "aiolead: /e is gone, although we did not delete it",
-        ]
+        assert holder.err.rest() == [HELD, GONE]
 
 
-def test_acls(run: Run, somewhere: str) -> None:
+def test_acls_are_read_and_set(run: Run, somewhere: str) -> None:
     login = ["--auth", "digest:ann:open sesame"]
     assert run("create", "/mine", *login, "-p", "--acl", "auth::cdrwa", hosts=somewhere)[0] == 0
     code, out, err = run("acl", "/mine", *login, hosts=somewhere)
@@ -184,17 +192,16 @@ def test_acls(run: Run, somewhere: str) -> None:
             ],
         }
     ]
-    # What was shown must not be set: nobody could ever touch it again.
+    # The stars of a hidden hash must not be set, since nobody would have access.
     code, _, err = run("acl", "/mine", "digest:ann:***:cdrwa", *login, hosts=somewhere)
     assert (code, "--hashes" in err[0]) == (2, True)
     code, _, err = run("acl", "/mine", "digest:ann:open sesame:x", *login, hosts=somewhere)
     assert (code, "sesame" in err[0]) == (2, False)
 
 
-def test_data_of_any_kind(
+def test_data_on_a_terminal_are_escaped(
     run: Run, somewhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Into a pipe as they are; onto a terminal nothing that it would obey."""
     data = b"\x1b]0;owned\x07\xff" + bytes(range(20))
     file = tmp_path / "data"
     file.write_bytes(data)
@@ -212,7 +219,7 @@ def test_data_of_any_kind(
     assert run("get", "/text", "--raw", hosts=somewhere) == (0, ["a\x1b[2J", "b" * 9], [])
 
 
-def test_data_into_a_pipe(
+def test_data_into_a_pipe_are_unchanged(
     capfdbinary: pytest.CaptureFixture[bytes], somewhere: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "data"
@@ -224,8 +231,8 @@ def test_data_into_a_pipe(
     assert capfdbinary.readouterr().out == data
 
 
-def test_names_that_would_move_the_cursor(run: Run, somewhere: str) -> None:
-    """ZooKeeper refuses controls in names, but not what changes the direction of writing."""
+def test_names_are_escaped(run: Run, somewhere: str) -> None:
+    """ZooKeeper refuses controls in names, but not characters that reverse the writing."""
     with RawClient(somewhere) as client:
         client.create("")
         client.create("/gnp.\u202eexe-lock-0000000001", b"\x1b[2Jleader", flags=1)
@@ -236,74 +243,39 @@ def test_names_that_would_move_the_cursor(run: Run, somewhere: str) -> None:
             assert all(character.isprintable() for line in out for character in line)
 
 
-def test_how_a_znode_lives(run: Run, hosts: str) -> None:
+def test_modes_of_znodes(run: Run, hosts: str) -> None:
     run("create", "/seq", "-p", hosts=hosts)
     assert run("create", "/seq/n-", "-s", hosts=hosts)[1] == ["/seq/n-0000000000"]
     assert run("create", "/seq/c", "--container", hosts=hosts)[0] == 0
     assert run("create", "/seq/t-", "--ttl", "100", "-s", hosts=hosts)[1] == ["/seq/t-0000000002"]
 
 
-def test_an_ephemeral_znode_lives_as_long_as_the_command(run: Run, somewhere: str) -> None:
-    with Command("create", "/e", "-e", "-p", "--json", hosts=somewhere) as holder:
+HELD = "aiolead: /e exists until Ctrl-C: this command holds it"
+GONE = "aiolead: /e is gone, although we did not delete it"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_ephemeral_znode_lives_as_long_as_the_command(
+    run: Run, somewhere: str, number: int
+) -> None:
+    with Command("create", "/e", "-ep", "--json", hosts=somewhere) as holder:
         said = json.loads(holder.out.expect(r"^\{.*\}$")[0])
         _, out, _ = run("stat", "/e", hosts=somewhere)
         assert f"kind:     ephemeral, of session {said['ephemeral_owner']}" in out
-        holder.signal(signal.SIGTERM)
-        assert holder.finish() == 0
+        assert holder.finish(number) == 0
     assert run("stat", "/e", hosts=somewhere)[0] == 1
 
 
-def test_an_ephemeral_znode_that_somebody_else_deletes(somewhere: str) -> None:
+def test_ephemeral_znode_that_another_client_deletes_ends_the_command(somewhere: str) -> None:
     with Command("create", "/e", "-e", "-p", hosts=somewhere) as holder:
         holder.out.expect("^/e$")
         with RawClient(somewhere) as client:
             client.delete("/e")
         assert holder.finish() == 74
-        assert holder.err.rest() == [
-            "aiolead: /e exists until Ctrl-C: this command holds it",
-            "aiolead: /e is gone, although we did not delete it",
-        ]
+        assert holder.err.rest() == [HELD, GONE]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["ls", "relative"],
-        ["ls", "/a/"],
-        ["ls", "/", "--limit", "3"],
-        ["tree", "/", "--depth", "0"],
-        ["tree", "/", "--limit", "x"],
-        ["get", "/", "--raw", "--hex"],
-        ["get"],
-        ["set", "/x"],
-        ["set", "/x", "data", "--file", "y"],
-        ["set", "/x", "--file", "/nowhere/at/all"],
-        ["create", "/x", "--ephemeral", "--container"],
-        ["create", "/x", "--acl", "everybody"],
-        ["rm", "/x", "-r", "--version", "3"],
-        ["acl", "/x", "--version", "3"],
-        ["watch", "/x", "--count", "0"],
-        ["contenders", "/x", "--leaders", "0"],
-        ["elect", "x"],
-        ["ensemble", "--patience", "0"],
-        ["doctor", "--admin-port", "65536"],
-        ["doctor", "x"],
-        ["stat", "/", "--tls-key", "/nowhere"],
-        ["stat", "/", "--tls-ca", "/nowhere"],
-        ["stat", "/", "--sasl", "plain:ann:open sesame"],
-        ["stat", "/", "--server-version", "new"],
-    ],
-    ids=" ".join,
-)
-def test_what_makes_no_sense(run: Run, arguments: list[str]) -> None:
-    """One line, and nothing is sent: there is no server here."""
-    code, out, err = run(*arguments, hosts="127.0.0.1:1")
-    assert (code, out, len(err)) == (2, [], 1)
-    assert err[0].startswith("aiolead: ")
-    assert "sesame" not in err[0]
-
-
-def test_no_server(run: Run) -> None:
+def test_unreachable_server_is_reported(run: Run) -> None:
     code, out, err = run("ls", "--connect-timeout", "0.05", hosts="127.0.0.1:1")
     assert (code, out, len(err)) == (69, [], 1)
     assert "no session with 127.0.0.1:1 within 0.05 seconds" in err[0]

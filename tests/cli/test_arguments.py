@@ -1,0 +1,356 @@
+"""Arguments of the command: help, completion and refused values; and the texts of errors."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kit.cli import Run, environment
+from kit.raw_client import RawClient
+
+from aiolead import errors
+from aiolead._escaping import in_seconds
+from aiolead.cli import exits, main
+from aiolead.cli.app import app
+from aiolead.cli.exits import _OPTIONS, complaint, in_plain_words
+from aiolead.cli.options import COMMON_OPTIONS, listening_address
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "command.md").read_text()
+COMMANDS = [name for name in app if not name.startswith("-")]
+
+# --- help and completion -------------------------------------------------------------------------
+
+
+def test_help_lists_all_commands(run: Run) -> None:
+    code, out, _ = run("--help")
+    assert (code, len(COMMANDS) > 15) == (0, True)
+    for command in COMMANDS:
+        assert any(f"│ {command} " in line for line in out)
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("contenders", ["--leaders"]),
+        ("server", ["--listen", "--port"]),
+        ("dashboard", ["--listen", "--port", "--admin-plain-http"]),
+        ("ensemble", ["--admin-plain-http"]),
+        ("doctor", ["--admin-plain-http"]),
+    ],
+)
+def test_help_of_a_command_lists_its_options(run: Run, command: str, options: list[str]) -> None:
+    code, out, err = run(command, "--help")
+    assert (code, err) == (0, [])
+    assert all(option in " ".join(out) for option in options)
+
+
+def test_own_options_of_a_command_come_first_in_its_help(run: Run) -> None:
+    shown = "\n".join(run("run", "--help")[1])
+    texts = ("─ Arguments ─", "─ Options ─", "--forever", "─ Where to connect ─", "--hosts")
+    places = [shown.index(text) for text in (*texts, "─ How to run, and what to say ─", "--json")]
+    assert places == sorted(places)
+    assert "[default: False]" not in shown
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_the_common_options(command: str) -> None:
+    arguments = app[command].assemble_argument_collection()
+    names = {name for argument in arguments for name in argument.names}
+    wanted = {"--json", "--debug", "--config"}
+    # The output of `completion` is a program.
+    assert names & wanted == (wanted if command != "completion" else set())
+
+
+def test_page_has_all_commands_and_options() -> None:
+    for command in COMMANDS:
+        assert re.search(rf"^\| .*`{command}[ `].*\|", PAGE, re.MULTILINE), command
+    for option in COMMON_OPTIONS - {"quiet", "verbose"} | {"config", "patience", "admin-port"}:
+        assert f"`--{option}`" in PAGE, option
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [("lo", "lock"), ("lock --nonb", "--nonblock"), ("acl --ha", "--hashes")],
+)
+def test_bash_completes_commands_and_options(run: Run, typed: str, completed: str) -> None:
+    code, out, err = run("completion", "bash")
+    assert (code, err) == (0, [])
+    words = ["aiolead", *typed.split()]
+    line = " ".join(words)
+    asking = f"""
+        COMP_WORDS=({line}) COMP_CWORD={len(words) - 1} COMP_LINE="{line}" COMP_POINT={len(line)}
+        _aiolead aiolead {words[-1]} {words[-2]}
+        echo "${{COMPREPLY[@]}}"
+    """
+    script = "\n".join([*out, asking])
+    done = subprocess.run(["bash"], input=script, text=True, check=True, capture_output=True)
+    assert (done.stdout.split(), done.stderr) == ([completed], "")
+
+
+def test_version(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capfd.readouterr().out.strip()
+
+
+WITHOUT = """
+import aiolead, sys
+assert not any(name.startswith("aiolead.cli") for name in sys.modules)
+from aiolead.cli import main
+for missing in ("cyclopts", "rich"):
+    sys.modules[missing] = None
+    assert main(["--help"]) == 2
+    del sys.modules[missing]
+"""
+
+
+def test_command_without_the_extra_says_what_to_install() -> None:
+    """The library itself does not import the command."""
+    command = [sys.executable, "-c", WITHOUT]
+    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert ended.stderr.splitlines() == [
+        f'aiolead: the command needs {missing}: pip install "aiolead[cli]"'
+        for missing in ("cyclopts", "rich")
+    ]
+
+
+# --- refused arguments ---------------------------------------------------------------------------
+
+
+def refusal(run: Run, monkeypatch: pytest.MonkeyPatch, typed: str) -> str:
+    """The only line that the command prints. It sends nothing, since there is no server."""
+    monkeypatch.setenv("AIOLEAD_HOSTS", "127.0.0.1:1")
+    code, out, err = run(*shlex.split(typed))
+    assert (code, out, len(err)) == (2, [], 1), err
+    assert err[0].startswith("aiolead: ")
+    assert "sesame" not in err[0]
+    return err[0].removeprefix("aiolead: ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "why"),
+    [
+        (
+            "ls --session-timeout=-1",
+            "--session-timeout: must be a number of seconds from 0.1 to 3600, not -1.0",
+        ),
+        (
+            "ls --session-timeout=10000",
+            (
+                "--session-timeout: must be a number of seconds from 0.1 to 3600, not 10000.0: "
+                "servers grant 20 ticks at most, 40 seconds by default. In milliseconds, as Java's "
+                "client has it? Then write 10"
+            ),
+        ),
+        (
+            "create /x --acl x",
+            (
+                "--acl: must be SCHEME:ID:PERMISSIONS, such as world:anyone:r or auth::cdrwa; "
+                "permissions are some of the letters cdrwa"
+            ),
+        ),
+        ("ls --tls-ca /none", "--tls-ca: cannot read /none: No such file or directory"),
+        ("ls --tls-key /none", "--tls-cert: missing, although there is a key or its password"),
+        (
+            "ls --server-version x",
+            "--server-version: must be a version such as \"3.9\", not 'x'",
+        ),
+        ("lock /x --wait=-1 -- true", "--wait: must be 0 seconds or more, not -1"),
+        ("lock /x -w nan -- true", "--wait: must be 0 seconds or more, not nan"),
+        ("lock /x -E 256 -- true", "--conflict-exit-code: must be 0 to 255, not 256"),
+        ("run /x --lost-exit-code=-1 -- true", "--lost-exit-code: must be 0 to 255, not -1"),
+        (
+            "ls --hosts zk://me:sesame@zk1/app",
+            (
+                "--hosts: a connect string is no URL and has no 'zk://': write "
+                "'host:2181,host2:2181/chroot', not 'zk://***@zk1/app'"
+            ),
+        ),
+        ("lock /x -n -w 1 -- true", "--nonblock, --wait: one or the other"),
+        ("lock /x -s -x -- true", "--shared, --exclusive, --slots: one of them"),
+        ("lock /x -x --slots 2 -- true", "--shared, --exclusive, --slots: one of them"),
+        ("lock /x --slots 0 -- true", "--slots: must be 1 or more, not 0"),
+        (
+            "lock /x --shell -- echo x",
+            "--shell: give the command as one argument, in quotes",
+        ),
+        ("herd --sizes 1", "--sizes: must be 2 to 1000, not 1"),
+        ("ls relative", "path: must start with '/', not 'relative'"),
+    ],
+)
+def test_error_names_the_option(
+    run: Run, monkeypatch: pytest.MonkeyPatch, typed: str, why: str
+) -> None:
+    assert refusal(run, monkeypatch, typed) == why
+
+
+@pytest.mark.parametrize(
+    ("typed", "why"),
+    [
+        ("frobnicate", "(see: aiolead --help)"),
+        ("--frobnicate", "(see: aiolead --help)"),
+        ("--hosts x ls", "(see: aiolead --help)"),
+        ("ls --frobnicate", "(see: aiolead ls --help)"),
+        ("run /x ls --frobnicate", "(a command with options of its own goes after --)"),
+        ("completion tcsh", "(see: aiolead completion --help)"),
+        ("lock", "(see: aiolead lock --help)"),
+        ("ls /a/", ""),
+        ("ls / --limit 3", ""),
+        ("tree / --depth 0", ""),
+        ("tree / --limit x", ""),
+        ("get / --raw --hex", ""),
+        ("get", ""),
+        ("set /x", ""),
+        ("set /x data --file y", ""),
+        ("set /x --file /nowhere/at/all", ""),
+        ("create /x --ephemeral --container", ""),
+        ("create /x --acl everybody", ""),
+        ("rm /x -r --version 3", ""),
+        ("acl /x --version 3", ""),
+        ("watch /x --count 0", ""),
+        ("contenders /x --leaders 0", ""),
+        ("elect x", ""),
+        ("ensemble --patience 0", ""),
+        ("doctor --admin-port 65536", ""),
+        ("doctor x", ""),
+        ("stat / --tls-key /nowhere", ""),
+        ("stat / --tls-ca /nowhere", ""),
+        ("stat / --sasl 'plain:ann:open sesame'", ""),
+        ("stat / --server-version new", ""),
+        ("run /app", "no command was given"),
+        ("run app -- true", "path: must start with '/'"),
+        ("run --grace 3 /app -- true", "0 to 2.5 seconds"),
+        ("run /app ls -l", "goes after --"),
+        ("run --hosts 'a b' /app -- true", "hosts"),
+        ("run --auth sesame /app -- true", "--auth"),
+        ("run --session-timeout x /app -- true", "timeout"),
+        ("ruin", "ruin"),
+        ("bench --seconds 0", ""),
+        ("bench --in-flight 0", ""),
+        ("bench --size -1", ""),
+        ("bench here", ""),
+        ("server --port 65536", "0 to 65535"),
+        ("dashboard --port 65536", "--port"),
+        ("dashboard --listen 8764", "--listen: must be ADDRESS:PORT"),
+        ("dashboard --listen 127.0.0.1:65536", "--listen"),
+        ("dashboard --listen ::1:x", "--listen"),
+        ("dashboard --token sesame", "--token: must have 16 characters or more"),
+        ("dashboard relative", "relative"),
+        ("dashboard --leaders 0", "--leaders"),
+        ("dashboard --max-znodes 0", "--max-znodes"),
+        ("dashboard --backend trio", "the dashboard's web server runs on asyncio alone"),
+        ("ensemble rehearse --zxids 1,2", "--zxids: must be 3, one for each server"),
+        ("ensemble rehearse --zxids 1,2,x", "'x' is no zxid"),
+        ("ensemble rehearse --zxids 1,2,999999", "is no zxid"),
+        ("ensemble rehearse --down 4", "--down: '4' is none of the servers 1 to 3"),
+        ("ensemble rehearse --start 0,-1,2", "--start: must be numbers of seconds, not '-1'"),
+        ("ensemble rehearse --split 1/1,2", "--split: a server is in one part only"),
+        ("ensemble rehearse --log 1=1.3-1.1", "must be of one epoch, and ascend"),
+        ("ensemble rehearse --log 1=1.3,1.2", "--log: must ascend"),
+        ("ensemble rehearse --epochs 1,1,1,1", "--epochs: must be 3, one for each server"),
+        ("ensemble rehearse --servers 0", "--servers: must be 1 to 255"),
+    ],
+)
+def test_invalid_arguments_are_refused(
+    run: Run, monkeypatch: pytest.MonkeyPatch, typed: str, why: str
+) -> None:
+    assert why in refusal(run, monkeypatch, typed)
+
+
+@pytest.mark.parametrize(
+    ("listen", "port", "address"),
+    [
+        ("127.0.0.1:2181", None, ("127.0.0.1", 2181)),
+        ("[::1]:2181", None, ("::1", 2181)),
+        ("127.0.0.1:2181", 0, ("127.0.0.1", 0)),
+    ],
+)
+def test_port_overrides_that_of_listen(
+    listen: str, port: int | None, address: tuple[str, int]
+) -> None:
+    assert listening_address(listen, port) == address
+
+
+@pytest.mark.parametrize("listen", ["2181", "127.0.0.1", "127.0.0.1:65536", ":1", "a:b"])
+def test_invalid_address_to_listen_on_is_refused(listen: str) -> None:
+    with pytest.raises(errors.ConfigurationError, match="--listen: must be ADDRESS:PORT"):
+        listening_address(listen, None)
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.ConfigurationError("x"), 2),
+        (errors.InvalidPathError("x"), 2),
+        (errors.ConnectFailed("x"), 69),
+        (errors.ConnectionLossError("x"), 69),
+        (errors.SessionExpiredError("x"), 69),
+        (errors.AuthFailedError("x"), 77),
+        (errors.NoAuthError("/x"), 77),
+        (errors.AcquireTimeout("x"), 75),
+        (errors.LeadershipLost("/x", errors.LossReason.EXPIRED, 1), 74),
+        (errors.MixedLayoutError("/x", "y"), 1),
+    ],
+)
+def test_exit_code_of_an_error(error: errors.AioleadError, code: int) -> None:
+    assert exits.exit_code(error) == code
+
+
+def test_names_of_options_in_errors_exist() -> None:
+    known = {
+        name
+        for command in ("create", "elect", "run", "server", "set")
+        for argument in app[command].assemble_argument_collection()
+        for name in argument.names
+    }
+    assert set(_OPTIONS.values()) <= known
+
+
+def test_errors_about_no_option_stay_as_they_are() -> None:
+    for text in ("path: must start with '/', not 'x'", "--grace: must be 0", "no colon at all"):
+        assert complaint(errors.ConfigurationError(text)) == text
+    assert complaint(ValueError()) == "ValueError"
+
+
+def test_errors_say_what_to_do(run: Run, somewhere: str) -> None:
+    no_chroot = "aiolead: no such znode: / (the chroot in --hosts does not exist)"
+    assert run("ls", "/", hosts=somewhere) == (1, [], [no_chroot])
+    with RawClient(somewhere) as client:
+        client.create("")
+    no_parent = "aiolead: the parent of the new znode is missing: /a/b (--parents creates it)"
+    assert run("create", "/a/b", hosts=somewhere) == (1, [], [no_parent])
+    assert run("create", "--parents", "/a/b", hosts=somewhere) == (0, ["/a/b"], [])
+    code, _, err = run("bench", "/none", hosts=somewhere)
+    assert (code, err) == (1, ["aiolead: no such znode: /none"])
+
+
+@pytest.mark.parametrize(
+    ("why", "plain"),
+    [
+        ("[Errno 111] Connect call failed ('127.0.0.1', 2181)", "Connection refused"),
+        ("[Errno 111] Connection refused", "Connection refused"),
+        ("[Errno -2] Name or service not known", "Name or service not known"),
+        (
+            "[Errno 111] Connect call failed ('::1', 1, 0, 0), [Errno 113] Connect call failed ()",
+            "Connection refused, No route to host",
+        ),
+        ("TimeoutError", "TimeoutError"),
+    ],
+)
+def test_errors_of_the_system_are_shown_in_plain_words(why: str, plain: str) -> None:
+    assert in_plain_words(why) == plain
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1, "1 second"), (1.0, "1 second"), (0.5, "0.5 seconds"), (2, "2 seconds")],
+)
+def test_seconds_have_a_plural(seconds: float, text: str) -> None:
+    assert in_seconds(seconds) == text
