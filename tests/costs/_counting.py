@@ -1,18 +1,17 @@
-"""What an operation of a recipe costs, measured on the embedded server, in memory.
+"""The costs of an operation of a recipe, measured on the embedded server, in memory.
 
-The clients of a measurement have their network in their hands: while it is measured, all that they
-send is held back until none of them has anything more to do; then it is let through at once, the
-server answers all of it, and its events go out. Such a round is what a network round trip is, if
-nothing else takes time. So the number of **round trips** is the number of rounds from the beginning
-of the operation to its end: how often somebody who takes part had to wait for the server. What is
-sent, but waited for by nobody, is in the requests and bytes and not in the round trips.
+During a measurement, everything that the clients send is held back until none of them can go on.
+Then it is delivered at once, the server answers it, and its events go out. Such a round is a
+network round trip, if nothing else takes time. So the number of **round trips** is the number of
+rounds from the beginning of the operation to its end. Requests that no client waits for count as
+requests and bytes, but not as round trips.
 """
 
 from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -26,25 +25,25 @@ from aiolead._wire.codes import OpCode
 from aiolead.testing import EmbeddedServer, Hooks
 
 PATH = "/app/thing"
-"""Where the measured recipes are: the bytes depend on the length of the path."""
+"""The path of the measured recipes. The bytes depend on its length."""
 
 IDENTITY = "host-1"
-"""Who the measured contenders are; the bytes depend on it, too."""
+"""The identity of the measured contenders. The bytes depend on it, too."""
 
 PATIENCE = 30.0
-"""How long a measurement may take, in seconds; it takes milliseconds."""
+"""A limit for a measurement, in seconds. It takes milliseconds."""
 
 _CALM = 25
-"""After so many turns of the event loop in which nothing has moved, nothing will."""
+"""After so many turns of the event loop without any traffic, there will be none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an operation has cost all clients that took part.
+    """The costs of an operation, summed over all clients.
 
     Attributes:
         requests: by kind, without pings.
-        round_trips: how many of them followed one after the other until it was over.
+        round_trips: how many of them had to follow one after the other.
         watches: how many were set.
         sent: bytes to the server, with the length of each frame.
         received: bytes from it, events included.
@@ -72,8 +71,8 @@ class Operation:
     Attributes:
         recipe: whose operation it is.
         name: what is done, in a few words.
-        act: does it, and calls `start` and `stop` of the bench around what is to be measured (or
-            uses `measured`); all before is preparation. Once.
+        act: prepares and runs it, once. It calls `start` and `stop` of the bench, or uses
+            `measured`, around the measured part.
     """
 
     recipe: str
@@ -84,11 +83,16 @@ class Operation:
         return f"{self.recipe}: {self.name}"
 
 
+def rows(recipe: str, acts: Mapping[str, Act]) -> list[Operation]:
+    """The operations of a recipe, by their names."""
+    return [Operation(recipe, name, act) for name, act in acts.items()]
+
+
 # --- the network ---------------------------------------------------------------------------------
 
 
 class _Network:
-    """What one client dials with."""
+    """The network of one client."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
@@ -103,7 +107,7 @@ class _Network:
 
 
 class _Link(ByteStream):
-    """A connection of a client; what is sent waits in it while it is measured."""
+    """A connection of a client, which holds data back during a measurement."""
 
     def __init__(self, bench: Bench, network: _Network, inner: ByteStream) -> None:
         self._bench = bench
@@ -150,11 +154,11 @@ class _Traffic:
 
 
 class Bench:
-    """A server, the clients of one measurement, and what passes between them.
+    """A server, the clients of one measurement, and the traffic between them.
 
     Attributes:
-        server: the server, for what a preparation wants of it.
-        clock: the lease's clock of every client. It stands still, so that no renewal is ever due.
+        server: the server, for preparations.
+        clock: the clock of the clients' leases. It stands still, so that no renewal is due.
     """
 
     def __init__(self, server: EmbeddedServer, tasks: TaskGroup) -> None:
@@ -172,11 +176,13 @@ class Bench:
         self._traffic = _Traffic()
         self._cost: Cost | None = None
 
-    async def client(self) -> aiolead.Client:
+    async def client(self, clock: Callable[[], float] | None = None) -> aiolead.Client:
         """One more client, with a session and a connection of its own."""
         network = _Network(self)
         connection = aiolead.connect(
-            "127.0.0.1:1", session_timeout=60, hooks=Hooks(dial=network.dial, clock=self.clock)
+            "127.0.0.1:1",
+            session_timeout=60,
+            hooks=Hooks(dial=network.dial, clock=clock or self.clock),
         )
         # In a task of its own, so that others may be inside of a block already.
         client: aiolead.Client = await self._tasks.start(self._host, connection)
@@ -185,11 +191,11 @@ class Bench:
         return client
 
     def kill(self, client: aiolead.Client) -> None:
-        """Its process dies: nothing passes until `stop`. Its session lives until it is expired."""
+        """Drops its traffic until `stop`. Its session lives until it is expired."""
         self._networks[client].is_cut = True
 
     async def start(self) -> None:
-        """From here on it is measured. Waits until nothing else moves any more."""
+        """Begins the measurement, once there is no traffic any more."""
         assert self._cost is None, "one operation has one cost"
         await self.settle()
         self._traffic = _Traffic()
@@ -197,7 +203,7 @@ class Bench:
         self._lockstep = True
 
     async def stop(self) -> None:
-        """The operation is over. What it has left the clients to do still counts, but no time."""
+        """Ends the operation. Requests that it leaves to the clients still count, without time."""
         assert self._lockstep, "not started"
         assert self._rounds_taken is None
         self._rounds_taken = self._rounds
@@ -215,7 +221,7 @@ class Bench:
             traffic.received,
         )
         for network in self._networks.values():
-            # They learn what has become of their sessions, rather than wait in vain.
+            # Killed clients learn that their sessions are over.
             network.is_cut = False
         self._over.set()
 
@@ -227,17 +233,17 @@ class Bench:
         await self.stop()
 
     async def settle(self) -> None:
-        """Waits until nothing moves any more; for preparations."""
+        """Waits until there is no traffic any more; for preparations."""
         assert not self._lockstep, "this is measured"
         await self._calm()
 
     @property
     def is_measuring(self) -> bool:
-        """Whether it has begun, and not ended."""
+        """Whether the measurement has begun, and not ended."""
         return self._lockstep
 
     async def quiet(self) -> None:
-        """Waits until nobody has anything more to say, where that is the end of an operation."""
+        """Waits until no client sends anything more, if that is the end of the operation."""
         assert self._lockstep, "this is not measured"
         rounds = -1
         while rounds != self._rounds or any(link.held for link in self._links):
@@ -257,7 +263,7 @@ class Bench:
         self._closing.set()
 
     async def run(self) -> None:
-        """Lets through what is held back, round after round. Until it is cancelled."""
+        """Delivers the data that is held back, round after round, until it is cancelled."""
         while True:
             await self._calm()
             waits = self._lockstep and self._rounds_taken is None
@@ -326,7 +332,7 @@ def _requests(segment: bytes) -> list[tuple[str, int]]:
 
 
 async def measure(operation: Operation) -> Cost:
-    """Runs an operation, and says what it has cost.
+    """Runs an operation, and returns its costs.
 
     Raises:
         TimeoutError: it is not over after `PATIENCE` seconds.

@@ -1,4 +1,4 @@
-"""What an `Election` costs."""
+"""The costs of an `Election`."""
 
 from __future__ import annotations
 
@@ -8,79 +8,35 @@ from functools import partial
 import anyio
 
 from aiolead import Client, Election
-from costs._counting import IDENTITY, PATH, Bench, Operation
+from costs._acts import beside, call, enter, hand_over, leave, new, used
+from costs._counting import IDENTITY, PATH, Bench, rows
 from costs.membership import until
 
 
-def election(client: Client, leaders: int = 1) -> Election:
-    return Election(client, PATH, identity=IDENTITY, leaders=leaders)
-
-
-async def lead(bench: Bench) -> None:
-    """With the first renewal of the lease: leadership is taken to last."""
-    one = election(await bench.client())
-    async with one.leadership():
-        pass
-    await bench.start()
-    async with one.leadership():
-        await bench.stop()
-
-
-async def resign(bench: Bench) -> None:
-    async with election(await bench.client()).leadership():
-        await bench.start()
-    await bench.stop()
-
-
-async def hand_over(bench: Bench) -> None:
-    first, *others = [election(await bench.client()) for _ in range(3)]
-    async with anyio.create_task_group() as tasks:
-        async with first.leadership():
-            for other in others:
-                tasks.start_soon(_lead, other, bench if other is others[0] else None)
-                await bench.settle()
-            await bench.start()
-        await bench.over()
-        tasks.cancel_scope.cancel()
+def election(client: Client) -> Election:
+    return Election(client, PATH, identity=IDENTITY)
 
 
 async def leader_dies(bench: Bench) -> None:
     """From the end of its session to the next leader."""
     dying = await bench.client()
     others = [election(await bench.client()) for _ in range(2)]
+
+    async def lead(one: Election) -> None:
+        async with one.leadership():
+            if one is others[0]:
+                await bench.stop()
+            await anyio.sleep_forever()
+
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_lead, election(dying), None)
-        await bench.settle()
-        for other in others:
-            tasks.start_soon(_lead, other, bench if other is others[0] else None)
+        for one in (election(dying), *others):
+            tasks.start_soon(lead, one)
             await bench.settle()
         bench.kill(dying)
         await bench.start()
         bench.server.expire_session(dying.session_id)
         await bench.over()
         tasks.cancel_scope.cancel()
-
-
-async def _lead(one: Election, bench: Bench | None) -> None:
-    async with one.leadership():
-        if bench is not None:
-            await bench.stop()
-        await anyio.sleep_forever()
-
-
-async def who_leads(bench: Bench) -> None:
-    async with election(await bench.client()).leadership():
-        other = election(await bench.client())
-        async with bench.measured():
-            assert await other.leader() is not None
-
-
-async def observe(bench: Bench) -> None:
-    async with election(await bench.client()).leadership():
-        other = election(await bench.client())
-        await bench.start()
-        async with other.observe():
-            await bench.stop()
 
 
 async def resign_observed(bench: Bench, observers: int) -> None:
@@ -97,19 +53,21 @@ async def resign_observed(bench: Bench, observers: int) -> None:
         await bench.stop()
 
 
-ROWS = [
-    Operation("Election", "lead, nobody there", lead),
-    Operation("Election", "resign", resign),
-    Operation("Election", "hand-over to the next, a third behind it", hand_over),
-    Operation("Election", "hand-over as the leader's session expires, the same", leader_dies),
-    Operation("Election", "ask who leads", who_leads),
-    Operation("Election", "start to observe", observe),
-    Operation(
-        "Election", "resign, until an observer sees it", partial(resign_observed, observers=1)
-    ),
-    Operation(
-        "Election",
-        "resign, until 1,000 observers of one client see it",
-        partial(resign_observed, observers=1000),
-    ),
-]
+LEADS = Election.leadership
+OBSERVES = partial(enter, do=Election.observe)
+
+ROWS = rows(
+    "Election",
+    {
+        "lead, nobody there": enter(used(election, LEADS), LEADS),
+        "resign": leave(new(election), LEADS),
+        "hand-over to the next, a third behind it": hand_over(election, LEADS),
+        "hand-over as the leader's session expires, the same": leader_dies,
+        "ask who leads": beside(election, LEADS, partial(call, do=Election.leader)),
+        "start to observe": beside(election, LEADS, OBSERVES),
+        "resign, until an observer sees it": partial(resign_observed, observers=1),
+        "resign, until 1,000 observers of one client see it": partial(
+            resign_observed, observers=1000
+        ),
+    },
+)

@@ -1,4 +1,4 @@
-"""What it costs to be there, to know who is, and to share work."""
+"""The costs of persistent nodes, groups, services and partitions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ from dataclasses import replace
 
 import anyio
 
-from aiolead import Group, Held, Partitioner, PersistentNode, ServiceInstance, ServiceRegistry
-from aiolead.types import MembersView
-from costs._counting import IDENTITY, PATH, Bench, Operation
+from aiolead import (
+    Client,
+    Group,
+    Held,
+    Partitioner,
+    PersistentNode,
+    ServiceInstance,
+    ServiceRegistry,
+)
+from costs._acts import enter, leave, new
+from costs._counting import IDENTITY, PATH, Bench, rows
 
 
 async def until(check: Callable[[], bool]) -> None:
-    """Waits until something is so, in as little time as that takes."""
+    """Waits for a condition, without a pause."""
     while not check():
         await anyio.lowlevel.checkpoint()
 
@@ -21,32 +29,27 @@ async def until(check: Callable[[], bool]) -> None:
 # --- a persistent node -------------------------------------------------------------------------
 
 
-async def enter(bench: Bench) -> None:
-    client = await bench.client()
-    await bench.start()
-    async with PersistentNode(client, PATH, b"data"):
-        await bench.stop()
+def node(client: Client) -> PersistentNode:
+    return PersistentNode(client, PATH, b"data")
+
+
+def entered(one: PersistentNode) -> PersistentNode:
+    return one
 
 
 async def set_data(bench: Bench) -> None:
-    async with PersistentNode(await bench.client(), PATH, b"data") as node:
+    async with node(await bench.client()) as one:
         async with bench.measured():
-            await node.set(b"more")
+            await one.set(b"more")
 
 
 async def heal(bench: Bench) -> None:
     client, other = await bench.client(), await bench.client()
-    async with PersistentNode(client, PATH, b"data") as node:
+    async with node(client) as one:
         async with bench.measured():
             await other.delete(PATH)
-            await until(lambda: not node.is_present)
-            await until(lambda: node.is_present)
-
-
-async def leave(bench: Bench) -> None:
-    async with PersistentNode(await bench.client(), PATH, b"data"):
-        await bench.start()
-    await bench.stop()
+            await until(lambda: not one.is_present)
+            await until(lambda: one.is_present)
 
 
 # --- a group -----------------------------------------------------------------------------------
@@ -60,17 +63,13 @@ async def look(bench: Bench) -> None:
             await bench.stop()
 
 
-async def _seen(bench: Bench, view: MembersView, count: int) -> None:
-    await until(lambda: len(view.value) == count)
-    await bench.stop()
-
-
 async def member_joins(bench: Bench) -> None:
     client, other = await bench.client(), await bench.client()
     async with Group(other, PATH).join(identity="b"), Group(other, PATH).observe() as view:
         await bench.start()
         async with Group(client, PATH).join(identity="a"):
-            await _seen(bench, view, 2)
+            await until(lambda: len(view.value) == 2)
+            await bench.stop()
 
 
 async def member_updates(bench: Bench) -> None:
@@ -89,7 +88,8 @@ async def member_leaves(bench: Bench) -> None:
         async with Group(client, PATH).join(identity="a"):
             await until(lambda: bool(view.value))
             await bench.start()
-        await _seen(bench, view, 0)
+        await until(lambda: not view.value)
+        await bench.stop()
 
 
 # --- services ----------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ async def _work(_item: str, _held: Held) -> None:
 
 
 async def move_one(bench: Bench) -> None:
-    """Two items, and a member that takes one of them over."""
+    """A new member takes over one of two items."""
     first, second = [
         Partitioner(await bench.client(), PATH, ["a", "b"], identity=name) for name in "xy"
     ]
@@ -142,15 +142,30 @@ async def move_one(bench: Bench) -> None:
 
 
 ROWS = [
-    Operation("PersistentNode", "enter", enter),
-    Operation("PersistentNode", "set", set_data),
-    Operation("PersistentNode", "deleted by another client, and created again", heal),
-    Operation("PersistentNode", "leave", leave),
-    Operation("Group", "start to observe two members", look),
-    Operation("Group", "another member joins, until an observer sees it", member_joins),
-    Operation("Group", "a member updates its data, the same", member_updates),
-    Operation("Group", "a member leaves, the same", member_leaves),
-    Operation("ServiceRegistry", "register", register),
-    Operation("ServiceRegistry", "drain, until an observer sees it", drain),
-    Operation("Partitioner", "a second member joins, and takes over one of two items", move_one),
+    *rows(
+        "PersistentNode",
+        {
+            "enter": enter(new(node), entered),
+            "set": set_data,
+            "deleted by another client, and created again": heal,
+            "leave": leave(new(node), entered),
+        },
+    ),
+    *rows(
+        "Group",
+        {
+            "start to observe two members": look,
+            "another member joins, until an observer sees it": member_joins,
+            "a member updates its data, the same": member_updates,
+            "a member leaves, the same": member_leaves,
+        },
+    ),
+    *rows(
+        "ServiceRegistry",
+        {"register": register, "drain, until an observer sees it": drain},
+    ),
+    *rows(
+        "Partitioner",
+        {"a second member joins, and takes over one of two items": move_one},
+    ),
 ]

@@ -1,53 +1,38 @@
-"""What queues and task boards cost."""
+"""The costs of queues and task boards."""
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from functools import partial
 
 import anyio
 
 from aiolead import Client, DelayQueue, PriorityQueue, Queue, TaskBoard
-from costs._counting import IDENTITY, PATH, Bench, Operation
+from costs._acts import Setup, call, enter, leave, prepared
+from costs._counting import IDENTITY, PATH, Bench, rows
 
 
 def queue(client: Client) -> Queue:
     return Queue(client, PATH, identity=IDENTITY)
 
 
-async def filled(bench: Bench, count: int) -> Queue:
-    """A queue that has been used, with so many items, and a client that has not looked at it."""
-    one = queue(await bench.client())
-    await one.put(b"hello")
-    async with one.get() as item:
-        await item.ack()
-    for _ in range(count):
+def filled(count: int) -> Setup[Queue]:
+    """A used queue with some items, and a client that has not looked at it."""
+
+    async def setup(bench: Bench) -> Queue:
+        one = queue(await bench.client())
         await one.put(b"hello")
-    return queue(await bench.client())
+        async with one.get() as item:
+            await item.ack()
+        for _ in range(count):
+            await one.put(b"hello")
+        return queue(await bench.client())
 
-
-async def put(bench: Bench) -> None:
-    one = queue(await bench.client())
-    await one.put(b"hello")
-    async with bench.measured():
-        await one.put(b"hello")
-
-
-async def put_many(bench: Bench) -> None:
-    one = queue(await bench.client())
-    await one.put(b"hello")
-    async with bench.measured():
-        await one.put_many([b"hello"] * 100)
-
-
-async def get(bench: Bench, count: int) -> None:
-    one = await filled(bench, count)
-    await bench.start()
-    async with one.get():
-        await bench.stop()
+    return setup
 
 
 async def get_next(bench: Bench) -> None:
-    one = await filled(bench, 100)
+    one = await filled(100)(bench)
     async with one.get() as item:
         await item.ack()
     await bench.start()
@@ -56,8 +41,8 @@ async def get_next(bench: Bench) -> None:
 
 
 async def get_beside_others(bench: Bench) -> None:
-    """Another consumer has the first item, and takes the next one that is on our list."""
-    one = await filled(bench, 100)
+    """Another consumer has the first item, and acknowledges the next one in this client's list."""
+    one = await filled(100)(bench)
     other = queue(await bench.client())
     async with other.get():
         async with one.get() as item:
@@ -70,40 +55,25 @@ async def get_beside_others(bench: Bench) -> None:
 
 
 async def ack(bench: Bench) -> None:
-    one = await filled(bench, 1)
+    one = await filled(1)(bench)
     async with one.get() as item:
         async with bench.measured():
             await item.ack()
 
 
-async def give_back(bench: Bench) -> None:
-    one = await filled(bench, 1)
-    async with one.get():
-        await bench.start()
-    await bench.stop()
-
-
-async def try_get(bench: Bench) -> None:
-    one = await filled(bench, 0)
-    await bench.start()
-    async with one.try_get() as item:
-        assert item is None
-        await bench.stop()
-
-
-async def _consume(one: Queue) -> None:
-    async with one.consume() as items:
-        async for item in items:
-            await item.ack()
-
-
 async def deliver(bench: Bench, waiting: int) -> None:
-    """From the put until everybody who waits has heard of everything, the item is acknowledged."""
-    one = await filled(bench, 0)
+    """From the put until the item is acknowledged, and no consumer sends anything."""
+    one = await filled(0)(bench)
     consumers = [queue(await bench.client()) for _ in range(waiting)]
+
+    async def consume(consumer: Queue) -> None:
+        async with consumer.consume() as items:
+            async for item in items:
+                await item.ack()
+
     async with anyio.create_task_group() as tasks:
         for consumer in consumers:
-            tasks.start_soon(_consume, consumer)
+            tasks.start_soon(consume, consumer)
         await bench.settle()
         await bench.start()
         await one.put(b"hello")
@@ -113,8 +83,8 @@ async def deliver(bench: Bench, waiting: int) -> None:
 
 
 async def reach(bench: Bench) -> None:
-    """From the put to the body."""
-    one, consumer = await filled(bench, 0), queue(await bench.client())
+    """From the put to the consumer's body."""
+    one, consumer = await filled(0)(bench), queue(await bench.client())
 
     async def get() -> None:
         async with consumer.get():
@@ -130,36 +100,32 @@ async def reach(bench: Bench) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def get_the_best(bench: Bench) -> None:
+async def priorities(bench: Bench) -> PriorityQueue:
     one = PriorityQueue(await bench.client(), PATH, identity=IDENTITY)
     for priority in range(100):
         await one.put(b"hello", priority=priority)
     async with one.get() as item:
         await item.ack()
-    await bench.start()
-    async with one.get():
-        await bench.stop()
+    return one
 
 
-async def get_what_is_due(bench: Bench) -> None:
+async def delays(bench: Bench) -> DelayQueue:
     one = DelayQueue(await bench.client(), PATH, identity=IDENTITY)
     for second in range(3):
         await one.put(b"hello", at=1e9 + second)
     async with one.get() as item:
         await item.ack()
-    await bench.start()
-    async with one.get():
-        await bench.stop()
+    return one
 
 
-# --- the board ---------------------------------------------------------------------------------
+# --- task boards ---------------------------------------------------------------------------------
 
 
 def board(client: Client) -> TaskBoard:
     return TaskBoard(client, PATH, identity=IDENTITY, report_every=0)
 
 
-async def used(bench: Bench) -> TaskBoard:
+async def used_board(bench: Bench) -> TaskBoard:
     """A board with a result and three tasks."""
     one = board(await bench.client())
     for _ in range(4):
@@ -170,42 +136,26 @@ async def used(bench: Bench) -> TaskBoard:
     return one
 
 
-async def announce(bench: Bench) -> None:
-    one = await used(bench)
-    async with bench.measured():
-        await one.submit(b"hello")
-
-
-async def work(bench: Bench) -> None:
-    one = await used(bench)
-    await bench.start()
-    async with one.claim():
-        await bench.stop()
-
-
 async def report(bench: Bench, looking: int) -> None:
-    one = await used(bench)
-    async with one.claim() as task:
-        views = [board(await bench.client()).observe() for _ in range(looking)]
-        for view in views:
-            await view.__aenter__()
+    one = await used_board(bench)
+    async with AsyncExitStack() as views, one.claim() as task:
+        for _ in range(looking):
+            await views.enter_async_context(board(await bench.client()).observe())
         await bench.start()
         await task.report(0.5, "half")
         await bench.quiet()
         await bench.stop()
-        for view in views:
-            await view.__aexit__(None, None, None)
 
 
 async def finish(bench: Bench) -> None:
-    one = await used(bench)
+    one = await used_board(bench)
     async with one.claim() as task:
         async with bench.measured():
             await task.finish(b"done")
 
 
-async def look_on(bench: Bench) -> None:
-    one = await used(bench)
+async def observe(bench: Bench) -> None:
+    one = await used_board(bench)
     async with one.claim():
         other = board(await bench.client())
         await bench.start()
@@ -213,32 +163,38 @@ async def look_on(bench: Bench) -> None:
             await bench.stop()
 
 
-async def result(bench: Bench) -> None:
-    one = await used(bench)
-    async with bench.measured():
-        await one.result("task-0000000000")
-
+PUT = prepared(queue, lambda one: one.put(b"hello"))
 
 ROWS = [
-    Operation("Queue", "put an item", put),
-    Operation("Queue", "put 100 items at once", put_many),
-    Operation("Queue", "get, 1 item there", partial(get, count=1)),
-    Operation("Queue", "get, 100 items there", partial(get, count=100)),
-    Operation("Queue", "get, the next one", get_next),
-    Operation("Queue", "get, the next one, with 100 there and another consumer", get_beside_others),
-    Operation("Queue", "acknowledge", ack),
-    Operation("Queue", "release an item", give_back),
-    Operation("Queue", "try, nothing there", try_get),
-    Operation("Queue", "put, until a waiting consumer has the item", reach),
-    Operation("Queue", "put to the end, one consumer waiting", partial(deliver, waiting=1)),
-    Operation("Queue", "put to the end, three of them", partial(deliver, waiting=3)),
-    Operation("PriorityQueue", "get, the next one of 100", get_the_best),
-    Operation("DelayQueue", "get, the next one that is due", get_what_is_due),
-    Operation("TaskBoard", "submit a task", announce),
-    Operation("TaskBoard", "claim a task", work),
-    Operation("TaskBoard", "report, no observers", partial(report, looking=0)),
-    Operation("TaskBoard", "report, two observers", partial(report, looking=2)),
-    Operation("TaskBoard", "finish a task", finish),
-    Operation("TaskBoard", "get an existing result", result),
-    Operation("TaskBoard", "start to observe 3 tasks and a result", look_on),
+    *rows(
+        "Queue",
+        {
+            "put an item": call(PUT, lambda one: one.put(b"hello")),
+            "put 100 items at once": call(PUT, lambda one: one.put_many([b"hello"] * 100)),
+            "get, 1 item there": enter(filled(1), Queue.get),
+            "get, 100 items there": enter(filled(100), Queue.get),
+            "get, the next one": get_next,
+            "get, the next one, with 100 there and another consumer": get_beside_others,
+            "acknowledge": ack,
+            "release an item": leave(filled(1), Queue.get),
+            "try, nothing there": enter(filled(0), Queue.try_get),
+            "put, until a waiting consumer has the item": reach,
+            "put to the end, one consumer waiting": partial(deliver, waiting=1),
+            "put to the end, three of them": partial(deliver, waiting=3),
+        },
+    ),
+    *rows("PriorityQueue", {"get, the next one of 100": enter(priorities, PriorityQueue.get)}),
+    *rows("DelayQueue", {"get, the next one that is due": enter(delays, DelayQueue.get)}),
+    *rows(
+        "TaskBoard",
+        {
+            "submit a task": call(used_board, lambda one: one.submit(b"hello")),
+            "claim a task": enter(used_board, TaskBoard.claim),
+            "report, no observers": partial(report, looking=0),
+            "report, two observers": partial(report, looking=2),
+            "finish a task": finish,
+            "get an existing result": call(used_board, lambda one: one.result("task-0000000000")),
+            "start to observe 3 tasks and a result": observe,
+        },
+    ),
 ]

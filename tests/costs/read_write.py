@@ -1,42 +1,28 @@
-"""What a `ReadWriteLock`, a `ReentrantLock` and asking somebody to let go cost."""
+"""The costs of a `ReadWriteLock`, of a `ReentrantLock` and of a revocation."""
 
 from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import Any
 
 import anyio
 
 from aiolead import Client, Election, ReadWriteLock, ReentrantLock
-from costs._counting import IDENTITY, PATH, Bench, Operation
+from costs._acts import beside, enter, hand_over, used
+from costs._counting import IDENTITY, PATH, Bench, rows
 
 
 def lock(client: Client) -> ReadWriteLock:
     return ReadWriteLock(client, PATH, identity=IDENTITY)
 
 
-async def read(bench: Bench) -> None:
-    one = lock(await bench.client())
-    async with one.read:
-        pass
-    await bench.start()
-    async with one.read:
-        await bench.stop()
+def reading(one: ReadWriteLock) -> AbstractAsyncContextManager[Any]:
+    return one.read
 
 
-async def read_beside_a_reader(bench: Bench) -> None:
-    async with lock(await bench.client()).read:
-        await bench.settle()
-        other = lock(await bench.client())
-        await bench.start()
-        async with other.read:
-            await bench.stop()
-
-
-async def write(bench: Bench) -> None:
-    one = lock(await bench.client())
-    async with one.write:
-        pass
-    await bench.start()
-    async with one.write:
-        await bench.stop()
+def writing(one: ReadWriteLock) -> AbstractAsyncContextManager[Any]:
+    return one.write
 
 
 async def downgrade(bench: Bench) -> None:
@@ -45,31 +31,8 @@ async def downgrade(bench: Bench) -> None:
             await held.downgrade()
 
 
-async def a_writer_leaves(bench: Bench) -> None:
-    """Three readers wait for it: all come in."""
-    readers = [lock(await bench.client()) for _ in range(3)]
-    inside = 0
-
-    async def hold(one: ReadWriteLock) -> None:
-        nonlocal inside
-        async with one.read:
-            inside += 1
-            if inside == len(readers):
-                await bench.stop()
-            await anyio.sleep_forever()
-
-    async with anyio.create_task_group() as tasks:
-        async with lock(await bench.client()).write:
-            for reader in readers:
-                tasks.start_soon(hold, reader)
-                await bench.settle()
-            await bench.start()
-        await bench.over()
-        tasks.cancel_scope.cancel()
-
-
-async def a_reader_leaves(bench: Bench) -> None:
-    """The last of three, for which a writer waits."""
+async def last_reader_leaves(bench: Bench) -> None:
+    """A writer waits for three readers."""
     readers = [lock(await bench.client()) for _ in range(3)]
     writer = lock(await bench.client())
 
@@ -95,8 +58,8 @@ async def enter_again(bench: Bench) -> None:
                 pass
 
 
-async def ask_for_it(bench: Bench) -> None:
-    """From the call to the leader's knowing."""
+async def revoke(bench: Bench) -> None:
+    """From the call until the leader is notified."""
     other = Election(await bench.client(), PATH, identity=IDENTITY)
     async with Election(await bench.client(), PATH, identity=IDENTITY).leadership() as term:
         async with anyio.create_task_group() as tasks:
@@ -107,12 +70,29 @@ async def ask_for_it(bench: Bench) -> None:
 
 
 ROWS = [
-    Operation("ReadWriteLock", "read, nobody there", read),
-    Operation("ReadWriteLock", "read, beside a reader", read_beside_a_reader),
-    Operation("ReadWriteLock", "write, nobody there", write),
-    Operation("ReadWriteLock", "downgrade", downgrade),
-    Operation("ReadWriteLock", "a writer leaves, three readers come in", a_writer_leaves),
-    Operation("ReadWriteLock", "the last reader leaves, a writer comes in", a_reader_leaves),
-    Operation("ReentrantLock", "enter and leave it again", enter_again),
-    Operation("Election", "ask the leader to resign, until it is notified", ask_for_it),
+    *rows(
+        "ReadWriteLock",
+        {
+            "read, nobody there": enter(used(lock, reading), reading),
+            "read, beside a reader": beside(lock, reading, partial(enter, do=reading)),
+            "write, nobody there": enter(used(lock, writing), writing),
+            "downgrade": downgrade,
+            "a writer leaves, three readers come in": hand_over(
+                lock, writing, reading, waiting=3, entering=3
+            ),
+            "the last reader leaves, a writer comes in": last_reader_leaves,
+        },
+    ),
+    *rows(
+        "ReentrantLock",
+        {
+            "enter and leave it again": enter_again,
+        },
+    ),
+    *rows(
+        "Election",
+        {
+            "ask the leader to resign, until it is notified": revoke,
+        },
+    ),
 ]

@@ -393,7 +393,6 @@ CLIENT_FIXTURES = frozenset({"a", "b", "client", "other"})
 """What tests take that are given clients, by `tests/recipes/conftest.py`."""
 
 DIFFERENT = {
-    "test_counts": IN_MEMORY,
     "test_barriers::test_ready_stays_until_the_znode_is_gone_in_memory": IN_MEMORY,
     "test_barriers::test_member_that_gives_up_unaware_of_its_round_leaves_no_ready": IN_MEMORY,
     "test_campaign::test_campaigns_of_one_election_object_contend_with_each_other": IN_MEMORY,
