@@ -2,7 +2,7 @@
 
 Messages quote paths, host names, identities and errors of other processes, so a filter on every
 logger escapes them: each message is one printable line. All loggers come from `get_logger`
-(tests/meta/test_house.py). Tracebacks are not escaped; errors escape their own text
+(ruff checks that, see pyproject.toml). Tracebacks are not escaped; errors escape their own text
 (`AioleadError`).
 """
 

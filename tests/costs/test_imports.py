@@ -1,7 +1,7 @@
-"""How many of its modules the library imports for the first use: what starting takes.
+"""The modules that the library imports for its first use.
 
-The numbers are exact. If a module is added to what every program needs, change them; if one comes
-in by an import that could wait for its first use, move the import.
+The numbers are exact. Change them if every program needs a new module. Move the import if it can
+wait for its first use.
 """
 
 from __future__ import annotations
@@ -54,6 +54,13 @@ print(bool(found), gc.isenabled())
 """
 
 
+def run(script: str, *arguments: str, env: dict[str, str] | None = None) -> list[str]:
+    """The lines that a script prints in a new process."""
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, env=env, check=True, capture_output=True, text=True)
+    return done.stdout.split("\n")[:-1]
+
+
 @pytest.fixture
 def server() -> Iterator[ThreadedServer]:
     with EmbeddedServer.in_thread() as server:
@@ -74,91 +81,61 @@ def command(*words: str) -> str:
         pytest.param(command("ls", "--hosts", "HOSTS", "/"), 103, id="ls"),
     ],
 )
-def test_what_is_imported(server: ThreadedServer, script: str, modules: int) -> None:
-    said = subprocess.run(
-        [sys.executable, "-c", script + SAY, server.connect_string],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.splitlines()
-    assert int(said[-2]) == modules
-    # No event loop that is not used; and no TLS, but for what asyncio imports itself.
-    assert "trio" not in said[-1]
-    assert "rich.markdown" not in said[-1]
+def test_number_of_imported_modules(server: ThreadedServer, script: str, modules: int) -> None:
+    *_, count, unwanted = run(script + SAY, server.connect_string)
+    assert int(count) == modules
+    # asyncio itself imports ssl and subprocess.
+    assert not {"trio", "rich.markdown"} & {*unwanted.split()}
     if "--help" in script:
-        assert said[-1] == ""
+        assert unwanted == ""
 
+
+NAMES = "import aiolead; aiolead.connect; aiolead.Lock"
+OTHERS = (
+    *("barriers", "discovery", "election", "membership", "queues", "tasks", "tree"),
+    *("locks.condition", "locks.multi", "locks.read_write", "locks.semaphore"),
+    *("values.config", "values.counter"),
+)
+"""Recipes that a lock does not need."""
 
 UNUSED = {
-    "import aiolead, sys": {"anyio", "asyncio", "dataclasses", "logging", "ssl"},
-    command("--help"): {
-        "aiolead.cli.config_file",
-        "aiolead.cli.options",
-        "aiolead.events",
-        "aiolead.model",
-        "anyio",
-        "asyncio",
-        "base64",
-        "json",
-        "logging",
-        "ssl",
-        "tomllib",
-        "traceback",
-    },
-    command("ls", "--hosts", "HOSTS", "/"): {
-        "aiolead.cli.demo",
-        "cyclopts.config",
-        "json",
-        "tomllib",
-    },
-    LOCK: {
-        "aiolead._client.guardian_process",
-        "aiolead._wire.digest_md5",
-        "aiolead.testing",
-        "cyclopts",
-        "importlib.metadata",
-        "multiprocessing",
-        "tempfile",
-        "uuid",
-    },
+    "import aiolead, sys": "anyio asyncio dataclasses logging ssl",
+    NAMES: " ".join(
+        ["asyncio hashlib hmac json pathlib secrets uuid"]
+        + [f"aiolead._recipes.{each}" for each in OTHERS]
+    ),
+    "from aiolead import *": "aiolead.adapters aiolead.blocking aiolead.cli aiolead.testing aiozk"
+    " attrs cyclopts gssapi kazoo opentelemetry prometheus_client pytest rich structlog trio"
+    " uvloop",
+    command("--help"): "aiolead.cli.config_file aiolead.cli.options aiolead.events aiolead.model"
+    " anyio asyncio base64 json logging ssl tomllib traceback",
+    command("ls", "--hosts", "HOSTS", "/"): "aiolead.cli.demo cyclopts.config json tomllib",
+    LOCK: "aiolead._client.guardian_process aiolead._wire.digest_md5 aiolead.testing cyclopts"
+    " importlib.metadata multiprocessing tempfile uuid",
 }
-"""What each of them starts without."""
-
-
-@pytest.mark.parametrize("script", UNUSED, ids=["import", "help", "ls", "first-lock"])
-def test_what_is_not_imported(server: ThreadedServer, script: str) -> None:
-    said = subprocess.run(
-        [sys.executable, "-c", f"{script}\nprint(*sys.modules)", server.connect_string],
-        env={name: value for name, value in os.environ.items() if "COVERAGE" not in name},
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.splitlines()
-    imported = set(said[-1].split())
-    assert {"aiolead", "sys"} <= imported
-    assert not imported & UNUSED[script]
+"""Modules that are not imported by a script."""
 
 
 @pytest.mark.parametrize(
-    ("words", "collects"),
-    [(["--help"], False), (["ls"], True)],
-    ids=["help", "ls"],
+    "script", UNUSED, ids=["import", "lock", "all-names", "help", "ls", "first-lock"]
 )
-def test_starting_does_not_look_for_garbage(
-    server: ThreadedServer, words: list[str], collects: bool
+def test_modules_that_are_not_imported(server: ThreadedServer, script: str) -> None:
+    env = {name: value for name, value in os.environ.items() if "COVERAGE" not in name}
+    (*_, last) = run(f"{script}\nimport sys\nprint(*sys.modules)", server.connect_string, env=env)
+    imported = set(last.split())
+    assert {"aiolead", "sys"} <= imported
+    assert not imported & {*UNUSED[script].split()}
+
+
+@pytest.mark.parametrize(("word", "collects"), [("--help", False), ("ls", True)])
+def test_garbage_is_collected_only_by_commands_with_an_event_loop(
+    server: ThreadedServer, word: str, collects: bool
 ) -> None:
-    """The garbage collector is enabled for event loops alone."""
-    said = subprocess.run(
-        [sys.executable, "-c", COLLECTIONS, *words],
-        env=os.environ | {"AIOLEAD_HOSTS": server.connect_string},
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.splitlines()
-    assert said[-1] == f"{collects} {collects}"
+    env = os.environ | {"AIOLEAD_HOSTS": server.connect_string}
+    assert run(COLLECTIONS, word, env=env)[-1] == f"{collects} {collects}"
 
 
-def test_the_overview_is_that_of_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_overview_is_that_of_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     """`aiolead --help` is made of a table, without importing the commands."""
     assert main(["--help"]) == 0
     overview = capsys.readouterr().out

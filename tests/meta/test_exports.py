@@ -1,4 +1,4 @@
-"""The public face: what `aiolead` exports, that it is documented, and what importing it costs."""
+"""The public names: they are exported, documented, and their signatures name public classes."""
 
 from __future__ import annotations
 
@@ -26,38 +26,13 @@ import aiolead.testing
 import aiolead.types
 
 MADE_BY_USERS = {
-    "UniqueNames",
-    "SequenceAllocator",
-    "TreeCache",
-    "ACL",
-    "Auth",
-    "Barrier",
-    "Codec",
-    "Config",
-    "ConsistentHash",
-    "Counter",
-    "DoubleBarrier",
-    "Election",
-    "ExclusiveLock",
-    "DownPolicy",
-    "Group",
-    "Layout",
-    "LeastLoaded",
-    "Lock",
-    "Partitioner",
-    "PersistentNode",
-    "Picker",
-    "Quota",
-    "Semaphore",
-    "RoundRobin",
-    "ServiceInstance",
-    "ServiceRegistry",
-    "SharedValue",
-    "TLS",
-    "Watchdog",
-    "WeightedRandom",
+    *("ACL", "Auth", "Barrier", "Codec", "Config", "ConsistentHash", "Counter"),
+    *("DoubleBarrier", "DownPolicy", "Election", "ExclusiveLock", "Group", "Layout"),
+    *("LeastLoaded", "Lock", "Partitioner", "PersistentNode", "Picker", "Quota", "RoundRobin"),
+    *("Semaphore", "SequenceAllocator", "ServiceInstance", "ServiceRegistry", "SharedValue"),
+    *("TLS", "TreeCache", "UniqueNames", "Watchdog", "WeightedRandom"),
 }
-"""The classes whose constructors are part of the public face; users are given all other objects."""
+"""The classes whose constructors are public. Users get all other objects from the library."""
 
 PROTOCOLS = {
     "ClientBackend": aiolead.abc.Backend,
@@ -66,21 +41,31 @@ PROTOCOLS = {
     "Fence": aiolead.abc.FencedClient,
     "PendingReply": aiolead.abc.Reply,
 }
-"""Whose methods are documented where the seam is."""
+"""Classes whose methods are documented in the client interface."""
 
 INTERNAL = {
-    # The recipes' own business.
     "Layout": {"fits", "is_like_ours", "is_of", "misfit", "ours", "prefix", "require"},
 }
-"""Methods that are not for users, although their names have no underscore."""
-
+"""Methods for recipes, although their names have no underscore."""
 
 FACES = (aiolead, aiolead.types)
-"""The modules whose names are imported at their first use."""
+"""The modules that import their names at the first use."""
+
+
+def _run(script: str) -> str:
+    """The output of a script in a new process, which has imported nothing."""
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        cwd=Path(aiolead.__file__).parents[1],
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
 
 
 def _imported_for_checkers(face: ModuleType) -> dict[str | None, set[str]]:
-    """Which names a public module imports from which module; None for modules themselves."""
+    """The names that a public module imports for type checkers, by module; None for modules."""
     tree = ast.parse(Path(str(face.__file__)).read_text())
     [checked] = [node for node in tree.body if isinstance(node, ast.If)]
     assert ast.unparse(checked.test) == "TYPE_CHECKING"
@@ -95,14 +80,14 @@ def _imported_for_checkers(face: ModuleType) -> dict[str | None, set[str]]:
 
 
 def _public_modules() -> set[str]:
-    """What lies in the package. The command's modules are for nobody: they need an extra."""
+    """The modules of the package without an underscore, except those of the command."""
     files = Path(aiolead.__file__).parent.iterdir()
     found = {path.stem for path in files if path.suffix == ".py" or (path / "__init__.py").exists()}
     return {name for name in found if not name.startswith("_")} - {"cli"}
 
 
 def _public_names(module: ModuleType) -> set[str]:
-    """What a module says is public, or else what it defines without an underscore."""
+    """The names in `__all__` of a module, or else those that it defines without an underscore."""
     if hasattr(module, "__all__"):
         return set(module.__all__)
     tree = ast.parse(inspect.getsource(module))
@@ -123,7 +108,7 @@ def _public_names(module: ModuleType) -> set[str]:
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_what_is_imported_at_first_use_is_what_checkers_see(face: ModuleType) -> None:
+def test_names_imported_at_first_use_are_those_for_checkers(face: ModuleType) -> None:
     checked = {module: names for module, names in _imported_for_checkers(face).items() if module}
     assert {
         module: set(names.split()) for module, names in face._exports.names_by_module.items()
@@ -131,11 +116,11 @@ def test_what_is_imported_at_first_use_is_what_checkers_see(face: ModuleType) ->
     assert face.__all__ == sorted(set().union(*checked.values()))
 
 
-def test_the_top_has_what_programs_use_every_day() -> None:
+def test_number_of_names_at_the_top_is_bounded() -> None:
     assert len(aiolead.__all__) <= 50
 
 
-def test_a_public_class_says_that_it_is_public() -> None:
+def test_public_names_report_public_modules() -> None:
     public = [*FACES, aiolead.errors, aiolead.model, aiolead.events, aiolead.paths, aiolead.abc]
     private = {
         name
@@ -146,7 +131,7 @@ def test_a_public_class_says_that_it_is_public() -> None:
     assert private == set()
 
 
-def test_the_types_of_fields_are_found_in_public_modules() -> None:
+def test_types_of_fields_can_be_resolved() -> None:
     for face in FACES:
         for name in face.__all__:
             thing = getattr(face, name)
@@ -154,7 +139,7 @@ def test_the_types_of_fields_are_found_in_public_modules() -> None:
                 assert typing.get_type_hints(thing), name
 
 
-def test_the_package_looks_as_if_all_had_been_imported() -> None:
+def test_package_looks_as_if_all_names_were_imported() -> None:
     found = _run(
         """
         import aiolead, pickle
@@ -177,13 +162,13 @@ def test_the_package_looks_as_if_all_had_been_imported() -> None:
     assert found.startswith("aiolead cannot import name 'Lok' from 'aiolead'")
 
 
-def test_public_modules_are_what_checkers_see() -> None:
+def test_public_modules_are_those_for_checkers() -> None:
     assert _imported_for_checkers(aiolead)[None] == _public_modules()
 
 
 @check_each("name", sorted(_public_modules()))
 def test_public_modules_need_no_import_of_their_own(name: str) -> None:
-    """As with most packages: after `import aiolead`, `aiolead.blocking.connect` is there."""
+    """After `import aiolead`, `aiolead.blocking.connect` exists."""
     found = _run(
         f"""
         import sys, aiolead
@@ -203,7 +188,7 @@ def test_public_modules_need_no_import_of_their_own(name: str) -> None:
 
 
 def _documented_constants() -> set[str]:
-    """The names of `aiolead.model` that a docstring of their own follows."""
+    """The names of `aiolead.model` that are followed by a docstring."""
     body = ast.parse(inspect.getsource(aiolead.model)).body
     found = set()
     for node, after in itertools.pairwise(body):
@@ -222,7 +207,7 @@ PUBLIC = {
     for face in (aiolead, aiolead.types, aiolead.errors, aiolead.model, aiolead.events)
     for name in sorted(_public_names(face))
 }
-"""Everything that users import but paths, by its name."""
+"""Everything that users import, except `aiolead.paths`, by name."""
 
 
 @check_each("name", PUBLIC)
@@ -233,15 +218,15 @@ def test_every_name_is_documented(name: str) -> None:
         return
     doc = _own_docstring(thing)
     if doc is None and issubclass(thing, aiolead.errors.ServerError):
-        # A plain error code says in its message what it means.
+        # The message of an error code is its documentation.
         doc = thing.__dict__.get("summary")
     assert doc
-    # What `dataclass` writes where nobody wrote anything.
+    # The default docstring of a dataclass.
     assert not doc.startswith(f"{name}(")
 
 
 def _public_methods(name: str) -> Iterator[tuple[str, typing.Any]]:
-    """The methods and properties of an exported class that are ours and for users."""
+    """The methods and properties for users that a class of aiolead defines."""
     cls = PUBLIC[name]
     for base in cls.__mro__:
         if base.__module__.startswith("aiolead"):
@@ -260,7 +245,7 @@ CLASSES = [name for name, thing in PUBLIC.items() if isinstance(thing, type)]
 @check_each("name", CLASSES)
 def test_every_method_is_documented(name: str) -> None:
     where = [PUBLIC[name], PROTOCOLS.get(name)]
-    # `is_final` and the like say all there is to say.
+    # Names such as `is_final` need no docstring.
     methods = {m for m, _ in _public_methods(name) if not m.startswith(("is_", "has_"))}
     documented = {m for m in methods for cls in where if inspect.getdoc(getattr(cls, m, None))}
     assert methods - documented == set()
@@ -298,70 +283,7 @@ def test_signatures_name_public_classes_only(name: str) -> None:
     assert private == set()
 
 
-# --- what importing it costs -------------------------------------------------------------------
-
-
-OTHER_FACES = ("aiolead.adapters", "aiolead.blocking", "aiolead.cli", "aiolead.testing")
-
-
-def _run(script: str) -> str:
-    """What a script prints, in a process of its own, in which nothing is imported yet."""
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        cwd=Path(aiolead.__file__).parents[1],
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout
-
-
-def _imported_by(script: str) -> set[str]:
-    """What a script imports that anyio does not import by itself."""
-    return set(
-        _run(
-            f"import sys, anyio\nbefore = set(sys.modules)\n{script}\n"
-            "print(*sorted(set(sys.modules) - before))"
-        ).split()
-    )
-
-
-def _ours(modules: set[str]) -> set[str]:
-    return {module for module in modules if module.partition(".")[0] == "aiolead"}
-
-
-def test_importing_it_imports_next_to_nothing() -> None:
-    imported = _imported_by("import aiolead")
-    assert _ours(imported) == {"aiolead", "aiolead._lazy"}
-    # The package's own standard library: what any program has.
-    assert imported - _ours(imported) <= {"importlib", "typing"}
-
-
-def test_a_client_and_a_lock_import_what_they_use() -> None:
-    imported = _imported_by("import aiolead; aiolead.connect; aiolead.Lock")
-    assert "aiolead._client.api.client" in imported
-    others = {"tasks", "config", "discovery", "barriers", "membership", "queues", "tree"}
-    others |= {"campaign", "condition", "counter", "election", "multi", "read_write", "semaphore"}
-    recipes = {
-        name for m in imported if m.startswith("aiolead._recipes.") for name in m.split(".")[2:]
-    }
-    assert "lock" in recipes
-    assert recipes & others == set()
-    # Of the standard library, what is slow to import and has no part in taking a lock.
-    # asyncio is for those who run on it: they have it.
-    unused = {"asyncio", "hashlib", "hmac", "inspect", "json", "pathlib", "secrets", "uuid"}
-    assert imported & unused == set()
-
-
-def test_no_name_imports_an_extra_or_another_face() -> None:
-    imported = _imported_by("from aiolead import *")
-    extras = {"opentelemetry", "prometheus_client", "structlog"}
-    extras |= {"trio", "cyclopts", "rich", "attrs", "kazoo", "aiozk", "uvloop", "pytest", "gssapi"}
-    assert extras & {module.partition(".")[0] for module in imported} == set()
-    assert [m for m in imported if m.startswith(OTHER_FACES)] == []
-
-
-def test_the_testing_kit_exports_what_it_says() -> None:
+def test_names_of_the_test_kit_are_documented() -> None:
     names = aiolead.testing.__all__
     assert names == sorted(names)
     for name in names:

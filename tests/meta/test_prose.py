@@ -1,56 +1,24 @@
-"""Pages, docstrings, comments and messages keep the prose rules; each rule finds its examples."""
+"""Each rule of `tests/tools/check_prose.py`, which `make lint` runs, finds its examples."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from kit.checks import check_each
 from tools.check_prose import (
-    ALLOWANCE,
     COLUMNS,
     HEADING,
-    ROOT,
     RULES,
     Sentence,
-    budget,
-    check,
-    modules,
     of_markdown,
     of_python,
-    over,
-    pages,
     too_long,
 )
 
-MAY = json.loads(ALLOWANCE.read_text("utf-8"))
-
-
-def _name(file: Path) -> str:
-    return file.relative_to(ROOT).as_posix()
-
-
-@pytest.mark.exhaustive("`make lint`, with which `make test` begins, does the same")
-@check_each("page", pages(), ids=_name)
-def test_a_page_is_written_plainly(page: Path) -> None:
-    _, findings = check(page)
-    assert len(findings) <= MAY.get(_name(page), 0), "\n".join(map(str, findings))
-
-
-@pytest.mark.exhaustive("`make lint`, with which `make test` begins, does the same")
-def test_docstrings_and_comments_are_written_plainly() -> None:
-    found = {_name(module): check(module)[1] for module in modules()}
-    more = over({name: len(findings) for name, findings in found.items()}, MAY)
-    texts = {
-        name: [str(f) for file in found if budget(file) == name for f in found[file]]
-        for name in more
-    }
-    assert texts == {}
-
 
 @check_each("rule", [*RULES, HEADING], ids=lambda rule: rule.advice)
-def test_a_rule_finds_its_examples(rule) -> None:
+def test_rule_finds_its_examples(rule) -> None:
     assert rule.examples
     assert [example for example in rule.examples if not rule.found(example)] == []
 
@@ -71,7 +39,7 @@ def test_plain_sentences_pass(text: str) -> None:
     assert list(sentence.findings(Path("page.md"))) == []
 
 
-def test_code_quotations_and_the_heads_of_columns_are_ignored() -> None:
+def test_code_quotations_and_heads_of_columns_are_ignored() -> None:
     page = """# Locks
 
 | what the client does now | what happens then |
@@ -91,7 +59,7 @@ It prints "who holds it".
     assert found == []
 
 
-def test_sentences_of_paragraphs_items_cells_docstrings_and_comments() -> None:
+def test_texts_are_split_into_sentences() -> None:
     page = "One here. Two there\nand on.\n\n* Three items; four\n\n| five six seven eight |\n"
     assert [each.text for each in of_markdown(page)] == [
         "One here.",
@@ -109,7 +77,7 @@ def test_sentences_of_paragraphs_items_cells_docstrings_and_comments() -> None:
     ]
 
 
-def test_messages_are_sentences_too() -> None:
+def test_messages_are_checked() -> None:
     module = 'raise ValueError(f"{name}: nobody tells us so, " "as {it} is")\nx = "a short text"\n'
     (message,) = of_python(module)
     assert message.text == "CODE: nobody tells us so, as {it} is"
