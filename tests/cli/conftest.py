@@ -2,49 +2,61 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
-from kit.cli import Run, without_notice
+from kit.cli import Outcome, Run, without_notice
 
 from aiolead.cli import main
 from aiolead.testing import EmbeddedServer
 
 
 @pytest.fixture(params=["embedded", "standalone"])
-def hosts(request: pytest.FixtureRequest, chroot: str) -> str:
-    """A connect string; its chroot does not exist, as in a ZooKeeper that is new."""
+def hosts(request: pytest.FixtureRequest, chroot: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A connect string, which is also in `AIOLEAD_HOSTS`. Its chroot does not exist yet."""
     if request.param == "embedded":
-        return request.getfixturevalue("embedded") + chroot
-    return request.getfixturevalue("zookeeper").connect_string + chroot
+        hosts = request.getfixturevalue("embedded") + chroot
+    else:
+        hosts = request.getfixturevalue("zookeeper").connect_string + chroot
+    monkeypatch.setenv("AIOLEAD_HOSTS", hosts)
+    return hosts
 
 
 @pytest.fixture(params=["embedded", "embedded 3.9.3", "standalone"])
-def old_and_new_hosts(request: pytest.FixtureRequest, chroot: str) -> Iterator[str]:
+def old_and_new_hosts(
+    request: pytest.FixtureRequest, chroot: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
     """As `hosts`, and the embedded server of a version in which `exists` needs READ."""
-    match request.param:
-        case "embedded":
-            yield request.getfixturevalue("embedded") + chroot
-        case "standalone":
-            yield request.getfixturevalue("zookeeper").connect_string + chroot
-        case _:
-            with EmbeddedServer.in_thread(version="3.9.3") as server:
-                yield server.connect_string + chroot
+    with ExitStack() as servers:
+        match request.param:
+            case "embedded":
+                server = request.getfixturevalue("embedded")
+            case "standalone":
+                server = request.getfixturevalue("zookeeper").connect_string
+            case _:
+                old = servers.enter_context(EmbeddedServer.in_thread(version="3.9.3"))
+                server = old.connect_string
+        monkeypatch.setenv("AIOLEAD_HOSTS", server + chroot)
+        yield server + chroot
 
 
 @pytest.fixture
-def somewhere(embedded: str, chroot: str) -> str:
-    """As `hosts`, but always the embedded server: for what does not depend on it."""
+def somewhere(embedded: str, chroot: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """As `hosts`, but always the embedded server, for tests that do not depend on it."""
+    monkeypatch.setenv("AIOLEAD_HOSTS", embedded + chroot)
     return embedded + chroot
 
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command in this process."""
-    # Whoever runs the tests may have a configuration file.
+    """Runs a command line in this process; more arguments are not split into words."""
+    # The user who runs the tests may have a configuration file.
     monkeypatch.setenv("XDG_CONFIG_HOME", "/nowhere")
 
-    def run(*arguments: str, hosts: str = "") -> tuple[int, list[str], list[str]]:
+    def run(line: str, *more: str, hosts: str = "") -> Outcome:
+        arguments = [*shlex.split(line), *more]
         code = main([*arguments, *(["--hosts", hosts] if hosts else [])])
         out, err = capfd.readouterr()
         return code, out.splitlines(), without_notice(err.splitlines())

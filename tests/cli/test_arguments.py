@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kit.cli import Run, environment
+from kit.cli import Run, environment, prints, shown
 from kit.raw_client import RawClient
 
 from aiolead import errors
@@ -43,13 +43,12 @@ def test_help_lists_all_commands(run: Run) -> None:
     ],
 )
 def test_help_of_a_command_lists_its_options(run: Run, command: str, options: list[str]) -> None:
-    code, out, err = run(command, "--help")
-    assert (code, err) == (0, [])
+    out = shown(run, command, "--help")
     assert all(option in " ".join(out) for option in options)
 
 
 def test_own_options_of_a_command_come_first_in_its_help(run: Run) -> None:
-    shown = "\n".join(run("run", "--help")[1])
+    shown = "\n".join(run("run --help")[1])
     texts = ("─ Arguments ─", "─ Options ─", "--forever", "─ Where to connect ─", "--hosts")
     places = [shown.index(text) for text in (*texts, "─ How to run, and what to say ─", "--json")]
     assert places == sorted(places)
@@ -77,8 +76,7 @@ def test_page_has_all_commands_and_options() -> None:
     [("lo", "lock"), ("lock --nonb", "--nonblock"), ("acl --ha", "--hashes")],
 )
 def test_bash_completes_commands_and_options(run: Run, typed: str, completed: str) -> None:
-    code, out, err = run("completion", "bash")
-    assert (code, err) == (0, [])
+    out = shown(run, "completion bash")
     words = ["aiolead", *typed.split()]
     line = " ".join(words)
     asking = f"""
@@ -155,10 +153,7 @@ def refusal(run: Run, monkeypatch: pytest.MonkeyPatch, typed: str) -> str:
         ),
         ("ls --tls-ca /none", "--tls-ca: cannot read /none: No such file or directory"),
         ("ls --tls-key /none", "--tls-cert: missing, although there is a key or its password"),
-        (
-            "ls --server-version x",
-            "--server-version: must be a version such as \"3.9\", not 'x'",
-        ),
+        ("ls --server-version x", "--server-version: must be a version such as \"3.9\", not 'x'"),
         ("lock /x --wait=-1 -- true", "--wait: must be 0 seconds or more, not -1"),
         ("lock /x -w nan -- true", "--wait: must be 0 seconds or more, not nan"),
         ("lock /x -E 256 -- true", "--conflict-exit-code: must be 0 to 255, not 256"),
@@ -174,10 +169,7 @@ def refusal(run: Run, monkeypatch: pytest.MonkeyPatch, typed: str) -> str:
         ("lock /x -s -x -- true", "--shared, --exclusive, --slots: one of them"),
         ("lock /x -x --slots 2 -- true", "--shared, --exclusive, --slots: one of them"),
         ("lock /x --slots 0 -- true", "--slots: must be 1 or more, not 0"),
-        (
-            "lock /x --shell -- echo x",
-            "--shell: give the command as one argument, in quotes",
-        ),
+        ("lock /x --shell -- echo x", "--shell: give the command as one argument, in quotes"),
         ("herd --sizes 1", "--sizes: must be 2 to 1000, not 1"),
         ("ls relative", "path: must start with '/', not 'relative'"),
     ],
@@ -321,13 +313,13 @@ def test_errors_about_no_option_stay_as_they_are() -> None:
 
 def test_errors_say_what_to_do(run: Run, somewhere: str) -> None:
     no_chroot = "aiolead: no such znode: / (the chroot in --hosts does not exist)"
-    assert run("ls", "/", hosts=somewhere) == (1, [], [no_chroot])
+    assert run("ls /") == (1, [], [no_chroot])
     with RawClient(somewhere) as client:
         client.create("")
     no_parent = "aiolead: the parent of the new znode is missing: /a/b (--parents creates it)"
-    assert run("create", "/a/b", hosts=somewhere) == (1, [], [no_parent])
-    assert run("create", "--parents", "/a/b", hosts=somewhere) == (0, ["/a/b"], [])
-    code, _, err = run("bench", "/none", hosts=somewhere)
+    assert run("create /a/b") == (1, [], [no_parent])
+    assert run("create --parents /a/b") == prints("/a/b")
+    code, _, err = run("bench /none")
     assert (code, err) == (1, ["aiolead: no such znode: /none"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from kit.cli import Command, Run, objects
+from kit.cli import Command, Run, objects, prints, shown
 
 from aiolead.cli.bench import Measured
 
@@ -15,9 +15,8 @@ NAMES = ["read", "write", "reads", "writes", "lock", "hand-over"]
 
 
 def test_each_operation_is_measured(run: Run, hosts: str) -> None:
-    run("create", "/here", "-p", hosts=hosts)
-    code, out, err = run("bench", "/here", "--seconds", "0.02", "--json", hosts=hosts)
-    assert (code, err) == (0, [])
+    run("create /here -p")
+    out = shown(run, "bench /here --seconds 0.02 --json")
     *measured, summary = objects(out)
     assert [each["name"] for each in measured] == NAMES
     for each in measured:
@@ -25,30 +24,29 @@ def test_each_operation_is_measured(run: Run, hosts: str) -> None:
         assert each["per_second"] > 0
         assert 0 < each["median"] <= each["p99"] <= each["slowest"]
     assert summary["summary"]["text"].startswith("renewing a lease may take 2.5 s with a session")
-    assert run("ls", "/here", hosts=hosts) == (0, [], [])
+    assert run("ls /here") == prints()
 
 
 def test_text_output_has_a_table(run: Run, somewhere: str) -> None:
-    run("create", "/", "-p", hosts=somewhere)
-    code, out, err = run("bench", "--seconds", "0.01", "--in-flight", "3", hosts=somewhere)
-    assert (code, err) == (0, [])
+    run("create / -p")
+    out = shown(run, "bench --seconds 0.01 --in-flight 3")
     assert [line.split()[0] for line in out[1:-2]] == NAMES
     assert "get, 3 in flight" in out[3]
     assert "set of 100 bytes" in out[2]
 
 
 def test_signal_removes_its_znodes(run: Run, somewhere: str) -> None:
-    run("create", "/here", "-p", hosts=somewhere)
+    run("create /here -p")
     with Command("bench", "/here", "--json", "--seconds", "60", hosts=somewhere) as command:
-        while not run("ls", "/here", hosts=somewhere)[1]:
+        while not run("ls /here")[1]:
             pass
         assert command.finish(signal.SIGTERM) == 128 + signal.SIGTERM
-    assert run("ls", "/here", hosts=somewhere) == (0, [], [])
+    assert run("ls /here") == prints()
 
 
 def test_missing_permission_is_reported(run: Run, somewhere: str) -> None:
-    run("create", "/here", "-p", "--acl", "world:anyone:r", hosts=somewhere)
-    code, out, err = run("bench", "/here", hosts=somewhere)
+    run("create", "/here", "-p", "--acl", "world:anyone:r")
+    code, out, err = run("bench /here")
     assert (code, out) == (77, [])
     assert err[0].startswith("aiolead: not allowed by the znode's ACL: /here/aiolead-bench-")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from cyclopts import App
-from kit.cli import Run
+from kit.cli import Run, fails, prints
 
 from aiolead.cli import config_file
 from aiolead.cli.app import app
@@ -24,32 +24,31 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def configured(run: Run, file: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command for a user who has a file."""
+    """Runs a command for a user who has a file, and no `AIOLEAD_HOSTS`."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(file.parent.parent))
+    monkeypatch.delenv("AIOLEAD_HOSTS", raising=False)
     return run
 
 
 def test_flags_override_the_environment_and_the_file(
-    configured: Run, file: Path, somewhere: str, monkeypatch: pytest.MonkeyPatch
+    somewhere: str, configured: Run, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file.write_text(f'hosts = "{somewhere}"\nsession_timeout = 7\n[create]\nparents = true\n')
-    assert configured("create", "/a/b") == (0, ["/a/b"], [])
-    assert configured("ls", "/a") == (0, ["b"], [])
+    assert configured("create /a/b") == prints("/a/b")
+    assert configured("ls /a") == prints("b")
     monkeypatch.setenv("AIOLEAD_HOSTS", f"{somewhere}/a")
-    assert configured("ls") == (0, ["b"], [])
-    assert configured("ls", hosts=f"{somewhere}/a/b") == (0, [], [])
+    assert configured("ls") == prints("b")
+    assert configured("ls", hosts=f"{somewhere}/a/b") == prints()
 
 
 def test_given_file_replaces_the_default_one(
-    configured: Run, file: Path, tmp_path: Path, somewhere: str
+    somewhere: str, configured: Run, file: Path, tmp_path: Path
 ) -> None:
     file.write_text("nonsense = 3")
     other = tmp_path / "other.toml"
     other.write_text(f'hosts = "{somewhere}"\n[ls]\njson = true\n[get]\nnot-read = "by ls"\n')
-    code, out, err = configured("create", "/a", "-p", "--config", str(other))
-    assert (code, out, err) == (0, ["/a"], [])
-    code, out, err = configured("ls", "--config", str(other))
-    assert (code, out, err) == (0, ['{"name": "a", "path": "/a"}'], [])
+    assert configured("create /a -p --config", str(other)) == prints("/a")
+    assert configured("ls --config", str(other)) == prints('{"name": "a", "path": "/a"}')
 
 
 @pytest.mark.parametrize(
@@ -81,7 +80,7 @@ def test_invalid_file_is_refused(configured: Run, file: Path, content: str, why:
 
 def test_unreadable_file_is_refused(run: Run, tmp_path: Path) -> None:
     for path in (tmp_path / "missing", tmp_path):
-        code, out, err = run("ls", "--config", str(path), hosts="127.0.0.1:1")
+        code, out, err = run("ls --config", str(path), hosts="127.0.0.1:1")
         assert (code, out, len(err)) == (2, [], 1)
         assert f"--config: cannot read {path}: " in err[0]
 
@@ -98,11 +97,11 @@ def test_unreadable_file_is_refused(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_credentials_that_others_can_read_are_reported(
-    configured: Run, file: Path, somewhere: str, mode: int, why: str
+    somewhere: str, configured: Run, file: Path, mode: int, why: str
 ) -> None:
     file.write_text('auth = "digest:ann:open sesame"')
     file.chmod(mode)
-    code, _, err = configured("create", "/a", "-p", hosts=somewhere)
+    code, _, err = configured("create /a -p", hosts=somewhere)
     assert code == 0
     assert err == ([f"aiolead: {file} has credentials in it, and {why}"] if why else [])
 
@@ -190,7 +189,6 @@ def test_empty_variable_counts_as_unset(
         monkeypatch.setenv("AIOLEAD_" + option.upper().replace("-", "_"), "")
     monkeypatch.setenv("AIOLEAD_DASHBOARD_TOKEN", "")
     monkeypatch.setenv("AIOLEAD_TLS_KEY_PASSWORD", "")
-    assert run("create", "--parents", "/a/b", hosts=somewhere) == (0, ["/a/b"], [])
-    code, _, err = run("ls")
-    missing = "aiolead: --hosts: not given, and AIOLEAD_HOSTS is not set"
-    assert (code, err) == (2, [f"{missing} (for example: --hosts 127.0.0.1:2181)"])
+    assert run("create --parents /a/b", hosts=somewhere) == prints("/a/b")
+    missing = "--hosts: not given, and AIOLEAD_HOSTS is not set"
+    assert run("ls") == fails(f"{missing} (for example: --hosts 127.0.0.1:2181)", code=2)

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from kit.cli import Run, kazoo_client, objects
+from kit.cli import Run, kazoo_client, objects, prints, report, shown
 from kit.clients import joined
 from kit.raw_client import has
 
@@ -19,20 +19,16 @@ GUID = "0123456789abcdef0123456789abcdef"
 
 
 def test_contenders_are_listed_in_order(run: Run, hosts: str) -> None:
-    with kazoo_client(hosts) as client:
-        client.create("/a")
+    first, second = f"/a/{GUID[:16]}-1-latch-", "/a/_c_x-latch-"
+    znodes = {first: b"host-1", second: b"__REVOKE__host-2", "/a/note": b""}
+    with kazoo_client(hosts, znodes) as client:
         session = f"{client.client_id[0]:#x}"
-        client.create(f"/a/{GUID[:16]}-1-latch-", b"host-1", ephemeral=True, sequence=True)
-        client.create("/a/_c_x-latch-", b"__REVOKE__host-2", ephemeral=True, sequence=True)
-        client.create("/a/note")
-        code, out, err = run("contenders", "/a", hosts=hosts)
-        assert (code, err) == (0, [])
+        out = shown(run, "contenders /a")
         assert [line.split()[:4] for line in out[1:]] == [
             ["1", "holds", "host-1", session],
             ["2", "waits,", "asked", "to"],
         ]
-        code, out, _ = run("contenders", "/a", "--leaders", "2", "--json", hosts=hosts)
-        first, second = objects(out)
+        first, second = report(run, "contenders /a --leaders 2")
         assert first["path"] == f"/a/{GUID[:16]}-1-latch-0000000000"
         assert (first["kind"], first["layout"]) == ("election", "curator")
         assert first["session"] == session
@@ -44,11 +40,10 @@ def test_contenders_are_listed_in_order(run: Run, hosts: str) -> None:
 
 
 def test_mixed_layouts_are_reported(run: Run, somewhere: str) -> None:
-    with kazoo_client(somewhere) as client:
+    with kazoo_client(somewhere, {"/_c_x-lock-": b"curator"}) as client:
         client.create(f"/{GUID}__lock__", b"kazoo", ephemeral=True, sequence=True)
-        client.create("/_c_x-lock-", b"curator", ephemeral=True, sequence=True)
-        code, out, err = run("contenders", "/", "--json", hosts=somewhere)
-        assert [one["layout"] for one in objects(out)] == ["kazoo", "curator"]
+        code, out, err = run("contenders / --json")
+        assert [one["layout"] for one in objects(out)] == ["curator", "kazoo"]
         assert (code, len(err)) == (0, 1)
         assert "not all of these exclude each other: curator lock, kazoo lock" in err[0]
 
@@ -57,63 +52,47 @@ def test_unreadable_contender_is_listed(run: Run, old_and_new_hosts: str) -> Non
     hosts = old_and_new_hosts
     entry = "digest:somebody:HASH:r"
     is_untold = has(hosts, Feature.EXISTS_NEEDS_READ)
-    with kazoo_client(hosts) as client:
-        client.create("/l")
-        client.create("/l/_c_y-lock-", b"first", ephemeral=True, sequence=True)
+    with kazoo_client(hosts, {"/l/_c_y-lock-": b"first", "/l/_c_x-lock-": b"me"}) as client:
         owner = f"{client.client_id[0]:#x}"
-        client.create("/l/_c_x-lock-", b"me", ephemeral=True, sequence=True)
-        run("acl", "/l/_c_x-lock-0000000001", entry, hosts=hosts)
-        code, out, _ = run("contenders", "/l", hosts=hosts)
-        row = out[2].split("  ")
-        assert (code, "(not allowed to read)" in out[2]) == (0, True)
+        run("acl /l/_c_x-lock-0000000001", entry)
+        row = shown(run, "contenders /l")[2].split("  ")
+        assert "(not allowed to read)" in row
         assert (owner in row, "?" in row) == (not is_untold, is_untold)
-        code, out, _ = run("contenders", "/l", "--json", hosts=hosts)
-        first, other = objects(out)
+        first, other = report(run, "contenders /l")
         assert (first["identity"], first["session"]) == ("first", owner)
         assert (other["identity"], other["place"], other["kind"]) == (None, 2, "lock")
         assert other["session"] == (None if is_untold else owner)
         assert other.keys() == first.keys()
         for key in ("age", "created", "token"):
             assert (other[key] is None) == is_untold, key
-        code, out, _ = run("doctor", "/l", "--json", hosts=hosts)
-        texts = [said["text"] for said in objects(out)[:-1] if said["check"] == "ghost"]
-        assert any("may not be read: whose it is" in text for text in texts) == is_untold
-        assert any("2 contenders" in line for line in out)
+        findings = [(one["check"], one["text"]) for one in objects(run("doctor /l --json")[1])[:-1]]
+        unknown = ("may not be read: whose it is" in t for check, t in findings if check == "ghost")
+        assert any(unknown) == is_untold
+        assert any("2 contenders" in text for _, text in findings)
 
 
 def test_long_identity_is_cut(run: Run, somewhere: str) -> None:
-    with kazoo_client(somewhere) as client:
-        client.create("/long")
-        client.create("/long/x-lock-", b"x" * 900_000, ephemeral=True, sequence=True)
-        _, out, _ = run("contenders", "/long", "--json", hosts=somewhere)
+    with kazoo_client(somewhere, {"/long/x-lock-": b"x" * 900_000}):
+        _, out, _ = run("contenders /long --json")
     assert len(out[0]) < 5000
 
 
 def test_empty_queue_is_reported(run: Run, somewhere: str) -> None:
-    run("create", "/l", "-p", hosts=somewhere)
-    assert run("contenders", "/l", hosts=somewhere) == (
-        0,
-        [],
-        ["aiolead: nobody contends for /l"],
-    )
+    run("create /l -p")
+    assert run("contenders /l") == prints(err="nobody contends for /l")
 
 
 def test_permits_of_a_semaphore_are_listed_first(run: Run, hosts: str) -> None:
-    with kazoo_client(hosts) as client:
-        for path in ("/s", "/s/leases", "/s/locks"):
-            client.create(path)
-        for holder in (b"one", b"two"):
-            client.create("/s/leases/_c_x-lease-", holder, ephemeral=True, sequence=True)
-        client.create("/s/locks/_c_x-lock-", b"three", ephemeral=True, sequence=True)
-        # The first contender has created its permit already.
-        client.create("/s/leases/0000000000-y-lease-", b"three", ephemeral=True, sequence=True)
-        code, out, err = run("contenders", "/s", "--json", hosts=hosts)
-        assert (code, err) == (0, [])
-        assert [(one["place"], one["holds"], one["identity"]) for one in objects(out)] == [
-            (1, True, "one"),
-            (2, True, "two"),
-            (3, False, "three"),
-        ]
+    znodes = {"/s/leases/_c_x-lease-": b"one", "/s/leases/_c_y-lease-": b"two"}
+    # The first contender has created its permit already.
+    znodes |= {"/s/locks/_c_z-lock-": b"three", "/s/leases/0000000000-z-lease-": b"three"}
+    with kazoo_client(hosts, znodes):
+        found = report(run, "contenders /s")
+    assert [(one["place"], one["holds"], one["identity"]) for one in found] == [
+        (1, True, "one"),
+        (2, True, "two"),
+        (3, False, "three"),
+    ]
 
 
 async def test_queues_of_recipes_are_read_as_the_recipes_do(embedded: str, chroot: str) -> None:

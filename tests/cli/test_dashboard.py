@@ -56,8 +56,7 @@ def locked() -> Iterator[Served]:
 
 
 @pytest.mark.parametrize(
-    "host",
-    ["127.0.0.1", "localhost:1", "LOCALHOST.", "[::1]:8764", "proxy.example", "127.0.0.1:"],
+    "host", ["127.0.0.1", "localhost:1", "LOCALHOST.", "[::1]:8764", "proxy.example", "127.0.0.1:"]
 )
 def test_own_host_is_answered(open_one: Served, host: str) -> None:
     assert open_one.status(Host=host) == 200

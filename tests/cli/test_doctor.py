@@ -40,7 +40,7 @@ GUID = "01234567-89ab-cdef-0123-456789abcdef"
 
 
 def examine(
-    run: Run, *arguments: str, hosts: str, code: int = 0
+    run: Run, *arguments: str, hosts: str = "", code: int = 0
 ) -> tuple[dict[str, list[dict[str, Any]]], dict[str, int]]:
     """Runs `doctor` with an expected exit code; the findings by check, and their counts."""
     *findings, summary = report(run, "doctor", *arguments, hosts=hosts, code=code)
@@ -51,10 +51,8 @@ def examine(
 
 
 def test_lock_in_order_has_no_failure(run: Run, hosts: str) -> None:
-    with kazoo_client(hosts) as client:
-        client.create("/l")
-        client.create("/l/_c_x-lock-", b"me", ephemeral=True, sequence=True)
-        found, summary = examine(run, "/l", "/nowhere", hosts=hosts)
+    with kazoo_client(hosts, {"/l/_c_x-lock-": b"me"}):
+        found, summary = examine(run, "/l", "/nowhere")
     assert summary["fail"] == 0
     assert summary["ok"] >= 8
     assert found["session"][0]["timeout"] == 10
@@ -69,23 +67,20 @@ def test_lock_in_order_has_no_failure(run: Run, hosts: str) -> None:
 
 
 def test_text_output_has_a_summary(run: Run, somewhere: str) -> None:
-    code, out, _ = run("doctor", "--admin-port", "0", hosts=somewhere)
+    code, out, _ = run("doctor", "--admin-port", "0")
     assert (code, out[-2]) == (0, "")
     assert out[-1].startswith(f"{len([line for line in out if line.startswith('ok ')])} ok, ")
-    code, quiet, _ = run("doctor", "-q", "--admin-port", "0", hosts=somewhere)
+    code, quiet, _ = run("doctor", "-q", "--admin-port", "0")
     assert code == 0
     assert {line.split()[0] for line in quiet[:-2] if line[0] != " "} <= {"warn", "unknown"}
 
 
 def test_foreign_children_of_a_lock_are_reported(run: Run, hosts: str) -> None:
-    with kazoo_client(hosts) as client:
-        client.create("/l")
-        client.create("/l/ghost-lock-", b"old\x1b[2J", sequence=True)
+    znodes = {"/l/ghost-lock-0000000000": b"old\x1b[2J", "/l/-note": b"", "/l/readme": b""}
+    with kazoo_client(hosts, znodes) as client:
         kazoo_lock = "/l/0123456789abcdef0123456789abcdef__lock__"
         client.create(kazoo_lock, b"kazoo", ephemeral=True, sequence=True)
-        client.create("/l/-note")
-        client.create("/l/readme")
-        found, _ = examine(run, "/l", hosts=hosts, code=1)
+        found, _ = examine(run, "/l", code=1)
         (ghost,) = found["ghost"]
         assert (ghost["level"], ghost["path"]) == ("fail", "/l/ghost-lock-0000000000")
         assert (ghost["session"], ghost["identity"]) == (None, "old\x1b[2J")
@@ -96,7 +91,7 @@ def test_foreign_children_of_a_lock_are_reported(run: Run, hosts: str) -> None:
             ("fail", "-note", "None"),
             ("warn", "readme", "None"),
         }
-        code, out, _ = run("doctor", "/l", hosts=hosts)
+        code, out, _ = run("doctor", "/l")
         assert code == 1
         assert all(text.isprintable() for text in out)
 
@@ -116,11 +111,8 @@ def test_contender_without_a_connection_is_a_warning(run: Run) -> None:
 
 
 def test_permits_of_a_semaphore_are_counted(run: Run, somewhere: str) -> None:
-    with kazoo_client(somewhere) as client:
-        for path in ("/s", "/s/leases", "/s/locks"):
-            client.create(path)
-        client.create("/s/leases/_c_x-lease-", b"one", ephemeral=True, sequence=True)
-        found, _ = examine(run, "/s", hosts=somewhere)
+    with kazoo_client(somewhere, {"/s/locks": b"", "/s/leases/_c_x-lease-": b"one"}):
+        found, _ = examine(run, "/s")
     assert [one["text"] for one in found["path"]] == [
         "/s/leases: 1 contender",
         "/s/locks: 0 contenders",
@@ -143,8 +135,8 @@ async def test_semaphores_below_a_semaphore_are_not_examined(embedded: str, chro
 
 
 def test_unreadable_path_is_unknown(run: Run, somewhere: str) -> None:
-    run("create", "/l", "-p", "--acl", "digest:somebody:HASH:r", hosts=somewhere)
-    (path,) = examine(run, "/l", hosts=somewhere)[0]["path"]
+    run("create", "/l", "-p", "--acl", "digest:somebody:HASH:r")
+    (path,) = examine(run, "/l")[0]["path"]
     assert (path["level"], path["text"]) == ("unknown", "/l: may not be listed")
 
 
@@ -193,7 +185,7 @@ def test_tls_certificate_is_checked(run: Run, tmp_path: Path) -> None:
         (ensemble,) = report(run, "ensemble", *trusted, hosts=hosts)
         assert ensemble["servers"][0]["role"] == "standalone"
         # Without TLS at a port for TLS.
-        assert run("ensemble", "--connect-timeout", "0.2", hosts=hosts)[0] == 69
+        assert run("ensemble --connect-timeout 0.2", hosts=hosts)[0] == 69
 
 
 # --- how findings are judged ---------------------------------------------------------------------

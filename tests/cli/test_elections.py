@@ -53,7 +53,7 @@ def test_states_as_text() -> None:
 
 
 def test_elect_reports_an_unreachable_server(run: Run) -> None:
-    code, out, err = run("elect", "/app", "--connect-timeout", "0.05", hosts="127.0.0.1:1")
+    code, out, err = run("elect /app --connect-timeout 0.05", hosts="127.0.0.1:1")
     assert (code, out, len(err)) == (69, [], 1)
 
 

@@ -9,7 +9,7 @@ import anyio.abc
 import pytest
 from cli.hostile_servers import HostileServer, answering
 from kit.checks import until
-from kit.cli import WITHIN, Run, report
+from kit.cli import WITHIN, Run, report, shown
 from kit.raw_client import text_of_version
 
 from aiolead.cli.ensemble import _summary, behind
@@ -40,13 +40,12 @@ def http(body: str) -> str:
 
 
 def test_standalone_server_is_a_quorum(run: Run, hosts: str) -> None:
-    code, out, err = run("ensemble", hosts=hosts)
-    assert (code, err) == (0, [])
+    out = shown(run, "ensemble")
     server = hosts.partition("/")[0]
     version = text_of_version(hosts)
     assert out[1].split()[:3] == [server, "standalone", version]
     assert out[2:] == ["", "1 of 1 voter up, quorum 1: no more may fail"]
-    (ensemble,) = report(run, "ensemble", hosts=hosts)
+    (ensemble,) = report(run, "ensemble")
     (one,) = ensemble.pop("servers")
     counts = {"voters": 1, "quorum": 1, "up": 1, "tolerates": 0}
     assert ensemble == {**counts, "has_quorum": True, "source": "mntr"}

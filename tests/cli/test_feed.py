@@ -278,7 +278,7 @@ def test_contenders_with_invalid_names_are_listed_escaped(run: Run) -> None:
         raw.create("/foreign")
         raw.create(f"/foreign/{FOREIGN}", b"mallory", flags=EPHEMERAL_SEQUENTIAL)
         raw.create("/foreign/_c_x-latch-", b"anna", flags=EPHEMERAL_SEQUENTIAL)
-        code, out, err = run("contenders", "/foreign", hosts=server.connect_string)
+        code, out, err = run("contenders /foreign", hosts=server.connect_string)
         first, second = report(run, "contenders", "/foreign", hosts=server.connect_string)
     assert (code, err) == (0, [])
     assert all(line.isprintable() for line in out)

@@ -6,14 +6,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from kit.cli import Run, objects
+from kit.cli import Run, objects, shown
 
 pytestmark = pytest.mark.exhaustive("an edge of the command")
 
 
 def test_watched_parent_wakes_all_contenders(run: Run) -> None:
-    code, out, err = run("herd", "--sizes", "2", "--sizes", "12", "--json")
-    assert (code, err) == (0, [])
+    out = shown(run, "herd --sizes 2 --sizes 12 --json")
     woken = {(one["watching"], one["contenders"]): one["woken"] for one in objects(out)}
     assert woken["parent", 12] == 11
     assert woken["parent", 2] == 1
@@ -25,8 +24,7 @@ def test_watched_parent_wakes_all_contenders(run: Run) -> None:
 
 @pytest.mark.promise
 def test_text_output_has_a_table_and_bars(run: Run) -> None:
-    code, out, _ = run("herd", "--sizes", "8")
-    assert code == 0
+    out = shown(run, "herd --sizes 8")
     assert out[0].split()[:2] == ["contenders", "watching"]
     (parent, predecessor) = out[-2:]
     assert parent.split()[:2] == ["8", "parent"]
@@ -35,7 +33,7 @@ def test_text_output_has_a_table_and_bars(run: Run) -> None:
 
 def test_picture_is_written(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "herd.svg"
-    code, _, err = run("herd", "--sizes", "2", "--sizes", "4", "--picture", str(file))
+    code, _, err = run("herd --sizes 2 --sizes 4 --picture", str(file))
     if find_spec("matplotlib") is None:
         assert (code, err) == (2, ["aiolead: --picture: needs matplotlib: pip install matplotlib"])
     else:

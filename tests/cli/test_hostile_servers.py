@@ -54,10 +54,7 @@ ALONE = {"server", "completion", "herd"}
 ENDLESS = {"elect", "observe", "top", "dashboard", "watch", "run", "lock", "demo"}
 """The commands that may run until a signal, or until another client releases a lock."""
 
-pytestmark = [
-    pytest.mark.timeout(300),
-    pytest.mark.exhaustive("an edge of the command"),
-]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.exhaustive("an edge of the command")]
 
 SHORT = ["--connect-timeout", "0.5", "--session-timeout", "2"]
 PATIENCE = {"ensemble", "doctor", "dashboard"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from kit.cli import Command, Run, objects, outcome
+from kit.cli import Command, Run, fails, objects, outcome, prints
 
 
 def hold(hosts: str) -> Command:
@@ -49,13 +49,13 @@ def test_shared_lock_excludes_an_exclusive_one(run: Run, hosts: str) -> None:
         reader.out.expect("has")
         # A reader acquires it, a writer does not.
         options = ["--hosts", hosts, "-q", "/mine", "--", "echo", "x"]
-        assert run("lock", "-ns", *options) == (0, ["x"], [])
-        code, out, err = run("lock", "-nx", *options)
-        assert (code, out) == (75, [])
-        assert err == ["aiolead: did not get the lock /mine: somebody else has it"]
+        assert run("lock -ns", *options) == prints("x")
+        assert run("lock -nx", *options) == fails(
+            "did not get the lock /mine: somebody else has it", code=75
+        )
         assert reader.finish(signal.SIGTERM) == 128 + signal.SIGTERM
     options = ["--hosts", hosts, "-q", "/mine", "--", "echo $((1 + 1))"]
-    assert run("lock", "-n", "-e", "-c", *options) == (0, ["2"], [])
+    assert run("lock -n -e -c", *options) == prints("2")
 
 
 @pytest.mark.exhaustive("an edge of the command")
@@ -68,12 +68,12 @@ def test_slots_are_a_semaphore(run: Run, somewhere: str) -> None:
         one.out.expect("^/some/leases/")
         two.out.expect("^/some/leases/")
         options = ["--hosts", somewhere, "--slots=2", "--json", "/some", "--", "echo", "x"]
-        code, out, err = run("lock", "-n", *options)
+        code, out, err = run("lock -n", *options)
         assert (code, out) == (75, [])
         waiting, conflict = objects(err)
         assert (waiting["event"], waiting["path"]) == ("waiting", "/some")
         assert (conflict["event"], conflict["level"]) == ("not acquired", "error")
         assert two.finish(signal.SIGTERM) == 128 + signal.SIGTERM
-        code, out, err = run("lock", "-n", *options)
+        code, out, err = run("lock -n", *options)
         assert (code, out) == (0, ["x"])
         assert [said["event"] for said in objects(err)] == ["waiting", "held", "released"]

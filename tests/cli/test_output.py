@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from cli.hostile_servers import ESCAPES
 from kit.checks import check_each
-from kit.cli import WITHIN, Command, OnTerminal, Run, environment, without_notice
+from kit.cli import WITHIN, Command, OnTerminal, Run, environment, fails, without_notice
 from kit.raw_client import RawClient
 
 import aiolead.cli
@@ -151,7 +151,7 @@ def test_absurd_spans_are_rendered(seconds: float) -> None:
 def test_absurd_configuration_file_is_refused(run: Run, tmp_path: Path, content: str) -> None:
     file = tmp_path / "config.toml"
     file.write_text(content)
-    code, out, err = run("ls", "--config", str(file))
+    code, out, err = run("ls --config", str(file))
     assert (code, out, len(err)) == (2, [], 1)
     assert err[0].startswith(f"aiolead: --config: {file}: ")
 
@@ -337,10 +337,8 @@ def test_defect_is_one_line_without_debug(run: Run, monkeypatch: pytest.MonkeyPa
         raise KeyError("the defect")
 
     monkeypatch.setattr("aiolead.cli.znodes.validate", defect)
-    code, out, err = run("ls", "/", hosts="127.0.0.1:1")
-    assert (code, out) == (1, [])
-    assert err == ["aiolead: KeyError: 'the defect' (--debug shows where)"]
-    code, out, err = run("ls", "/", "--debug", hosts="127.0.0.1:1")
+    assert run("ls /", hosts="127.0.0.1:1") == fails("KeyError: 'the defect' (--debug shows where)")
+    code, out, err = run("ls / --debug", hosts="127.0.0.1:1")
     assert (code, out, err[-1]) == (1, [], "aiolead: KeyError: 'the defect'")
     assert any(f'File "{Path(__file__)}"' in line for line in err)
 

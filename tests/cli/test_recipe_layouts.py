@@ -240,18 +240,17 @@ async def test_every_recipe_in_use_is_recognized(hosts: str) -> None:
 
 
 def test_queue_of_items_has_no_contenders(run: Run, somewhere: str) -> None:
-    with kazoo_client(somewhere) as client:
-        client.create("/q")
-        client.create("/q/queue-", b"item", sequence=True)
+    with kazoo_client(somewhere, {"/q/queue-0000000000": b"item"}):
+        pass
     nobody = "aiolead: nobody contends for /q (aiolead top --once shows other recipes)"
-    assert run("contenders", "/q", hosts=somewhere) == (0, [], [nobody])
-    findings = report(run, "doctor", "/q", hosts=somewhere)[:-1]
+    assert run("contenders /q") == (0, [], [nobody])
+    findings = report(run, "doctor", "/q")[:-1]
     assert not any(one["check"] == "ghost" for one in findings)
 
 
 def test_recipes_without_contenders_as_text(run: Run, somewhere: str) -> None:
     with kazoo_client(somewhere) as client:
-        assert run("top", "--once", hosts=somewhere)[1][0].endswith("  /  nobody contends")
+        assert run("top --once")[1][0].endswith("  /  nobody contends")
         client.create("/barrier", BARRIER_MARK)
         for path, data, count in (
             ("/group/web-{}", b"", 4),
@@ -262,7 +261,7 @@ def test_recipes_without_contenders_as_text(run: Run, somewhere: str) -> None:
                 client.create(path.format(n), data, ephemeral=True)
         client.create("/queue")
         client.create("/queue/queue-", b"item", sequence=True)
-        code, out, err = run("top", "--once", hosts=somewhere)
+        code, out, err = run("top --once")
     assert (code, [line.split("  ", 1)[1] for line in out], err) == (
         0,
         [
@@ -295,15 +294,12 @@ async def test_names_of_contenders_have_the_number_of_leaders(somewhere: str) ->
 
 
 def test_contenders_command_honours_the_number_of_leaders(run: Run, somewhere: str) -> None:
-    with kazoo_client(somewhere) as client:
-        client.create("/e")
-        for n in range(3):
-            name = f"/e/0123456789abcdef-{n}-2leaders-latch-"
-            client.create(name, b"x", ephemeral=True, sequence=True)
-        code, out, err = run("contenders", "/e", hosts=somewhere)
+    names = [f"/e/0123456789abcdef-{n}-2leaders-latch-" for n in range(3)]
+    with kazoo_client(somewhere, dict.fromkeys(names, b"x")):
+        code, out, err = run("contenders /e")
         assert (code, [line.split()[1] for line in out[1:]]) == (0, ["holds", "holds", "waits"])
         assert err == ["aiolead: 2 may lead at once, by the contenders' names"]
-        _, out, err = run("contenders", "/e", "--leaders", "1", hosts=somewhere)
+        _, out, err = run("contenders /e --leaders 1")
         assert ([line.split()[1] for line in out[1:]], err) == (["holds", "waits", "waits"], [])
 
 

@@ -276,7 +276,7 @@ def test_child_that_cannot_be_started_is_reported(
 
 def test_queue_that_needs_credentials(run: Run, somewhere: str) -> None:
     login = ("--auth", "digest:me:pw")
-    assert run("create", "/app", "-p", *login, "--acl", "auth::cdrwa", hosts=somewhere)[0] == 0
+    assert run("create /app -p", *login, "--acl", "auth::cdrwa")[0] == 0
     code, out, err = outcome("run", "-q", "/app", "--", "true", hosts=somewhere)
     assert (code, out, len(err)) == (77, [], 1)
     env = {"AIOLEAD_AUTH": "digest:me:pw"}

@@ -10,17 +10,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from client.login.certificates import Authority
+from client.login.certificates import Authority, Pem
 from kazoo.client import KazooClient, KazooState
-from kit.cli import Command, Run
+from kit.cli import Command, Run, prints, shown
 
 from aiolead.cli import main
 from aiolead.testing.launch import free_ports
 
+ADDRESS = r"^127\.0\.0\.1:\d+$"
+
 
 def test_kazoo_uses_the_server() -> None:
     with Command("server", "--port", "0", fresh=True) as server:
-        hosts = server.out.expect(r"^127\.0\.0\.1:\d+$")[0]
+        hosts = server.out.expect(ADDRESS)[0]
         server.err.expect("for development: everything is in memory")
         client = KazooClient(hosts)
         client.start(timeout=30)
@@ -30,8 +32,7 @@ def test_kazoo_uses_the_server() -> None:
         finally:
             client.stop()
             client.close()
-        server.signal(signal.SIGTERM)
-        assert server.finish() == 0
+        assert server.finish(signal.SIGTERM) == 0
         assert server.out.rest() == [hosts]
 
 
@@ -83,62 +84,48 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("tls"))
 
 
-def secrets(folder: Path, text: str, *, mode: int = 0o600) -> str:
-    path = folder / "users"
-    path.write_text(text)
-    path.chmod(mode)
-    return str(path)
+def files(pem: Pem) -> tuple[str, ...]:
+    return "--tls-cert", str(pem.cert), "--tls-key", str(pem.key)
 
 
 @contextmanager
 def serving(*options: str) -> Iterator[str]:
     with Command("server", "--port", "0", *options, fresh=True) as server:
-        yield server.out.expect(r"^127\.0\.0\.1:\d+$")[0]
-        server.signal(signal.SIGTERM)
-        assert server.finish() == 0
+        yield server.out.expect(ADDRESS)[0]
+        assert server.finish(signal.SIGTERM) == 0
 
 
 @pytest.mark.exhaustive("an edge of the command")
 def test_server_with_tls(run: Run, authority: Authority) -> None:
-    pem = authority.issue()
-    with serving("--tls-cert", str(pem.cert), "--tls-key", str(pem.key)) as hosts:
-        trusting = ("--tls-ca", str(authority.pem))
-        assert run("create", "/a", *trusting, hosts=hosts) == (0, ["/a"], [])
-        code, out, _ = run("ls", "--connect-timeout", "1", hosts=hosts)
-        assert (code, out) == (69, [])
+    with serving(*files(authority.issue())) as hosts:
+        assert run("create /a --tls-ca", str(authority.pem), hosts=hosts) == prints("/a")
+        assert run("ls --connect-timeout 1", hosts=hosts)[:2] == (69, [])
 
 
 @pytest.mark.exhaustive("an edge of the command")
 def test_tls_port_beside_a_port_without_tls(run: Run, authority: Authority) -> None:
-    pem = authority.issue()
-    options = ("--tls-cert", str(pem.cert), "--tls-key", str(pem.key), "--tls-port", "0")
-    with Command("server", "--port", "0", *options, fresh=True) as server:
-        plain = server.out.expect(r"^127\.0\.0\.1:\d+$")[0]
-        secure = server.out.expect(r"^127\.0\.0\.1:\d+$")[0]
+    options = ("--port", "0", "--tls-port", "0", *files(authority.issue()))
+    with Command("server", *options, fresh=True) as server:
+        plain, secure = (server.out.expect(ADDRESS)[0] for _ in range(2))
         trusting = ("--tls-ca", str(authority.pem))
-        assert run("create", "/a", hosts=plain) == (0, ["/a"], [])
-        assert run("ls", *trusting, hosts=secure) == (0, ["a", "zookeeper"], [])
+        assert run("create /a", hosts=plain) == prints("/a")
+        assert run("ls", *trusting, hosts=secure) == prints("a", "zookeeper")
         # Neither port serves the clients of the other.
-        assert run("ls", "--connect-timeout", "1", hosts=secure)[0] == 69
-        assert run("ls", *trusting, "--connect-timeout", "1", hosts=plain)[0] == 69
-        server.signal(signal.SIGTERM)
-        assert server.finish() == 0
+        assert run("ls --connect-timeout 1", hosts=secure)[0] == 69
+        assert run("ls --connect-timeout 1", *trusting, hosts=plain)[0] == 69
+        assert server.finish(signal.SIGTERM) == 0
 
 
 @pytest.mark.exhaustive("an edge of the command")
 def test_certificates_of_clients_are_identities(run: Run, authority: Authority) -> None:
-    pem, own = authority.issue(), authority.issue("client.example", common_name="client")
+    own = authority.issue("client.example", common_name="client")
     other = authority.issue("other.example", common_name="other")
-    options = ("--tls-cert", pem.cert, "--tls-key", pem.key, "--tls-ca", authority.pem)
-    with serving(*map(str, options)) as hosts:
-        trusting = ("--tls-ca", str(authority.pem))
-        mine = ("--tls-cert", str(own.cert), "--tls-key", str(own.key))
-        assert run("create", "/a", "--acl", "auth::cdrwa", *trusting, *mine, hosts=hosts)[0] == 0
-        theirs = ("--tls-cert", str(other.cert), "--tls-key", str(other.key))
-        assert run("get", "/a", *trusting, *mine, hosts=hosts)[0] == 0
-        assert run("get", "/a", *trusting, *theirs, hosts=hosts)[0] == 77
-        code, out, _ = run("ls", *trusting, "--connect-timeout", "1", hosts=hosts)
-        assert (code, out) == (69, [])
+    trusting = ("--tls-ca", str(authority.pem))
+    with serving(*files(authority.issue()), *trusting) as hosts:
+        assert run("create /a --acl auth::cdrwa", *trusting, *files(own), hosts=hosts)[0] == 0
+        assert run("get /a", *trusting, *files(own), hosts=hosts)[0] == 0
+        assert run("get /a", *trusting, *files(other), hosts=hosts)[0] == 77
+        assert run("ls --connect-timeout 1", *trusting, hosts=hosts)[:2] == (69, [])
 
 
 @pytest.mark.exhaustive("an edge of the command")
@@ -146,12 +133,13 @@ def test_certificates_of_clients_are_identities(run: Run, authority: Authority) 
 def test_sasl_users_log_in(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, required: bool
 ) -> None:
-    users = secrets(tmp_path, "ann:open sesame\n\nbob:with:colons\n")
+    users = tmp_path / "users"
+    users.write_text("ann:open sesame\n\nbob:with:colons\n")
     options = ("--require-auth", "sasl") if required else ()
-    with serving("--sasl-users", users, *options) as hosts:
-        for login in ("digest-md5:ann:open sesame", "digest-md5:bob:with:colons"):
-            monkeypatch.setenv("AIOLEAD_SASL", login)
-            assert run("ls", hosts=hosts) == (0, ["zookeeper"], [])
+    with serving("--sasl-users", str(users), *options) as hosts:
+        for login in ("ann:open sesame", "bob:with:colons"):
+            monkeypatch.setenv("AIOLEAD_SASL", f"digest-md5:{login}")
+            assert run("ls", hosts=hosts) == prints("zookeeper")
         monkeypatch.setenv("AIOLEAD_SASL", "digest-md5:ann:wrong")
         assert run("ls", hosts=hosts)[0] == 77
         monkeypatch.delenv("AIOLEAD_SASL")
@@ -159,19 +147,18 @@ def test_sasl_users_log_in(
 
 
 def test_file_of_passwords_that_everybody_can_read_is_reported(tmp_path: Path) -> None:
-    users = secrets(tmp_path, "ann:open sesame", mode=0o644)
-    with Command("server", "--port", "0", "--sasl-users", users, fresh=True) as server:
-        server.out.expect(r"^127\.0\.0\.1:\d+$")
+    users = tmp_path / "users"
+    users.write_text("ann:open sesame")
+    users.chmod(0o644)
+    with Command("server", "--port", "0", "--sasl-users", str(users), fresh=True) as server:
+        server.out.expect(ADDRESS)
         server.err.expect("has passwords in it, and everybody can read it: chmod o-r")
-        server.signal(signal.SIGTERM)
-        assert server.finish() == 0
+        assert server.finish(signal.SIGTERM) == 0
 
 
 def test_server_version_is_reported(run: Run) -> None:
     with serving("--server-version", "3.9.3") as hosts:
-        code, out, _ = run("ensemble", hosts=hosts)
-        assert code == 0
-        assert "3.9.3" in " ".join(out)
+        assert "3.9.3" in " ".join(shown(run, "ensemble", hosts=hosts))
 
 
 @pytest.mark.parametrize(
@@ -215,8 +202,8 @@ def test_options_of_clients_in_the_file_do_not_apply_to_the_server(
     config = tmp_path / "config.toml"
     config.write_text(f'tls-ca = "{authority.pem}"\ntls-cert = "{own.cert}"\ntls-key = "{own.key}"')
     with serving("--config", str(config)) as hosts:
-        assert run("ls", hosts=hosts) == (0, ["zookeeper"], [])
+        assert run("ls", hosts=hosts) == prints("zookeeper")
     pem = authority.issue()
     config.write_text(f'[server]\ntls-cert = "{pem.cert}"\ntls-key = "{pem.key}"')
     with serving("--config", str(config)) as hosts:
-        assert run("ls", "--tls-ca", str(authority.pem), hosts=hosts)[0] == 0
+        assert run("ls --tls-ca", str(authority.pem), hosts=hosts)[0] == 0

@@ -16,7 +16,7 @@ from cli.preforked import ReadyProcess
 from cli.scenes import NOTHING, StagedScene
 from kazoo.security import make_acl
 from kit.checks import until
-from kit.cli import WITHIN, Command, Run, environment, kazoo_client, report
+from kit.cli import WITHIN, Command, Run, environment, kazoo_client, report, shown
 from rich.cells import cell_len
 
 from aiolead.cli.scene import Scene
@@ -238,25 +238,21 @@ def test_unreadable_paths_are_shown(scene: StagedScene) -> None:
 
 
 def test_once_prints_the_state_and_ends(run: Run, hosts: str) -> None:
-    with kazoo_client(hosts) as client:
-        client.create("/a")
-        client.create("/a/_c_x-latch-", b"one", ephemeral=True, sequence=True)
-        client.create("/a/_c_y-latch-", b"t\x1bwo", ephemeral=True, sequence=True)
-        code, out, err = run("top", "--once", hosts=hosts)
-        assert (code, len(out), err) == (0, 1, [])
+    with kazoo_client(hosts, {"/a/_c_x-latch-": b"one", "/a/_c_y-latch-": b"t\x1bwo"}) as client:
+        out = shown(run, "top --once")
+        assert len(out) == 1
         assert "Z  /a  one leads (token " in out[0]
         assert out[0].endswith(r"; behind: t\x1bwo")
-        (everything,) = report(run, "top", "/a", "/nobody", "--once", hosts=hosts)
+        (everything,) = report(run, "top", "/a", "/nobody", "--once")
         assert everything["unreadable"] == []
         first, nobody = everything["lines"]
         assert [one["identity"] for one in first["contenders"]] == ["one", "t\x1bwo"]
         assert (nobody["path"], nobody["kind"], nobody["terms"]) == ("/nobody", None, [])
         client.create("/closed", acl=CLOSED)
-        code, out, err = run("top", "--once", hosts=hosts)
-        assert (code, len(out), err) == (0, 2, [])
+        out = shown(run, "top --once")
+        assert len(out) == 2
         assert out[1].endswith("Z  may not read /closed: what is below is not known")
-        code, out, err = run("top", "--once", "--max-znodes", "2", hosts=hosts)
-        assert (code, err) == (0, [])
+        out = shown(run, "top --once --max-znodes 2")
         assert out[-1].endswith("Z  not all znodes under / are shown: see --max-znodes")
 
 

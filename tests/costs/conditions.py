@@ -84,8 +84,6 @@ ROWS = [
     ),
     *rows(
         "MultiLock",
-        {
-            "acquire three locks": enter(used(three_locks, MultiLock.acquire), MultiLock.acquire),
-        },
+        {"acquire three locks": enter(used(three_locks, MultiLock.acquire), MultiLock.acquire)},
     ),
 ]

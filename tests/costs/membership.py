@@ -160,12 +160,6 @@ ROWS = [
             "a member leaves, the same": member_leaves,
         },
     ),
-    *rows(
-        "ServiceRegistry",
-        {"register": register, "drain, until an observer sees it": drain},
-    ),
-    *rows(
-        "Partitioner",
-        {"a second member joins, and takes over one of two items": move_one},
-    ),
+    *rows("ServiceRegistry", {"register": register, "drain, until an observer sees it": drain}),
+    *rows("Partitioner", {"a second member joins, and takes over one of two items": move_one}),
 ]

@@ -83,16 +83,6 @@ ROWS = [
             "the last reader leaves, a writer comes in": last_reader_leaves,
         },
     ),
-    *rows(
-        "ReentrantLock",
-        {
-            "enter and leave it again": enter_again,
-        },
-    ),
-    *rows(
-        "Election",
-        {
-            "ask the leader to resign, until it is notified": revoke,
-        },
-    ),
+    *rows("ReentrantLock", {"enter and leave it again": enter_again}),
+    *rows("Election", {"ask the leader to resign, until it is notified": revoke}),
 ]

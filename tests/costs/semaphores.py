@@ -7,18 +7,7 @@ from functools import partial
 import anyio
 
 from aiolead import Barrier, Client, DoubleBarrier, ExclusiveLock, Semaphore
-from costs._acts import (
-    beside,
-    call,
-    enter,
-    hand_over,
-    leave,
-    new,
-    prepared,
-    refused,
-    used,
-    wait,
-)
+from costs._acts import beside, call, enter, hand_over, leave, new, prepared, refused, used, wait
 from costs._counting import IDENTITY, PATH, Bench, rows
 
 

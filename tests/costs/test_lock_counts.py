@@ -9,14 +9,7 @@ from contextlib import AsyncExitStack
 import anyio
 import anyio.lowlevel
 import pytest
-from kit.clients import (
-    connect,
-    contenders_left,
-    eventually,
-    in_memory,
-    stopped_clock,
-    tasks_living,
-)
+from kit.clients import connect, contenders_left, eventually, in_memory, stopped_clock, tasks_living
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
 

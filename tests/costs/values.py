@@ -151,7 +151,6 @@ ROWS = [
         },
     ),
     *rows(
-        "TreeCache",
-        {"copy 10 znodes": copy_tree, "one of them is set, and reported": tree_changes},
+        "TreeCache", {"copy 10 znodes": copy_tree, "one of them is set, and reported": tree_changes}
     ),
 ]

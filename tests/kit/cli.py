@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Self
@@ -24,8 +24,11 @@ from kazoo.client import KazooClient
 
 import aiolead
 
-Run = Callable[..., tuple[int, list[str], list[str]]]
-"""What runs a command in this process: exit code, lines of output, lines of errors."""
+Outcome = tuple[int, list[str], list[str]]
+"""The exit code of a command, its lines of output, and its lines of errors."""
+
+Run = Callable[..., Outcome]
+"""The fixture `run`: runs a command line in this process, such as `run("ls /a")`."""
 
 SOURCE = Path(aiolead.__file__).parent.parent
 WITHIN = 60.0
@@ -149,11 +152,21 @@ class Command:
         return self.process.wait(WITHIN)
 
 
-def outcome(*arguments: str, hosts: str = "") -> tuple[int, list[str], list[str]]:
+def outcome(*arguments: str, hosts: str = "") -> Outcome:
     """Runs a command that ends by itself: exit code, lines of output, lines of errors."""
     with Command(*arguments, hosts=hosts) as command:
         code = command.finish()
         return code, command.out.rest(), command.err.rest()
+
+
+def prints(*lines: str, err: str = "") -> Outcome:
+    """The outcome of a command that succeeds."""
+    return 0, list(lines), [f"aiolead: {err}"] if err else []
+
+
+def fails(why: str, *, code: int = 1) -> Outcome:
+    """The outcome of a command that only prints an error."""
+    return code, [], [f"aiolead: {why}"]
 
 
 def objects(lines: list[str]) -> list[dict[str, Any]]:
@@ -161,22 +174,37 @@ def objects(lines: list[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def report(run: Run, *arguments: str, hosts: str = "", code: int = 0) -> list[dict[str, Any]]:
-    """Runs a command with `--json`; its objects. It must print no error, and exit with a code."""
-    got, out, err = run(*arguments, "--json", hosts=hosts)
+def shown(run: Run, *arguments: str, hosts: str = "", code: int = 0) -> list[str]:
+    """Runs a command that must print no error, and exit with a code; its lines of output."""
+    got, out, err = run(*arguments, hosts=hosts)
     assert (got, err) == (code, [])
-    return objects(out)
+    return out
+
+
+def report(run: Run, *arguments: str, hosts: str = "", code: int = 0) -> list[dict[str, Any]]:
+    """The same with `--json`; the objects."""
+    return objects(shown(run, *arguments, "--json", hosts=hosts, code=code))
 
 
 @contextmanager
-def kazoo_client(hosts: str) -> Iterator[KazooClient]:
-    """A kazoo client, whose session lives as long as a test takes. Creates the chroot."""
+def kazoo_client(hosts: str, znodes: Mapping[str, bytes] | None = None) -> Iterator[KazooClient]:
+    """A kazoo client, whose session lives as long as a test takes. Creates the chroot.
+
+    Args:
+        hosts: a connect string.
+        znodes: what it creates, with all parents. A path that ends in "-" is that of a contender,
+            which is ephemeral and sequential.
+    """
     servers, slash, chroot = hosts.partition("/")
     client = KazooClient(servers, timeout=10)
     client.start(timeout=WITHIN)
     try:
         client.ensure_path(slash + chroot)
         client.chroot = slash + chroot
+        for path, data in (znodes or {}).items():
+            contends = path.endswith("-")
+            client.ensure_path(path.rpartition("/")[0] or "/")
+            client.create(path, data, ephemeral=contends, sequence=contends)
         yield client
     finally:
         client.stop()

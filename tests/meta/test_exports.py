@@ -43,9 +43,7 @@ PROTOCOLS = {
 }
 """Classes whose methods are documented in the client interface."""
 
-INTERNAL = {
-    "Layout": {"fits", "is_like_ours", "is_of", "misfit", "ours", "prefix", "require"},
-}
+INTERNAL = {"Layout": {"fits", "is_like_ours", "is_of", "misfit", "ours", "prefix", "require"}}
 """Methods for recipes, although their names have no underscore."""
 
 FACES = (aiolead, aiolead.types)

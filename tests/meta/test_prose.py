@@ -6,15 +6,7 @@ from pathlib import Path
 
 import pytest
 from kit.checks import check_each
-from tools.check_prose import (
-    COLUMNS,
-    HEADING,
-    RULES,
-    Sentence,
-    of_markdown,
-    of_python,
-    too_long,
-)
+from tools.check_prose import COLUMNS, HEADING, RULES, Sentence, of_markdown, of_python, too_long
 
 
 @check_each("rule", [*RULES, HEADING], ids=lambda rule: rule.advice)
