@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from tests.client.names_network import (
+from benchmarks.names_network import (
     DEAD_DNS_SERVER,
     DNS_SERVER,
     NamesNetwork,

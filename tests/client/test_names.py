@@ -12,7 +12,6 @@ from typing import Any
 
 import anyio
 import pytest
-from client.names_network import has_namespaces
 from client.network import ONE, THREE, TWO, Network
 from kit.checks import PATIENCE
 from kit.clients import eventually
@@ -29,6 +28,7 @@ from aiolead.errors import ConnectFailed
 from aiolead.model import SessionState
 from aiolead.testing.streams import MemoryStream, memory_stream_pair
 from benchmarks.names import ROWS, Outcome, Row, command_for
+from benchmarks.names_network import has_namespaces
 
 AGAIN = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
 NO_NAME = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
