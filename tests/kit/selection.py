@@ -389,7 +389,7 @@ IN_MEMORY = "holds back, or counts, the bytes of a client in memory, which no ad
 
 SHARED = "its session is shared: a znode at a fixed path that no create of ours explains is aiozk's"
 
-CLIENT_FIXTURES = frozenset({"a", "b", "client", "other"})
+CLIENT_FIXTURES = frozenset({"a", "b", "client", "other", "local"})
 """What tests take that are given clients, by `tests/recipes/conftest.py`."""
 
 DIFFERENT = {

@@ -13,6 +13,7 @@ import enum
 import inspect
 import types
 from collections.abc import Callable, Iterator
+from operator import methodcaller
 from typing import Any
 
 import aiolead
@@ -106,62 +107,51 @@ ROWS: dict[str, str] = {
 
 AN_INSTANCE = aiolead.ServiceInstance(name="web", id="i", port=80, registered_at=0.0)
 
-CALLS: dict[str, Callable[[Any], object]] = {
-    "Client.check": lambda c: c.check("/"),
-    "Client.chroot": lambda c: c.chroot("/a"),
-    "Client.create": lambda c: c.create("/never"),
-    "Client.delete": lambda c: c.delete("/never"),
-    "Client.exists": lambda c: c.exists("/"),
-    "Client.fenced": lambda c: c.fenced("/"),
-    "Client.get": lambda c: c.get("/"),
-    "Client.get_acl": lambda c: c.get_acl("/"),
-    "Client.get_children": lambda c: c.get_children("/"),
-    "Client.get_children_and_stat": lambda c: c.get_children_and_stat("/"),
-    "Client.observe_children": lambda c: c.observe_children("/"),
-    "Client.observe_data": lambda c: c.observe_data("/"),
-    "Client.reconfig": lambda c: c.reconfig(leaving=[1]),
-    "Client.set": lambda c: c.set("/", b""),
-    "Client.set_acl": lambda c: c.set_acl("/", [aiolead.ACL.world()]),
-    "Client.watch": lambda c: c.watch("/"),
-    "ClientBackend.arm": lambda b: b.arm([], since=0),
-    "ClientBackend.gave": lambda b: b.gave(1),
-    "ClientBackend.full_path": lambda b: b.full_path("/"),
-    "ClientBackend.shared": lambda b: b.shared("/", object),
-    "ClientBackend.spawn": lambda b: b.spawn(_never),
-    "ClientBackend.subscribe": lambda b: b.subscribe(print),
-    "ClientLease.hold": lambda lease: lease.hold("/", print),
-    "ConsistentHash.choose": lambda s: s.choose([AN_INSTANCE], "key"),
-    "FencedTransaction.commit": lambda t: t.delete("/never").commit(),
-    "Group.join": lambda g: g.join(identity="never"),
-    "LeastLoaded.choose": lambda s: s.choose([AN_INSTANCE], None),
-    "Partitioner.update_items": lambda p: p.update_items(["never"]),
-    "Picker.is_down": lambda p: p.is_down(AN_INSTANCE),
-    "Picker.report_error": lambda p: p.report_error(AN_INSTANCE),
-    "Reads.get": lambda r: r.get("/"),
-    "Reads.get_children": lambda r: r.get_children("/"),
-    "RoundRobin.choose": lambda s: s.choose([AN_INSTANCE], None),
-    "Election.running": lambda e: e.running(_never),
-    "ServiceRegistry.observe": lambda s: s.observe("web"),
-    "ServiceRegistry.register": lambda s: s.register(AN_INSTANCE),
-    "SessionSide.add_auth": lambda c: c.add_auth(aiolead.Auth.digest("ann", "secret")),
-    "SessionSide.update_hosts": lambda c: c.update_hosts("localhost"),
-    "Tenure.add_lost_callback": lambda t: t.add_lost_callback(int),
-    "Transaction.check": lambda t: t.check("/"),
-    "Transaction.commit": lambda t: t.delete("/never").commit(),
-    "Transaction.create": lambda t: t.create("/never"),
-    "Transaction.delete": lambda t: t.delete("/never"),
-    "Transaction.set": lambda t: t.set("/never", b""),
-    "TreeCache.children": lambda c: c.children("/"),
-    "TreeCache.get": lambda c: c.get("/"),
-    "UniqueNames.claim": lambda n: n.claim("name"),
-    "UniqueNames.try_claim": lambda n: n.try_claim("name"),
-    "WeightedRandom.choose": lambda s: s.choose([AN_INSTANCE], None),
-}
-"""How to call what takes arguments."""
-
 
 async def _never(*_: object) -> None:
     raise AssertionError("it was called")
+
+
+_ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "Client.check Client.exists Client.fenced Client.get Client.get_acl Client.get_children": (
+        "/",
+    ),
+    "Client.get_children_and_stat Client.observe_children Client.observe_data": ("/",),
+    "Client.watch ClientBackend.full_path Reads.get Reads.get_children": ("/",),
+    "Transaction.check TreeCache.children TreeCache.get": ("/",),
+    "Client.chroot Client.create Client.delete Transaction.create": ("/never",),
+    "Transaction.delete": ("/never",),
+    "Client.set": ("/", b""),
+    "Transaction.set": ("/never", b""),
+    "Client.set_acl": ("/", [aiolead.ACL.world()]),
+    "ClientBackend.gave": (1,),
+    "ClientBackend.shared": ("/", object),
+    "ClientBackend.spawn Election.running": (_never,),
+    "ClientBackend.subscribe Tenure.add_lost_callback": (print,),
+    "ClientLease.hold": ("/", print),
+    "ConsistentHash.choose": ([AN_INSTANCE], "key"),
+    "LeastLoaded.choose RoundRobin.choose WeightedRandom.choose": ([AN_INSTANCE], None),
+    "Partitioner.update_items": (["never"],),
+    "Picker.is_down Picker.report_error ServiceRegistry.register": (AN_INSTANCE,),
+    "ServiceRegistry.observe": ("web",),
+    "SessionSide.add_auth": (aiolead.Auth.digest("ann", "secret"),),
+    "SessionSide.update_hosts": ("localhost",),
+    "UniqueNames.claim UniqueNames.try_claim": ("name",),
+}
+
+CALLS: dict[str, Callable[[Any], object]] = {
+    **{
+        row: methodcaller(row.partition(".")[2], *arguments)
+        for rows, arguments in _ARGUMENTS.items()
+        for row in rows.split()
+    },
+    "Client.reconfig": lambda c: c.reconfig(leaving=[1]),
+    "ClientBackend.arm": lambda b: b.arm([], since=0),
+    "FencedTransaction.commit": lambda t: t.delete("/never").commit(),
+    "Group.join": lambda g: g.join(identity="never"),
+    "Transaction.commit": lambda t: t.delete("/never").commit(),
+}
+"""How to call the members that take arguments."""
 
 
 def public_classes() -> Iterator[type]:

@@ -37,7 +37,6 @@ async def embedded_server() -> AsyncIterator[EmbeddedServer]:
 
 
 @pytest.fixture
-async def embedded_client(embedded_server: EmbeddedServer) -> AsyncIterator[Client]:
-    """A client of that server, in memory."""
+async def local(embedded_server: EmbeddedServer) -> AsyncIterator[Client]:
     async with in_memory(embedded_server) as client:
         yield client

@@ -57,49 +57,45 @@ def hold(subject: Any, timeout: float | None = None) -> Any:
     ids=repr,
 )
 async def test_contender_is_refused_beside_one_that_it_would_not_exclude(
-    embedded_client: Client, recipe: Any, layout: Layout, neighbour: str
+    local: Client, recipe: Any, layout: Layout, neighbour: str
 ) -> None:
-    await embedded_client.create(PATH)
-    await embedded_client.create(f"{PATH}/{neighbour}", mode=CreateMode.EPHEMERAL)
-    subject = recipe(embedded_client, PATH, layout=layout)
+    await local.create(PATH)
+    await local.create(f"{PATH}/{neighbour}", mode=CreateMode.EPHEMERAL)
+    subject = recipe(local, PATH, layout=layout)
     for wait in (None, 0, PATIENCE):
         with anyio.fail_after(PATIENCE), pytest.raises(MixedLayoutError) as caught:
             await hold(subject, wait).__aenter__()
         assert caught.value.neighbour == f"{PATH}/{neighbour}"
-        assert caught.value.session_id == embedded_client.session_id
-        assert f"(of session 0x{embedded_client.session_id:x}) " in str(caught.value)
+        assert caught.value.session_id == local.session_id
+        assert f"(of session 0x{local.session_id:x}) " in str(caught.value)
         assert caught.value.blame is Blame.CALLER
     with pytest.raises(MixedLayoutError, match="of session"):
         await (subject.holders() if recipe is Lock else subject.leader())
-    assert (stat := await embedded_client.exists(PATH)) is not None
+    assert (stat := await local.exists(PATH)) is not None
     assert stat.cversion == 1, "nothing was written"
-    await embedded_client.delete(f"{PATH}/{neighbour}")
+    await local.delete(f"{PATH}/{neighbour}")
     async with hold(subject, 0):
         pass
 
 
-async def test_neighbour_that_is_gone_when_its_owner_is_asked_for_is_none(
-    embedded_client: Client,
-) -> None:
+async def test_neighbour_that_is_gone_when_its_owner_is_asked_for_is_none(local: Client) -> None:
     names = ["lock-0000000001", f"{HEX}__lock__0000000000"]
-    assert await queue_order(embedded_client, PATH, names, Layout.CURATOR, Role.LOCK) == names[:1]
+    assert await queue_order(local, PATH, names, Layout.CURATOR, Role.LOCK) == names[:1]
 
 
-async def test_layout_of_the_application(
-    embedded_server: EmbeddedServer, embedded_client: Client
-) -> None:
+async def test_layout_of_the_application(embedded_server: EmbeddedServer, local: Client) -> None:
     layout = Layout(lock="{id}-job-", election="{id}-boss-", read="r-{id}-", write="w-{id}-")
     async with in_memory(embedded_server) as b:
-        async with Lock(embedded_client, "/l", layout=layout) as held:
+        async with Lock(local, "/l", layout=layout) as held:
             assert re.fullmatch(r"/l/[0-9a-f]{32}-job-0{10}", held.path)
             async with Lock(b, "/l", layout=layout).try_acquire() as none:
                 assert none is None
             # Another program may give any id.
             await b.create("/l/x-job-", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
             assert len(await Lock(b, "/l", layout=layout).contenders()) == 2
-        async with Election(embedded_client, "/e", layout=layout).leadership() as term:
+        async with Election(local, "/e", layout=layout).leadership() as term:
             assert "-boss-" in term.path
-        mine, other = (ReadWriteLock(each, "/rw", layout=layout) for each in (embedded_client, b))
+        mine, other = (ReadWriteLock(each, "/rw", layout=layout) for each in (local, b))
         async with mine.write as writes:
             async with other.read.try_acquire() as reads:
                 assert reads is None
@@ -111,13 +107,13 @@ async def test_layout_of_the_application(
 
 @pytest.mark.parametrize("recipe", [Lock, Election])
 async def test_contenders_in_kazoos_layout_take_turns(
-    embedded_server: EmbeddedServer, embedded_client: Client, recipe: Any
+    embedded_server: EmbeddedServer, local: Client, recipe: Any
 ) -> None:
     async with in_memory(embedded_server) as b, crowd() as them:
-        first = Lock(embedded_client, PATH, layout=Layout.KAZOO)
+        first = Lock(local, PATH, layout=Layout.KAZOO)
         async with first as held:
             assert Layout.KAZOO._is_like_ours(Role.LOCK, held.path.rpartition("/")[2])
-            for number, each in enumerate((b, embedded_client, b)):
+            for number, each in enumerate((b, local, b)):
                 them.come(str(number), to=hold(recipe(each, PATH, layout=Layout.KAZOO)))
                 await eventually(
                     lambda count=number + 2: len(contenders_left(embedded_server, PATH)) == count,
@@ -135,11 +131,11 @@ async def test_contenders_in_kazoos_layout_take_turns(
 @pytest.mark.filterwarnings("ignore::aiolead.types.SequenceWarning")
 @pytest.mark.parametrize("layout", LAYOUTS)
 async def test_last_number_is_given_to_nobody(
-    embedded_server: EmbeddedServer, embedded_client: Client, layout: Layout
+    embedded_server: EmbeddedServer, local: Client, layout: Layout
 ) -> None:
-    await embedded_client.create(PATH)
+    await local.create(PATH)
     embedded_server.set_sequence(PATH, LAST - 2)
-    lock = Lock(embedded_client, PATH, layout=layout)
+    lock = Lock(local, PATH, layout=layout)
     for _ in range(2):
         async with lock:
             pass
@@ -150,16 +146,16 @@ async def test_last_number_is_given_to_nobody(
         assert caught.value.path == PATH
         await nothing_left(embedded_server, PATH)
     # The cure that the message names.
-    await embedded_client.delete(PATH)
+    await local.delete(PATH)
     async with lock:
         pass
 
 
 async def test_end_of_the_numbers_is_warned_of_early(
-    embedded_server: EmbeddedServer, embedded_client: Client
+    embedded_server: EmbeddedServer, local: Client
 ) -> None:
-    await embedded_client.create(PATH)
-    lock = Lock(embedded_client, PATH)
+    await local.create(PATH)
+    lock = Lock(local, PATH)
     embedded_server.set_sequence(PATH, LAST // 2 - 1)
     async with lock:
         pass  # Not yet.
@@ -183,16 +179,16 @@ async def test_end_of_the_numbers_is_warned_of_early(
 
 @pytest.mark.filterwarnings("ignore::aiolead.types.SequenceWarning")
 async def test_waiter_gets_its_turn_although_the_numbers_have_ended(
-    embedded_server: EmbeddedServer, embedded_client: Client
+    embedded_server: EmbeddedServer, local: Client
 ) -> None:
     async def are_queued(count: int) -> None:
         await eventually(lambda: len(contenders_left(embedded_server, PATH)) == count, "it waits")
 
-    await embedded_client.create(PATH)
+    await local.create(PATH)
     embedded_server.set_sequence(PATH, LAST - 2)
     async with in_memory(embedded_server) as late, crowd() as them:
-        async with Lock(embedded_client, PATH):
-            them.come("waiter", to=Lock(embedded_client, PATH))
+        async with Lock(local, PATH):
+            them.come("waiter", to=Lock(local, PATH))
             await are_queued(2)
             with anyio.fail_after(PATIENCE), pytest.raises(SequenceExhaustedError):
                 await Lock(late, PATH).acquire().__aenter__()
@@ -205,14 +201,12 @@ async def test_waiter_gets_its_turn_although_the_numbers_have_ended(
 # --- what the server refuses -------------------------------------------------------------------
 
 
-async def test_refused_create_is_raised(
-    embedded_server: EmbeddedServer, embedded_client: Client
-) -> None:
-    await embedded_client.create(PATH, acl=[ACL(Permission.READ, "world", "anyone")])
-    lock = Lock(embedded_client, PATH)
+async def test_refused_create_is_raised(embedded_server: EmbeddedServer, local: Client) -> None:
+    await local.create(PATH, acl=[ACL(Permission.READ, "world", "anyone")])
+    lock = Lock(local, PATH)
     for _ in range(2):
         with anyio.fail_after(PATIENCE), pytest.raises(NoAuthError):
             await lock.__aenter__()
     with anyio.fail_after(PATIENCE), pytest.raises(InvalidACLError):
-        await Lock(embedded_client, "/other", acl=[ACL(Permission.ALL, "no", "such")]).__aenter__()
+        await Lock(local, "/other", acl=[ACL(Permission.ALL, "no", "such")]).__aenter__()
     await nothing_left(embedded_server, PATH)

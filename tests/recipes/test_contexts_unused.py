@@ -56,9 +56,9 @@ contexts = pytest.mark.parametrize(("make", "line"), CONTEXTS.values(), ids=CONT
 
 @contexts
 async def test_context_has_no_truth_value(
-    client: Client, make: Callable[[Client], Any], line: str
+    local: Client, make: Callable[[Client], Any], line: str
 ) -> None:
-    context = make(client)
+    context = make(local)
     with pytest.raises(UsageError, match="nothing is held before its block") as caught:
         bool(context)
     assert f"`{line}`" in str(caught.value)
@@ -69,26 +69,26 @@ async def test_context_has_no_truth_value(
 
 @contexts
 async def test_context_that_is_dropped_warns(
-    client: Client, make: Callable[[Client], Any], line: str
+    local: Client, make: Callable[[Client], Any], line: str
 ) -> None:
     with pytest.warns(RuntimeWarning, match="was never entered, so nothing was acquired") as caught:
-        make(client)
+        make(local)
     (warning,) = caught
     assert f"`{line}`" in str(warning.message)
 
 
-async def test_context_that_was_entered_does_not_warn(client: Client) -> None:
-    lock = Lock(client, "/l")
+async def test_context_that_was_entered_does_not_warn(local: Client) -> None:
+    lock = Lock(local, "/l")
     async with lock.acquire():
-        async with Lock(client, "/l").try_acquire() as held:
+        async with Lock(local, "/l").try_acquire() as held:
             assert held is None
         with pytest.raises(AcquireTimeout):
-            async with ReentrantLock(client, "/l").acquire(timeout=0):
+            async with ReentrantLock(local, "/l").acquire(timeout=0):
                 pass
-    reentrant = ReentrantLock(client, "/r")
+    reentrant = ReentrantLock(local, "/r")
     async with reentrant, reentrant.acquire(), reentrant.try_acquire():
         pass
-    async with MultiLock(lock, Lock(client, "/m")):
+    async with MultiLock(lock, Lock(local, "/m")):
         pass
     with pytest.raises(ConfigurationError):
         lock.acquire(timeout=-1)  # nothing is left to enter

@@ -23,7 +23,7 @@ from kit.faults import (
     only_on,
     together,
 )
-from kit.virtual_time import linked
+from kit.virtual_time import with_virtual_server
 
 import aiolead
 from aiolead._recipes.contention.layouts import Role
@@ -250,7 +250,7 @@ async def cut_frame(size: int, direction: Any, arena: Arena, line: str) -> None:
     await hand_over(a, b)
 
 
-@linked
+@with_virtual_server
 async def test_renewals_that_are_lost_and_frames_that_are_cut(server: EmbeddedServer) -> None:
     """These have to wait for something to pass."""
     async with MemoryArena(server, session_timeout=6.0) as arena:
@@ -386,7 +386,7 @@ async def play_silence(arena: Arena) -> None:
     )
 
 
-@linked
+@with_virtual_server
 async def test_links_that_fall_silent(server: EmbeddedServer) -> None:
     async with MemoryArena(server, session_timeout=3.0) as arena:
         await play_silence(arena)

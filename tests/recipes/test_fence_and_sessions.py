@@ -11,21 +11,21 @@ from aiolead.testing import EmbeddedServer
 
 
 async def test_fence_does_not_outlive_its_session(
-    embedded_server: EmbeddedServer, client: Client
+    embedded_server: EmbeddedServer, local: Client
 ) -> None:
     async with in_memory(embedded_server) as other:
         await other.create("/data", b"before")
         with anyio.fail_after(30):
             with pytest.raises(LockLost):
-                async with Lock(client, "/lock").acquire() as held:
+                async with Lock(local, "/lock").acquire() as held:
                     fence, path = held.fenced(), held.path
-                    plain = client.fenced(path)  # knows nothing of the hold
+                    plain = local.fenced(path)  # knows nothing of the hold
                     await fence.set("/data", b"held")
-                    embedded_server.expire_session(client.session_id)
+                    embedded_server.expire_session(local.session_id)
                     await anyio.sleep_forever()
-            await client.ready()
+            await local.ready()
             await other.create(path, mode=CreateMode.EPHEMERAL)
-            direct = client.fenced(path)
+            direct = local.fenced(path)
             for write in (fence.set, fence.transaction().set, plain.set):
                 with pytest.raises(Fenced):
                     await write("/data", b"from the past")  # type: ignore[misc]
@@ -33,9 +33,9 @@ async def test_fence_does_not_outlive_its_session(
             await direct.set("/data", b"by the guard's name alone")
 
 
-async def test_fence_ends_with_its_hold(embedded_server: EmbeddedServer, client: Client) -> None:
-    await client.create("/data")
-    async with Lock(client, "/lock").acquire() as held:
+async def test_fence_ends_with_its_hold(embedded_server: EmbeddedServer, local: Client) -> None:
+    await local.create("/data")
+    async with Lock(local, "/lock").acquire() as held:
         fence = held.fenced()
     before = embedded_server.requests.total()
     with pytest.raises(Fenced):
@@ -45,9 +45,9 @@ async def test_fence_ends_with_its_hold(embedded_server: EmbeddedServer, client:
 
 @pytest.mark.keeps_time(1.0)
 async def test_attempt_is_bounded_where_no_server_is(embedded_server: EmbeddedServer) -> None:
-    async with in_memory(embedded_server, session_timeout=1) as client:
+    async with in_memory(embedded_server, session_timeout=1) as local:
         await embedded_server.stop()
-        lock = Lock(client, "/lock")
+        lock = Lock(local, "/lock")
         for context in (lock.try_acquire(), lock.acquire(timeout=0)):
             with anyio.fail_after(30), pytest.raises(ConnectionLossError):
                 await context.__aenter__()

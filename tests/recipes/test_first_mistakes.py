@@ -22,7 +22,7 @@ PATH = "/contended"
 
 
 @pytest.fixture
-def nothing_is_sent(embedded_client: Client, embedded_server: EmbeddedServer) -> Iterator[None]:
+def nothing_is_sent(local: Client, embedded_server: EmbeddedServer) -> Iterator[None]:
     before = embedded_server.requests.copy()
     yield
     assert embedded_server.requests == before
@@ -64,31 +64,31 @@ FORMLESS: list[tuple[Any, dict[str, Any]]] = [
 
 
 @pytest.mark.usefixtures("nothing_is_sent")
-async def test_wrong_arguments_of_a_recipe_are_refused(embedded_client: Client) -> None:
+async def test_wrong_arguments_of_a_recipe_are_refused(local: Client) -> None:
     for recipe in (Lock, Election):
         for arguments, error, says in BAD:
             with pytest.raises(error, match=f"^{says}"):
-                recipe(embedded_client, **{"path": PATH, **arguments})
+                recipe(local, **{"path": PATH, **arguments})
     for leaders in (0, -1, 1001, 1.0, "2", True, None):
         with pytest.raises(ConfigurationError, match=r"^leaders: must be from 1 to 1000"):
-            Election(embedded_client, PATH, leaders=leaders)  # type: ignore[arg-type]
-    for ask in (Lock(embedded_client, PATH).acquire, Election(embedded_client, PATH).leadership):
+            Election(local, PATH, leaders=leaders)  # type: ignore[arg-type]
+    for ask in (Lock(local, PATH).acquire, Election(local, PATH).leadership):
         for wait in (-1, -0.001, math.nan, "5", True, b""):
             with pytest.raises(ConfigurationError, match=r"^timeout: must be None or seconds"):
                 ask(timeout=wait)  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("nothing_is_sent")
-async def test_layout_without_names_for_a_recipe_is_refused(embedded_client: Client) -> None:
+async def test_layout_without_names_for_a_recipe_is_refused(local: Client) -> None:
     for recipe, arguments in FORMLESS:
         with pytest.raises(ConfigurationError, match=f"^layout: .* {recipe.__name__}"):
-            recipe(embedded_client, PATH, **arguments)
+            recipe(local, PATH, **arguments)
 
 
-async def test_extreme_arguments_are_accepted(embedded_client: Client) -> None:
-    assert Lock(embedded_client, PATH).identity == f"{socket.gethostname()}:{os.getpid()}"
+async def test_extreme_arguments_are_accepted(local: Client) -> None:
+    assert Lock(local, PATH).identity == f"{socket.gethostname()}:{os.getpid()}"
     for identity in ("x" * 4096, "é" * 2048, "名前", "a b\n"):
-        election = Election(embedded_client, PATH, identity=identity, leaders=1000)
+        election = Election(local, PATH, identity=identity, leaders=1000)
         async with election.leadership(timeout=math.inf):
             leader = await election.leader()
             assert leader is not None
@@ -132,16 +132,16 @@ def test_unknown_argument_names_the_class() -> None:
     ids=["raw", "text", "int64", "decimal"],
 )
 async def test_value_of_another_type_is_refused(
-    embedded_client: Client, arguments: dict[str, Any], values: tuple[Any, ...]
+    local: Client, arguments: dict[str, Any], values: tuple[Any, ...]
 ) -> None:
-    shared: Any = aiolead.SharedValue(embedded_client, "/v", **arguments)
+    shared: Any = aiolead.SharedValue(local, "/v", **arguments)
     for value in values:
         with pytest.raises(ConfigurationError, match=r"^value: must be (bytes|an? \w+), not "):
             await shared.set(value)
 
 
-async def test_bytes_of_any_type_are_a_value(embedded_client: Client) -> None:
-    shared = aiolead.SharedValue(embedded_client, "/v")
+async def test_bytes_of_any_type_are_a_value(local: Client) -> None:
+    shared = aiolead.SharedValue(local, "/v")
     for value in (b"a", bytearray(b"a"), memoryview(b"a")):
         await shared.set(value)  # type: ignore[arg-type]
         assert (await shared.get()).value == b"a"
@@ -149,11 +149,9 @@ async def test_bytes_of_any_type_are_a_value(embedded_client: Client) -> None:
 
 @pytest.mark.usefixtures("nothing_is_sent")
 @pytest.mark.parametrize("changes", ["text", 5, None, ["key"]])
-async def test_changes_that_are_no_mapping_are_refused(
-    embedded_client: Client, changes: Any
-) -> None:
+async def test_changes_that_are_no_mapping_are_refused(local: Client, changes: Any) -> None:
     with pytest.raises(ConfigurationError, match="changes: must be a mapping"):
-        await aiolead.Config(embedded_client, "/c").publish(changes)
+        await aiolead.Config(local, "/c").publish(changes)
 
 
 # --- workers -------------------------------------------------------------------------------------
@@ -205,8 +203,8 @@ GOOD_WORKERS = [
 
 
 @pytest.mark.usefixtures("nothing_is_sent")
-async def test_worker_that_cannot_run_is_refused(embedded_client: Client) -> None:
-    election = aiolead.Election(embedded_client, "/e")
+async def test_worker_that_cannot_run_is_refused(local: Client) -> None:
+    election = aiolead.Election(local, "/e")
     for worker in BAD_WORKERS:
         with pytest.raises(ConfigurationError, match=r"^worker: .*`async def work\(term\):`"):
             await election.run(worker)  # type: ignore[arg-type]
@@ -216,7 +214,7 @@ async def test_worker_that_cannot_run_is_refused(embedded_client: Client) -> Non
         election.running(good)  # type: ignore[arg-type]
     for worker in (work, sync, None):  # a worker of a partitioner takes two arguments
         with pytest.raises(ConfigurationError, match=r"`async def work\(item, held\):`"):
-            await aiolead.Partitioner(embedded_client, "/p", ["a"]).run(worker)  # type: ignore[arg-type]
+            await aiolead.Partitioner(local, "/p", ["a"]).run(worker)  # type: ignore[arg-type]
 
 
 def test_worker_for_threads_that_cannot_run_is_refused() -> None:
@@ -244,19 +242,19 @@ def test_unusual_hosts_are_accepted(hosts: str) -> None:
     aiolead.connect(hosts)
 
 
-async def test_completion_offers_what_there_is(embedded_client: Client) -> None:
+async def test_completion_offers_what_there_is(local: Client) -> None:
     for recipe in (
-        aiolead.Lock(embedded_client, "/l"),
-        aiolead.Election(embedded_client, "/e"),
-        aiolead.Queue(embedded_client, "/q"),
-        aiolead.Semaphore(embedded_client, "/s", 1),
+        aiolead.Lock(local, "/l"),
+        aiolead.Election(local, "/e"),
+        aiolead.Queue(local, "/q"),
+        aiolead.Semaphore(local, "/s", 1),
     ):
         for name in dir(recipe):
             try:
                 getattr(recipe, name)
             except UsageError as error:
                 pytest.fail(f"{recipe!r}: {name}: {error}")
-    assert "acquire" in dir(aiolead.Lock(embedded_client, "/l"))
+    assert "acquire" in dir(aiolead.Lock(local, "/l"))
 
 
 def test_completion_offers_public_names() -> None:

@@ -30,24 +30,24 @@ LISTINGS: dict[str, Callable[[Client], Awaitable[list[Participant]]]] = {
 @pytest.mark.parametrize("mark", [b"", MARK], ids=["", "asked to release"])
 @pytest.mark.parametrize("name", LISTINGS)
 async def test_long_identity_is_cut(
-    embedded_server: EmbeddedServer, client: Client, name: str, mark: bytes
+    embedded_server: EmbeddedServer, local: Client, name: str, mark: bytes
 ) -> None:
     kind = "latch" if name.startswith("Election") else "lock"
     embedded_server.create("/there")
-    for path in (f"/there/{client.session_id:016x}-1-{kind}-0000000000", "/one"):
+    for path in (f"/there/{local.session_id:016x}-1-{kind}-0000000000", "/one"):
         embedded_server.create(path, mark + b"x" * LONG)
-    (found,) = await LISTINGS[name](client)
+    (found,) = await LISTINGS[name](local)
     assert len(found.identity) == MAX_IDENTITY
     assert found.is_revocation_requested == bool(mark)
 
 
-async def test_own_identity_of_the_greatest_length_is_whole(client: Client) -> None:
+async def test_own_identity_of_the_greatest_length_is_whole(local: Client) -> None:
     identity = "é" * (MAX_IDENTITY // 2)
-    lock = Lock(client, "/lock", identity=identity)
+    lock = Lock(local, "/lock", identity=identity)
     async with lock:
         await lock.revoke()
         (found,) = await lock.contenders()
-    semaphore = Semaphore(client, "/semaphore", 1, identity=identity)
+    semaphore = Semaphore(local, "/semaphore", 1, identity=identity)
     async with semaphore:
         (holder,) = await semaphore.holders()
     assert found.identity == holder.identity == identity

@@ -1,9 +1,9 @@
-"""A forked child holds nothing, says so at once, and changes nothing of its parent's."""
+"""A forked child holds nothing, says so at once, and changes nothing of its parent's.
+
+`test_callers.py` looks at each hold in a child.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import trio
@@ -12,47 +12,11 @@ from kit.clients import SESSION, JumpingClock, connect
 from kit.elsewhere import in_child
 from kit.selection import on_embedded
 
-from aiolead import Client, Election, Lock, MultiLock, Queue, Semaphore, TenureLost
-from aiolead.errors import LossReason, UsageError
+from aiolead import Client, Lock, TenureLost
+from aiolead.errors import LossReason
 from aiolead.model import SessionState
 
 pytestmark = [pytest.mark.timeout(60), on_embedded]
-
-
-def holds_nothing(held: Any) -> None:
-    """Fails if a forked child holds something, or is not refused because it was forked."""
-    is_held, remaining, refused = in_child(
-        lambda: (held.is_held, held.remaining(), refusal(held.check))
-    )
-    assert (is_held, remaining) == (False, 0.0)
-    assert "was forked: connect in this process, too" in refused
-
-
-def refusal(function: Callable[[], object]) -> str:
-    try:
-        function()
-    except UsageError as error:
-        return str(error)
-    return "it was not refused"
-
-
-HOLDS: dict[str, Callable[[Client], Any]] = {
-    "election": lambda client: Election(client, "/election").leadership(),
-    "lock": lambda client: Lock(client, "/lock"),
-    "several": lambda client: MultiLock(Lock(client, "/a"), Lock(client, "/b")),
-    "semaphore": lambda client: Semaphore(client, "/semaphore", 2),
-    "queue": lambda client: Queue(client, "/queue").get(),
-}
-
-
-@pytest.mark.parametrize("make", HOLDS.values(), ids=HOLDS)
-async def test_forked_child_is_not_a_holder(a: Client, make: Callable[[Client], Any]) -> None:
-    await Queue(a, "/queue").put(b"x")
-    async with make(a) as held:
-        holds_nothing(held)
-        held.check()
-        assert held.is_held
-        await held.verify()
 
 
 async def test_statistics_of_a_hold_in_a_child(a: Client) -> None:
@@ -68,7 +32,6 @@ async def test_hold_that_was_lost_before_the_fork_keeps_its_reason(server: Serve
         with pytest.raises(TenureLost):
             async with Lock(client, "/lock") as held:
                 clock.jump(2 * SESSION)
-                holds_nothing(held)
         assert in_child(lambda: held.loss) is LossReason.UNCONFIRMED
 
 

@@ -22,10 +22,8 @@ from kit.clients import (
     connect,
     contenders_left,
     eventually,
-    in_memory,
     joined,
     names,
-    nothing_left,
     raw,
 )
 from kit.selection import on_embedded
@@ -341,17 +339,6 @@ async def test_it_leads_beside_the_body_and_resigns_with_it(a: Client, b: Client
     # Its worker was awaited, and its znode is gone.
     assert (first.ended, first.is_on, second.terms) == (1, False, [])
     assert await names(a, PATH) == []
-
-
-async def test_term_goes_on_over_a_lost_connection() -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        work = Work()
-        async with Election(client, PATH).running(work):
-            await work.leads()
-            server.disconnect()
-            await client.sync()
-            assert (len(work.terms), work.is_on) == (1, True)
-        await nothing_left(server, PATH)
 
 
 @on_embedded

@@ -17,7 +17,6 @@ from kit.clients import (
     connect,
     contenders_left,
     eventually,
-    in_memory,
     joined,
 )
 from kit.selection import on_embedded
@@ -704,27 +703,3 @@ async def test_lost_answer_beside_stale_signals_notifies_as_many_as_asked_for(
             assert await held.notify() == 1
         await passes(1.0)
         assert they.woken == ["a"]
-
-
-# --- what it costs -----------------------------------------------------------------------------
-
-
-async def test_notification_lists_waiters_and_signals_once() -> None:
-    async with EmbeddedServer(tick_time=3) as server:
-        async with (
-            in_memory(server, session_timeout=60) as a,
-            in_memory(server, session_timeout=60) as b,
-            crowd() as them,
-        ):
-            condition = Condition(b, PATH)
-            wait(them, "first", a)
-            wait(them, "second", a)
-            await waiting(condition, 2)
-            async with condition as held:
-                await held.notify()  # makes the parent of the signals
-            await waiting(condition, 1)
-            async with condition as held:
-                before = server.requests.copy()
-                assert await held.notify() == 1
-                asked = server.requests - before
-                assert asked["GET_CHILDREN"] - 2 in (0, 2), "the one that was woken may look"

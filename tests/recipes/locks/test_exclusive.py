@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import nullcontext
 
 import anyio
 import pytest
-from kit.clients import PATIENCE, eventually, in_memory, nothing_left, stopped_clock
+from kit.clients import PATIENCE, in_memory
 from kit.virtual_time import Link, passes, settled, with_virtual_server
 from recipes.crowd import crowd
 
@@ -110,22 +109,6 @@ async def test_create_without_an_answer_is_looked_for(
 
 
 @with_virtual_server
-async def test_task_does_not_take_the_znode_of_another_task_of_its_session(
-    server: EmbeddedServer, a: Client
-) -> None:
-    """One of them has lost the answer to its create, and finds the znode of the other."""
-    async with crowd() as them:
-        lock = ExclusiveLock(a, PATH, identity="the same")
-        them.come("first", to=lock)
-        await settled()
-        server.drop_request(OpCode.CREATE2)
-        them.come("second", to=ExclusiveLock(a, PATH, identity="the same"))
-        await passes(1.0)
-        them.leave()
-    assert them.most == {"first": 1, "second": 1}
-
-
-@with_virtual_server
 async def test_create_that_is_applied_very_late_is_taken_over(
     server: EmbeddedServer, link: Link, a: Client
 ) -> None:
@@ -204,63 +187,6 @@ async def test_waiter_enters_after_a_session_ended(
 
 
 # --- what it costs -------------------------------------------------------------------------------
-
-
-async def test_trying_costs_one_request_and_waiting_two() -> None:
-    async with EmbeddedServer(tick_time=60) as server:
-        async with (
-            in_memory(server, session_timeout=120, clock=stopped_clock) as a,
-            in_memory(server, session_timeout=120, clock=stopped_clock) as b,
-        ):
-            await a.create(PARENT)
-            before = server.requests.copy()
-            async with ExclusiveLock(a, PATH), crowd() as them:
-                assert server.requests - before == {"CREATE2": 1}
-                async with ExclusiveLock(b, PATH).try_acquire() as held:
-                    assert held is None
-                assert server.requests - before == {"CREATE2": 2}
-                them.come("b", to=ExclusiveLock(b, PATH))
-                await eventually(lambda: PATH in server.watches(), "it waits")
-                them.cancel("b")
-                await eventually(lambda: PATH not in server.watches(), "the watch is gone")
-                more = server.requests - before
-                assert (more["CREATE2"], more["GET_DATA"]) == (3, 1)
-            await nothing_left(server, PARENT)
-            assert (server.requests - before)["DELETE"] == 1
-
-
-@pytest.mark.parametrize("waiters", [1, 5])
-async def test_all_waiters_are_woken(waiters: int) -> None:
-    """The herd: each hand-over costs each waiter a look and a create, and all but one another look.
-
-    The first look is at the change by which the holder proves its znode before it deletes it.
-    """
-    async with EmbeddedServer(tick_time=60) as server, anyio.create_task_group() as tasks:
-        entered = 0
-        leave = anyio.Event()
-
-        async def wait() -> None:
-            nonlocal entered
-            async with in_memory(server, session_timeout=120, clock=stopped_clock) as client:
-                async with ExclusiveLock(client, PATH):
-                    entered += 1
-                    await leave.wait()
-
-        async def waiting(count: int) -> None:
-            await eventually(lambda: len(server.watches().get(PATH, ())) == count, f"{count} wait")
-
-        async with in_memory(server, session_timeout=120, clock=stopped_clock) as a:
-            async with ExclusiveLock(a, PATH):
-                for _ in range(waiters):
-                    tasks.start_soon(wait)
-                await waiting(waiters)
-                before = server.requests.copy()
-            await eventually(lambda: entered == 1, "one of them enters")
-            await waiting(waiters - 1)
-            assert server.requests - before == Counter(
-                SET_DATA=1, DELETE=1, CREATE2=waiters, GET_DATA=2 * waiters - 1
-            )
-            leave.set()
 
 
 def test_missing_client_is_refused() -> None:

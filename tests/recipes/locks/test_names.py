@@ -8,12 +8,12 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import PATIENCE, catch_up, connect, contenders_left, eventually, in_memory
+from kit.clients import PATIENCE, catch_up, connect, in_memory
 from recipes.crowd import crowd
 
-from aiolead import Client, LockLost, UniqueNames
-from aiolead.errors import ConfigurationError, LossReason
-from aiolead.testing import EmbeddedServer, OpCode
+from aiolead import Client, UniqueNames
+from aiolead.errors import ConfigurationError
+from aiolead.testing import EmbeddedServer
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.both_loops]
 
@@ -63,47 +63,6 @@ async def test_claim_waits_while_no_name_is_free(a: Client, b: Client) -> None:
         await held[1].release()
         await them.are_inside("b")
         assert them.inside["b"].number == 1
-
-
-@pytest.mark.parametrize("reason", [LossReason.DELETED, LossReason.EXPIRED])
-async def test_lost_name_can_be_claimed_again(reason: LossReason) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
-        with pytest.raises(LockLost) as lost:
-            async with UniqueNames(a, PATH).claim("n") as held:
-                if reason is LossReason.DELETED:
-                    await eventually(lambda: server.watches() != {}, "it is watched")
-                    await b.delete(held.path)
-                else:
-                    server.expire_session(a.session_id)
-                await anyio.sleep_forever()
-        assert lost.value.reason is reason
-        async with UniqueNames(a, PATH).claim("n", timeout=PATIENCE) as again:
-            assert again.name == "n-0"
-        await eventually(lambda: contenders_left(server, PATH) == [], "nothing is left")
-
-
-@pytest.mark.parametrize("is_applied", [True, False], ids=["applied", "not applied"])
-async def test_name_whose_create_had_no_answer_is_claimed_all_the_same(is_applied: bool) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        names = UniqueNames(client, PATH)
-        async with names.claim("n"):
-            pass
-        (server.drop_reply if is_applied else server.drop_request)(OpCode.CREATE2)
-        async with names.claim("n", most=1, timeout=PATIENCE) as held:
-            assert held.name == "n-0"
-            assert contenders_left(server, PATH) == [held.path]
-        await eventually(lambda: contenders_left(server, PATH) == [], "nothing is left")
-
-
-async def test_claim_costs_two_requests() -> None:
-    async with EmbeddedServer(tick_time=3) as server:
-        async with in_memory(server, session_timeout=60) as client:
-            names = UniqueNames(client, PATH)
-            async with names.claim("n"):
-                pass
-            before = server.requests.copy()
-            async with names.claim("n"):
-                assert server.requests - before == {"GET_CHILDREN": 1, "CREATE2": 1}
 
 
 @pytest.mark.parametrize(

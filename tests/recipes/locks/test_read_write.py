@@ -12,7 +12,6 @@ from kit.clients import (
     in_memory,
     joined,
     names,
-    nothing_left,
     raw,
 )
 from kit.selection import on_embedded
@@ -300,47 +299,3 @@ async def test_lock_describes_itself(server: ServerUnderTest, a: Client) -> None
     assert (lock.path, lock.identity) == (PATH, "me")
     assert repr(lock) == f"<ReadWriteLock {PATH}>"
     assert [repr(lock.read), repr(lock.write)] == [f"<ReadLock {PATH}>", f"<WriteLock {PATH}>"]
-
-
-# --- what it costs -----------------------------------------------------------------------------
-
-
-@with_virtual_server
-async def test_reader_beside_a_reader_costs_three_requests_and_a_downgrade_two(
-    server: EmbeddedServer, a: Client, b: Client
-) -> None:
-    mine, theirs = ReadWriteLock(a, PATH), ReadWriteLock(b, PATH)
-    for lock in (mine.read, theirs.read, mine.write):
-        async with lock:
-            await passes(0.3)  # the path is there, and what else is read once has been read
-    async with theirs.read:
-        await passes(0.3)
-        before = server.requests.copy()
-        async with mine.read:
-            assert server.requests - before == {"CREATE2": 1, "GET_CHILDREN": 1}
-        assert server.requests - before == {"CREATE2": 1, "GET_CHILDREN": 1, "DELETE": 1}
-    before = server.requests.copy()
-    async with mine.write as held:
-        assert server.requests - before == {"CREATE2": 1, "GET_CHILDREN": 1}
-        await passes(0.3)
-        before = server.requests.copy()
-        await held.downgrade()
-        await passes(0.01)
-        assert server.requests - before == {"MULTI": 1, "GET_DATA": 1}
-    await nothing_left(server, PATH)
-
-
-@with_virtual_server
-async def test_readers_behind_a_writer_are_let_in_without_another_look(
-    server: EmbeddedServer, a: Client, b: Client
-) -> None:
-    one, other = ReadWriteLock(a, PATH), ReadWriteLock(b, PATH)
-    readers = [f"r{number}" for number in range(2, 7)]
-    async with crowd() as them:
-        for name in ["w1", *readers]:
-            them.come(name, to=one.write if name == "w1" else other.read)
-            await settled()
-        before = server.requests.copy()
-        them.leave("w1")
-        await them.are_inside(*readers)
-        assert (server.requests - before)["GET_CHILDREN"] == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import JumpingClock, eventually, in_memory, joined, names
+from kit.clients import JumpingClock, in_memory, joined, names
 from kit.selection import on_embedded
 from recipes.crowd import crowd
 
@@ -47,18 +47,6 @@ async def test_same_task_enters_again_while_others_wait(a: Client, b: Client) ->
     assert them.log == ["child", "other"]
     assert lock.hold_count == 0
     assert await names(a, PATH) == []
-
-
-async def test_entering_again_sends_nothing() -> None:
-    async with EmbeddedServer(tick_time=3) as server, in_memory(server, session_timeout=60) as a:
-        lock = ReentrantLock(a, PATH)
-        async with lock:
-            await eventually(lambda: server.requests["SYNC"] == 1, "it is renewed")
-            before = server.requests.copy()
-            for _ in range(10):
-                async with lock:
-                    pass
-            assert server.requests == before
 
 
 @on_embedded

@@ -271,7 +271,7 @@ async def test_overflow_of_events_is_a_gap_like_any_other(monkeypatch: pytest.Mo
                 await equals(cache, b)
                 assert len(cache) == 51
                 # It has compared what it knew, the top, and found that this has more children.
-                assert (server.requests - requests)["EXISTS"] >= 2
+                assert (server.requests - requests)["EXISTS"] >= 1
 
 
 @VERSIONS
