@@ -75,7 +75,7 @@ class Owner:
     Args:
         hosts: where it connects.
         folder: where it may put a file: its signs of life.
-        settings: what else `main` knows.
+        settings: further settings of `main`.
     """
 
     def __init__(self, hosts: str, folder: Path, **settings: Any) -> None:

@@ -1,6 +1,6 @@
-"""A program that holds a lock under a watchdog and does not let go: `overrun.py BACKEND HOW HOSTS`.
+"""A program that does not release a lock under a watchdog: `overrun.py BACKEND HOW HOSTS`.
 
-It prints `holds PATH`, with the path of its znode, and then what the way of not letting go needs.
+It prints `holds PATH`, with the path of its znode, and then the lines that a test needs.
 Where the servers play no part, its clock jumps over the end of the lease.
 """
 

@@ -1,4 +1,4 @@
-"""Carriers: what an operation costs the event loop, how data is sent, and long answers."""
+"""Carriers: the cost of an operation, the order of data, and long answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Transport:
     """asyncio's side of a connection, with a server at the other end that answers a turn later.
 
     Attributes:
-        written: what was written, as it was.
+        written: each piece of data that was written.
         steps: how many callbacks the event loop has been given to run, its own for what comes in
             included.
     """
@@ -177,7 +177,7 @@ async def test_first_read_leaves_with_the_handshake(transport: Transport) -> Non
 async def test_defect_of_the_source_of_data_is_not_raised_in_the_caller(
     client: Client, transport: Transport, internal_errors: list[logging.LogRecord]
 ) -> None:
-    """It ends the connection; what was to be sent leaves over the next one."""
+    """It ends the connection; the data leaves over the next one."""
     transport.carrier._take = lambda: bytes(1 // 0)
     reply = client.get("/a")
     with anyio.fail_after(PATIENCE):
@@ -246,7 +246,7 @@ def test_callback_of_a_watch_runs_in_a_task(anyio_backend: Any) -> None:
             loop.call_soon(transport.come_in, DELETED)
             await asyncio.sleep(0.01)
 
-    # Without anyio's own `run`, which tells what runs wherever there is no task; as most programs.
+    # As most programs: without anyio's own `run`, whose context shows it the event loop everywhere.
     thread = threading.Thread(target=lambda: asyncio.run(main()))
     thread.start()
     thread.join()
@@ -314,8 +314,7 @@ async def test_trio_sends_the_rest_in_order() -> None:
 @on_trio
 async def test_broken_connection_is_not_raised_in_the_caller_on_trio() -> None:
     waiting: list[bytes] = []
-    # The kernel tells of it once: the first one that hears of it is the push, and what is left for
-    # the tasks may look like an end in good order.
+    # The kernel reports it once, here to the push. For the tasks, it may look like a regular end.
     ended = (anyio.BrokenResourceError, anyio.EndOfStream)
     with pytest.RaisesGroup(pytest.RaisesExc(ended), flatten_subgroups=True):
         async with carried(lambda: waiting.pop(0) if waiting else b"") as (carrier, other):
@@ -369,7 +368,7 @@ async def read(client: Client, *kinds: str) -> list[object]:
 
 
 async def turns_during(client: Client, *kinds: str) -> tuple[list[object], int]:
-    """What a read returns, and how many turns another task has had after its answer came."""
+    """The result of a read, and how many turns another task has had after its answer came."""
     machine, turns = client._core.machine, 0
 
     async def count() -> None:

@@ -78,7 +78,7 @@ OBSERVER = "server.8=10.0.0.8:1:2:observer;3"
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        # To become a standalone server is refused, as is an ensemble without voters.
+        # A standalone server is refused, as is an ensemble without voters.
         ({"leaving": [2]}, BadArgumentsError),
         ({"leaving": [1, 2]}, BadArgumentsError),
         ({"members": ["server.1=10.0.0.1:1:2;3"]}, BadArgumentsError),

@@ -424,7 +424,7 @@ async def test_task_cancelled_by_asyncio_leaves_no_task(zk: EmbeddedServer, time
 async def test_crash_of_a_client_task_closes_the_client(
     internal_errors: list[logging.LogRecord],
 ) -> None:
-    """Jobs contain their errors, so this is a defect. It reaches whoever uses the client."""
+    """Jobs contain their errors, so this is a defect. It reaches the user of the client."""
     async with EmbeddedServer() as server:
         async with Wire(server).connect() as client:
 
@@ -467,7 +467,7 @@ async def test_close_without_a_server_ends_open_requests(zk: EmbeddedServer) -> 
     tasks = tasks_living()
     async with connect(zk) as client:
         await zk.stop()
-        await eventually(lambda: client.state is SessionState.SUSPENDED, "the link is lost")
+        await eventually(lambda: client.state is SessionState.SUSPENDED, "the connection is lost")
         waiting = client.get("/")
     with pytest.raises(ClientClosedError):
         await waiting

@@ -350,7 +350,7 @@ async def test_hostile_names_are_printable(
     )
     assert any("is no instance of a service" in line for line in lines)
     assert any("never awaited" in line for line in lines)
-    # What programs read has it as it is.
+    # Programs get the names unchanged.
     (begun,) = told.of(EventName.TENURE_BEGUN)
     assert (begun.path, begun.fields["identity"]) == (path, mallory)
     assert missing.value.path == f"{path}/none"

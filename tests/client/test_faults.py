@@ -204,7 +204,7 @@ async def test_expired_session_is_followed_by_another(server: ServerUnderTest) -
 
 async def test_waiting_requests_fail_with_the_session(client: Client, zk: EmbeddedServer) -> None:
     await zk.stop()
-    await eventually(lambda: client.state is S.SUSPENDED, "the link is lost")
+    await eventually(lambda: client.state is S.SUSPENDED, "the connection is lost")
     waiting = [client.get("/"), client.create("/a")]
     zk.expire_session(client.session_id)
     await zk.start()

@@ -1,8 +1,8 @@
 """The session guardian closes the session after a crash, and in no other case.
 
-Session timeouts are longer than the tests wait, so a session that ends was closed. What must not
-happen is checked against another owner: it is killed afterwards, and once its session is closed, a
-guardian that had been wrong about the first owner would have closed that session, too.
+Session timeouts are longer than the tests wait, so a session that ends was closed. That a session
+stays open is checked against another owner, which is killed afterwards: once its session is closed,
+a guardian that was wrong about the first owner would have closed that session, too.
 """
 
 from __future__ import annotations

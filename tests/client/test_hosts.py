@@ -381,7 +381,7 @@ async def test_removed_server_is_left_and_the_session_goes_on(network: Network) 
         assert client.session_id == session
         assert network.dialled[1] in (TWO, "10.0.0.3")
         assert network.server.connections == 1
-        await client.set("/e", b"1")  # what was watched is watched again
+        await client.set("/e", b"1")  # the watch is set again
         assert (await watch.wait()).path == "/e"
 
 
@@ -469,7 +469,7 @@ async def test_new_list_is_used_while_no_server_answers(network: Network) -> Non
         session = client.session_id
         network.down.add(ONE)
         network.server.disconnect()
-        await eventually(lambda: client.state is SessionState.SUSPENDED, "the link is lost")
+        await eventually(lambda: client.state is SessionState.SUSPENDED, "the connection is lost")
         client.update_hosts("10.0.0.1,10.0.0.2")
         await client.ready()
         assert network.dialled == [ONE, TWO]
@@ -672,7 +672,7 @@ def test_server_removed_while_it_answers_is_not_used() -> None:
 
 
 def test_two_changes_in_a_row_are_as_even_as_one() -> None:
-    """Who is on the way counts for the server that it is on the way to."""
+    """A client that moves counts for the server that it moves to."""
     load: Counter[Server] = Counter()
     rng = random.Random(23)
     each = 3000

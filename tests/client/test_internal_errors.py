@@ -58,7 +58,7 @@ Changes = Callable[[Client], Awaitable[object]]
 
 
 class Defect(Exception):
-    """What nobody expects."""
+    """An unexpected error."""
 
 
 def defect(*_: object, **__: object) -> NoReturn:
@@ -478,7 +478,7 @@ async def closing_as_a_job_is_made(monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         def spawn_and_close(job: Any, on_end: Any) -> None:
             spawn(job, on_end)
             monkeypatch.undo()
-            core.end_jobs()  # what leaving `connect` does in one step
+            core.end_jobs()  # as leaving `connect` does in one step
             core.machine.closed()
 
         await client.create("/a")

@@ -119,7 +119,7 @@ async def test_holder_loses_soon_after_the_machine_wakes_up() -> None:
         with pytest.raises(LockLost) as lost:
             async with Lock(client, "/l"):
                 machine = client._core.machine
-                # Until it has settled and was renewed. Who was just woken sleeps briefly, once.
+                # Until it has settled and was renewed. A client that was woken sleeps briefly once.
                 await passes(60.0)
                 assert machine.next_deadline() > clock() + 60.0
                 woken_at = anyio.current_time()

@@ -1,4 +1,4 @@
-"""What the operations do and what they raise, on every loop and every kind of server."""
+"""Results and errors of the operations, on every loop and every kind of server."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ async def test_acls_protect_znodes(server: ServerUnderTest) -> None:
     credentials = [Auth.digest("alice", "secret")]
     async with connect(server, auth=credentials) as alice, connect(server) as bob:
         await alice.create("/hers", b"data", acl=CREATOR_ALL_ACL)
-        await catch_up(bob)  # his server may not have heard of it
+        await catch_up(bob)  # it may be at another server
         for denied in (
             bob.get("/hers"), bob.set("/hers", b""), bob.get_children("/hers"),
             bob.create("/hers/x"), bob.set_acl("/hers", OPEN_ACL_UNSAFE), bob.check("/hers"),
@@ -223,7 +223,7 @@ async def test_acls_protect_znodes(server: ServerUnderTest) -> None:
         assert [(entry.permissions, entry.scheme) for entry in acl] == [(Permission.ALL, "digest")]
         assert stat.aversion == 0
         await alice.set_acl("/hers", READ_ACL_UNSAFE, version=0)
-        await catch_up(bob)  # his server may not have heard of it
+        await catch_up(bob)  # it may be at another server
         assert (await bob.get("/hers"))[0] == b"data"
         with pytest.raises(NoAuthError):
             await bob.set("/hers", b"")

@@ -46,7 +46,7 @@ async def test_quota_is_set_counted_and_deleted(server: ServerUnderTest) -> None
         with pytest.raises(TransactionError):
             await client.transaction().create("/a/x").delete("/missing")
         assert await client.get_quota("/a") == (quota, QuotaUsage(3, 4))
-        # Another quota in its place; what is counted goes on.
+        # Another quota in its place; the counts are kept.
         harder = Quota(count_hard=4, bytes_hard=2**40)
         await client.set_quota("/a", harder)
         assert await client.get_quota("/a") == (harder, QuotaUsage(3, 4))

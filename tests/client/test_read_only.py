@@ -109,7 +109,7 @@ async def test_lock_is_acquired_only_once_the_server_has_a_quorum(network: Netwo
 
 @virtually
 async def test_session_of_a_holder_is_never_offered_to_a_read_only_server(network: Network) -> None:
-    """What it says may be undone. The lease ends, the session is given up in the end."""
+    """Its answers may be undone. The lease ends; later the session is given up."""
     async with network, network.connect(ONE, read_only=True, session_timeout=1) as client:
         session = client.session_id
         async with client.observe() as states:
@@ -135,7 +135,7 @@ async def test_a_long_election_costs_no_session(network: Network) -> None:
         session = client.session_id
         real = network.server
         async with EmbeddedServer(port=None) as electing:
-            # It refuses whoever has a session of the other one, as its zxid is behind.
+            # It refuses clients of the other server, since its zxid is behind.
             await client.create("/a")
             network.at[ONE] = electing
             network.down.add(TWO)

@@ -1,4 +1,4 @@
-"""What only real ensembles show: servers without a quorum, servers that come and go."""
+"""Real ensembles: servers without a quorum, servers that come and go."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_read_only(members: Ensemble) -> None:
                 for refused in (client.set("/read-only", b"2"), client.sync()):
                     with pytest.raises(NotReadOnlyError):
                         await refused
-                # Who has had a session loses that first.
+                # A client that has a session loses it first.
                 seen: list[tuple[S, int]] = []
                 with anyio.fail_after(40):
                     while not seen or seen[-1][0] is not S.READ_ONLY:

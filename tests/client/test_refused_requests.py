@@ -6,7 +6,8 @@ The recipes' part is in `tests/recipes/test_refused_requests.py`.
 from __future__ import annotations
 
 import logging
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 import pytest
@@ -31,6 +32,15 @@ LIMIT = 65_536
 
 def connections(client: Client) -> int:
     return client.statistics().connections
+
+
+@asynccontextmanager
+async def suspected() -> AsyncIterator[Client]:
+    """A server that has closed the connection for a write that is too long."""
+    async with embedded(max_frame=LIMIT) as server, connect(server) as client:
+        with pytest.raises(ConnectionLossError):
+            await client.create("/big", BIG)
+        yield client
 
 
 async def refused(client: Client, path: str = "/big", data: bytes = BIG) -> RequestRefusedError:
@@ -58,9 +68,7 @@ async def test_write_that_costs_two_connections_is_refused() -> None:
 
 @virtually
 async def test_refused_write_is_sent_again_after_growing_pauses() -> None:
-    async with embedded(max_frame=LIMIT) as server, connect(server) as client:
-        with pytest.raises(ConnectionLossError):
-            await client.create("/big", BIG)
+    async with suspected() as client:
         pauses = []
         for _ in range(7):
             error = await refused(client)
@@ -97,9 +105,7 @@ async def test_request_works_again_once_the_servers_accept_it() -> None:
 @virtually
 async def test_other_long_writes_wait_too_and_short_ones_do_not() -> None:
     """A hundred long writes to other paths cost no hundred connections."""
-    async with embedded(max_frame=LIMIT) as server, connect(server) as client:
-        with pytest.raises(ConnectionLossError):
-            await client.create("/big", BIG)
+    async with suspected() as client:
         await refused(client)
         for number in range(100):
             error = await refused(client, f"/other/{number}", BIG + b"y")
@@ -232,9 +238,7 @@ async def test_old_loss_is_forgotten() -> None:
 
 @virtually
 async def test_log_has_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    async with embedded(max_frame=LIMIT) as server, connect(server) as client:
-        with pytest.raises(ConnectionLossError):
-            await client.create("/big", BIG)
+    async with suspected() as client:
         for _ in range(4):
             await passes((await refused(client)).retry_in)
     warnings = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]

@@ -1,4 +1,4 @@
-"""What is sent and what is not: checked arguments, pipelining, lost connections, limits."""
+"""Requests: checked arguments, pipelining, lost connections, limits."""
 
 from __future__ import annotations
 
@@ -428,7 +428,7 @@ async def test_throttled_renewal_costs_no_hold() -> None:
 
 
 async def test_server_that_stops_reading_is_waited_for(client: Client, zk: EmbeddedServer) -> None:
-    """What it does not read stays with TCP and in the client, however much that is."""
+    """Unread data stays with TCP and in the client, however much it is."""
     await client.create("/a")
     data = bytes(500_000)
     zk.pause()

@@ -6,7 +6,7 @@ No operation costs the connection.
 from __future__ import annotations
 
 import io
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -111,6 +111,12 @@ class Telephone:
 @pytest.fixture
 def telephone(zk: EmbeddedServer) -> Telephone:
     return Telephone(zk)
+
+
+@pytest.fixture
+async def client(telephone: Telephone) -> AsyncIterator[Client]:
+    async with telephone.connect() as client:
+        yield client
 
 
 # --- too old -----------------------------------------------------------------------------------
@@ -223,13 +229,12 @@ async def test_server_that_does_not_report_its_version(
     assert telephone.asked == 1
 
 
-async def test_server_that_hung_up_is_asked_again(telephone: Telephone) -> None:
+async def test_server_that_hung_up_is_asked_again(client: Client, telephone: Telephone) -> None:
     telephone.answer = says(b"")
-    async with telephone.connect() as client:
-        with pytest.raises(UnsupportedError):
-            await client.whoami()
-        telephone.answer = None
-        assert await client.whoami()
+    with pytest.raises(UnsupportedError):
+        await client.whoami()
+    telephone.answer = None
+    assert await client.whoami()
 
 
 async def test_version_given_to_connect_is_used(server: ServerUnderTest) -> None:
@@ -279,8 +284,10 @@ async def test_server_that_cannot_be_asked_is_asked_later(telephone: Telephone, 
     assert len([opening for opening in telephone.openings if opening != SRVR]) == 1
 
 
-async def test_cancelled_question_does_not_block_others(telephone: Telephone) -> None:
-    async with telephone.connect() as client, anyio.create_task_group() as tasks:
+async def test_cancelled_question_does_not_block_others(
+    client: Client, telephone: Telephone
+) -> None:
+    async with anyio.create_task_group() as tasks:
         telephone.before_dial = anyio.sleep_forever
         first = anyio.CancelScope()
 
@@ -296,62 +303,64 @@ async def test_cancelled_question_does_not_block_others(telephone: Telephone) ->
         first.cancel()
 
 
-async def test_old_connection_version_is_unused(telephone: Telephone, zk: EmbeddedServer) -> None:
+async def test_old_connection_version_is_unused(
+    client: Client, telephone: Telephone, zk: EmbeddedServer
+) -> None:
     """During an upgrade the next connection may lead to an older server."""
-    async with telephone.connect() as client:
 
-        async def lost_meanwhile() -> bytes:
-            telephone.answer = says(b"Zookeeper version: 3.5.9-abc, built on ...\n")
-            zk.disconnect(client.session_id)
-            await eventually(
-                lambda: client.state is not SessionState.CONNECTED, "the connection is lost"
-            )
-            return b"Zookeeper version: 3.8.0-abc, built on ...\n"
+    async def lost_meanwhile() -> bytes:
+        telephone.answer = says(b"Zookeeper version: 3.5.9-abc, built on ...\n")
+        zk.disconnect(client.session_id)
+        await eventually(
+            lambda: client.state is not SessionState.CONNECTED, "the connection is lost"
+        )
+        return b"Zookeeper version: 3.8.0-abc, built on ...\n"
 
-        telephone.answer = lost_meanwhile
-        with pytest.raises(UnsupportedError) as raised:
-            await client.whoami()
-        assert raised.value.server == "3.5.9"
-        assert telephone.asked == 2
-        assert zk.requests["WHO_AM_I"] == 0
-
-
-async def test_lost_request_skips_an_old_server(telephone: Telephone, zk: EmbeddedServer) -> None:
-    async with telephone.connect() as client:
+    telephone.answer = lost_meanwhile
+    with pytest.raises(UnsupportedError) as raised:
         await client.whoami()
-        telephone.answer = says(b"Zookeeper version: 3.5.9\n")
-        zk.drop_reply(OpCode.WHO_AM_I)
-        with pytest.raises(UnsupportedError):
-            await client.whoami()
-        assert zk.requests["WHO_AM_I"] == 2
-        await client.sync()
+    assert raised.value.server == "3.5.9"
+    assert telephone.asked == 2
+    assert zk.requests["WHO_AM_I"] == 0
 
 
-async def test_old_server_gets_no_queued_request(telephone: Telephone, zk: EmbeddedServer) -> None:
-    async with telephone.connect() as client:
+async def test_lost_request_skips_an_old_server(
+    client: Client, telephone: Telephone, zk: EmbeddedServer
+) -> None:
+    await client.whoami()
+    telephone.answer = says(b"Zookeeper version: 3.5.9\n")
+    zk.drop_reply(OpCode.WHO_AM_I)
+    with pytest.raises(UnsupportedError):
         await client.whoami()
-        telephone.answer = says(b"Zookeeper version: 3.5.9\n")
-        submit = client._core.submit
+    assert zk.requests["WHO_AM_I"] == 2
+    await client.sync()
 
-        def lose_at_once(call: Any, **options: Any) -> Any:
-            client._core.machine.hold_back()
-            submit(call, **options)
-            zk.disconnect(client.session_id)
-            return call
 
-        client._core.submit = lose_at_once  # type: ignore[method-assign]
-        with pytest.raises(UnsupportedError):
-            await client.whoami()
-        assert zk.requests["WHO_AM_I"] == 1
+async def test_old_server_gets_no_queued_request(
+    client: Client, telephone: Telephone, zk: EmbeddedServer
+) -> None:
+    await client.whoami()
+    telephone.answer = says(b"Zookeeper version: 3.5.9\n")
+    submit = client._core.submit
+
+    def lose_at_once(call: Any, **options: Any) -> Any:
+        client._core.machine.hold_back()
+        submit(call, **options)
+        zk.disconnect(client.session_id)
+        return call
+
+    client._core.submit = lose_at_once  # type: ignore[method-assign]
+    with pytest.raises(UnsupportedError):
+        await client.whoami()
+    assert zk.requests["WHO_AM_I"] == 1
 
 
 @pytest.mark.parametrize("lost", ["request", "reply"])
-async def test_lost_read_is_repeated(telephone: Telephone, zk: EmbeddedServer, lost: str) -> None:
-    async with telephone.connect() as client:
-        drop = zk.drop_reply if lost == "reply" else zk.drop_request
-        drop(OpCode.WHO_AM_I, 2)
-        assert await client.whoami()
-        assert zk.requests["WHO_AM_I"] == 3
+async def test_lost_read_is_repeated(client: Client, zk: EmbeddedServer, lost: str) -> None:
+    drop = zk.drop_reply if lost == "reply" else zk.drop_request
+    drop(OpCode.WHO_AM_I, 2)
+    assert await client.whoami()
+    assert zk.requests["WHO_AM_I"] == 3
 
 
 @virtually

@@ -124,7 +124,7 @@ async def test_session_outlives_a_restart_of_the_server(client: Client, zk: Embe
     session_id = client.session_id
     await client.create("/e", mode=aiolead.CreateMode.EPHEMERAL)
     await zk.stop()
-    await eventually(lambda: client.state is S.SUSPENDED, "the link is lost")
+    await eventually(lambda: client.state is S.SUSPENDED, "the connection is lost")
     waiting = client.exists("/e")
     await zk.start()
     stat = await waiting
@@ -134,7 +134,7 @@ async def test_session_outlives_a_restart_of_the_server(client: Client, zk: Embe
 
 async def test_ready_waits_for_the_connection(client: Client, zk: EmbeddedServer) -> None:
     await zk.stop()
-    await eventually(lambda: client.state is S.SUSPENDED, "the link is lost")
+    await eventually(lambda: client.state is S.SUSPENDED, "the connection is lost")
     done: list[str] = []
 
     async def wait() -> None:
@@ -227,7 +227,7 @@ async def test_another_client_continues_a_session(server: ServerUnderTest) -> No
         await first.create("/e", b"1", mode=CreateMode.EPHEMERAL)
         credentials = first.detach()
         last = first.set("/e", b"2")
-    assert last.is_done  # what was sent before is answered
+    assert last.is_done  # it was sent before, so it is answered
     last.result()
     assert first.state is SessionState.CLOSED
     async with connect(server, resume=credentials) as second:

@@ -124,7 +124,7 @@ async def test_watches_of_all_kinds_on_one_path_fire(server: ServerUnderTest) ->
                 assert (early.event, late.event) == (expected, expected)
                 await client.get_children("/a", watch=early)
                 await client.get("/a", watch=data)
-            # What is left lives on without the streams.
+            # The other watches live on without the streams.
             other.set("/a", b"3")
             other.delete("/a/b")
             with anyio.fail_after(PATIENCE):
@@ -190,12 +190,14 @@ async def test_reconnect_is_reported_with_the_watch(server: ServerUnderTest, fau
         async with client.watch("/", recursive=True) as deep:
             proxy.refuse()
             getattr(proxy, fault)()
-            await eventually(lambda: client.state is SessionState.SUSPENDED, "the link is lost")
+            await eventually(
+                lambda: client.state is SessionState.SUSPENDED, "the connection is lost"
+            )
             assert not events.is_live
             with RawClient(server.connect_string) as other:
                 other.create("/a")
                 proxy.heal()
-                # What the one-shot watch is told when it is set again, the streams hear, too.
+                # The streams get the event of the one-shot watch, too.
                 assert await read(deep, 2) == [(E.CREATED, "/a"), RECONNECTED]
                 assert events.is_live
                 assert (await client.get("/a"))[0] == b""
@@ -223,7 +225,7 @@ async def test_expiry_is_reported_with_the_next_watch(client: Client, zk: Embedd
 
 @virtually
 async def test_reader_knows_the_tree_after_many_faults() -> None:
-    """Whoever reads the tree at the start and after each gap, and applies the events, has it."""
+    """A reader that reads it at the start and after each gap, and applies the events, has it."""
     async with (
         embedded() as server,
         connect_virtually(server) as client,

@@ -76,7 +76,7 @@ class Hook:
     """An `on_overrun` that lets the process go on.
 
     Attributes:
-        calls: what it was called with, and when.
+        calls: the overrun of each call, and its time.
         called: set by the first call.
     """
 
@@ -229,7 +229,7 @@ async def test_each_client_has_a_watchdog_of_its_own(hosts: str) -> None:
     assert two.holds[0][0].endswith(b.path)
 
 
-# --- a body that was told to stop ----------------------------------------------------------------
+# --- a cancelled body ---------------------------------------------------------------------------
 
 
 @contextmanager
@@ -294,7 +294,7 @@ async def test_waiter_at_the_front_of_a_semaphore_is_not_reported(hosts: str) ->
     with linked(hosts) as (proxy, through), RawClient(hosts) as operator:
 
         async def is_settled() -> bool:
-            """Its permit bears the number of its place in line."""
+            """Its permit bears the number of its place in the queue."""
             permits = operator.children("/s/leases")
             return any(re.match(r"\d{10}-", name) for name in permits)
 
@@ -385,7 +385,7 @@ async def test_healthy_client_has_one_quiet_thread(hosts: str) -> None:
 
 @contextmanager
 def program(how: str, hosts: str, backend: str = "trio") -> Iterator[Any]:
-    """A process that does not let go of its lock."""
+    """A process that does not release its lock."""
     script = Path(__file__).with_name("overrun.py")
     with subprocess.Popen(
         [sys.executable, str(script), backend, how, hosts],
@@ -411,7 +411,7 @@ STUCK_IN = {"sleeps": "sleeps", "computes": "computes", "does_not_stop": "anyio"
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_process_ends_before_its_znode(hosts: str, backend: str, record_property: Record) -> None:
-    """If its event loop is blocked; and if its link is cut, and its body does not stop."""
+    """If its event loop is blocked; and if it is partitioned, and its body does not stop."""
     with linked(hosts) as (proxy, through), ExitStack() as stack, ThreadPoolExecutor() as pool:
 
         def end_of(how: str, process: Any) -> tuple[int, float, Witness]:

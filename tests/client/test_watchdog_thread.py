@@ -32,7 +32,7 @@ class Scene:
     """A watchdog and the session that it watches. The test's own thread is the event loop's.
 
     Attributes:
-        reported: what the hook was called with.
+        reported: the overruns that the hook was called with.
         ended: why the process was ended, each time.
         news: set with each of them.
         go_on: set when a hook that hangs may return.

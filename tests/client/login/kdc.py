@@ -21,7 +21,7 @@ HOW_TO_INSTALL = "apt-get install --no-install-recommends krb5-kdc krb5-admin-se
 
 
 def missing() -> list[str]:
-    """What there is not of what it takes."""
+    """The programs and packages that are missing."""
     found: list[str] = [name for name in PROGRAMS if _find(name) is None]
     try:
         import gssapi  # noqa: F401
@@ -40,7 +40,7 @@ class Realm:
     """A running one.
 
     Attributes:
-        config: what `KRB5_CONFIG` has to name.
+        config: the file that `KRB5_CONFIG` has to name.
         folder: where its files are.
     """
 

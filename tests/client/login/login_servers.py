@@ -35,7 +35,7 @@ class Ports:
 
 
 async def why_not_connected(hosts: str | Hosts, **options: Any) -> ConnectFailed:
-    """What `connect` raises, once an attempt at each server has ended.
+    """The error of `connect`, once an attempt at each server has ended.
 
     Half a second is enough for that; a machine that is busy is given longer.
     """

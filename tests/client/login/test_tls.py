@@ -301,7 +301,7 @@ async def test_late_refusal_of_a_client_certificate_breaks_the_stream(authority:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
 
     async def serve(stream: ByteStream) -> None:
-        # By hand, since anyio keeps to itself what a failed handshake would tell the other side.
+        # By hand, since anyio keeps to itself the answer of a failed handshake.
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         server = context.wrap_bio(incoming, outgoing, server_side=True)
         while True:
@@ -443,7 +443,7 @@ like_embedded = pytest.mark.exhaustive("the same as on the embedded server", onl
 
 
 async def why(host: str, port: int, tls: TLS) -> str:
-    """Why a connection comes to nothing. What clients make of that is the same on every server."""
+    """Why a connection fails. Clients report it in the same way for every server."""
     address = "127.0.0.1" if host == "localhost" else host
     with anyio.fail_after(PATIENCE):
         try:
@@ -480,7 +480,7 @@ async def test_large_requests_and_answers_are_encrypted(
 
 @like_embedded
 async def test_certificate_is_an_identity(ports: Ports, authority: Authority, chroot: str) -> None:
-    """Whoever has a certificate is somebody, by the name that Java gives its subject."""
+    """The identity is the subject of the certificate, as Java writes it."""
     mine = authority.issue("app@example.org", common_name="app", organization=ODD)
     tls = TLS(ca=authority.pem, cert=mine.cert, key=mine.key)
     async with connect(f"localhost:{ports.secure}", tls=tls) as client:
@@ -565,7 +565,7 @@ async def test_files_are_replaced_without_losing_the_session(
         session = client.session_id
         assert await who() == "CN=old"
         install("new")
-        assert await who() == "CN=old", "what is connected stays connected"
+        assert await who() == "CN=old", "the connection stays"
         await lose_connections()
         assert await who() == "CN=new"
         cert.write_text("nothing that anybody could use")
