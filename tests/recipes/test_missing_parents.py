@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from kit.clients import PATIENCE
+from kit.every_recipe import DONE, HELD, KEPT, Done, Held
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
 
@@ -17,16 +18,10 @@ from aiolead import (
     Barrier,
     Client,
     Condition,
-    Config,
     Counter,
-    ExclusiveLock,
-    Group,
     PriorityQueue,
-    Queue,
-    SequenceAllocator,
     SharedValue,
     TaskBoard,
-    UniqueNames,
 )
 from aiolead._wire.codes import OpCode
 from aiolead.errors import ConnectionLossError, Outcome
@@ -39,6 +34,24 @@ ROOT = "/some/where"
 
 Work = Callable[[Client], Awaitable[object]]
 Fault = Callable[[EmbeddedServer, Client], object]
+
+
+def done_once(what: Done) -> Work:
+    async def work(client: Client) -> None:
+        await what.do(client, f"{ROOT}/thing")
+        assert await what.count(client, f"{ROOT}/thing") == 1
+
+    return work
+
+
+def entered(scene: Held) -> Work:
+    async def work(client: Client) -> None:
+        if scene.prepare is not None:
+            await scene.prepare(client, f"{ROOT}/thing")
+        async with scene.enter(client, f"{ROOT}/thing") as mine:
+            await mine.verify()
+
+    return work
 
 
 async def finish(client: Client) -> None:
@@ -67,26 +80,10 @@ async def consume(client: Client) -> None:
                 break
 
 
-async def put(client: Client) -> None:
-    queue = Queue(client, ROOT)
-    await queue.put(b"item")
-    assert await queue.size() == 1
-
-
 async def put_many(client: Client) -> None:
     queue = PriorityQueue(client, ROOT)
     await queue.put_many([b"a", b"b"])
     assert await queue.size() == 2
-
-
-async def publish(client: Client) -> None:
-    config = Config(client, ROOT)
-    assert await config.publish({"n": b"1"}) == 1
-    assert (await config.get()).value == {"n": b"1"}
-
-
-async def add(client: Client) -> None:
-    assert await Counter(client, f"{ROOT}/counter").add(3) == 3
 
 
 async def add_promoted(client: Client) -> None:
@@ -104,29 +101,10 @@ async def compare_and_set(client: Client) -> None:
     assert await value.compare_and_set(await value.get(), b"1") is not None
 
 
-async def count_next(client: Client) -> None:
-    assert await SequenceAllocator(client, f"{ROOT}/numbers").next() >= 1
-
-
 async def set_barrier(client: Client) -> None:
     barrier = Barrier(client, f"{ROOT}/barrier")
     await barrier.set()
     assert await barrier.is_set()
-
-
-async def lock(client: Client) -> None:
-    async with ExclusiveLock(client, f"{ROOT}/lock") as held:
-        held.check()
-
-
-async def name(client: Client) -> None:
-    async with UniqueNames(client, ROOT).claim("worker") as held:
-        held.check()
-
-
-async def join(client: Client) -> None:
-    async with Group(client, f"{ROOT}/group").join(b"", identity="me") as membership:
-        assert membership.is_present
 
 
 async def notify(client: Client) -> None:
@@ -145,24 +123,28 @@ async def notify(client: Client) -> None:
             assert await held.notify() == 1
 
 
-WORK = (
-    finish,
-    fail,
-    consume,
-    put,
-    put_many,
-    publish,
-    add,
-    add_promoted,
-    set_value,
-    compare_and_set,
-    count_next,
-    set_barrier,
-    lock,
-    name,
-    join,
-    notify,
+PERSISTENT: dict[str, Work] = {
+    **{name: done_once(what) for name, what in DONE.items()},
+    **{work.__name__: work for work in (put_many, set_value, compare_and_set, set_barrier)},
+}
+"""What may go on over the end of a session, since nothing that it has made ends with that."""
+
+WITH_PARENTS = (
+    "ExclusiveLock",
+    "Queue",
+    "PriorityQueue",
+    "DelayQueue",
+    "TaskBoard",
+    "UniqueNames",
+    *KEPT,
 )
+"""Recipes that create the parents of what they hold in a request of its own."""
+
+WORK: dict[str, Work] = {
+    **PERSISTENT,
+    **{f"{name} entered": entered((HELD | KEPT)[name]) for name in WITH_PARENTS},
+    **{work.__name__: work for work in (finish, fail, consume, add_promoted, notify)},
+}
 
 OPS = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER)
 
@@ -207,28 +189,22 @@ def each_creation_of_parents(server: EmbeddedServer, fault: Fault) -> Iterator[l
     assert struck
 
 
-@pytest.mark.parametrize("fault", [lost_reply, lost_request, throttled])
-@pytest.mark.parametrize("work", WORK)
-@virtually
-async def test_fault_while_parents_are_created_is_not_raised(work: Work, fault: Fault) -> None:
-    async with embedded() as server, connect_virtually(server) as client:
-        with each_creation_of_parents(server, fault), anyio.fail_after(PATIENCE):
-            await work(client)
-
-
 def expired(server: EmbeddedServer, client: Client) -> None:
     server.expire_session(client.session_id)
 
 
-PERSISTENT = (put, put_many, publish, add, set_value, compare_and_set, count_next, set_barrier)
-
-
-@pytest.mark.parametrize("work", PERSISTENT)
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        *((name, fault) for name in WORK for fault in (lost_reply, lost_request, throttled)),
+        *((name, expired) for name in PERSISTENT),
+    ],
+)
 @virtually
-async def test_expiry_while_parents_are_created_is_not_raised(work: Work) -> None:
+async def test_fault_while_parents_are_created_is_not_raised(name: str, fault: Fault) -> None:
     async with embedded() as server, connect_virtually(server) as client:
-        with each_creation_of_parents(server, expired), anyio.fail_after(PATIENCE):
-            await work(client)
+        with each_creation_of_parents(server, fault), anyio.fail_after(PATIENCE):
+            await WORK[name](client)
 
 
 @virtually

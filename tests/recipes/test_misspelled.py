@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from kit.clients import in_memory
+from recipes.blocks import enter
 
 import aiolead
 from aiolead import Client
@@ -22,7 +23,9 @@ WORK = "async with board.claim() as task:"
 CLAIM = "async with names.claim(kind) as held:"
 ENTER = "async with barrier.enter() as member:"
 
-RECIPES: dict[str, tuple[Callable[[Client], Any], str]] = {
+Make = Callable[[Client], Any]
+
+RECIPES: dict[str, tuple[Make, str]] = {
     "Lock": (lambda c: aiolead.Lock(c, "/l"), HOLD),
     "ReentrantLock": (lambda c: aiolead.ReentrantLock(c, "/l"), HOLD),
     "ExclusiveLock": (lambda c: aiolead.ExclusiveLock(c, "/l"), HOLD),
@@ -34,7 +37,7 @@ RECIPES: dict[str, tuple[Callable[[Client], Any], str]] = {
     "Queue": (lambda c: aiolead.Queue(c, "/l"), GET),
     "TaskBoard": (lambda c: aiolead.TaskBoard(c, "/l"), WORK),
 }
-CONTEXTS: dict[str, tuple[Callable[[Client], Any], str]] = {
+BLOCKS: dict[str, tuple[Make, str]] = {
     "hold": (lambda c: aiolead.Lock(c, "/l").acquire(), HOLD),
     "try_acquire": (lambda c: aiolead.Lock(c, "/l").try_acquire(), HOLD),
     "leadership": (lambda c: aiolead.Election(c, "/l").leadership(), LEAD),
@@ -46,55 +49,54 @@ CONTEXTS: dict[str, tuple[Callable[[Client], Any], str]] = {
 }
 
 
+def check_missing(thing: Any, attribute: str, says: str) -> None:
+    """An attribute is missing, and the error says what to write instead."""
+    with pytest.raises(UsageError, match=says) as wrong:
+        getattr(thing, attribute)
+    assert isinstance(wrong.value, AttributeError)
+    assert not hasattr(thing, attribute)
+
+
+def check_nonsense(thing: Any) -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'") as unknown:
+        _ = thing.nonsense
+    assert not isinstance(unknown.value, UsageError)
+    assert unknown.value.name == "nonsense"
+
+
 @pytest.mark.parametrize("name", RECIPES)
-async def test_a_recipe_is_not_acquired(name: str) -> None:
+async def test_methods_of_other_libraries_are_answered_with_a_block(name: str) -> None:
     make, line = RECIPES[name]
     async with EmbeddedServer() as server, in_memory(server) as client:
         recipe = make(client)
         for attribute in ("acquire", "release", "lock"):
-            if attribute == "acquire" and line == HOLD:
-                continue  # that is what it is called here, too
-            with pytest.raises(UsageError, match=re.escape(line)) as wrong:
-                getattr(recipe, attribute)
-            assert isinstance(wrong.value, AttributeError)
-            assert not hasattr(recipe, attribute)
-        with pytest.raises(AttributeError, match="no attribute 'nonsense'") as unknown:
-            _ = recipe.nonsense
-        assert not isinstance(unknown.value, UsageError)
-        assert unknown.value.name == "nonsense"
+            # `acquire` is what it is called here, too
+            if attribute != "acquire" or line != HOLD:
+                check_missing(recipe, attribute, re.escape(line))
+        check_nonsense(recipe)
 
 
-@pytest.mark.parametrize("name", CONTEXTS)
-async def test_what_is_held_for_a_block_is_not_awaited(name: str) -> None:
-    make, line = CONTEXTS[name]
+@pytest.mark.parametrize("name", BLOCKS)
+async def test_awaited_block_is_answered_with_async_with(name: str) -> None:
+    make, line = BLOCKS[name]
     async with EmbeddedServer() as server, in_memory(server) as client:
-        context = make(client)
-        with pytest.raises(
-            UsageError, match=re.escape(f"write `async with` instead of `await`: `{line}`")
-        ):
-            await context
+        says = re.escape(f"write `async with` instead of `await`: `{line}`")
+        with pytest.raises(UsageError, match=says):
+            await make(client)
         assert "/l" not in server.znodes()
 
 
-async def test_an_election_is_not_entered_itself() -> None:
+async def test_entered_election_is_answered_with_leadership() -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
         election: Any = aiolead.Election(client, "/l")
         with pytest.raises(UsageError, match=re.escape(f"write `{LEAD}`")):
-            async with election:
-                pytest.fail("it does not say what for")
+            await enter(election)
         assert "/l" not in server.znodes()
 
 
-async def test_a_connection_is_no_client_before_it_is_entered() -> None:
+async def test_connection_that_was_not_entered_is_no_client() -> None:
     connection: Any = aiolead.connect("127.0.0.1:1")
     for attribute in ("get", "create", "state", "chroot"):
-        with pytest.raises(
-            UsageError, match=rf"as client:` and then `client\.{attribute}`"
-        ) as wrong:
-            getattr(connection, attribute)
-        assert isinstance(wrong.value, AttributeError)
-        assert not hasattr(connection, attribute)
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'") as unknown:
-        _ = connection.nonsense
-    assert not isinstance(unknown.value, UsageError)
+        check_missing(connection, attribute, rf"as client:` and then `client\.{attribute}`")
+    check_nonsense(connection)
     await anyio.lowlevel.checkpoint()

@@ -39,37 +39,31 @@ pytestmark = pytest.mark.timeout(120)
 MOST_SEGMENTS = 12
 """More than any read needs to hear."""
 
-FIRST_TASK = "task-0000000000"
-
-READS: dict[str, Callable[[Client], Callable[[], Awaitable[Any]]]] = {
-    "Barrier.is_set": lambda client: Barrier(client, "/barrier").is_set,
-    "Condition.waiters": lambda client: Condition(client, "/condition").waiters,
-    "Config.get": lambda client: Config(client, "/config").get,
-    "Config.history": lambda client: Config(client, "/config").history,
-    "Counter.get": lambda client: Counter(client, "/counter").get,
-    "DoubleBarrier.members": lambda client: DoubleBarrier(client, "/double", 2).members,
-    "Election.contenders": lambda client: Election(client, "/election").contenders,
-    "Election.leader": lambda client: Election(client, "/election").leader,
-    "ExclusiveLock.holders": lambda client: ExclusiveLock(client, "/exclusive").holders,
-    "Group.members": lambda client: Group(client, "/group").members,
-    "Lock.contenders": lambda client: Lock(client, "/lock").contenders,
-    "Lock.holders": lambda client: Lock(client, "/lock").holders,
-    "Queue.size": lambda client: Queue(client, "/queue").size,
-    "ReadWriteLock.contenders": lambda client: ReadWriteLock(client, "/shared").contenders,
-    "ReadWriteLock.holders": lambda client: ReadWriteLock(client, "/shared").holders,
-    "Semaphore.available": lambda client: Semaphore(client, "/permits", 3).available,
-    "Semaphore.contenders": lambda client: Semaphore(client, "/permits", 3).contenders,
-    "Semaphore.holders": lambda client: Semaphore(client, "/permits", 3).holders,
-    "Semaphore.limit": lambda client: Semaphore(client, "/permits", 3).limit,
-    "ServiceRegistry.instances": lambda client: (
-        lambda: ServiceRegistry(client, "/services").instances("web")
-    ),
-    "ServiceRegistry.services": lambda client: ServiceRegistry(client, "/services").services,
-    "SharedValue.get": lambda client: SharedValue(client, "/value").get,
-    "TaskBoard.result": lambda client: (
-        lambda: TaskBoard(client, "/board").result("task-0000000000")
-    ),
-    "UniqueNames.holders": lambda client: UniqueNames(client, "/names").holders,
+READS: dict[str, Callable[[Client], Awaitable[Any]]] = {
+    "Barrier.is_set": lambda c: Barrier(c, "/barrier").is_set(),
+    "Condition.waiters": lambda c: Condition(c, "/condition").waiters(),
+    "Config.get": lambda c: Config(c, "/config").get(),
+    "Config.history": lambda c: Config(c, "/config").history(),
+    "Counter.get": lambda c: Counter(c, "/counter").get(),
+    "DoubleBarrier.members": lambda c: DoubleBarrier(c, "/double", 2).members(),
+    "Election.contenders": lambda c: Election(c, "/election").contenders(),
+    "Election.leader": lambda c: Election(c, "/election").leader(),
+    "ExclusiveLock.holders": lambda c: ExclusiveLock(c, "/exclusive").holders(),
+    "Group.members": lambda c: Group(c, "/group").members(),
+    "Lock.contenders": lambda c: Lock(c, "/lock").contenders(),
+    "Lock.holders": lambda c: Lock(c, "/lock").holders(),
+    "Queue.size": lambda c: Queue(c, "/queue").size(),
+    "ReadWriteLock.contenders": lambda c: ReadWriteLock(c, "/shared").contenders(),
+    "ReadWriteLock.holders": lambda c: ReadWriteLock(c, "/shared").holders(),
+    "Semaphore.available": lambda c: Semaphore(c, "/permits", 3).available(),
+    "Semaphore.contenders": lambda c: Semaphore(c, "/permits", 3).contenders(),
+    "Semaphore.holders": lambda c: Semaphore(c, "/permits", 3).holders(),
+    "Semaphore.limit": lambda c: Semaphore(c, "/permits", 3).limit(),
+    "ServiceRegistry.instances": lambda c: ServiceRegistry(c, "/services").instances("web"),
+    "ServiceRegistry.services": lambda c: ServiceRegistry(c, "/services").services(),
+    "SharedValue.get": lambda c: SharedValue(c, "/value").get(),
+    "TaskBoard.result": lambda c: TaskBoard(c, "/board").result("task-0000000000"),
+    "UniqueNames.holders": lambda c: UniqueNames(c, "/names").holders(),
 }
 
 
@@ -114,21 +108,18 @@ async def _fill(client: Client) -> None:
 async def test_single_read_goes_on_in_the_next_session(name: str, by_loss: bool) -> None:
     for heard in range(MOST_SEGMENTS):
         found: list[Any] = []
+
+        async def look(client: Client, found: list[Any] = found) -> None:
+            found.append(await READS[name](client))
+
         async with embedded() as server, connect_virtually(server) as b:
             await _fill(b)
-            expected = await READS[name](b)()
+            expected = await READS[name](b)
             link = Link(server)
             async with link.connect() as a, anyio.create_task_group() as tasks:
-                read = READS[name](a)
-
-                async def look(
-                    found: list[Any] = found, read: Callable[[], Awaitable[Any]] = read
-                ) -> None:
-                    found.append(await read())
-
                 before = a.session_id
                 link.hold(after=heard)
-                tasks.start_soon(look)
+                tasks.start_soon(look, a)
                 await settled()
                 is_needed = not found
                 if by_loss:

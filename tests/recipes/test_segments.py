@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from recipes.blocks import Block, enter
 
 from aiolead import Client, Config, DoubleBarrier, PersistentNode, Queue, connect
 from aiolead.testing import EmbeddedServer
@@ -45,9 +46,7 @@ def sent(client: Client, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     return sent
 
 
-async def test_a_put_is_one_segment_and_an_item_is_two(
-    client: Client, sent: Callable[[], int]
-) -> None:
+async def test_put_is_one_segment_and_item_is_two(client: Client, sent: Callable[[], int]) -> None:
     queue = Queue(client, "/jobs")
     await queue.put_many([b"first", b"second", b"third"])
     sent()
@@ -55,8 +54,7 @@ async def test_a_put_is_one_segment_and_an_item_is_two(
     assert sent() == 1, "the item, and the number of items for the next put"
     await queue.put_many([b"fifth", b"sixth"])
     assert sent() == 1
-    async with queue.try_get():
-        pass  # makes the path of the claims
+    await enter(queue.try_get())  # makes the path of the claims
     sent()
     async with Queue(client, "/jobs").consume() as items:
         item = await anext(items)
@@ -67,25 +65,24 @@ async def test_a_put_is_one_segment_and_an_item_is_two(
         assert sent() == 1
 
 
-async def test_a_kept_znode_is_created_and_watched_in_one_segment(
-    client: Client, sent: Callable[[], int]
+@pytest.mark.parametrize(
+    ("make", "segments"),
+    [
+        (lambda c: PersistentNode(c, "/path/one"), 1),  # its create, and its watch
+        (lambda c: DoubleBarrier(c, "/path", 1), 2),  # its znode, and what is there; then `ready`
+    ],
+    ids=["PersistentNode", "DoubleBarrier"],
+)
+async def test_block_is_entered_in_few_segments(
+    client: Client, sent: Callable[[], int], make: Callable[[Client], Block], segments: int
 ) -> None:
-    await client.create("/members")
+    await client.create("/path")
     sent()
-    async with PersistentNode(client, "/members/one"):
-        assert sent() == 1
+    async with make(client):
+        assert sent() == segments
 
 
-async def test_a_member_of_a_barrier_joins_in_one_segment(
-    client: Client, sent: Callable[[], int]
-) -> None:
-    await client.create("/step")
-    sent()
-    async with DoubleBarrier(client, "/step", 1):
-        assert sent() == 2, "its znode, and what is there; then `ready`"
-
-
-async def test_a_configuration_is_read_in_two_segments(
+async def test_configuration_is_read_in_two_segments(
     client: Client, sent: Callable[[], int]
 ) -> None:
     config = Config(client, "/config")

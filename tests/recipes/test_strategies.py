@@ -38,7 +38,7 @@ HUGE = b'{"name": "s", "id": "%d", "weight": 1e100, "load": 1e100}'
         ConsistentHash(),
     ],
 )
-def test_what_others_register_has_a_sum(strategy: Strategy) -> None:
+def test_extreme_weights_and_loads_can_be_summed(strategy: Strategy) -> None:
     """The greatest weights and loads that `from_json` takes, and the least."""
     every = [
         replace(ServiceInstance.from_json(HUGE % number), id=f"i{number}") for number in range(100)
@@ -61,18 +61,10 @@ class Fixed:
         return {each.id: each for each in self.every}
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 # --- strategies --------------------------------------------------------------------------------
 
 
-def test_round_robin_is_in_turn_and_by_weight() -> None:
+def test_round_robin_takes_turns_by_weight() -> None:
     a, b, c = instances(3)
     strategy = RoundRobin()
     assert [strategy.choose([a, b, c], None).id for _ in range(6)] == ["i0", "i1", "i2"] * 2
@@ -88,7 +80,7 @@ def test_round_robin_is_in_turn_and_by_weight() -> None:
     }
 
 
-def test_random_goes_by_weight() -> None:
+def test_random_choice_goes_by_weight() -> None:
     a, b = instances(2)
     strategy = WeightedRandom(random.Random(1))
     chosen = Counter(strategy.choose([replace(a, weight=3.0), b], None).id for _ in range(4000))
@@ -96,7 +88,7 @@ def test_random_goes_by_weight() -> None:
     assert WeightedRandom().choose([a], None) is a
 
 
-def test_the_least_loaded_is_chosen() -> None:
+def test_least_loaded_instance_is_chosen() -> None:
     a, b, c = (replace(each, load=load) for each, load in zip(instances(3), (5, 2, 4), strict=True))
     strategy = LeastLoaded(random.Random(1))
     assert strategy.choose([a, b, c], None) is b
@@ -108,7 +100,7 @@ def test_the_least_loaded_is_chosen() -> None:
     assert {strategy.choose(instances(3), None).id for _ in range(50)} == {"i0", "i1", "i2"}
 
 
-def test_the_less_loaded_of_two_is_not_always_the_least() -> None:
+def test_sample_of_two_does_not_always_choose_the_least_loaded() -> None:
     every = [replace(each, load=float(n)) for n, each in enumerate(instances(4))]
     strategy = LeastLoaded(random.Random(1), sample=2)
     chosen = Counter(strategy.choose(every, None).id for _ in range(600))
@@ -117,7 +109,7 @@ def test_the_less_loaded_of_two_is_not_always_the_least() -> None:
         LeastLoaded(sample=0)
 
 
-def test_a_key_has_its_instance_and_few_keys_move() -> None:
+def test_keys_keep_their_instance_and_few_keys_move() -> None:
     strategy = ConsistentHash()
     every = instances(5)
     keys = [f"key-{n}" for n in range(2000)]
@@ -136,7 +128,7 @@ def test_a_key_has_its_instance_and_few_keys_move() -> None:
         strategy.choose(every, None)
 
 
-def test_the_hash_is_the_same_for_ever() -> None:
+def test_hash_never_changes() -> None:
     """Other processes, machines and versions have to agree: to change it breaks the protocol."""
     assert score("key", "name") == 0.635000139201556
     assert score("ke", "yname") != score("key", "name")
@@ -147,7 +139,7 @@ def test_the_hash_is_the_same_for_ever() -> None:
 # --- picking -----------------------------------------------------------------------------------
 
 
-def test_those_that_want_nothing_are_left_out() -> None:
+def test_disabled_and_weightless_instances_are_left_out() -> None:
     a, b, c = instances(3)
     view = Fixed([replace(a, enabled=False), replace(b, weight=0.0), c])
     picker = Picker(view, RoundRobin())
@@ -156,13 +148,13 @@ def test_those_that_want_nothing_are_left_out() -> None:
     assert picker.pick() is None
 
 
-def test_who_fails_is_left_out_for_a_while() -> None:
+def test_failing_instance_is_left_out_for_a_while() -> None:
     a, b = instances(2)
-    clock = Clock()
-    picker = Picker(Fixed([a, b]), RoundRobin(), clock=clock)
+    now = 100.0
+    picker = Picker(Fixed([a, b]), RoundRobin(), clock=lambda: now)
     picker.report_error(a)
     assert not picker.is_down(a)
-    clock.now += 20
+    now += 20
     picker.report_error(a)
     assert picker.is_down(a)
     assert {each.id for _ in range(4) if (each := picker.pick())} == {"i1"}
@@ -170,17 +162,18 @@ def test_who_fails_is_left_out_for_a_while() -> None:
     picker.report_error(b)
     assert picker.pick() is None
     # From the first error on, as Curator counts.
-    clock.now += 10.1
+    now += 10.1
     assert not picker.is_down(a)
     assert picker.pick() == a
     picker.report_error(a)
     assert picker.pick() == a
 
 
-def test_who_was_started_anew_begins_anew() -> None:
+def test_restarted_instance_begins_without_errors() -> None:
     (a,) = instances(1)
     view = Fixed([a])
-    picker = Picker(view, RoundRobin(), down=DownPolicy(timeout=1000, threshold=1), clock=Clock())
+    policy = DownPolicy(timeout=1000, threshold=1)
+    picker = Picker(view, RoundRobin(), down=policy, clock=lambda: 100.0)
     picker.report_error(a)
     # Other data of the same one changes nothing.
     view.every = [replace(a, load=1.0)]
@@ -189,11 +182,10 @@ def test_who_was_started_anew_begins_anew() -> None:
     assert picker.pick() == view.every[0]
 
 
-def test_the_policy_is_checked() -> None:
-    with pytest.raises(ConfigurationError, match=r"^timeout"):
-        DownPolicy(timeout=-1)
-    with pytest.raises(ConfigurationError, match=r"^threshold"):
-        DownPolicy(threshold=0)
+@pytest.mark.parametrize("options", [{"timeout": -1}, {"threshold": 0}])
+def test_invalid_down_policy_is_refused(options: dict[str, int]) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{next(iter(options))}"):
+        DownPolicy(**options)
 
 
 # --- splitting ---------------------------------------------------------------------------------
@@ -205,7 +197,7 @@ def owners(items: list[str], members: list[str], split: Split | None = None) -> 
 
 
 @pytest.mark.parametrize(("items", "members"), [(1, 3), (7, 3), (12, 4), (100, 7), (3, 3), (0, 2)])
-def test_a_split_gives_every_item_to_one_and_all_the_same_number(items: int, members: int) -> None:
+def test_split_gives_each_item_to_one_member_evenly(items: int, members: int) -> None:
     names, who = [f"item-{n}" for n in range(items)], [f"m{n}" for n in range(members)]
     shares = Split().shares(names, who)
     assert sorted(item for share in shares.values() for item in share) == sorted(names)
@@ -217,7 +209,7 @@ def test_a_split_gives_every_item_to_one_and_all_the_same_number(items: int, mem
 
 
 @pytest.mark.parametrize(("items", "members"), [(100, 4), (300, 10), (200, 20)])
-def test_who_comes_or_goes_moves_little_more_than_its_share(items: int, members: int) -> None:
+def test_changed_membership_moves_little_more_than_a_share(items: int, members: int) -> None:
     names, who = [f"item-{n}" for n in range(items)], [f"m{n}" for n in range(members)]
     split = Split()
     before = owners(names, who, split)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import anyio
@@ -113,17 +114,15 @@ SUBJECTS = {
     ),
 }
 
-all_views = pytest.mark.parametrize("name", list(SUBJECTS))
 
-
+@dataclass(frozen=True, slots=True)
 class Scene:
     """A client that observes, over a link that the test controls, and another one that writes."""
 
-    def __init__(self, server: EmbeddedServer, link: Link, a: Client, b: Client) -> None:
-        self.server = server
-        self.link = link
-        self.a = a
-        self.b = b
+    server: EmbeddedServer
+    link: Link
+    a: Client
+    b: Client
 
     async def end_session(self, *, by_loss: bool) -> None:
         """End the session of the observing client, which then begins another one."""
@@ -148,10 +147,11 @@ async def scene() -> AsyncIterator[Scene]:
             yield Scene(server, link, a, b)
 
 
-async def _reports_the_last_change(
-    name: str, happens: Callable[[Scene, Callable[[int], Awaitable[object]], int], Awaitable[bool]]
-) -> None:
-    """Check a view for every n; `happens` changes the value to 2, and returns whether to go on."""
+@pytest.mark.parametrize("how", ["expired", "lost and expired", "next session ends too"])
+@pytest.mark.parametrize("name", list(SUBJECTS))
+@virtually
+async def test_view_reports_a_change_over_sessions_that_end(name: str, how: str) -> None:
+    """The change comes before the session ends, or during an outage that ends the session."""
     subject = SUBJECTS[name]
     for heard in range(MOST_SEGMENTS):
         seen: list[int] = []
@@ -165,9 +165,20 @@ async def _reports_the_last_change(
             async with subject.observe(stage.a) as view, anyio.create_task_group() as tasks:
                 tasks.start_soon(read, view)
                 await settled()
-                goes_on = await happens(
-                    stage, lambda number, b=stage.b: subject.change(b, number), heard
-                )
+                if how == "next session ends too":
+                    before = stage.a.session_id
+                    stage.link.lose()
+                    await subject.change(stage.b, 2)
+                    stage.server.expire_session(before)
+                    stage.link.hold(after=heard)
+                    stage.link.restore()
+                    await passes(4.0)
+                else:
+                    stage.link.hold(after=heard)
+                    await subject.change(stage.b, 2)
+                    await settled()
+                goes_on = stage.link.left == 0
+                await stage.end_session(by_loss=how != "expired")
                 await passes(1.0)
                 assert view.is_live
                 assert subject.seen(view.value) == 2, f"after {heard} segments"
@@ -177,43 +188,6 @@ async def _reports_the_last_change(
             assert heard > 0
             return
     raise AssertionError(f"it needs more than {MOST_SEGMENTS} segments")
-
-
-@pytest.mark.parametrize("by_loss", [False, True], ids=["expired", "lost and expired"])
-@all_views
-@virtually
-async def test_view_reports_change_whose_reading_meets_an_end_of_session(
-    name: str, by_loss: bool
-) -> None:
-    async def happens(stage: Scene, change: Callable[[int], Awaitable[object]], heard: int) -> bool:
-        stage.link.hold(after=heard)
-        await change(2)
-        await settled()
-        goes_on = stage.link.left == 0
-        await stage.end_session(by_loss=by_loss)
-        return goes_on
-
-    await _reports_the_last_change(name, happens)
-
-
-@all_views
-@virtually
-async def test_view_reports_change_of_an_outage_although_the_next_session_ends_too(
-    name: str,
-) -> None:
-    async def happens(stage: Scene, change: Callable[[int], Awaitable[object]], heard: int) -> bool:
-        before = stage.a.session_id
-        stage.link.lose()
-        await change(2)
-        stage.server.expire_session(before)
-        stage.link.hold(after=heard)
-        stage.link.restore()
-        await passes(4.0)
-        goes_on = stage.link.left == 0
-        await stage.end_session(by_loss=True)
-        return goes_on
-
-    await _reports_the_last_change(name, happens)
 
 
 @virtually
@@ -238,34 +212,31 @@ async def test_view_of_a_config_shows_the_version_of_its_value_at_every_moment()
             return
 
 
-@pytest.mark.parametrize("of_config", [True, False], ids=["config", "shared value"])
+def numbers_in_config(client: Client, on_invalid: Any) -> Config[int]:
+    return Config(client, "/config", parse=lambda keys: int(keys["n"]), on_invalid=on_invalid)
+
+
+def number_in_value(client: Client, on_invalid: Any) -> SharedValue[int]:
+    return SharedValue(client, "/value", 0, codec=Codec.decimal(), on_invalid=on_invalid)
+
+
+NUMBERS: dict[str, tuple[Callable[[Client, Any], Any], Callable[[Client, bytes], Any]]] = {
+    "config": (numbers_in_config, lambda c, data: Config(c, "/config").publish({"n": data})),
+    "shared value": (number_in_value, lambda c, data: SharedValue(c, "/value").set(data)),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
 @virtually
-async def test_invalid_write_is_reported_once_over_sessions_that_end(of_config: bool) -> None:
+async def test_invalid_write_is_reported_once_over_sessions_that_end(name: str) -> None:
+    make, write = NUMBERS[name]
     for heard in range(MOST_SEGMENTS):
         reported: list[InvalidDataError] = []
-        path = "/subject"
         async with scene() as stage:
-            observed: View[Any]
-            if of_config:
-                await Config(stage.b, path).publish({"n": b"1"})
-                observed = Config(
-                    stage.a, path, parse=lambda keys: int(keys["n"]), on_invalid=reported.append
-                ).observe()
-            else:
-                await SharedValue(stage.b, path).set(b"1")
-                observed = SharedValue(
-                    stage.a,
-                    path,
-                    0,
-                    codec=Codec.decimal(),
-                    on_invalid=reported.append,
-                ).observe()
-            async with observed as view:
+            await write(stage.b, b"1")
+            async with make(stage.a, reported.append).observe() as view:
                 stage.link.hold(after=heard)
-                if of_config:
-                    await Config(stage.b, path).publish({"n": b"x"})
-                else:
-                    await SharedValue(stage.b, path).set(b"x")
+                await write(stage.b, b"x")
                 await settled()
                 goes_on = stage.link.left == 0
                 for by_loss in (False, True):
@@ -281,11 +252,10 @@ async def test_each_of_two_invalid_writes_of_one_version_is_reported() -> None:
     """Versions repeat when a znode is deleted and created again."""
     reported: list[InvalidDataError] = []
     async with scene() as stage:
-        value = SharedValue(stage.a, "/value", 7, codec=Codec.decimal(), on_invalid=reported.append)
-        async with value.observe() as view:
+        async with number_in_value(stage.a, reported.append).observe() as view:
             for count in (1, 2):
                 await stage.b.create("/value", b"x")
                 await settled()
-                assert [len(reported), view.value] == [count, 7]
+                assert [len(reported), view.value] == [count, 0]
                 await stage.b.delete("/value")
                 await settled()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import gc
 import re
 from collections import Counter
+from collections.abc import AsyncIterator
 from types import CoroutineType
 
 import anyio
 import anyio.lowlevel
 import pytest
 from kit.clients import OVER_AIOZK, contenders_left, eventually, in_memory
+from recipes.blocks import enter
 
-from aiolead import Lock
+from aiolead import Client, Lock
 from aiolead._session.machine import SessionMachine
 from aiolead.testing import EmbeddedServer
 
@@ -24,22 +26,22 @@ pytestmark = [
 PATH = "/lock"
 MANY = 40
 
-EACH = {
-    "TenureContext": 1,
-    "Contender": 1,
-    "RegisteredNode": 1,
-    "QueuePosition": 1,
-    "Wakeup": 1,
-    "Ahead": 1,
-    # On the znode of the one before, and on its own.
-    "ClientWatch": 2,
-    "_AwaitedSlot": 2,
-    "coroutine __aenter__": 1,
-    "coroutine _contend": 1,
-    "coroutine _persist": 1,
-    "coroutine _try": 1,
-}
-"""All of the library's own objects. No request, no event of anyio's, no scope."""
+OBJECTS, COROUTINES = 10, 4
+"""How many of the library's own there are for each waiter, at most: two watches with a slot each,
+one on its own znode and one on that before it; and what waits for them. No request, no event of
+anyio's, no scope."""
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[EmbeddedServer]:
+    async with EmbeddedServer(tick_time=3) as server:
+        yield server
+
+
+@pytest.fixture
+async def client(server: EmbeddedServer) -> AsyncIterator[Client]:
+    async with in_memory(server, session_timeout=60) as client:
+        yield client
 
 
 def census() -> Counter[str]:
@@ -54,80 +56,67 @@ def census() -> Counter[str]:
     return found
 
 
-async def test_a_waiter_keeps_little_alive() -> None:
-    async with (
-        EmbeddedServer(tick_time=3) as server,
-        in_memory(server, session_timeout=60) as client,
-    ):
-        lock = Lock(client, PATH)
+async def test_waiter_keeps_little_alive(server: EmbeddedServer, client: Client) -> None:
+    lock = Lock(client, PATH)
+    async with lock, anyio.create_task_group() as tasks:
 
-        async def wait() -> None:
-            async with lock.acquire():
-                pytest.fail("it holds")
-
-        async with lock.acquire(), anyio.create_task_group() as tasks:
-
-            async def more(in_line: int) -> None:
-                for _ in range(MANY):
-                    tasks.start_soon(wait)
-                await eventually(lambda: len(contenders_left(server, PATH)) == in_line, "queued")
-                watches = client._core.machine.watches
-                # The holder watches its own znode alone, once it has held for a moment.
-                await eventually(lambda: len(watches) == 2 * in_line - 1, "they watch")
-                await anyio.wait_all_tasks_blocked()
-
-            await more(1 + MANY)
-            before = census()
-            await more(1 + 2 * MANY)
-            grown = census() - before
-            # The first of those who came later is behind one of those before.
-            assert {kind: count for kind, count in grown.items() if count >= MANY // 2} == {
-                kind: count * MANY for kind, count in EACH.items()
-            }
-            tasks.cancel_scope.cancel()
-
-
-async def test_who_looks_first_keeps_nothing_of_who_waited_with_it() -> None:
-    """The first look at the line is one for all, and fails where there is no path yet."""
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        lock = Lock(client, PATH)
-
-        async def wait() -> None:
-            async with lock.acquire():
-                await anyio.sleep_forever()
-
-        before = census()
-        async with anyio.create_task_group() as tasks:
-            for _ in range(5):
-                tasks.start_soon(wait)
-            await eventually(lambda: len(contenders_left(server, PATH)) == 5, "queued")
+        async def more(in_queue: int) -> None:
+            for _ in range(MANY):
+                tasks.start_soon(enter, lock.acquire())
+            await eventually(lambda: len(contenders_left(server, PATH)) == in_queue, "queued")
+            watches = client._core.machine.watches
+            # The holder watches its own znode alone, once it has held for a moment.
+            await eventually(lambda: len(watches) == 2 * in_queue - 1, "they watch")
             await anyio.wait_all_tasks_blocked()
-            grown = census() - before
-            assert grown["coroutine look_before"] == grown["PendingReply"] == 0
-            tasks.cancel_scope.cancel()
+
+        await more(1 + MANY)
+        before = census()
+        await more(1 + 2 * MANY)
+        # The first of those who came later is behind one of those before.
+        grown = {kind: n for kind, n in (census() - before).items() if n >= MANY // 2}
+        coroutines = sum(n for kind, n in grown.items() if kind.startswith("coroutine"))
+        assert coroutines == COROUTINES * MANY, grown
+        assert sum(grown.values()) - coroutines == OBJECTS * MANY, grown
+        tasks.cancel_scope.cancel()
 
 
-async def test_locks_one_after_the_other_do_not_wake_the_timekeeper(
-    monkeypatch: pytest.MonkeyPatch,
+async def test_first_look_keeps_nothing_of_those_that_waited_for_it(
+    server: EmbeddedServer, client: Client
+) -> None:
+    """The first look at the queue is one for all, and fails where there is no path yet."""
+    lock = Lock(client, PATH)
+
+    async def wait() -> None:
+        async with lock.acquire():
+            await anyio.sleep_forever()
+
+    before = census()
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(wait)
+        await eventually(lambda: len(contenders_left(server, PATH)) == 5, "queued")
+        await anyio.wait_all_tasks_blocked()
+        grown = census() - before
+        assert grown["coroutine look_before"] == grown["PendingReply"] == 0
+        tasks.cancel_scope.cancel()
+
+
+async def test_successive_locks_do_not_wake_the_timekeeper(
+    client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It looks every 0.1 s while there are any; what each of them makes due comes after that."""
     looks = 0
-    async with (
-        EmbeddedServer(tick_time=3) as server,
-        in_memory(server, session_timeout=60) as client,
-    ):
-        machine = client._core.machine
-        tick = SessionMachine.tick
+    machine, tick = client._core.machine, SessionMachine.tick
 
-        def counted(self: SessionMachine, now: float) -> str | None:
-            nonlocal looks
-            looks += self is machine
-            return tick(self, now)
+    def counted(self: SessionMachine, now: float) -> str | None:
+        nonlocal looks
+        looks += self is machine
+        return tick(self, now)
 
-        monkeypatch.setattr(SessionMachine, "tick", counted)
-        for _ in range(200):
-            hold = client.backend.lease.hold("/x", lambda _reason: None)
-            for _ in range(3):
-                await anyio.lowlevel.checkpoint()
-            hold.release()
-        assert 0 < looks < 20
+    monkeypatch.setattr(SessionMachine, "tick", counted)
+    for _ in range(200):
+        hold = client.backend.lease.hold("/x", lambda _reason: None)
+        for _ in range(3):
+            await anyio.lowlevel.checkpoint()
+        hold.release()
+    assert 0 < looks < 20
