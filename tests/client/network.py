@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from types import TracebackType
 from typing import Any, Self
 
 import anyio
@@ -58,13 +57,8 @@ class Network:
         await self.server.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.server.__aexit__(exc_type, exc, traceback)
+    async def __aexit__(self, *_: object) -> None:
+        await self.server.__aexit__(None, None, None)
 
     def connect(self, hosts: str | aiolead.Hosts, **options: Any) -> aiolead.types.Connection:
         given = {"session_timeout": SESSION, "dial": self.dial, **options}

@@ -598,11 +598,7 @@ def test_lease_clock_cannot_be_set() -> None:
 
 @pytest.mark.parametrize(
     ("has", "reads"),
-    [
-        ({"CLOCK_BOOTTIME": 7, "CLOCK_MONOTONIC": 1}, 7),
-        ({"CLOCK_MONOTONIC": 1}, 1),
-        ({}, -1),
-    ],
+    [({"CLOCK_BOOTTIME": 7, "CLOCK_MONOTONIC": 1}, 7), ({"CLOCK_MONOTONIC": 1}, 1), ({}, -1)],
     ids=["Linux", "macOS", "Windows"],
 )
 def test_each_platform_has_a_clock_for_leases(has: dict[str, int], reads: float) -> None:

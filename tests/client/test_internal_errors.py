@@ -127,10 +127,7 @@ OBSERVERS: dict[str, tuple[Opens, Changes]] = {
         lambda c: ServiceRegistry(c, "/a").observe("web"),
         lambda c: c.ensure_path("/a/web/n"),
     ),
-    "board": (
-        lambda c: TaskBoard(c, "/a").observe(),
-        lambda c: TaskBoard(c, "/a").submit(b""),
-    ),
+    "board": (lambda c: TaskBoard(c, "/a").observe(), lambda c: TaskBoard(c, "/a").submit(b"")),
     "leader": (lambda c: Election(c, "/a").observe(), new_child),
     "tree": (cached, new_child),
 }

@@ -145,10 +145,7 @@ async def test_operation_of_a_newer_server_is_not_sent(version: str, old: set[st
             assert telephone.asked == 1
             assert len(telephone.openings) == 2
             assert await client.get_children("/") == ["zookeeper"]
-            assert (client.session_id, states.current.state) == (
-                session_id,
-                SessionState.CONNECTED,
-            )
+            assert (client.session_id, states.current.state) == (session_id, SessionState.CONNECTED)
 
 
 async def test_operations_of_every_version_ask_for_none(telephone: Telephone) -> None:

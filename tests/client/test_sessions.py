@@ -11,15 +11,7 @@ import anyio
 import pytest
 from client.fake_server import FakeServer, error
 from conftest import ServerUnderTest
-from kit.clients import (
-    PATIENCE,
-    JumpingClock,
-    Wire,
-    catch_up,
-    connect,
-    eventually,
-    losing_the_link,
-)
+from kit.clients import PATIENCE, JumpingClock, Wire, catch_up, connect, eventually, losing_the_link
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
 
