@@ -1,6 +1,10 @@
-"""How contenders are named, and who fits whom."""
+"""How contenders are named, and who fits whom: aiolead's own, and those of other libraries."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import product
 
 import pytest
 from hypothesis import example, given
@@ -11,6 +15,7 @@ from aiolead._recipes.contention.kernel import holding, in_order, sharing
 from aiolead._recipes.contention.layouts import LAYOUTS, Layout, Role
 from aiolead.errors import ConfigurationError
 from aiolead.paths import sequence_of
+from aiolead.types import UnrecognizedChild, unrecognized_children
 
 N = "0000000007"
 OURS = "0123456789abcdef-1f-"
@@ -35,7 +40,7 @@ FORMS = [
 ]
 """What each recipe can be laid out as."""
 
-SESSIONS = st.integers(-(2**63), 2**63 - 1)
+ANY_SESSION = st.integers(-(2**63), 2**63 - 1)
 COUNTS = st.integers(1, 2**40)
 NUMBERS = st.integers(0, 2**31 - 2)
 
@@ -43,8 +48,8 @@ NUMBERS = st.integers(0, 2**31 - 2)
 # --- what is written ---------------------------------------------------------------------------
 
 
-@given(st.sampled_from(FORMS), SESSIONS, COUNTS, NUMBERS)
-def test_a_name_is_known_for_what_it_is(
+@given(st.sampled_from(FORMS), ANY_SESSION, COUNTS, NUMBERS)
+def test_name_is_recognized_with_its_role_and_number(
     form: tuple[Layout, Role], session_id: int, count: int, number: int
 ) -> None:
     layout, role = form
@@ -58,7 +63,7 @@ def test_a_name_is_known_for_what_it_is(
     assert layout._is_reader(name) == (role is Role.READ)
 
 
-@given(st.sampled_from(FORMS), st.lists(st.tuples(SESSIONS, COUNTS), min_size=2, unique=True))
+@given(st.sampled_from(FORMS), st.lists(st.tuples(ANY_SESSION, COUNTS), min_size=2, unique=True))
 def test_no_name_is_given_twice(
     form: tuple[Layout, Role], contenders: list[tuple[int, int]]
 ) -> None:
@@ -69,7 +74,7 @@ def test_no_name_is_given_twice(
     assert not any(a != b and a.startswith(b) for a in prefixes for b in prefixes)
 
 
-def test_how_names_begin() -> None:
+def test_names_begin_as_those_of_the_libraries() -> None:
     """As the libraries' own do, and with what they go by."""
     begin = {(layout, role): layout._prefix(role, -5, 26) for layout, role in FORMS}
     ours, id_ = "fffffffffffffffb-1a-", "fffffffffffffffb000000000000001a"
@@ -121,7 +126,7 @@ def test_how_names_begin() -> None:
         (Layout.WRITE_LOCK, Role.LOCK, f"x-5-{N}", False),
     ],
 )
-def test_which_names_we_could_have_given(layout: Layout, role: Role, name: str, ours: bool) -> None:
+def test_own_names_are_recognized(layout: Layout, role: Role, name: str, ours: bool) -> None:
     assert layout._is_like_ours(role, name) is ours
 
 
@@ -156,16 +161,16 @@ UNKNOWN = [f"n-{N}", N, "config", "lock-7", f"{HEX}__lock__", f"lock-{N}x", f"lo
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_names_of_each_library(name: str) -> None:
+def test_names_of_each_library_are_known(name: str) -> None:
     assert known_name(name) is GOLDEN[name]
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_names_of_nobody(name: str) -> None:
+def test_names_of_no_library_are_unknown(name: str) -> None:
     assert known_name(name) is None
 
 
-def test_every_kind_is_tried() -> None:
+def test_every_kind_of_name_is_tried() -> None:
     assert set(GOLDEN.values()) == set(KnownName)
 
 
@@ -190,7 +195,7 @@ FITTING = {
 
 
 @pytest.mark.parametrize("form", FITTING, ids=lambda form: f"{form[0]!r}-{form[1].name}")
-def test_who_fits_whom(form: tuple[Layout, Role]) -> None:
+def test_layouts_fit_the_names_that_exclude_each_other(form: tuple[Layout, Role]) -> None:
     layout, role = form
     for name, kind in GOLDEN.items():
         assert layout._fits(role, name) == (kind in FITTING[form]), name
@@ -199,7 +204,7 @@ def test_who_fits_whom(form: tuple[Layout, Role]) -> None:
     assert layout._misfit(role, f"n-{N}") is layout._misfit(role, N) is None
 
 
-def test_who_fits_is_fitted() -> None:
+def test_fitting_is_mutual() -> None:
     """Two of us either both take the other one, or both refuse it, where names say who it is."""
     names = {form: f"{form[0]._prefix(form[1], 5, 1)}{N}" for form in FITTING}
     one_sided = {
@@ -239,7 +244,7 @@ def test_who_fits_is_fitted() -> None:
         (JOBS, Role.READ, f"anything-job-{N}", "contends for something else"),
     ],
 )
-def test_what_is_said_of_a_misfit(layout: Layout, role: Role, name: str, says: str | None) -> None:
+def test_misfit_is_explained(layout: Layout, role: Role, name: str, says: str | None) -> None:
     why = layout._misfit(role, name)
     if says is None:
         assert why is None
@@ -276,7 +281,7 @@ def test_children_without_a_number_neither_block_nor_break(
 # --- the value ---------------------------------------------------------------------------------
 
 
-def test_a_layout_is_a_value() -> None:
+def test_layout_is_a_value() -> None:
     assert [repr(layout) for layout in LAYOUTS] == [
         "Layout.CURATOR",
         "Layout.KAZOO",
@@ -316,7 +321,7 @@ def test_a_layout_is_a_value() -> None:
         ({"read": "{id}-r-", "write": "{id}r-"}, "read, write: must not match the same names"),
     ],
 )
-def test_what_is_no_layout(patterns: dict[str, str], says: str) -> None:
+def test_invalid_layout_is_refused(patterns: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Layout(**patterns)
     assert str(caught.value).startswith(says)
@@ -351,8 +356,207 @@ def test_readers_and_writers_can_be_told_apart(
         (JOBS, (Role.ELECTION,), f"layout: {JOBS!r} has no names for a Recipe"),
     ],
 )
-def test_what_a_recipe_cannot_have(layout: Layout, roles: tuple[Role, ...], says: str) -> None:
+def test_recipe_refuses_other_layouts(layout: Layout, roles: tuple[Role, ...], says: str) -> None:
     layout._require("Recipe", Role.LOCK)
     with pytest.raises(ConfigurationError) as caught:
         layout._require("Recipe", *roles)
     assert says in str(caught.value)
+
+
+# --- who shares a path with whom, by what each library does with names ----------------------------
+#
+# Each function here is what one library does to find out whether a contender is before it in the
+# queue: Curator 5.4 (`LockInternals.getSortedChildren`), kazoo 2.11 (`Lock._get_predecessor`),
+# aiozk 0.32 (`SequentialRecipe`, `BaseLock.wait_in_line`), go-zookeeper 1.0.4 (`parseSeq`), and
+# `ZNodeName` of ZooKeeper's recipes. Two layouts fit exactly where both sides see each other.
+
+BEFORE, OWN, BEHIND = "0000000007", "0000000008", "0000000009"
+UUID = "8f2a1c0e-5a0b-4b0e-9c55-0123456789ab"
+
+IsBefore = Callable[[str], bool]
+"""Whether a peer whose number is `OWN` takes a child for somebody before it; or raises."""
+
+
+def curator(marker: str) -> IsBefore:
+    def key(name: str) -> str:
+        index = name.rfind(marker)
+        return name if index < 0 else name[index + len(marker) :]
+
+    return lambda name: key(name) < key(f"_c_{UUID}-{marker}{OWN}")
+
+
+def curators_shared(name: str) -> bool:
+    """As a writer sees it."""
+    for marker in ("__READ__", "__WRIT__"):
+        if marker in name:
+            return curator(marker)(name)
+    return name < OWN
+
+
+def kazoo(*names: str) -> IsBefore:
+    contender = re.compile(rf"(?:{'|'.join(names)})(-?\d{{10}})$")
+
+    def is_before(name: str) -> bool:
+        match = contender.search(name)
+        return match is not None and match[1] < OWN
+
+    return is_before
+
+
+def aiozk(*labels: str) -> IsBefore:
+    def is_before(name: str) -> bool:
+        if not re.match(r".*[0-9]{10}$", name) or int(name[-10:]) >= int(OWN):
+            return False
+        return not labels or name.rsplit("-", 2)[0] in labels
+
+    return is_before
+
+
+def go(name: str) -> bool:
+    parts = name.split("lock-")
+    if len(parts) == 1:
+        parts = name.split("__")
+    return int(parts[-1]) < int(OWN)
+
+
+def write_lock(name: str) -> bool:
+    path = f"/dir/{name}"
+    index = path.rfind("-")
+    if index < 0:
+        return False
+    if index > 0 and path[index - 1] == "-":
+        index -= 1
+    try:
+        return int(path[index + 1 :]) < int(OWN)
+    except ValueError:
+        return False
+
+
+PEERS: dict[tuple[Layout, Role], tuple[IsBefore, str]] = {
+    (Layout.CURATOR, Role.LOCK): (curator("lock-"), f"_c_{UUID}-lock-"),
+    (Layout.CURATOR, Role.ELECTION): (curator("latch-"), f"_c_{UUID}-latch-"),
+    (Layout.CURATOR, Role.WRITE): (curators_shared, f"_c_{UUID}-__WRIT__"),
+    (Layout.KAZOO, Role.LOCK): (kazoo("__lock__"), f"{HEX}__lock__"),
+    (Layout.KAZOO, Role.WRITE): (kazoo("__lock__", "__rlock__"), f"{HEX}__lock__"),
+    (Layout.GO, Role.LOCK): (go, f"_c_{HEX}-lock-"),
+    (Layout.AIOZK, Role.LOCK): (aiozk(), f"lock-{HEX}-"),
+    (Layout.AIOZK, Role.ELECTION): (aiozk(), f"candidate-{HEX}-"),
+    (Layout.AIOZK, Role.WRITE): (aiozk(), f"write-{HEX}-"),
+    (Layout.WRITE_LOCK, Role.LOCK): (write_lock, "x-72057594037927936-"),
+}
+"""How the peers of a layout see others, and how they are called themselves."""
+
+SESSIONS = (1, 0x0100_0190_0000_0000, 0x02AE_A540_0001, -5)
+
+
+def sees(is_before: IsBefore, prefix: str) -> bool:
+    """Whether a peer waits for those before it, and for nobody behind it."""
+    try:
+        return is_before(prefix + BEFORE) and not is_before(prefix + BEHIND)
+    except ValueError:
+        return False  # it fails, as go-zookeeper does
+
+
+@pytest.mark.parametrize("form", PEERS, ids=lambda form: f"{form[0]!r}-{form[1].name}")
+@pytest.mark.parametrize("session_id", SESSIONS)
+def test_peers_see_names_of_a_layout(form: tuple[Layout, Role], session_id: int) -> None:
+    layout, role = form
+    is_before, own = PEERS[form]
+    assert sees(is_before, own)
+    assert sees(is_before, layout._prefix(role, session_id, 0x1F))
+    assert layout._fits(role, own + BEFORE)
+
+
+LOCKS = [layout for layout, role in PEERS if role is Role.LOCK]
+
+
+@pytest.mark.parametrize(("one", "other"), [*product(LOCKS, LOCKS)])
+def test_locks_fit_where_both_see_each_other(one: Layout, other: Layout) -> None:
+    (first, its), (second, others) = PEERS[one, Role.LOCK], PEERS[other, Role.LOCK]
+    both_ways = sees(first, others) and sees(second, its)
+    assert one._fits(Role.LOCK, others + BEFORE) == both_ways
+    assert one._fits(Role.LOCK, other._prefix(Role.LOCK, 5, 1) + BEFORE) == both_ways
+
+
+def test_other_libraries_do_not_fail_at_default_names() -> None:
+    """So it may look after it has written. The others may not."""
+    for session_id, (is_before, _) in product(SESSIONS, PEERS.values()):
+        for role in (Role.LOCK, Role.READ, Role.WRITE):
+            is_before(Layout.CURATOR._prefix(role, session_id, 1) + BEHIND)
+    for layout, role in (
+        (Layout.AIOZK, Role.LOCK),
+        (Layout.WRITE_LOCK, Role.LOCK),
+        (Layout.CURATOR, Role.ELECTION),
+    ):
+        with pytest.raises(ValueError, match="invalid literal"):
+            go(layout._prefix(role, 1, 1) + BEHIND)
+
+
+def test_readers_wait_for_writers_alone() -> None:
+    reads = {
+        Layout.KAZOO: kazoo("__lock__"),
+        Layout.AIOZK: aiozk("write"),
+        Layout.CURATOR: lambda name: "__WRIT__" in name and curators_shared(name),
+    }
+    for layout, is_before in reads.items():
+        assert sees(is_before, layout._prefix(Role.WRITE, 5, 1))
+        assert not is_before(layout._prefix(Role.READ, 5, 1) + BEFORE)
+
+
+# --- children of a queue that are nobody's: whom they block, and whom they break ------------------
+
+MUTEX = "_c_8f2a1c0e-5a0b-4b0e-9c55-0123456789ab-lock-0000000007"
+GO, C, JAVA = "go-zookeeper", "ZooKeeper's lock in C", "ZooKeeper's WriteLock"
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks", "breaks"),
+    [
+        # Sorted by the whole name, as Curator does, it is behind the numbers.
+        ("config", (), (GO, C)),
+        # And these are before them.
+        ("-note", ("Curator",), (GO,)),
+        ("!", ("Curator",), (GO, C)),
+        ("lock-", ("Curator", C), (GO,)),
+        ("old-lock-", ("Curator", C), (GO,)),
+        # Numbers, but of no create.
+        ("backup-1", (JAVA,), (GO,)),
+        ("backup--1", (JAVA,), (GO,)),
+        ("7", (GO,), (C,)),
+        ("lock-5", (GO, JAVA), ()),
+        ("a__5", (GO,), (C,)),
+        # To us that is a contender, as to those who go by the digits at the end.
+        ("n-0000000003", ("aiolead", "aiozk", JAVA, C), (GO,)),
+        ("0000000003", ("aiolead", "aiozk", "Curator", GO), (C,)),
+        # Behind everybody who is there.
+        ("n-0000000009", (), (GO,)),
+    ],
+)
+def test_unrecognized_child_blocks_or_breaks_some_libraries(
+    name: str, blocks: tuple[str, ...], breaks: tuple[str, ...]
+) -> None:
+    (found,) = unrecognized_children([MUTEX, name])
+    assert found == UnrecognizedChild(name, blocks, breaks)
+    assert not found.is_harmless
+
+
+def test_contenders_are_recognized() -> None:
+    assert (
+        unrecognized_children([MUTEX, "0123456789abcdef0123456789abcdef__lock__0000000002"]) == ()
+    )
+    assert unrecognized_children([]) == ()
+
+
+def test_harmless_children_are_marked() -> None:
+    found = unrecognized_children(["n-0000000009", "lock-99", MUTEX])
+    assert [(each.name, each.is_harmless) for each in found] == [
+        ("lock-99", True),
+        ("n-0000000009", False),
+    ]
+
+
+@given(st.lists(st.text("0129-_ !lockxREAD.é", max_size=30), max_size=10))
+def test_any_names_are_reported_in_order(names: list[str]) -> None:
+    found = unrecognized_children([*names, MUTEX])
+    assert [each.name for each in found] == sorted(each.name for each in found)
+    assert {each.name for each in found} <= set(names)
