@@ -115,7 +115,7 @@ def test_curators_readers_and_writers_are_ordered_by_number() -> None:
         (7, 2, [6, 5], False),
     ],
 )
-def test_contender_watches_those_before_it(
+def test_contender_watches_those_before(
     rank: int, places: int, watched: list[int], is_next: bool
 ) -> None:
     queue = queue_of(*range(8), places=places)
@@ -148,7 +148,7 @@ def test_contender_that_looks_ahead_watches_one_more() -> None:
         ("rwrw", 3, [2], False),
     ],
 )
-def test_last_reader_or_writer_watches_one(
+def test_last_of_readers_and_writers(
     kinds: str, rank: int, watched: list[int], is_next: bool
 ) -> None:
     queue = readers_and_writers(kinds)
@@ -189,9 +189,7 @@ ELECTIONS = [
 
 @pytest.mark.parametrize("layout", ELECTIONS, ids=repr)
 @pytest.mark.parametrize("leaders", [1, 2, 10, 1000])
-def test_name_says_how_many_may_lead_or_layout_refuses_the_number(
-    layout: Layout, leaders: int
-) -> None:
+def test_name_says_how_many_may_lead_or_is_refused(layout: Layout, leaders: int) -> None:
     if layout == Layout.AIOZK and leaders > 1:
         with pytest.raises(ConfigurationError, match=f"not {leaders}: "):
             layout._require_leaders(leaders)
@@ -351,9 +349,7 @@ def queue_with(places: int) -> LivingQueue:
     places=st.integers(1, 5),
     steps=st.lists(st.one_of(st.none(), st.integers(0, 1000)), max_size=60),
 )
-def test_no_notification_is_lost_and_nobody_holds_too_early(
-    places: int, steps: list[int | None]
-) -> None:
+def test_no_notification_is_lost(places: int, steps: list[int | None]) -> None:
     """None joins; a number makes one of the queue leave."""
     queue = queue_with(places)
     for step in steps:
@@ -386,7 +382,7 @@ def test_each_departure_of_the_first_lets_one_in(places: int, length: int) -> No
 
 
 @given(places=st.integers(1, 4), rank=st.integers(0, 12), gone=st.sets(st.integers(0, 11)))
-def test_contender_that_may_hold_misses_one_that_it_watches(
+def test_contender_that_may_hold_misses_a_watched_one(
     places: int, rank: int, gone: set[int]
 ) -> None:
     """The departures come in one go, so that nobody has looked in between."""
@@ -459,7 +455,7 @@ def test_replacing_processes_one_by_one_ends_with_the_new_number(old: int, new: 
         max_size=60,
     )
 )
-def test_no_notification_is_lost_and_no_writer_holds_beside_anybody(
+def test_no_writer_holds_beside_another_contender(
     steps: list[str | tuple[str, int]],
 ) -> None:
     count = partial(holding, places=1, layout=Layout.CURATOR, role=Role.READ)

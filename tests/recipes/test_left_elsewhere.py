@@ -109,9 +109,7 @@ async def test_closing_an_abandoned_generator_releases(server: ServerUnderTest, 
 
 @on_embedded
 @pytest.mark.parametrize("name", sorted(HELD.keys() - {"ReadWriteLock.downgrade"}))
-async def test_task_that_entered_can_leave_after_another_task(
-    server: ServerUnderTest, name: str
-) -> None:
+async def test_entering_task_can_leave_after_another(server: ServerUnderTest, name: str) -> None:
     """Nothing is held by then, which is no loss; and it may enter again."""
     scene = HELD[name]
     async with prepared(server, scene) as client:
@@ -213,9 +211,7 @@ async def test_consumed_item_is_released(client: Client, other: Client) -> None:
 
 
 @on_embedded
-async def test_condition_that_is_left_while_it_waits_does_not_lock_again(
-    client: Client, other: Client
-) -> None:
+async def test_condition_left_while_it_waits_is_not_locked(client: Client, other: Client) -> None:
     condition, has_ended = Condition(client, PATH), anyio.Event()
     context = condition.acquire()
 

@@ -123,7 +123,7 @@ async def test_waiting_contender_warns_of_znode_of_no_session_on_every_server(
 
 
 @with_virtual_server
-async def test_exclusive_lock_names_znode_of_no_session(
+async def test_exclusive_lock_names_ownerless_znode(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     await client.create(PATH, b"restored")

@@ -104,7 +104,7 @@ async def data_at(client: Client, path: str = PATH) -> bytes | None:
 
 @pytest.mark.parametrize("recipe", CANCELLED)
 @with_virtual_server
-async def test_cancelled_waiter_never_deletes_the_znode_of_another(
+async def test_cancelled_waiter_deletes_only_its_own_znode(
     a: Client, b: Client, recipe: str
 ) -> None:
     """Tasks of two clients wait, hold and are cancelled at random moments."""
@@ -165,7 +165,7 @@ async def test_waiter_does_not_take_the_znode_that_its_sibling_deletes(
 
 
 @with_virtual_server
-async def test_release_does_not_delete_the_znode_of_the_next_holder(
+async def test_release_deletes_no_znode_of_the_next_holder(
     link: Link, a: Client, b: Client
 ) -> None:
     """Its znode is deleted, the next one holds, and it releases before it was notified."""
@@ -475,7 +475,7 @@ async def test_closing_a_resumed_session_does_not_hand_over_what_its_first_proce
 
 
 @with_virtual_server
-async def test_resumed_session_of_a_detached_client_is_closed_at_once(
+async def test_resumed_session_of_a_detached_client_is_closed(
     server: EmbeddedServer,
 ) -> None:
     async with connect_virtually(server) as first:

@@ -23,18 +23,18 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("parts", "body"), GOLDEN)
-def test_the_bytes_are_curators(parts: tuple[bytes, ...], body: str) -> None:
+def test_items_have_the_bytes_of_curator(parts: tuple[bytes, ...], body: str) -> None:
     assert encode(parts) == bytes.fromhex(body)
     assert decode(bytes.fromhex(body)) == parts
 
 
 @given(st.lists(st.binary(max_size=20)))
-def test_what_is_written_is_read(parts: list[bytes]) -> None:
+def test_any_item_is_read_as_written(parts: list[bytes]) -> None:
     assert decode(encode(parts)) == tuple(parts)
 
 
 @given(st.lists(st.binary(max_size=5), min_size=1), st.data())
-def test_what_is_cut_off_is_no_item(parts: list[bytes], data: st.DataObject) -> None:
+def test_truncated_item_is_refused(parts: list[bytes], data: st.DataObject) -> None:
     body = encode(parts)
     with pytest.raises(ValueError, match=r"\w"):
         decode(body[: data.draw(st.integers(0, len(body) - 1))])
@@ -59,12 +59,12 @@ def test_anything_is_an_item_or_a_value_error(body: bytes) -> None:
         ("00010001 01 7fffffff 02", "length 2147483647"),
     ],
 )
-def test_it_says_why_something_is_no_item(body: str, why: str) -> None:
+def test_invalid_item_says_why(body: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         decode(bytes.fromhex(body))
 
 
-def test_what_follows_the_end_is_ignored() -> None:
+def test_bytes_after_the_end_are_ignored() -> None:
     assert decode(encode([b"x"]) + b"whatever") == (b"x",)
 
 
@@ -115,7 +115,7 @@ def test_priorities_sort_as_numbers_and_as_curators_texts(both: list[int]) -> No
 
 
 @pytest.mark.parametrize("priority", [2**31, -(2**31) - 1, 1.5, True, "5"])
-def test_what_is_no_priority(priority: int) -> None:
+def test_invalid_priority_is_refused(priority: int) -> None:
     with pytest.raises(ConfigurationError, match="priority"):
         PriorityNames().prefix(priority)
 
@@ -132,10 +132,10 @@ def test_names_of_a_delay_queue() -> None:
 
 
 @pytest.mark.parametrize("at", [0, -1.0, 2.0**40, float("nan"), float("inf"), True, "now"])
-def test_what_is_no_time(at: float) -> None:
+def test_invalid_time_is_refused(at: float) -> None:
     with pytest.raises(ConfigurationError, match="at:"):
         DelayNames().prefix(at)
 
 
-def test_the_fields_are_big_endian() -> None:
+def test_fields_are_big_endian() -> None:
     assert encode([b"x" * 300])[:9] == struct.pack(">IBi", 0x00010001, 1, 300)

@@ -104,7 +104,7 @@ async def test_first_contender_joins_again_if_the_session_ends_as_it_proves_its_
 
 
 @with_virtual_server
-async def test_recreated_queue_gives_no_name_twice(
+async def test_recreated_queue_repeats_no_name(
     server: EmbeddedServer, a: Client, b: Client
 ) -> None:
     """Its numbers begin anew. A fenced write of the holder before may have been held back so long.
@@ -259,7 +259,7 @@ async def test_create_lost_in_the_next_session_is_looked_for_there(
 
 
 @with_virtual_server
-async def test_create_applied_after_the_search_is_deleted_later(
+async def test_create_applied_after_the_search_is_deleted(
     server: EmbeddedServer, a: Client
 ) -> None:
     """It was on its way for so long. There is one more look, when the session timeout has passed:

@@ -79,7 +79,7 @@ def refusals(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @every_recipe
 @with_virtual_server
-async def test_throttled_requests_are_repeated(
+async def test_throttled_request_is_repeated(
     server: EmbeddedServer, a: Client, b: Client, name: str
 ) -> None:
     """One of each kind, as it enters, as another one joins, and as it leaves.

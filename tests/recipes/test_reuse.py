@@ -113,9 +113,7 @@ async def test_one_context_manager_is_for_one_task_at_a_time(
     await nothing_left(server, PATH)
 
 
-async def test_object_can_be_used_again_after_errors(
-    server: EmbeddedServer, a: Client, b: Client
-) -> None:
+async def test_object_is_usable_after_errors(server: EmbeddedServer, a: Client, b: Client) -> None:
     lock, misfit = Lock(a, PATH), f"{PATH}/0123456789abcdef0123456789abcdef__lock__0000000000"
     for _ in range(3):
         with pytest.raises(KeyError):

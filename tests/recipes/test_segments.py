@@ -82,9 +82,7 @@ async def test_block_is_entered_in_few_segments(
         assert sent() == segments
 
 
-async def test_configuration_is_read_in_two_segments(
-    client: Client, sent: Callable[[], int]
-) -> None:
+async def test_config_is_read_in_two_segments(client: Client, sent: Callable[[], int]) -> None:
     config = Config(client, "/config")
     await config.publish({"one": b"1", "two": b"2", "three": b"3"})
     sent()

@@ -15,15 +15,13 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 @given(texts, st.none() | st.floats(0, 1), texts)
-def test_progress_is_read_as_it_was_written(worker: str, progress: float | None, note: str) -> None:
+def test_progress_is_read_as_written(worker: str, progress: float | None, note: str) -> None:
     said = Progress(worker, progress, note)
     assert Progress.decode(said.encode()) == said
 
 
 @given(st.binary(max_size=50), texts, st.booleans(), texts)
-def test_a_result_is_read_as_it_was_written(
-    data: bytes, worker: str, is_failed: bool, note: str
-) -> None:
+def test_result_is_read_as_written(data: bytes, worker: str, is_failed: bool, note: str) -> None:
     result = TaskResult("task-0000000000", data, worker, is_failed, note)
     assert decode_result(result.task, encode_result(result)) == result
 
@@ -44,17 +42,17 @@ DEEP = b"[" * 100_000
     "body",
     [b"", b"host:17", b"\xff", b"[]", b"{}", b'{"worker":1,"progress":1,"note":""}', DEEP],
 )
-def test_what_is_no_progress(body: bytes) -> None:
+def test_invalid_progress_is_ignored(body: bytes) -> None:
     assert Progress.decode(body) is None
 
 
 @pytest.mark.parametrize("progress", ["NaN", "1e400", "1" + "0" * 400])
-def test_progress_that_is_no_json_is_nobodys(progress: str) -> None:
+def test_progress_that_is_no_json_is_ignored(progress: str) -> None:
     assert Progress.decode(f'{{"worker":"w","progress":{progress},"note":"n"}}'.encode()) is None
 
 
 @pytest.mark.parametrize("progress", ["-1", "2", "true", '"1"', "1" + "0" * 299])
-def test_progress_that_is_none_is_left_out(progress: str) -> None:
+def test_progress_out_of_range_is_left_out(progress: str) -> None:
     body = f'{{"worker":"w","progress":{progress},"note":"n"}}'
     assert Progress.decode(body.encode()) == Progress("w", None, "n")
 
@@ -72,6 +70,6 @@ def test_progress_that_is_none_is_left_out(progress: str) -> None:
         (json.dumps({"worker": "w", "failed": 0, "note": ""}).encode() + b"\n", "lacks"),
     ],
 )
-def test_what_is_no_result(body: bytes, why: str) -> None:
+def test_invalid_result_says_why(body: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=rf"{why}"):
         decode_result("task-0000000000", body)

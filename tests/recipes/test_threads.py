@@ -120,7 +120,7 @@ async def test_thread_that_sees_the_loss_first_leaves_ending_to_the_loop(
             pass
 
 
-async def test_scope_around_the_body_can_cancel_it_after_the_look_of_a_thread(
+async def test_scope_cancels_a_body_whose_loss_a_thread_saw(
     server: ServerUnderTest,
 ) -> None:
     clock, body = JumpingClock(), Body()
@@ -157,7 +157,7 @@ async def test_thread_that_asks_many_times_wakes_the_loop_once(
         assert len(woken) == 1
 
 
-async def test_thread_that_sees_the_end_of_several_locks_ends_their_body(
+async def test_thread_that_sees_the_loss_of_a_multi_lock(
     server: ServerUnderTest,
 ) -> None:
     clock, ended = JumpingClock(), anyio.Event()
@@ -287,7 +287,7 @@ async def test_callback_that_a_thread_registers_is_called_at_the_loss(
         assert await anyio.to_thread.run_sync(told.wait, SESSION)
 
 
-async def test_each_callback_is_called_once_whichever_thread_registers_it(
+async def test_callbacks_of_several_threads_are_called_once(
     server: ServerUnderTest,
 ) -> None:
     """Threads register callbacks while the hold is lost: each is called once, and none is lost."""
@@ -331,9 +331,7 @@ async def run_elsewhere(loop: str, function: Callable[..., Any], *args: Any) -> 
 
 @other_loops
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
-async def test_another_event_loop_is_refused_and_changes_nothing(
-    client: Client, use: Any, loop: str
-) -> None:
+async def test_use_on_another_event_loop_is_refused(client: Client, use: Any, loop: str) -> None:
     election = Election(client, PATH)
     async with election.leadership() as term:
         with pytest.raises(UsageError, match="another thread"):
@@ -393,9 +391,7 @@ async def test_open_views_are_neither_left_nor_read_in_another_event_loop(
 
 @pytest.mark.skipif(OVER_AIOZK, reason="closes aiozk's client, too: see test_aiozk.py")
 @other_loops
-async def test_client_is_not_closed_in_another_event_loop(
-    server: ServerUnderTest, loop: str
-) -> None:
+async def test_other_event_loop_does_not_close_a_client(server: ServerUnderTest, loop: str) -> None:
     connection = connect(server)
     async with connection as client, Lock(client, "/lock") as held:
         with pytest.raises(UsageError, match="another thread"):

@@ -77,7 +77,7 @@ async def test_contender_that_left_before_it_was_watched_is_not_waited_for(
 
 
 @with_virtual_server
-async def test_long_wait_reads_those_before_it_once(
+async def test_long_wait_reads_its_predecessor_once(
     server: EmbeddedServer, a: Client, b: Client
 ) -> None:
     """In the place of a ping."""
@@ -94,9 +94,7 @@ async def test_long_wait_reads_those_before_it_once(
 
 
 @with_virtual_server
-async def test_unreadable_neighbour_is_refused(
-    server: EmbeddedServer, a: Client, b: Client
-) -> None:
+async def test_unreadable_neighbour_raises(server: EmbeddedServer, a: Client, b: Client) -> None:
     await a.create(PATH)
     other = f"{PATH}/_c_other-lock-"
     await a.create(other, mode=CreateMode.EPHEMERAL_SEQUENTIAL, acl=UNREADABLE)

@@ -463,9 +463,7 @@ async def test_late_removal_keeps_ready_of_the_next_round(
 
 
 @with_virtual_server
-async def test_withdrawing_member_has_an_earlier_removal_refused(
-    server: EmbeddedServer, a: Client, b: Client
-) -> None:
+async def test_withdrawing_keeps_ready_once(server: EmbeddedServer, a: Client, b: Client) -> None:
     """A newcomer was alone, and removes `ready`; a younger one comes and withdraws meanwhile."""
     party = Party(1)
     async with anyio.create_task_group() as tasks:
@@ -490,9 +488,7 @@ async def test_withdrawing_member_has_an_earlier_removal_refused(
 
 
 @with_virtual_server
-async def test_ready_is_removed_where_the_path_may_not_be_written(
-    server: EmbeddedServer, a: Client
-) -> None:
+async def test_ready_is_removed_below_a_read_only_path(server: EmbeddedServer, a: Client) -> None:
     await a.ensure_path(PATH.rpartition("/")[0])
     await a.create(PATH, acl=NO_WRITE)
     for _ in range(2):
@@ -547,7 +543,7 @@ async def leave_over_a_lost_link(a: Client, b: Client, proxy: FaultProxy | Memor
 
 
 @pytest.mark.parametrize("server", [*REAL_SERVERS, *(["embedded"] * OVER_AIOZK)], indirect=True)
-async def test_ready_stays_until_the_znode_of_the_leaving_member_is_gone(
+async def test_ready_stays_until_the_last_znode_is_gone(
     server: ServerUnderTest,
 ) -> None:
     host, port = parse_connect_string(server.hosts).hosts[0]
@@ -656,9 +652,7 @@ async def beside_foreign_children(
 
 
 @pytest.mark.parametrize("is_ready", [False, True], ids=["no ready", "ready of a dead round"])
-async def test_foreign_children_let_no_member_in_too_early(
-    server: ServerUnderTest, is_ready: bool
-) -> None:
+async def test_foreign_children_do_not_count(server: ServerUnderTest, is_ready: bool) -> None:
     """They are older than `ready`, as members that are still inside would be."""
     async with beside_foreign_children(server) as (a, other, foreign):
         if is_ready:
@@ -671,7 +665,7 @@ async def test_foreign_children_let_no_member_in_too_early(
         await children_are(a, PATH, *foreign)
 
 
-async def test_members_enter_and_leave_together_beside_foreign_children(
+async def test_foreign_children_do_not_hinder_a_round(
     server: ServerUnderTest,
 ) -> None:
     async with beside_foreign_children(server) as (a, b, foreign):
@@ -705,7 +699,7 @@ async def test_members_enter_and_leave_together_beside_foreign_children(
             await children_are(b, PATH, *foreign)
 
 
-async def test_member_whose_body_raises_removes_ready_beside_foreign_children(
+async def test_body_error_removes_ready_beside_foreign_children(
     server: ServerUnderTest,
 ) -> None:
     async with beside_foreign_children(server) as (a, _, foreign):

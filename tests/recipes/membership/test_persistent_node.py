@@ -90,9 +90,7 @@ async def test_node_exists_as_long_as_the_block(a: Client, b: Client) -> None:
         await node.set(b"three")
 
 
-async def test_deleted_or_overwritten_node_is_restored_with_its_latest_data(
-    a: Client, b: Client
-) -> None:
+async def test_node_is_restored_with_its_latest_data(a: Client, b: Client) -> None:
     async with PersistentNode(a, PATH, b"one") as node:
         await catch_up(b)
         await b.delete(PATH)
@@ -301,9 +299,7 @@ async def test_cancelled_create_is_deleted_whether_or_not_its_answer_comes(
 
 
 @pytest.mark.parametrize("mode", [EPHEMERAL, CreateMode.PERSISTENT])
-async def test_leaving_waits_for_the_delete_of_an_unanswered_repair(
-    server: Served, mode: CreateMode
-) -> None:
+async def test_leaving_deletes_an_unanswered_repair(server: Served, mode: CreateMode) -> None:
     """Others may see the new znode before its keeper knows of it."""
     async with (
         behind_a_proxy(server, session_timeout=10.0) as (proxy, a, b),

@@ -144,9 +144,7 @@ async def test_item_that_is_not_acknowledged_is_released(a: Client, b: Client) -
     assert await take(mine, 1) == [b"0"]
 
 
-async def test_waiting_consumer_gets_an_item_that_is_released(
-    server: ServerUnderTest, a: Client, b: Client
-) -> None:
+async def test_waiter_gets_a_released_item(server: ServerUnderTest, a: Client, b: Client) -> None:
     """By another client, by another task of this one, and by one that has died."""
     mine, theirs = Queue(a, PATH), Queue(b, PATH)
     await mine.put(b"x")
@@ -181,7 +179,7 @@ async def end_session(server: ServerUnderTest, client: Client) -> None:
             await anyio.sleep(0.01)
 
 
-async def test_consumer_goes_on_waiting_in_the_next_session(
+async def test_wait_goes_on_in_the_next_session(
     server: ServerUnderTest, a: Client, b: Client
 ) -> None:
     """The watches have gone with the session."""
@@ -597,7 +595,7 @@ async def server_with_items() -> AsyncIterator[EmbeddedServer]:
         yield server
 
 
-async def test_consumers_of_one_object_get_an_item_each_from_one_look(
+async def test_one_look_serves_several_consumers(
     server_with_items: EmbeddedServer,
 ) -> None:
     found: list[bytes | None] = []
@@ -622,7 +620,7 @@ async def test_consumers_of_one_object_get_an_item_each_from_one_look(
         assert looks == 2, "items and claims are listed once"
 
 
-async def test_consumer_finds_an_item_though_the_one_that_looks_is_cancelled(
+async def test_cancelled_look_delays_no_other_consumer(
     server_with_items: EmbeddedServer,
 ) -> None:
     async def get(queue: Queue, scope: anyio.CancelScope, found: list[bytes]) -> None:

@@ -122,7 +122,7 @@ async def test_item_reserved_by_a_cancelled_consumer_goes_to_another_one(
 
 
 @with_virtual_server
-async def test_claim_is_repeated_in_the_next_session(
+async def test_next_session_repeats_a_claim(
     server: EmbeddedServer, link: Link, client: Client
 ) -> None:
     before = client.session_id
@@ -140,7 +140,7 @@ async def test_claim_is_repeated_in_the_next_session(
 
 
 @with_virtual_server
-async def test_items_of_an_ended_session_go_to_waiting_consumers_in_order(
+async def test_waiters_get_items_of_an_ended_session_in_order(
     server: EmbeddedServer, link: Link
 ) -> None:
     """By whoever waits, as soon as the servers know it, and in the order of the items."""
@@ -195,7 +195,7 @@ async def test_lost_ack_message_removes_the_item_once(
 
 @pytest.mark.parametrize("refused", [1, 2])
 @with_virtual_server
-async def test_ack_pauses_between_attempts(
+async def test_ack_pauses_between_tries(
     server: EmbeddedServer, client: Client, refused: int
 ) -> None:
     """An overloaded server refuses it: each try waits for a 16th of the session timeout."""
@@ -213,7 +213,7 @@ async def test_ack_pauses_between_attempts(
 
 @lost_message
 @with_virtual_server
-async def test_cancelled_ack_of_unknown_outcome_is_no_loss(
+async def test_cancelled_lost_ack_is_no_loss(
     server: EmbeddedServer, client: Client, drop: Drop
 ) -> None:
     """Leaving gives the item back if it was not applied, and is no loss if it was."""
@@ -228,7 +228,7 @@ async def test_cancelled_ack_of_unknown_outcome_is_no_loss(
 
 
 @with_virtual_server
-async def test_cancelled_ack_can_be_repeated(
+async def test_cancelled_ack_is_repeated(
     server: EmbeddedServer, link: Link, client: Client
 ) -> None:
     queue = await with_items(client, 1)
@@ -260,7 +260,7 @@ async def test_claim_is_lost_if_the_session_ends_before_the_ack_is_answered(
 
 
 @with_virtual_server
-async def test_claim_deleted_during_a_lost_ack_is_lost(
+async def test_lost_ack_of_a_deleted_claim(
     server: EmbeddedServer, link: Link, client: Client
 ) -> None:
     """That the claim has gone is no proof that the ack was applied: the item is still there."""
@@ -288,7 +288,7 @@ async def test_claim_deleted_during_a_lost_ack_is_lost(
 
 @lost_message
 @with_virtual_server
-async def test_lost_put_message_is_raised_as_unknown(
+async def test_lost_put_is_reported_unknown(
     server: EmbeddedServer, client: Client, drop: Drop
 ) -> None:
     """Nobody can know whether it was applied, and it says so."""
@@ -322,9 +322,7 @@ async def test_try_get_raises_when_no_server_answers(link: Link, client: Client)
 
 
 @with_virtual_server
-async def test_item_put_during_a_lost_link_is_seen_after_it(
-    link: Link, client: Client, other: Client
-) -> None:
+async def test_item_put_during_an_outage_is_seen(link: Link, client: Client, other: Client) -> None:
     async with anyio.create_task_group() as tasks:
         consumer = Holder((await with_items(client, 0)).get(), span=0)
         tasks.start_soon(consumer)

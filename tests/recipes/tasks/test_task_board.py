@@ -323,7 +323,7 @@ async def test_task_of_a_dead_worker_goes_to_the_next_and_observers_see_it(
 
 @lost_message
 @with_virtual_server
-async def test_lost_message_finishes_a_task_once(
+async def test_lost_message_finishes_once(
     server: EmbeddedServer, client: Client, drop: Drop
 ) -> None:
     board = TaskBoard(client, PATH, identity="me")
@@ -338,7 +338,7 @@ async def test_lost_message_finishes_a_task_once(
 
 
 @with_virtual_server
-async def test_waiters_and_observers_go_on_in_the_next_session(
+async def test_waits_and_views_go_on_after_expiry(
     link: Link, client: Client, other: Client
 ) -> None:
     """A worker, a task that waits for a result, and one that observes the board."""
@@ -386,7 +386,7 @@ async def test_report_is_repeated_after_a_lost_connection(
             await enter(TaskBoard(other, PATH).claim(timeout=0.1))
 
 
-async def test_waiting_for_a_result_that_may_not_be_read_is_refused(
+async def test_unreadable_result_is_refused(
     server: ServerUnderTest,
 ) -> None:
     """Servers do not tell of it."""

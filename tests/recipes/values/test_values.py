@@ -199,9 +199,7 @@ async def test_counter_adds_sets_and_compares(client: Client) -> None:
 
 
 @pytest.mark.parametrize("promote_after", [0, 2, 1000])
-async def test_concurrent_additions_are_all_counted(
-    a: Client, b: Client, promote_after: int
-) -> None:
+async def test_concurrent_additions_all_count(a: Client, b: Client, promote_after: int) -> None:
     counters = [Counter(c, PATH, promote_after=promote_after, rng=random.Random(1)) for c in (a, b)]
     totals: list[int] = []
 

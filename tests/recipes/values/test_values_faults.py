@@ -48,9 +48,7 @@ RIVALS: dict[str, list[tuple[str, bytes]]] = {
         ("replaces", True, "unknown"),
     ],
 )
-async def test_outcome_of_a_lost_write_is_never_wrong(
-    rival: str, is_applied: bool, found: str
-) -> None:
+async def test_outcome_of_a_lost_write(rival: str, is_applied: bool, found: str) -> None:
     """It never says that it was not applied if it was, nor the reverse."""
     async with EmbeddedServer() as server, in_memory(server) as b:
         wire = Wire(server)
