@@ -12,32 +12,12 @@ from aiolead._session.lease.lease_book import HeldZnode, LeaseBook
 from aiolead._session.machine import SessionMachine
 from aiolead._session.requests.call import WRITE, Call
 from aiolead._session.watches.one_shot import WatchKind, WatchSlot
+from aiolead._wire import replies, requests
 from aiolead._wire.codes import XID_EVENT, OpCode
 from aiolead._wire.config_text import CONFIG_PATH
 from aiolead._wire.framing import FrameReader, encode_body, encode_record, encode_reply
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader, Record
-from aiolead._wire.replies import (
-    DataReply,
-    DoneResult,
-    ErrorResult,
-    MultiReply,
-    NamesReply,
-    NumberReply,
-    PathReply,
-    ReplyHeader,
-    StatReply,
-    WatcherEvent,
-)
-from aiolead._wire.requests import (
-    Exists,
-    GetChildren,
-    GetData,
-    Multi,
-    RequestHeader,
-    SetData,
-    SetWatches,
-)
 from aiolead.errors import AioleadError, LossReason, NoNodeError, Outcome, SessionExpiredError
 from aiolead.model import EventType, SessionState, Stat, WatchEvent
 
@@ -80,12 +60,12 @@ class Packet:
     @property
     def checks(self) -> list[str]:
         """The paths of a transaction."""
-        return [op.path for op in Multi.read(self.reader).ops]
+        return [op.path for op in requests.Multi.read(self.reader).ops]
 
     @property
     def is_question(self) -> bool:
         """Whether it asks if one round of the proof is enough."""
-        return self.op is OpCode.GET_DATA and GetData.read(self.reader).path == CONFIG_PATH
+        return self.op is OpCode.GET_DATA and requests.GetData.read(self.reader).path == CONFIG_PATH
 
     @property
     def sets_watch(self) -> bool:
@@ -93,8 +73,8 @@ class Packet:
         return bytes(self.body).endswith(b"\x01")
 
     @property
-    def set_watches(self) -> SetWatches:
-        return SetWatches.read(self.reader, self.op)
+    def set_watches(self) -> requests.SetWatches:
+        return requests.SetWatches.read(self.reader, self.op)
 
 
 class Script:
@@ -209,7 +189,7 @@ class Script:
             frames += self._frames.feed(data)
         packets = []
         for frame in frames:
-            header = RequestHeader.read(Reader(frame))
+            header = requests.RequestHeader.read(Reader(frame))
             packet = Packet(header.xid, OpCode(header.op), frame[8:], self.now)
             if packet.is_question and not self.shows_question:
                 self._questions.add(packet.xid)
@@ -232,35 +212,37 @@ class Script:
     # --- reads and writes ----------------------------------------------------------------------
 
     def get(self, path: str, slot: WatchSlot | None = None) -> Call[Any]:
-        request = GetData(path, slot is not None)
-        return self._read(request, lambda r: DataReply.read(r).data, slot)
+        request = requests.GetData(path, slot is not None)
+        return self._read(request, lambda r: replies.DataReply.read(r).data, slot)
 
     def exists(self, path: str, slot: WatchSlot | None = None) -> Call[Any]:
         def on_error(error: AioleadError) -> AioleadError | None:
             return None if isinstance(error, NoNodeError) else error
 
-        call = self._read(Exists(path, slot is not None), lambda r: StatReply.read(r).stat, slot)
+        call = self._read(
+            requests.Exists(path, slot is not None), lambda r: replies.StatReply.read(r).stat, slot
+        )
         call.on_error = on_error
         return call
 
     def children(self, path: str, slot: WatchSlot | None = None) -> Call[Any]:
-        request = GetChildren(path, slot is not None, OpCode.GET_CHILDREN)
-        return self._read(request, lambda r: list(NamesReply.read(r).names), slot)
+        request = requests.GetChildren(path, slot is not None, OpCode.GET_CHILDREN)
+        return self._read(request, lambda r: list(replies.NamesReply.read(r).names), slot)
 
     def _read(
         self,
-        request: GetData | Exists | GetChildren,
+        request: requests.GetData | requests.Exists | requests.GetChildren,
         parse: Callable[[Reader], Any],
         slot: WatchSlot | None,
     ) -> Call[Any]:
-        kind = WatchKind.CHILD if isinstance(request, GetChildren) else WatchKind.DATA
+        kind = WatchKind.CHILD if isinstance(request, requests.GetChildren) else WatchKind.DATA
         path = request.path
         arming = slot and self.machine.watches.begin(slot, path, path, kind)
         return self.submit(Call(request.op, encode_body(request), parse, path=path, arming=arming))
 
     def write(self, path: str = "/w") -> Call[Any]:
-        body = encode_body(SetData(path, b"", -1))
-        parse = lambda r: StatReply.read(r).stat  # noqa: E731
+        body = encode_body(requests.SetData(path, b"", -1))
+        parse = lambda r: replies.StatReply.read(r).stat  # noqa: E731
         return self.submit(Call(OpCode.SET_DATA, body, parse, path=path, kind=WRITE))
 
     def watch(self, read: str = "get", path: str = "/a") -> Watcher:
@@ -304,30 +286,33 @@ class Script:
         self, xid: int, body: Record | None = None, *, err: int = 0, zxid: int | None = None
     ) -> None:
         zxid = self.zxid if zxid is None else zxid
-        self.feed(encode_reply(ReplyHeader(xid, zxid, err), body))
+        self.feed(encode_reply(replies.ReplyHeader(xid, zxid, err), body))
         self._answer_questions()
 
     def answer(self, packet: Packet, *, err: int = 0) -> None:
         """The usual answer to a request; every write succeeds."""
         if packet.op is OpCode.MULTI and not err:
             self.zxid += 1
-            ops = Multi.read(packet.reader).ops
-            self.reply(packet.xid, MultiReply(tuple((op.op, DoneResult(op.op)) for op in ops)))
+            ops = requests.Multi.read(packet.reader).ops
+            self.reply(
+                packet.xid,
+                replies.MultiReply(tuple((op.op, replies.DoneResult(op.op)) for op in ops)),
+            )
         elif err:
             self.reply(packet.xid, err=err)
         elif packet.op is OpCode.SET_DATA:
             self.zxid += 1
-            self.reply(packet.xid, StatReply(STAT))
+            self.reply(packet.xid, replies.StatReply(STAT))
         else:
             self.reply(packet.xid, _ANSWERS[packet.op])
 
     def refuse(self, packet: Packet, index: int, code: int) -> None:
         """The answer to a transaction of which one operation failed."""
-        count = len(Multi.read(packet.reader).ops)
+        count = len(requests.Multi.read(packet.reader).ops)
         codes = [0] * index + [code] + [-2] * (count - index - 1)
-        results = tuple((OpCode.ERROR, ErrorResult(code)) for code in codes)
+        results = tuple((OpCode.ERROR, replies.ErrorResult(code)) for code in codes)
         self.zxid += 1
-        self.reply(packet.xid, MultiReply(results))
+        self.reply(packet.xid, replies.MultiReply(results))
 
     def confirm(self) -> Packet:
         """Answers the second step of a renewal, which has to be all there is to send now."""
@@ -337,7 +322,11 @@ class Script:
         return sync
 
     def event(self, type_: EventType, path: str) -> None:
-        self.feed(encode_reply(ReplyHeader(XID_EVENT, -1, 0), WatcherEvent(type_.value, path)))
+        self.feed(
+            encode_reply(
+                replies.ReplyHeader(XID_EVENT, -1, 0), replies.WatcherEvent(type_.value, path)
+            )
+        )
 
     def serve(self) -> list[Packet]:
         """Answers everything that is sent now, and what the answers have made it send."""
@@ -405,16 +394,16 @@ def connected(**options: Any) -> Script:
 
 
 _ANSWERS: dict[OpCode, Record | None] = {
-    OpCode.GET_DATA: DataReply(b"data", STAT),
-    OpCode.EXISTS: StatReply(STAT),
-    OpCode.GET_CHILDREN: NamesReply(("a", "b")),
+    OpCode.GET_DATA: replies.DataReply(b"data", STAT),
+    OpCode.EXISTS: replies.StatReply(STAT),
+    OpCode.GET_CHILDREN: replies.NamesReply(("a", "b")),
     OpCode.REMOVE_WATCHES: None,
     OpCode.CLOSE_SESSION: None,
     OpCode.PING: None,
     OpCode.SET_WATCHES: None,
     OpCode.SET_WATCHES2: None,
-    OpCode.ADD_WATCH: NumberReply(0),
-    OpCode.SYNC: PathReply("/"),
+    OpCode.ADD_WATCH: replies.NumberReply(0),
+    OpCode.SYNC: replies.PathReply("/"),
     OpCode.AUTH: None,
 }
 

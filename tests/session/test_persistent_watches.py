@@ -10,10 +10,9 @@ from session.script import NO_NODE, READS, Packet, Script
 from aiolead._session.requests.call import READ, WATCH_CHANGE, Call
 from aiolead._session.watches.persistent import StreamSlot, ancestors
 from aiolead._session.watches.registry import CHUNK
+from aiolead._wire import replies, requests
 from aiolead._wire.codes import XID_EVENT, XID_SET_WATCHES, AddWatchMode, OpCode, WatcherType
 from aiolead._wire.framing import encode_body, encode_reply
-from aiolead._wire.replies import ReplyHeader, WatcherEvent
-from aiolead._wire.requests import AddWatch, RemoveWatches, SetWatches
 from aiolead.errors import (
     AuthFailedError,
     ClientClosedError,
@@ -84,10 +83,10 @@ def told(packets: list[Packet]) -> list[object]:
     for packet in packets:
         match packet.op:
             case OpCode.ADD_WATCH:
-                request = AddWatch.read(packet.reader)
+                request = requests.AddWatch.read(packet.reader)
                 found.append((AddWatchMode(request.mode), request.path))
             case OpCode.REMOVE_WATCHES:
-                removal = RemoveWatches.read(packet.reader)
+                removal = requests.RemoveWatches.read(packet.reader)
                 found.append(("remove", WatcherType(removal.type), removal.path))
             case OpCode.SET_WATCHES | OpCode.SET_WATCHES2:
                 found.append(packet.set_watches)
@@ -196,13 +195,17 @@ def test_event_has_the_path_below_the_chroot(script: Script) -> None:
 def test_events_without_a_change_are_ignored(script: Script, number: int) -> None:
     """Java's client reports removed watches to itself; no server sends such an event."""
     stream = opened(script)
-    script.feed(encode_reply(ReplyHeader(XID_EVENT, -1, 0), WatcherEvent(number, "/a")))
+    script.feed(
+        encode_reply(replies.ReplyHeader(XID_EVENT, -1, 0), replies.WatcherEvent(number, "/a"))
+    )
     assert stream.read() == []
 
 
 def test_event_has_the_zxid_that_the_server_sent(script: Script) -> None:
     stream = opened(script)
-    script.feed(encode_reply(ReplyHeader(XID_EVENT, 77, 0), WatcherEvent(E.DELETED, "/a")))
+    script.feed(
+        encode_reply(replies.ReplyHeader(XID_EVENT, 77, 0), replies.WatcherEvent(E.DELETED, "/a"))
+    )
     assert stream.slot.take() == WatchEvent(E.DELETED, "/a", 77)
 
 
@@ -396,7 +399,7 @@ def test_watch_for_children_is_set_again_behind_a_recursive_one_that_ends_it(
         sent = told(script.serve())
     deep, again = sent
     assert deep == (RECURSIVE, "/a")
-    assert isinstance(again, SetWatches)
+    assert isinstance(again, requests.SetWatches)
     assert (again.child, again.data) == (("/a",), ())
     assert before == "being set" or again.relative_zxid == 0x700
 
@@ -417,7 +420,7 @@ def test_one_shot_watches_are_set_again_behind_the_removal_of_a_persistent_one(
     stream.close()
     gone, again = told(script.serve())
     assert gone == REMOVAL
-    assert isinstance(again, SetWatches)
+    assert isinstance(again, requests.SetWatches)
     assert again.relative_zxid == 0x900
     assert (again.data, again.exist, again.child) == (("/a",),) * 3
     script.event(E.DATA_CHANGED, "/a")

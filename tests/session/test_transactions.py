@@ -6,18 +6,9 @@ import pytest
 from session.script import STAT
 
 from aiolead._session.requests.call import Call, multi_call
+from aiolead._wire import replies, requests
 from aiolead._wire.codes import OpCode
 from aiolead._wire.jute import Reader, Writer
-from aiolead._wire.replies import (
-    CreateReply,
-    DoneResult,
-    ErrorResult,
-    MultiReply,
-    MultiResult,
-    PathReply,
-    StatReply,
-)
-from aiolead._wire.requests import Check, Create, Multi
 from aiolead.errors import (
     NoAuthError,
     NoNodeError,
@@ -31,40 +22,44 @@ from aiolead.errors import (
 )
 from aiolead.model import OPEN_ACL_UNSAFE
 
-CREATE = Create("/b", b"", OPEN_ACL_UNSAFE, 0)
+CREATE = requests.Create("/b", b"", OPEN_ACL_UNSAFE, 0)
 NO_NODE, NO_AUTH = NoNodeError.code, NoAuthError.code
 
 
-def answer(call: Call[object], *results: tuple[OpCode, MultiResult]) -> object:
+def answer(call: Call[object], *results: tuple[OpCode, replies.MultiResult]) -> object:
     w = Writer()
-    MultiReply(results).write(w)
+    replies.MultiReply(results).write(w)
     return call._read(0, Reader(bytes(w.buffer)))
 
 
 def failed(*codes: int) -> object:
     """The error of a failed transaction that checks two znodes."""
-    checks = multi_call(Multi((Check("/a", -1), Check("/b", -1))), ["/a", "/b"])
-    return answer(checks, *((OpCode.ERROR, ErrorResult(code)) for code in codes))
+    checks = multi_call(
+        requests.Multi((requests.Check("/a", -1), requests.Check("/b", -1))), ["/a", "/b"]
+    )
+    return answer(checks, *((OpCode.ERROR, replies.ErrorResult(code)) for code in codes))
 
 
 def test_result_of_a_transaction_that_was_applied() -> None:
-    call = multi_call(Multi((Check("/a", -1), CREATE)), ["/a", "/b"])
-    done, created = DoneResult(OpCode.CHECK), CreateReply("/b", STAT)
+    call = multi_call(requests.Multi((requests.Check("/a", -1), CREATE)), ["/a", "/b"])
+    done, created = replies.DoneResult(OpCode.CHECK), replies.CreateReply("/b", STAT)
     assert answer(call, (OpCode.CHECK, done), (OpCode.CREATE2, created)) == [done, created]
 
 
 @pytest.mark.parametrize(
     "result",
     [
-        (OpCode.CHECK, DoneResult(OpCode.CHECK)),
-        (OpCode.SET_DATA, StatReply(STAT)),
-        (OpCode.CREATE, PathReply("/c")),
-        (OpCode.CREATE, PathReply("/b0000000001")),
+        (OpCode.CHECK, replies.DoneResult(OpCode.CHECK)),
+        (OpCode.SET_DATA, replies.StatReply(STAT)),
+        (OpCode.CREATE, replies.PathReply("/c")),
+        (OpCode.CREATE, replies.PathReply("/b0000000001")),
     ],
 )
-def test_results_of_another_transaction_are_refused(result: tuple[OpCode, MultiResult]) -> None:
+def test_results_of_another_transaction_are_refused(
+    result: tuple[OpCode, replies.MultiResult],
+) -> None:
     with pytest.raises(RemoteWireError):
-        answer(multi_call(Multi((CREATE,)), ["/b"]), result)
+        answer(multi_call(requests.Multi((CREATE,)), ["/b"]), result)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +78,7 @@ def test_results_of_another_transaction_are_refused(result: tuple[OpCode, MultiR
     ],
 )
 def test_created_path_must_fit_the_request(flags: int, created: str, fits: bool) -> None:
-    request = Create("/a", b"", OPEN_ACL_UNSAFE, flags)
+    request = requests.Create("/a", b"", OPEN_ACL_UNSAFE, flags)
     if fits:
         assert request.checked(created) == created
     else:
@@ -134,5 +129,5 @@ def test_contradictory_answer_is_refused(codes: tuple[int, ...], message: str) -
 
 
 def test_transaction_may_be_refused_as_a_whole() -> None:
-    checks = multi_call(Multi((Check("/a", -1),)), ["/a"])
+    checks = multi_call(requests.Multi((requests.Check("/a", -1),)), ["/a"])
     assert isinstance(checks._read(NO_AUTH, Reader(b"")), NoAuthError)

@@ -10,126 +10,28 @@ import pytest
 from kit.checks import check_each
 from wire.golden import FOLDER, REPLIES, REQUESTS, Frame, encoded, frames
 from wire.golden import NAMES as CONVERSATIONS
-from wire.records import decode, encode
+from wire.records import GOLDEN_RECORDS, HANDSHAKE, decode, encode
 
-from aiolead._wire import codes
-from aiolead._wire.codes import AddWatchMode, OpCode, WatcherType
+from aiolead._wire import codes, replies, requests
+from aiolead._wire.codes import OpCode, WatcherType
 from aiolead._wire.framing import FrameReader
-from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.replies import (
-    ACLReply,
-    ChildrenReply,
-    CreateReply,
-    DataReply,
-    DoneResult,
-    ErrorResult,
-    MultiReply,
-    NamesReply,
-    PathReply,
-    ReplyHeader,
-    StatReply,
-    WatcherEvent,
-)
-from aiolead._wire.requests import (
-    AddWatch,
-    AuthPacket,
-    Check,
-    Create,
-    Delete,
-    Exists,
-    GetACL,
-    GetChildren,
-    GetData,
-    GetEphemerals,
-    Multi,
-    RemoveWatches,
-    RequestHeader,
-    SetACL,
-    SetData,
-    SetWatches,
-    Sync,
-)
-from aiolead.model import ACL, CreateMode, EventType, Permission, Stat
 
 # Written by ZooKeeper 3.8.0; tests/assurance/golden/GoldenZooKeeper.java has the values.
 GOLDEN = json.loads((FOLDER / "zookeeper-3.8.0.json").read_text())
 
-# No two fields are alike, so that none can take another's place unseen.
-STAT = Stat(0x101, 0x202, 1303, 1404, 5, 6, 7, 0x1000000000000808, 9, 10, 0xB0B)
-DATA = b"\x01\x02\x03"
-PASSWORD = b"\x07" * 16
-ACLS = (ACL.world(), ACL(Permission.READ | Permission.DELETE, "auth", ""))
-NAMES = ("x", "ä-0000000001", "")
-TTL = OpCode.CREATE_TTL
-
-RECORDS: dict[str, Any] = {
-    "RequestHeader": RequestHeader(7, OpCode.GET_DATA),
-    "Create": Create("/a", DATA, ACLS, CreateMode.EPHEMERAL_SEQUENTIAL),
-    "CreateTTL": Create("/a", DATA, ACLS, CreateMode.PERSISTENT_WITH_TTL, 60_000, TTL),
-    "Delete": Delete("/a", -1),
-    "Exists": Exists("/a", True),
-    "GetData": GetData("/a", False),
-    "SetData": SetData("/a", DATA, 4),
-    "GetACL": GetACL("/a"),
-    "SetACL": SetACL("/a", ACLS, 2),
-    "GetChildren": GetChildren("/a", True, OpCode.GET_CHILDREN),
-    "GetChildren2": GetChildren("/a", False),
-    "Sync": Sync("/a"),
-    "Check": Check("/a", 3),
-    "AddWatch": AddWatch("/a", AddWatchMode.RECURSIVE),
-    "RemoveWatches": RemoveWatches("/a", WatcherType.ANY),
-    "SetWatches": SetWatches(0x77, NAMES, (), ("/c",)),
-    "SetWatches2": SetWatches(0x77, NAMES, (), ("/c",), ("/p",), ("/r", "/s"), OpCode.SET_WATCHES2),
-    "AuthPacket": AuthPacket("digest", b"u:p"),
-    "GetEphemerals": GetEphemerals("/a"),
-    "Multi": Multi((
-        Check("/a", 3),
-        Create("/b", DATA, ACLS, CreateMode.EPHEMERAL_SEQUENTIAL, op=OpCode.CREATE),
-        Create("/t", DATA, ACLS, CreateMode.PERSISTENT_WITH_TTL, 60_000, TTL),
-        SetData("/c", DATA, -1),
-        Delete("/d", 0),
-    )),
-    "ReplyHeader": ReplyHeader(7, 0x99, -101),
-    "WatcherEvent": WatcherEvent(EventType.CHILDREN_CHANGED, "/a"),
-    "CreateReply": PathReply("/a0000000001"),
-    "Create2Reply": CreateReply("/a0000000001", STAT),
-    "StatReply": StatReply(STAT),
-    "DataReply": DataReply(DATA, STAT),
-    "null DataReply": DataReply(None, STAT),
-    "ACLReply": ACLReply(ACLS, STAT),
-    "NamesReply": NamesReply(list(NAMES)),
-    "ChildrenReply": ChildrenReply(list(NAMES), STAT),
-    "MultiReply": MultiReply((
-        (OpCode.CHECK, DoneResult(OpCode.CHECK)),
-        (OpCode.CREATE, PathReply("/b0000000001")),
-        (OpCode.CREATE2, CreateReply("/t", STAT)),
-        (OpCode.SET_DATA, StatReply(STAT)),
-        (OpCode.DELETE, DoneResult(OpCode.DELETE)),
-    )),
-    "MultiReply failed": MultiReply(
-        tuple((OpCode.ERROR, ErrorResult(code)) for code in (0, -103, -2))
-    ),
-}  # fmt: skip
-
-# The flag at the end is written apart from the record before 3.10.
-HANDSHAKE = {
-    "ConnectRequest": ConnectRequest(0x55, 10_000, 0x1234, PASSWORD, True),
-    "ConnectResponse": ConnectResponse(8000, 0x1234, PASSWORD, False),
-}
-
 # Null in Java is read as empty, except for data.
 NULLS: dict[str, Any] = {
-    "null Create": Create("/a", None, (), 0),
-    "null NamesReply": NamesReply([]),
-    "null AuthPacket": AuthPacket("", b""),
+    "null Create": requests.Create("/a", None, (), 0),
+    "null NamesReply": replies.NamesReply([]),
+    "null AuthPacket": requests.AuthPacket("", b""),
 }
 
 
 def test_every_golden_record_is_compared() -> None:
-    assert GOLDEN["records"].keys() == RECORDS.keys() | HANDSHAKE.keys() | NULLS.keys()
+    assert GOLDEN["records"].keys() == GOLDEN_RECORDS.keys() | HANDSHAKE.keys() | NULLS.keys()
 
 
-@check_each("name, record", RECORDS.items())
+@check_each("name, record", GOLDEN_RECORDS.items())
 def test_records_are_byte_for_byte_those_of_zookeeper(name: str, record: Any) -> None:
     data = bytes.fromhex(GOLDEN["records"][name])
     assert encode(record).hex() == data.hex()
@@ -195,9 +97,9 @@ def test_frames_are_read_and_written_byte_for_byte(frame: Frame) -> None:
 def test_headers_are_those_of_the_recording(frame: Frame) -> None:
     header = frame.decoded()[0]
     match header:
-        case RequestHeader(xid, op):
+        case requests.RequestHeader(xid, op):
             assert (xid, OpCode(op).name) == (frame.xid, frame.op)
-        case ReplyHeader(xid, _, _):
+        case replies.ReplyHeader(xid, _, _):
             assert xid == frame.xid
         case _:
             assert frame.op == "CONNECT"

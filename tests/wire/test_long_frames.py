@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiolead._wire import long_frames
+from aiolead._wire import long_frames, replies
 from aiolead._wire.codes import OpCode
 from aiolead._wire.framing import FrameReader, frame
 from aiolead._wire.jute import Reader, Writer, int_bytes
 from aiolead._wire.long_frames import LongFrame, LongReader, Steps
-from aiolead._wire.replies import DataReply, ErrorResult, MultiReadReply, NamesReply
 from aiolead.errors import AnswerTooLargeError, RemoteWireError
 from aiolead.model import Stat
 from aiolead.paths import ListedPath
@@ -124,9 +123,9 @@ def test_data_are_those_of_the_plain_reader(content: bytes, sizes: list[int]) ->
 
 RESULTS = st.lists(
     st.one_of(
-        st.builds(DataReply, st.binary(max_size=40), st.just(STAT)),
-        st.builds(NamesReply, NAMES),
-        st.builds(ErrorResult, st.integers(-200, 0)),
+        st.builds(replies.DataReply, st.binary(max_size=40), st.just(STAT)),
+        st.builds(replies.NamesReply, NAMES),
+        st.builds(replies.ErrorResult, st.integers(-200, 0)),
     ),
     max_size=6,
 )
@@ -134,9 +133,9 @@ RESULTS = st.lists(
 
 @given(RESULTS, CUTS)
 def test_several_reads_are_those_of_the_plain_reader(results: list[Any], sizes: list[int]) -> None:
-    data = body(MultiReadReply(results).write)
+    data = body(replies.MultiReadReply(results).write)
     found, _ = run(LongReader(in_pieces(data, sizes), 0, 1000).reads_in_steps(len(results)))
-    assert found == list(MultiReadReply.read(Reader(data)).results) == results
+    assert found == list(replies.MultiReadReply.read(Reader(data)).results) == results
 
 
 @given(st.binary(max_size=200), CUTS)
@@ -156,7 +155,7 @@ def test_random_bytes_have_the_outcome_of_the_plain_reader(data: bytes, sizes: l
         Reader(data).blob_and_stat
     )
     found = outcome(lambda: run(long().reads_in_steps(50))[0])
-    several = outcome(lambda: list(MultiReadReply.read(Reader(data), 50).results))
+    several = outcome(lambda: list(replies.MultiReadReply.read(Reader(data), 50).results))
     assert found == several
 
 
@@ -185,7 +184,11 @@ def test_too_many_names_are_refused_immediately() -> None:
 
 
 def test_lists_of_one_answer_share_a_limit() -> None:
-    data = body(MultiReadReply([NamesReply(["x"] * 50), NamesReply(["x"] * 51)]).write)
+    data = body(
+        replies.MultiReadReply(
+            [replies.NamesReply(["x"] * 50), replies.NamesReply(["x"] * 51)]
+        ).write
+    )
     run(LongReader(in_pieces(data, []), 0, 101).reads_in_steps(2))
     with pytest.raises(AnswerTooLargeError, match="a list of 51 elements, where 50"):
         run(LongReader(in_pieces(data, []), 0, 100).reads_in_steps(2))
@@ -202,8 +205,8 @@ def test_refused_names_are_freed_in_steps(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_more_results_than_reads_are_not_read() -> None:
-    results = [ErrorResult(-101)] * 100
-    data = body(MultiReadReply(results).write)
+    results = [replies.ErrorResult(-101)] * 100
+    data = body(replies.MultiReadReply(results).write)
     found, _ = run(LongReader(in_pieces(data, []), 0, 99).reads_in_steps(3))
     assert len(found) == 4
     assert OpCode.ERROR == -1
