@@ -198,6 +198,11 @@ class Script:
         self._answer_questions()
         return packets
 
+    def one(self) -> Packet:
+        """The request that leaves now, which has to be the only one."""
+        (packet,) = self.sent()
+        return packet
+
     def _answer_questions(self) -> None:
         """Answer those that are next in turn."""
         oldest = self.machine.requests.oldest
@@ -410,6 +415,11 @@ _ANSWERS: dict[OpCode, Record | None] = {
 
 READS = ("get", "exists", "children")
 """Those that can set a watch."""
+
+
+def failure_of(call: Call[Any]) -> tuple[type[AioleadError], Outcome]:
+    """The type of a call's error, and whether the request was applied."""
+    return type(call.error()), outcome_of(call)
 
 
 def outcome_of(call: Call[Any]) -> Outcome:

@@ -61,8 +61,7 @@ def test_session_error_of_a_request_is_confirmed_by_the_next_handshake(
 @pytest.mark.parametrize("code", [-102, -101, -103, -4])
 def test_other_errors_of_a_request_leave_the_session_connected(script: Script, code: int) -> None:
     call = script.get("/a")
-    (packet,) = script.sent()
-    script.answer(packet, err=code)
+    script.answer(script.one(), err=code)
     assert call.error() is not None
     assert script.machine.state is S.CONNECTED
 

@@ -108,8 +108,7 @@ def test_client_without_enough_lease_asks_with_its_next_write(script: Script) ->
     script.serve_for(2 * TIMEOUT)
     assert not machine.has_enough_lease(script.now)
     assert not machine.has_enough_lease(script.now)
-    (packet,) = script.sent()
-    assert packet.is_question
+    assert script.one().is_question
 
 
 def test_question_is_not_queued_without_a_connection(script: Script) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from session.script import NO_NODE, PASSWORD, START, Script, connected, outcome_of
+from session.script import NO_NODE, PASSWORD, START, Script, connected, failure_of
 
 from aiolead._session.requests.call import WRITE, Call
 from aiolead._session.requests.request_queue import MAX_XID
@@ -124,8 +124,7 @@ def test_reads_sent_with_the_handshake_wait_no_longer_than_others() -> None:
     assert script.machine.next_deadline() == START + 3 + 8.0
     script.advance(START + 3 + 8.0 - script.now)
     assert script.cuts
-    assert isinstance(call.error(), ConnectionLossError)
-    assert outcome_of(call) is Outcome.NOT_APPLIED
+    assert failure_of(call) == (ConnectionLossError, Outcome.NOT_APPLIED)
 
 
 @pytest.mark.parametrize("size", [1, 10])
@@ -180,8 +179,7 @@ def test_every_handshake_has_the_last_zxid(script: Script) -> None:
 def test_zxid_of_an_error_counts(script: Script) -> None:
     script.zxid = 0x777
     script.get("/a")
-    (packet,) = script.sent()
-    script.answer(packet, err=NO_NODE)
+    script.answer(script.one(), err=NO_NODE)
     assert script.machine.last_zxid == 0x777
 
 
@@ -196,8 +194,7 @@ def test_session_that_the_server_refuses_has_expired(
         script.greet(session_id, timeout)
     assert script.states[-2:] == [(S.EXPIRED, 7), (S.CONNECTING, 0)]
     for call in calls:
-        assert isinstance(call.error(), SessionExpiredError)
-        assert outcome_of(call) is Outcome.NOT_APPLIED
+        assert failure_of(call) == (SessionExpiredError, Outcome.NOT_APPLIED)
     request = script.reconnect(8)
     assert (request.session_id, request.password) == (0, b"")
     assert script.states[-1] == (S.CONNECTED, 8)
@@ -365,8 +362,7 @@ def test_expired_session_that_is_resumed_is_not_replaced(
         resuming.greet(session_id, timeout)
     resuming.lose_link()
     assert resuming.states == [(S.EXPIRED, 7), (S.CLOSED, 7)]
-    assert isinstance(waiting.error(), SessionExpiredError)
-    assert outcome_of(waiting) is Outcome.NOT_APPLIED
+    assert failure_of(waiting) == (SessionExpiredError, Outcome.NOT_APPLIED)
     late = resuming.submit(Call(OpCode.EXISTS, b"", lambda _: None))
     assert isinstance(late.error(), SessionExpiredError)
     resuming.machine.closed()

@@ -300,8 +300,7 @@ def test_failed_write_does_not_extend_the_lease(script: Script, code: int) -> No
     deadline = script.deadline
     script.serve_for(5.0)
     script.write()
-    (packet,) = script.sent()
-    script.answer(packet, err=code)
+    script.answer(script.one(), err=code)
     assert script.deadline == deadline
 
 
@@ -489,8 +488,7 @@ def test_refused_sync_proves_nothing_and_is_retried_soon(script: Script) -> None
     deadline = script.deadline
     packet = script.next_renewal()
     script.answer(packet)
-    (sync,) = script.sent()
-    script.answer(sync, err=-777)
+    script.answer(script.one(), err=-777)
     assert script.deadline == deadline
     again = script.renew()
     assert again.sent == packet.sent + PAUSE

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import inf
 
 import pytest
-from session.script import START, TIMEOUT, Packet, Script, connected, outcome_of, waited
+from session.script import START, TIMEOUT, Packet, Script, connected, failure_of, waited
 
 from aiolead._session.requests.call import Call
 from aiolead._wire.codes import XID_PING, XID_SET_WATCHES, OpCode
@@ -55,8 +55,7 @@ def test_unanswered_requests_do_not_delay_pings(script: Script) -> None:
 def test_pings_and_requests_may_be_answered_in_any_order(script: Script) -> None:
     script.advance(2.7)
     call = script.get("/a")
-    (packet,) = script.sent()
-    script.answer(packet)
+    script.answer(script.one())
     script.reply(XID_PING)
     assert call.is_done
 
@@ -144,8 +143,7 @@ def test_unanswered_request_costs_its_connection(
     assert until_cut(script) == pytest.approx(BOUND, abs=0.11)
     assert script.cuts == [f"the server answers, but has not answered {name} for 5.33333 seconds"]
     if name == "SET_DATA /a":
-        assert isinstance(call.error(), ConnectionLossError)
-        assert outcome_of(call) is Outcome.UNKNOWN
+        assert failure_of(call) == (ConnectionLossError, Outcome.UNKNOWN)
     script.connect()
     script.serve()
     assert call.is_done
@@ -207,8 +205,7 @@ def test_unanswered_set_watches_costs_its_connection(script: Script) -> None:
     watcher = script.watch()
     script.serve()
     script.reconnect()
-    (rearm,) = script.sent()
-    assert rearm.xid == XID_SET_WATCHES
+    assert script.one().xid == XID_SET_WATCHES
     start = script.now
     while script.now < start + BOUND - 0.2:  # other requests are answered all the time
         script.pass_time()

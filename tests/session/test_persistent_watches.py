@@ -280,8 +280,7 @@ def test_opening_after_the_removal_was_sent_sets_the_watch_again(script: Script)
 
 def test_refused_watch_is_forgotten(script: Script) -> None:
     stream = Stream(script)
-    (packet,) = script.sent()
-    script.answer(packet, err=UnimplementedError.code)
+    script.answer(script.one(), err=UnimplementedError.code)
     assert isinstance(stream.call.error(), UnimplementedError)
     script.serve()
     script.event(E.DELETED, "/a")
@@ -291,8 +290,7 @@ def test_refused_watch_is_forgotten(script: Script) -> None:
 
 def test_refused_removal_is_ignored(script: Script) -> None:
     opened(script).close()
-    (packet,) = script.sent()
-    script.answer(packet, err=-121)
+    script.answer(script.one(), err=-121)
     assert script.machine.state.value == "connected"
 
 
@@ -361,9 +359,8 @@ def test_read_does_not_set_a_one_shot_watch_over_a_persistent_one(
     assert watcher.is_armed
     watcher.close()
     assert told(script.serve()) == []
-    script.watch(read, "/b")  # below the one of the root
-    (packet,) = script.sent()
-    assert packet.sets_watch
+    script.watch(read, "/b")  # below the root, which has a recursive watch
+    assert script.one().sets_watch
 
 
 def test_order_on_the_wire_decides_whether_a_one_shot_watch_is_set(script: Script) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 import pytest
-from session.script import NO_NODE, START, STAT, Script, Watcher, connected, outcome_of
+from session.script import NO_NODE, START, STAT, Script, Watcher, connected, failure_of, outcome_of
 
 from aiolead._session.requests.call import Call
 from aiolead._session.requests.request_queue import MAX_XID
@@ -71,8 +71,7 @@ def test_answer_that_skips_a_request_loses_the_connection(script: Script, xid: i
     unsent = script.write()
     script.lose_link()
     for lost in (first, written):
-        assert isinstance(lost.error(), ConnectionLossError)
-        assert outcome_of(lost) is Outcome.UNKNOWN
+        assert failure_of(lost) == (ConnectionLossError, Outcome.UNKNOWN)
     script.connect()
     assert [packet.xid for packet in script.serve()] == [4, 5]
     assert second.result() == b"data"
@@ -213,8 +212,7 @@ def test_requests_wait_for_a_connection_as_long_as_the_session_timeout(was_conne
     assert not calls[0].is_done
     script.advance(0.002)
     for call in calls:
-        assert isinstance(call.error(), ConnectionLossError)
-        assert outcome_of(call) is Outcome.NOT_APPLIED
+        assert failure_of(call) == (ConnectionLossError, Outcome.NOT_APPLIED)
         assert "no server was reached for 8 seconds" in str(call.error())
     assert not later.is_done
     script.advance(1.0)

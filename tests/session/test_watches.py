@@ -29,8 +29,7 @@ def armed(script: Script, read: str = "get", path: str = "/a", *, err: int = 0) 
     """A watch that its read has armed; the read's answer may be an error."""
     watcher = Watcher(script)
     getattr(script, read)(path, watcher.slot)
-    (packet,) = script.sent()
-    script.answer(packet, err=err)
+    script.answer(script.one(), err=err)
     return watcher
 
 
@@ -249,8 +248,7 @@ def test_closing_after_the_event_sends_nothing(script: Script) -> None:
 
 def test_refused_removal_is_ignored(script: Script) -> None:
     armed(script).close()
-    (packet,) = script.sent()
-    script.answer(packet, err=-121)
+    script.answer(script.one(), err=-121)
     assert script.machine.state.value == "connected"
 
 
@@ -259,8 +257,7 @@ def test_watch_closed_without_a_connection_is_not_re_armed(script: Script) -> No
     script.lose_link()
     closed.close()
     script.connect()
-    (packet,) = script.sent()
-    assert packet.set_watches.data == ("/kept",)
+    assert script.one().set_watches.data == ("/kept",)
     assert kept.slot.path == "/kept"
 
 
