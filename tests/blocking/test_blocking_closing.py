@@ -7,39 +7,24 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 import pytest
-from kit.clients import PATIENCE, SESSION
+from blocking.threads import Backend, connect, in_daemon
+from kit.clients import PATIENCE
 
 import aiolead
 from aiolead import blocking
 from aiolead.testing import ThreadedServer
 
-Backend = Literal["asyncio", "trio"]
-
-
-def in_daemon(act: Callable[[], object]) -> Future[object]:
-    """Does it in a thread that nobody has to wait for: one that hangs fails its test alone."""
-    done: Future[object] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(act())
-        except BaseException as error:
-            done.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return done
-
 
 @contextmanager
 def retrying(client: blocking.Client, count: int) -> Iterator[list[type[Exception]]]:
-    """Threads that try again for as long as the body takes; gives what they are told last."""
+    """Threads that retry during the body. Gives the last error of each."""
     stop = threading.Event()
     began = threading.Barrier(count + 1)
     told: list[type[Exception]] = [Exception] * count
@@ -69,10 +54,10 @@ def retrying(client: blocking.Client, count: int) -> Iterator[list[type[Exceptio
 @pytest.mark.exhaustive("each case starts processes", one_in=2)
 @pytest.mark.parametrize("count", [2, 8])
 @pytest.mark.parametrize("reached", [True, False], ids=["reached", "unreached"])
-def test_threads_that_try_again_do_not_keep_it_open(
+def test_retrying_threads_do_not_delay_closing(
     own: ThreadedServer, backend: Backend, count: int, reached: bool
 ) -> None:
-    connection = blocking.connect(own.connect_string, session_timeout=SESSION, backend=backend)
+    connection = connect(own, backend)
     client = connection.__enter__()
     if not reached:
         own.stop()
@@ -85,9 +70,7 @@ def test_threads_that_try_again_do_not_keep_it_open(
     assert set(told) == {aiolead.errors.ClientClosedError}
 
 
-def test_a_thread_that_stands_still_in_a_call_does_not_keep_it_open(
-    own: ThreadedServer, backend: Backend
-) -> None:
+def test_stopped_thread_does_not_delay_closing(own: ThreadedServer, backend: Backend) -> None:
     """The scheduler may stop a thread at any instruction, and have others go on before it."""
 
     def stop_at(which: int) -> bool:
@@ -114,7 +97,7 @@ def test_a_thread_that_stands_still_in_a_call_does_not_keep_it_open(
                 sys.settrace(None)
                 stopped.set()
 
-        connection = blocking.connect(own.connect_string, session_timeout=SESSION, backend=backend)
+        connection = connect(own, backend)
         client = connection.__enter__()
         asked = in_daemon(ask)
         try:
@@ -134,7 +117,7 @@ def test_a_thread_that_stands_still_in_a_call_does_not_keep_it_open(
     assert which > 500
 
 
-def test_from_its_beginning_on_calls_are_refused(
+def test_calls_are_refused_from_the_beginning_of_closing(
     own: ThreadedServer, backend: Backend, threads: ThreadPoolExecutor
 ) -> None:
     """It waits for a body; nobody else waits for that."""
@@ -145,11 +128,11 @@ def test_from_its_beginning_on_calls_are_refused(
         with lock as held:
             holds.set()
             assert held.lost.wait(PATIENCE)
-            # What this body asks for, it has lost; what anybody else does is refused. No matter
-            # what it is; and none of it is sent.
+            # The requests of this body raise the loss, all other requests are refused. None of
+            # them is sent.
             asks: tuple[Callable[[], object], ...] = (
                 lambda: client.set("/", b""),
-                lambda: blocking.Lock(client, "/b").__enter__(),  # to make one is to ask, too
+                lambda: blocking.Lock(client, "/b").__enter__(),  # making a lock is a request, too
             )
             for ask in asks:
                 try:
@@ -158,9 +141,7 @@ def test_from_its_beginning_on_calls_are_refused(
                     told.append(type(error))
             assert go_on.wait(PATIENCE)
 
-    connection = blocking.connect(
-        own.connect_string, session_timeout=40, grace_period=10, backend=backend
-    )
+    connection = connect(own, backend, session_timeout=40, grace_period=10)
     client = connection.__enter__()
     body = threads.submit(hold, blocking.Lock(client, "/lock"), client)
     assert holds.wait(PATIENCE)
@@ -189,7 +170,7 @@ async def _forever(_client: aiolead.Client) -> None:
     await anyio.sleep_forever()
 
 
-def test_whoever_waits_is_told(
+def test_closing_ends_a_waiting_call(
     own: ThreadedServer, backend: Backend, threads: ThreadPoolExecutor
 ) -> None:
     asked = threading.Event()
@@ -198,15 +179,15 @@ def test_whoever_waits_is_told(
         asked.set()
         await _forever(client)
 
-    with blocking.connect(own.connect_string, session_timeout=SESSION, backend=backend) as client:
+    with connect(own, backend) as client:
         waits = threads.submit(client.call, wait)
         assert asked.wait(PATIENCE)
     with pytest.raises(aiolead.errors.ClientClosedError):
         waits.result(PATIENCE)
 
 
-def test_in_the_thread_of_its_own_event_loop(own: ThreadedServer, backend: Backend) -> None:
-    connection = blocking.connect(own.connect_string, session_timeout=SESSION, backend=backend)
+def test_closing_in_its_own_event_loop_is_refused(own: ThreadedServer, backend: Backend) -> None:
+    connection = connect(own, backend)
 
     async def close(_client: aiolead.Client) -> None:
         connection.__exit__(None, None, None)
@@ -240,7 +221,7 @@ def no_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     over.set()
 
 
-def test_a_name_that_is_looked_up_keeps_nobody(no_names: threading.Event, backend: Backend) -> None:
+def test_slow_name_lookup_delays_nobody(no_names: threading.Event, backend: Backend) -> None:
     """Neither the caller nor the thread of the event loop waits for the lookup."""
     connection = blocking.connect("zk.example:2181", connect_timeout=0.2, backend=backend)
     with pytest.raises(aiolead.errors.ConnectFailed):
@@ -252,7 +233,7 @@ def test_a_name_that_is_looked_up_keeps_nobody(no_names: threading.Event, backen
     in_daemon(lambda: connection.__exit__(None, None, None)).result(PATIENCE)
 
 
-def test_a_request_whose_event_loop_crashes(
+def test_request_fails_when_the_event_loop_crashes(
     own: ThreadedServer, backend: Backend, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing but the loop would answer it, and no task of the loop waits for it."""
@@ -262,9 +243,7 @@ def test_a_request_whose_event_loop_crashes(
         if is_asked.is_set():
             raise SystemExit
 
-    connection = blocking.connect(
-        own.connect_string, session_timeout=SESSION, backend=backend, on_event=exits
-    )
+    connection = connect(own, backend, on_event=exits)
     client = connection.__enter__()
     own.stop()
     is_asked.set()

@@ -28,7 +28,7 @@ def test_replaced_threads_are_refused(
             pass
 
 
-def test_gevent_without_patching_is_none_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gevent_without_patching_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = SimpleNamespace(is_module_patched=lambda name: False)
     monkeypatch.setitem(sys.modules, "gevent.monkey", asked)
     with blocking.connect("127.0.0.1:1", connect_timeout=0):

@@ -6,14 +6,12 @@ The main thread alone runs them, anywhere. So each test is a program of its own:
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import pytest
+from blocking.threads import Backend
 from kit.pages import Program
 
 from aiolead.testing import ThreadedServer
-
-Backend = Literal["asyncio", "trio"]
 
 COMMON = """
 import faulthandler, itertools, signal, sys, threading, time
@@ -23,7 +21,7 @@ from aiolead import blocking
 HOSTS, BACKEND = sys.argv[1:]
 
 def deadline(seconds=20):
-    '''Whoever waits for longer hangs.'''
+    '''Ends the program if it hangs.'''
     faulthandler.dump_traceback_later(seconds, exit=True)
 
 class SoftLimit(Exception):
@@ -42,8 +40,8 @@ def use(client):
         pass
     client.call(nothing)
 
-def at_each(act, step=1, events=("call", "opcode")):
-    '''Does it again and again, with a signal at its first instruction, then at its second ...'''
+def at_each(act, step=1, events=("call", "opcode"), prepare=lambda: None, expected=SoftLimit):
+    '''Does it again and again, with a signal at its first instruction, then at a later one ...'''
     for which in itertools.count(1, step):
         left = which
         def trace(frame, event, arg):
@@ -54,11 +52,12 @@ def at_each(act, step=1, events=("call", "opcode")):
                 if left == 0:
                     signal.raise_signal(signal.SIGUSR1)
             return trace
+        prepared = prepare()
         deadline()
         sys.settrace(trace)
         try:
-            act()
-        except SoftLimit:
+            act(prepared)
+        except expected:
             pass
         finally:
             sys.settrace(None)
@@ -95,9 +94,9 @@ with connect() as client:
     def ask():
         answers.append(client.get("/")[0])
     on_signal(ask)
-    assert at_each(lambda: use(client)) > 500
+    assert at_each(lambda _: use(client)) > 500
     lock = blocking.Lock(client, "/lock")
-    def hold():
+    def hold(_):
         with lock as held:
             held.statistics()
             held.check()
@@ -117,7 +116,7 @@ with connect() as client:
         raise SoftLimit
     on_signal(stop)
     # Where Python looks for signals: neither between any two instructions, nor in C.
-    assert at_each(lambda: use(client), events=("call", "return")) > 60
+    assert at_each(lambda _: use(client), events=("call", "return")) > 60
     deadline()
     with lock as held:
         held.verify()
@@ -136,34 +135,15 @@ def ask():
     except aiolead.errors.ClientClosedError:
         pass
 ask()
-def at(which):
+connections = []
+def prepare():
     connection = connect()
-    client = connection.__enter__()
+    connections.append(connection)
     on_signal(lambda: connection.__exit__(None, None, None))
-    left = which
-    def trace(frame, event, arg):
-        nonlocal left
-        frame.f_trace_opcodes = True
-        left -= 1
-        if left == 0:
-            signal.raise_signal(signal.SIGUSR1)
-        return trace
-    deadline()
-    sys.settrace(trace)
-    try:
-        use(client)
-    except aiolead.errors.ClientClosedError:
-        pass
-    finally:
-        sys.settrace(None)
-    if left <= 0:
-        return False
-    connection.__exit__(None, None, None)
-    return True
-for which in itertools.count(1, 17):
-    if at(which):
-        break
-assert which > 500
+    return connection.__enter__()
+closed = aiolead.errors.ClientClosedError
+assert at_each(use, 17, prepare=prepare, expected=closed) > 500
+connections.pop().__exit__(None, None, None)
 print("closed")
 """
 
@@ -183,7 +163,7 @@ with connect() as client, connect() as other:
             raise AssertionError("allowed")
     context = lock.acquire()
     with context as held:
-        # Not what its own thread holds, and cannot let go of meanwhile; nor anything else.
+        # Not what its own thread holds, and cannot release meanwhile; nor anything else.
         interrupts(client.call, lambda: refused(lock.__enter__))
         interrupts(client.call, lambda: refused(second.__enter__))
         interrupts(client.call, lambda: refused(lambda: context.__exit__(None, None, None)))
@@ -234,7 +214,7 @@ with connect() as client, connect() as other:
     ],
 )
 @pytest.mark.timeout(240)  # some thousand requests; the scripts say themselves when one hangs
-def test_a_handler_never_hangs(
+def test_signal_handler_never_hangs(
     own: ThreadedServer, backend: Backend, tmp_path: Path, script: str, says: str
 ) -> None:
     (tmp_path / "script.py").write_text(COMMON + script)

@@ -1,51 +1,38 @@
-"""Holding something from threads: whose turn it is, who waits for itself, what is given back."""
+"""Locks and elections held by threads."""
 
 from __future__ import annotations
 
 import itertools
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Literal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from blocking.threads import Backend, connect, in_daemon
 from kit.checks import until
-from kit.clients import PATIENCE, SESSION, Served
+from kit.clients import PATIENCE, Served
 from kit.raw_client import RawClient
 
 import aiolead
 from aiolead import blocking
 from aiolead.testing import ThreadedServer
 
-Backend = Literal["asyncio", "trio"]
 
-
-def connect(server: Served, backend: Backend, **options: object) -> blocking.Connection:
-    return blocking.connect(
-        server.connect_string,
-        backend=backend,
-        **{"session_timeout": SESSION, **options},  # type: ignore[arg-type]
-    )
-
-
-def in_line(client: blocking.Client, path: str, count: int) -> None:
-    """Waits until so many are in the line."""
+def queued(client: blocking.Client, path: str, count: int) -> None:
+    """Wait until so many contenders are queued."""
 
     def are_there() -> bool:
         client.sync(path)
         return len(client.get_children(path)) == count
 
-    until(are_there, f"{count} in the line at {path}")
+    until(are_there, f"{count} queued at {path}")
 
 
 def identities(lock: blocking.Lock) -> list[str]:
     return [who.identity for who in lock.contenders()]
 
 
-def test_a_lock_and_an_election(
-    server: Served, backend: Backend, threads: ThreadPoolExecutor
-) -> None:
+def test_lock_and_election(server: Served, backend: Backend, threads: ThreadPoolExecutor) -> None:
     with connect(server, backend) as client, connect(server, backend) as other:
         lock, same = blocking.Lock(client, "/lock"), blocking.Lock(other, "/lock", identity="ben")
         with lock as held:
@@ -66,7 +53,7 @@ def test_a_lock_and_an_election(
                     return then.token
 
             waiting = threads.submit(wait_for_it)
-            # Who gave up a moment ago may be in the line still: it is not waited for.
+            # A contender that timed out a moment ago may still be queued.
             until(lambda: identities(lock) == [lock.identity, "ben"], "ben waits behind us")
             assert [who.identity for who in lock.holders()] == [lock.identity]
         assert waiting.result(PATIENCE) > held.token
@@ -93,7 +80,7 @@ def test_a_lock_and_an_election(
         assert client.exists("/plan") is None
 
 
-def test_the_other_recipes(own: ThreadedServer, threads: ThreadPoolExecutor) -> None:
+def test_other_locks_and_semaphores(own: ThreadedServer, threads: ThreadPoolExecutor) -> None:
     with connect(own, "asyncio") as client:
         again = blocking.ReentrantLock(client, "/again")
         with again as outer, again as inner, again.acquire(timeout=0) as innermost:
@@ -109,7 +96,7 @@ def test_the_other_recipes(own: ThreadedServer, threads: ThreadPoolExecutor) -> 
 
         with both.write as writing:
             reading = threads.submit(read)
-            in_line(client, "/both", 2)
+            queued(client, "/both", 2)
             assert not reading.done()
             writing.downgrade()
             assert writing.is_downgraded
@@ -128,7 +115,7 @@ def test_the_other_recipes(own: ThreadedServer, threads: ThreadPoolExecutor) -> 
         assert client.exists("/one") is None
 
 
-def test_what_happens_is_told_in_the_thread_of_the_loop(
+def test_events_are_reported_in_the_thread_of_the_loop(
     own: ThreadedServer, backend: Backend
 ) -> None:
     told: list[tuple[str, str]] = []
@@ -145,7 +132,7 @@ def test_what_happens_is_told_in_the_thread_of_the_loop(
     assert {thread for _, thread in told} == {"aiolead-blocking"}
 
 
-def test_threads_take_turns(own: ThreadedServer, backend: Backend) -> None:
+def test_threads_exclude_each_other(own: ThreadedServer, backend: Backend) -> None:
     """With one object, eight threads, and nothing else between them."""
     tokens: list[int] = []
     inside: list[int] = []
@@ -171,38 +158,36 @@ def test_threads_take_turns(own: ThreadedServer, backend: Backend) -> None:
     assert own.sessions() == {}
 
 
-def test_what_the_body_raises_leaves_bare(own: ThreadedServer, backend: Backend) -> None:
-    with connect(own, backend) as client:
-        lock = blocking.Lock(client, "/lock")
-        for error in (KeyError("body"), SystemExit(3), KeyboardInterrupt(), GeneratorExit()):
-            with pytest.raises(type(error)) as raised, lock:
-                raise error
-            assert raised.value is error
-            assert raised.value.__context__ is None
-            assert not hasattr(raised.value, "__notes__")
-        assert lock.contenders() == []
+def test_body_error_propagates_unchanged(client: blocking.Client) -> None:
+    lock = blocking.Lock(client, "/lock")
+    for error in (KeyError("body"), SystemExit(3), KeyboardInterrupt(), GeneratorExit()):
+        with pytest.raises(type(error)) as raised, lock:
+            raise error
+        assert raised.value is error
+        assert raised.value.__context__ is None
+        assert not hasattr(raised.value, "__notes__")
+    assert lock.contenders() == []
 
 
-def test_calls_of_anything(own: ThreadedServer, backend: Backend) -> None:
-    with connect(own, backend) as client:
-        assert client.call(lambda c: aiolead.Counter(c, "/count").add(2)) == 2
-        below = client.chroot("/below")
-        below.ensure_path("/a/b")
-        assert client.get_children("/below/a") == ["b"]
-        assert below.set("/a", b"data", version=0).version == 1
-        assert below.get("/a")[0] == b"data"
-        with pytest.raises(aiolead.errors.NotEmptyError):
-            below.delete("/a")
-        assert below.delete_all("/a") == 2
-        with pytest.raises(aiolead.errors.TransactionError):
-            client.transaction().create("/below/c").check("/nothing").commit()
-        assert client.transaction().create("/c", b"x").check("/c").commit() == ["/c", None]
-        client.delete("/c")
-        assert client.state is aiolead.model.SessionState.CONNECTED
-        assert client.session_id in own.sessions()
+def test_calls_of_async_functions_and_chroots(own: ThreadedServer, client: blocking.Client) -> None:
+    assert client.call(lambda c: aiolead.Counter(c, "/count").add(2)) == 2
+    below = client.chroot("/below")
+    below.ensure_path("/a/b")
+    assert client.get_children("/below/a") == ["b"]
+    assert below.set("/a", b"data", version=0).version == 1
+    assert below.get("/a")[0] == b"data"
+    with pytest.raises(aiolead.errors.NotEmptyError):
+        below.delete("/a")
+    assert below.delete_all("/a") == 2
+    with pytest.raises(aiolead.errors.TransactionError):
+        client.transaction().create("/below/c").check("/nothing").commit()
+    assert client.transaction().create("/c", b"x").check("/c").commit() == ["/c", None]
+    client.delete("/c")
+    assert client.state is aiolead.model.SessionState.CONNECTED
+    assert client.session_id in own.sessions()
 
 
-def test_blocks_are_left_in_the_reverse_order(own: ThreadedServer) -> None:
+def test_blocks_must_be_left_in_reverse_order(own: ThreadedServer) -> None:
     with connect(own, "asyncio") as client:
         outer = blocking.Lock(client, "/outer").acquire()
         inner = blocking.Lock(client, "/inner").acquire()
@@ -219,7 +204,7 @@ def test_blocks_are_left_in_the_reverse_order(own: ThreadedServer) -> None:
         assert own.requests["DELETE"] == 2
 
 
-def test_closing_frees_who_waits_and_tells_who_holds(
+def test_closing_ends_waits_and_reports_losses(
     own: ThreadedServer, backend: Backend, threads: ThreadPoolExecutor
 ) -> None:
     holds, told = threading.Event(), threading.Event()
@@ -236,7 +221,7 @@ def test_closing_frees_who_waits_and_tells_who_holds(
         holder = threads.submit(hold, lock)
         assert holds.wait(PATIENCE)
         waiter = threads.submit(lock.acquire().__enter__)
-        in_line(client, "/lock", 2)
+        queued(client, "/lock", 2)
     with pytest.raises(aiolead.LockLost) as lost:
         holder.result(PATIENCE)
     assert lost.value.reason is aiolead.errors.LossReason.CLOSED
@@ -249,21 +234,7 @@ def test_closing_frees_who_waits_and_tells_who_holds(
     assert own.sessions() == {}
 
 
-def in_daemon(act: Callable[[], object]) -> Future[object]:
-    """Does it in a thread that nobody has to wait for: one that hangs fails its test alone."""
-    done: Future[object] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(act())
-        except BaseException as error:
-            done.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return done
-
-
-def test_a_body_that_outlives_the_client(own: ThreadedServer) -> None:
+def test_body_outlives_the_client(own: ThreadedServer) -> None:
     holds, closed = threading.Event(), threading.Event()
 
     def hold(lock: blocking.Lock) -> None:
@@ -286,7 +257,7 @@ def test_a_body_that_outlives_the_client(own: ThreadedServer) -> None:
     assert lost.value.reason is aiolead.errors.LossReason.CLOSED
 
 
-def test_an_election_goes_on_after_a_loss(own: ThreadedServer, backend: Backend) -> None:
+def test_election_goes_on_after_a_loss(own: ThreadedServer, client: blocking.Client) -> None:
     tokens: list[int] = []
 
     def worker(term: blocking.Term) -> None:
@@ -298,16 +269,13 @@ def test_an_election_goes_on_after_a_loss(own: ThreadedServer, backend: Backend)
         elif len(tokens) == 3:
             raise KeyError("enough")
 
-    with connect(own, backend) as client:
-        with pytest.raises(KeyError, match="enough"):
-            blocking.Election(client, "/election").run(worker)
-        assert tokens == sorted(set(tokens))
-        assert len(tokens) == 3
+    with pytest.raises(KeyError, match="enough"):
+        blocking.Election(client, "/election").run(worker)
+    assert tokens == sorted(set(tokens))
+    assert len(tokens) == 3
 
 
-def test_an_election_pauses_after_a_worker_that_returns(
-    own: ThreadedServer, backend: Backend
-) -> None:
+def test_election_pauses_after_its_worker_returns(own: ThreadedServer, backend: Backend) -> None:
     began: list[float] = []
 
     def worker(_term: blocking.Term) -> None:
@@ -327,7 +295,7 @@ def test_an_election_pauses_after_a_worker_that_returns(
     assert all(later - earlier >= 0.05 for earlier, later in itertools.pairwise(began))
 
 
-def test_an_operator_deletes_the_znode(own: ThreadedServer, backend: Backend) -> None:
+def test_loss_by_a_delete(own: ThreadedServer, backend: Backend) -> None:
     with connect(own, backend) as client, RawClient(own.connect_string) as operator:
         with pytest.raises(aiolead.LockLost) as lost:
             with blocking.Lock(client, "/lock", identity="anna") as held:

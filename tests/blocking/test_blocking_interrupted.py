@@ -4,63 +4,24 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
-from typing import Literal
 
+import anyio
 import pytest
+from blocking.threads import Backend, SoftLimit, connect, interrupted_when
 from kit.checks import until
-from kit.clients import PATIENCE, SESSION
+from kit.clients import PATIENCE
 from kit.pages import Program
 
 import aiolead
 from aiolead import blocking
 from aiolead.testing import ThreadedServer
 
-Backend = Literal["asyncio", "trio"]
-
-
-class SoftLimit(Exception):
-    """What Celery and others raise out of a signal handler."""
-
-
-@pytest.fixture
-def limit() -> Iterator[None]:
-    """SIGUSR1 raises `SoftLimit`."""
-
-    def handler(_number: int, _frame: FrameType | None) -> None:
-        raise SoftLimit
-
-    before = signal.signal(signal.SIGUSR1, handler)
-    yield
-    signal.signal(signal.SIGUSR1, before)
-
-
-def interrupted_when(check: object) -> threading.Thread:
-    """Interrupts this thread as soon as something is so."""
-    assert threading.current_thread() is threading.main_thread()
-    main = threading.get_ident()
-
-    def watch() -> None:
-        until(check, "it is time to interrupt")  # type: ignore[arg-type]
-        signal.pthread_kill(main, signal.SIGUSR1)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    return thread
-
 
 @pytest.mark.usefixtures("limit")
-def test_waiting_for_a_lock(own: ThreadedServer, backend: Backend) -> None:
-    with blocking.connect(own.connect_string, session_timeout=SESSION) as other:
-        taken = blocking.Lock(other, "/lock")
-        with (
-            taken,
-            blocking.connect(
-                own.connect_string, session_timeout=SESSION, backend=backend
-            ) as client,
-        ):
+def test_interrupted_wait_for_a_lock(own: ThreadedServer, backend: Backend) -> None:
+    with connect(own) as other:
+        with blocking.Lock(other, "/lock"), connect(own, backend) as client:
             lock = blocking.Lock(client, "/lock")
             with blocking.Lock(client, "/outer"):
                 for enter in (lock.acquire(), lock, lock.acquire(timeout=PATIENCE)):
@@ -77,52 +38,46 @@ def test_waiting_for_a_lock(own: ThreadedServer, backend: Backend) -> None:
 
 
 @pytest.mark.usefixtures("limit")
-def test_waiting_for_an_answer_and_for_a_session(own: ThreadedServer, backend: Backend) -> None:
-    options = {"session_timeout": SESSION, "backend": backend}
-    with blocking.connect(own.connect_string, **options) as client:  # type: ignore[arg-type]
-        lock = blocking.Lock(client, "/lock")
-        asked = threading.Event()
-        ended = threading.Event()
+def test_interrupted_wait_for_an_answer_and_a_session(
+    own: ThreadedServer, client: blocking.Client, backend: Backend
+) -> None:
+    lock = blocking.Lock(client, "/lock")
+    asked = threading.Event()
+    ended = threading.Event()
 
-        async def wait_for_ever(_client: aiolead.Client) -> None:
-            import anyio
-
-            asked.set()
-            try:
-                await anyio.sleep_forever()
-            finally:
-                ended.set()
-
-        with lock as held:
-            thread = interrupted_when(asked.is_set)
-            with pytest.raises(SoftLimit):
-                client.call(wait_for_ever)
-            thread.join()
-            assert ended.wait(PATIENCE), "what was asked for goes on"
-            held.verify()
-        assert lock.contenders() == []
-        own.pause()
+    async def wait_for_ever(_client: aiolead.Client) -> None:
+        asked.set()
         try:
-            connections = own.connections
-            thread = interrupted_when(lambda: own.connections > connections)
-            with pytest.raises(SoftLimit):
-                blocking.connect(own.connect_string, **options).__enter__()  # type: ignore[arg-type]
-            thread.join()
+            await anyio.sleep_forever()
         finally:
-            own.resume()
+            ended.set()
+
+    with lock as held:
+        thread = interrupted_when(asked.is_set)
+        with pytest.raises(SoftLimit):
+            client.call(wait_for_ever)
+        thread.join()
+        assert ended.wait(PATIENCE), "the call is cancelled"
+        held.verify()
+    assert lock.contenders() == []
+    own.pause()
+    try:
+        connections = own.connections
+        thread = interrupted_when(lambda: own.connections > connections)
+        with pytest.raises(SoftLimit):
+            connect(own, backend).__enter__()
+        thread.join()
+    finally:
+        own.resume()
 
 
 @pytest.mark.usefixtures("limit")
-def test_closed_before_what_was_given_up_has_ended(own: ThreadedServer, backend: Backend) -> None:
-    """What the thread asks for next, in the same body, waits for that; and is told."""
-    connection = blocking.connect(
-        own.connect_string, session_timeout=SESSION, grace_period=0.1, backend=backend
-    )
+def test_closed_before_an_interrupted_call_has_ended(own: ThreadedServer, backend: Backend) -> None:
+    """The next request of the thread waits for it, and raises the loss."""
+    connection = connect(own, backend, grace_period=0.1)
     asked = threading.Event()
 
     async def outlive(client: aiolead.Client) -> None:
-        import anyio
-
         asked.set()
         with anyio.CancelScope(shield=True):
             while client.state is not aiolead.model.SessionState.CLOSED:  # noqa: ASYNC110 - what closes
@@ -200,7 +155,7 @@ with blocking.connect(sys.argv[1], session_timeout=1.5, watchdog=True) as client
 """
 
 
-def test_a_hard_stop_ends_a_body_that_does_not_notice(own: ThreadedServer, tmp_path: Path) -> None:
+def test_watchdog_ends_a_body_that_does_not_stop(own: ThreadedServer, tmp_path: Path) -> None:
     (tmp_path / "stubborn.py").write_text(STUBBORN)
     with Program(str(tmp_path / "stubborn.py"), own.connect_string) as program:
         session = int(program.wait_for(r"holds (\d+)")[1])
@@ -229,7 +184,7 @@ except KeyboardInterrupt as interrupted:
 """
 
 
-def test_a_loss_can_interrupt_the_main_thread(own: ThreadedServer, tmp_path: Path) -> None:
+def test_loss_can_interrupt_the_main_thread(own: ThreadedServer, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(ON_LOST)
     with Program(str(tmp_path / "script.py"), own.connect_string) as program:
         own.expire_session(int(program.wait_for(r"holds (\d+)")[1]))
@@ -240,9 +195,23 @@ def test_a_loss_can_interrupt_the_main_thread(own: ThreadedServer, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("limit")
-def test_a_request_that_was_not_sent_yet(own: ThreadedServer, backend: Backend) -> None:
+def test_interrupted_wait_of_a_condition_ends_the_block(client: blocking.Client) -> None:
+    condition = blocking.Condition(client, "/condition")
+    with pytest.raises(aiolead.errors.UsageError, match="a wait was cancelled"), condition as held:
+        thread = interrupted_when(lambda: len(condition.waiters()) == 1)
+        with pytest.raises(SoftLimit):
+            held.wait()
+        with pytest.raises(aiolead.errors.UsageError, match="leave its `with` block"):
+            while True:
+                client.get("/")
+    thread.join()
+    assert condition.contenders() == []
+
+
+@pytest.mark.usefixtures("limit")
+def test_interrupted_request_is_not_sent(own: ThreadedServer, backend: Backend) -> None:
     """The event loop is busy; the thread gives up before the loop looks what it was asked for."""
-    with blocking.connect(own.connect_string, session_timeout=SESSION, backend=backend) as client:
+    with connect(own, backend) as client:
         is_busy, go_on = threading.Event(), threading.Event()
 
         async def block(_client: aiolead.Client) -> None:

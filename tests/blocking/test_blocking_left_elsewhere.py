@@ -9,14 +9,23 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
+from blocking.threads import Backend, connect
 from kit.checks import PATIENCE, until
 
 from aiolead import blocking
 from aiolead.errors import UsageError
-from aiolead.testing import EmbeddedServer, ThreadedServer
+from aiolead.testing import ThreadedServer
 
 pytestmark = pytest.mark.timeout(60)
 Make = Callable[[Any], Any]
+
+
+@contextmanager
+def locked(client: Any) -> Iterator[Any]:
+    """As a dependency of a web framework, whose halves run in different threads of a pool."""
+    with blocking.Lock(client, "/l").acquire() as held:
+        yield held
+
 
 HELD: dict[str, Make] = {
     "acquire": lambda client: blocking.Lock(client, "/l").acquire(),
@@ -24,12 +33,6 @@ HELD: dict[str, Make] = {
     "ReentrantLock": lambda client: blocking.ReentrantLock(client, "/l").acquire(),
     "MultiLock": lambda client: blocking.MultiLock(blocking.Lock(client, "/l")).acquire(),
 }
-
-
-@pytest.fixture
-def server() -> Iterator[ThreadedServer]:
-    with EmbeddedServer.in_thread() as server:
-        yield server
 
 
 @pytest.fixture
@@ -45,29 +48,18 @@ def in_thread(thread: ThreadPoolExecutor, act: Callable[..., Any], *args: Any) -
     return thread.submit(act, *args).result(PATIENCE)
 
 
-@contextmanager
-def locked(client: Any) -> Iterator[Any]:
-    """As a dependency of a web framework, whose halves run in different threads of a pool."""
-    with blocking.Lock(client, "/l").acquire() as held:
-        yield held
-
-
 def taken(client: Any) -> bool:
     """Whether it can be acquired, and was released again."""
     with blocking.Lock(client, "/l").acquire(timeout=PATIENCE):
         return True
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("name", HELD)
-def test_another_thread_releases(
-    server: ThreadedServer, threads: Threads, backend: Any, name: str
+def test_another_thread_releases_the_hold(
+    own: ThreadedServer, threads: Threads, backend: Backend, name: str
 ) -> None:
     first, second = threads
-    with (
-        blocking.connect(server.connect_string, backend=backend) as client,
-        blocking.connect(server.connect_string) as other,
-    ):
+    with connect(own, backend) as client, connect(own) as other:
         context = HELD[name](client)
         held = in_thread(first, context.__enter__)
         with pytest.raises(UsageError, match="entered by another thread, so it was released"):
@@ -81,14 +73,12 @@ def test_another_thread_releases(
         until(lambda: not client._loop._tasks, "no task is left")  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_block_around_another_one(server: ThreadedServer, threads: Threads, backend: Any) -> None:
-    """What is inside is still held, and its own thread still leaves it."""
+def test_outer_block_left_by_another_thread(
+    own: ThreadedServer, threads: Threads, backend: Backend
+) -> None:
+    """The inner hold is kept, and its own thread leaves it."""
     first, second = threads
-    with (
-        blocking.connect(server.connect_string, backend=backend) as client,
-        blocking.connect(server.connect_string) as other,
-    ):
+    with connect(own, backend) as client, connect(own) as other:
         outer = blocking.Lock(client, "/l").acquire()
         inner = blocking.Lock(client, "/inner").acquire()
         in_thread(first, outer.__enter__)
@@ -102,9 +92,9 @@ def test_a_block_around_another_one(server: ThreadedServer, threads: Threads, ba
         until(lambda: not client._loop._tasks, "no task is left")  # type: ignore[attr-defined]
 
 
-def test_halves_of_a_generator(server: ThreadedServer, threads: Threads) -> None:
+def test_halves_of_a_generator_in_two_threads(own: ThreadedServer, threads: Threads) -> None:
     first, second = threads
-    with blocking.connect(server.connect_string) as client:
+    with connect(own) as client:
         context = locked(client)
         in_thread(first, context.__enter__)
         with pytest.raises(UsageError, match="entered by another thread"):
@@ -113,9 +103,9 @@ def test_halves_of_a_generator(server: ThreadedServer, threads: Threads) -> None
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_generator_that_is_collected(server: ThreadedServer, threads: Threads) -> None:
+def test_collected_generator_releases_the_hold(own: ThreadedServer, threads: Threads) -> None:
     first, _ = threads
-    with blocking.connect(server.connect_string) as client:
+    with connect(own) as client:
         abandoned = [locked(client)]
         in_thread(first, abandoned[0].__enter__)
         abandoned.clear()
@@ -123,10 +113,10 @@ def test_a_generator_that_is_collected(server: ThreadedServer, threads: Threads)
         assert taken(client)
 
 
-def test_a_thread_that_goes_on(server: ThreadedServer, threads: Threads) -> None:
+def test_thread_goes_on_after_another_left_its_block(own: ThreadedServer, threads: Threads) -> None:
     """Its next call is made outside of the block, and leaving it says why."""
     first, second = threads
-    with blocking.connect(server.connect_string) as client, ExitStack() as stack:
+    with connect(own) as client, ExitStack() as stack:
         context = blocking.Lock(client, "/l").acquire()
         held = in_thread(first, context.__enter__)
         with pytest.raises(UsageError):
@@ -137,10 +127,10 @@ def test_a_thread_that_goes_on(server: ThreadedServer, threads: Threads) -> None
         stack.enter_context(blocking.Lock(client, "/l"))
 
 
-def test_which_one_is_not_known(server: ThreadedServer, threads: Threads) -> None:
+def test_third_thread_leaves_neither_of_two_blocks(own: ThreadedServer, threads: Threads) -> None:
     """Two threads are in blocks of one object: a third one leaves neither."""
     first, second = threads
-    with blocking.connect(server.connect_string) as client:
+    with connect(own) as client:
         permits = blocking.Semaphore(client, "/s", 2)
         helds = [in_thread(each, permits.__enter__) for each in (first, second)]
         with pytest.raises(UsageError, match="in the reverse order"):

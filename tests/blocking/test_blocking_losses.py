@@ -1,12 +1,12 @@
-"""What a thread is told when what it holds is lost, and what becomes of what it asks for then."""
+"""Losses of holds of threads: how they are reported, and what later requests raise."""
 
 from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal
 
 import pytest
+from blocking.threads import Backend, connect
 from kit.checks import until
 from kit.clients import PATIENCE, SESSION, JumpingClock
 from kit.raw_client import RawClient
@@ -16,15 +16,11 @@ from aiolead import blocking
 from aiolead.errors import LossReason
 from aiolead.testing import FaultProxy, Hooks, ThreadedServer
 
-Backend = Literal["asyncio", "trio"]
 
-
-def test_by_the_clock_at_the_call(own: ThreadedServer, backend: Backend) -> None:
-    """As after a process that was stopped: whoever looks first, it is told, and leaving says so."""
+def test_loss_by_the_clock(own: ThreadedServer, backend: Backend) -> None:
+    """As in a process that was stopped. The hold is over at the first look, and the end raises."""
     clock = JumpingClock()
-    with blocking.connect(
-        own.connect_string, backend=backend, session_timeout=SESSION, hooks=Hooks(clock=clock)
-    ) as client:
+    with connect(own, backend, hooks=Hooks(clock=clock)) as client:
         lock = blocking.Lock(client, "/lock")
         with pytest.raises(aiolead.LockLost) as lost, lock as held:
             clock.jump(SESSION)
@@ -40,23 +36,18 @@ def test_by_the_clock_at_the_call(own: ThreadedServer, backend: Backend) -> None
         assert lost.value.reason in (LossReason.UNCONFIRMED, LossReason.EXPIRED)
 
 
-def test_the_znode_stays_until_the_body_has_been_left(
+def test_znode_stays_until_the_body_is_left(
     own: ThreadedServer, backend: Backend, threads: ThreadPoolExecutor
 ) -> None:
     clock = JumpingClock()
-    with (
-        blocking.connect(
-            own.connect_string, backend=backend, session_timeout=SESSION, hooks=Hooks(clock=clock)
-        ) as client,
-        blocking.connect(own.connect_string, session_timeout=SESSION) as other,
-    ):
+    with connect(own, backend, hooks=Hooks(clock=clock)) as client, connect(own) as other:
         theirs = blocking.Lock(other, "/lock")
         with pytest.raises(aiolead.LockLost), blocking.Lock(client, "/lock") as held:
             path = held.path
             clock.jump(SESSION)
             with pytest.raises(aiolead.LockLost):
                 held.check()
-            # Whatever is asked for inside of it is refused, and changes nothing of that.
+            # Requests in the body are refused.
             for _ in range(2):
                 with pytest.raises(aiolead.LockLost):
                     client.set("/", b"")
@@ -72,52 +63,43 @@ def test_the_znode_stays_until_the_body_has_been_left(
     assert own.requests["SET_DATA"] == 1
 
 
-def test_by_expiry(own: ThreadedServer, backend: Backend) -> None:
+def test_loss_by_expiry(own: ThreadedServer, client: blocking.Client) -> None:
     told: list[tuple[aiolead.TenureLost, str]] = []
     answered = threading.Event()
 
-    with blocking.connect(own.connect_string, backend=backend, session_timeout=SESSION) as client:
+    def on_lost(lost: aiolead.TenureLost) -> None:
+        client.create("/told")  # it is in no body
+        told.append((lost, threading.current_thread().name))
+        answered.set()
 
-        def on_lost(lost: aiolead.TenureLost) -> None:
-            client.create("/told")  # it is in no body
-            told.append((lost, threading.current_thread().name))
-            answered.set()
-
-        with pytest.raises(aiolead.LeadershipLost) as lost:
-            with blocking.Election(client, "/election").leadership(on_lost=on_lost) as term:
-                own.expire_session(client.session_id)
-                assert term.lost.wait(PATIENCE)
-                assert term.loss is LossReason.EXPIRED
-                assert answered.wait(PATIENCE)
-        assert lost.value.reason is LossReason.EXPIRED
-        ((error, name),) = told
-        assert isinstance(error, aiolead.LeadershipLost)
-        assert error.token == term.token
-        assert name == "aiolead-on-lost"
-        assert client.exists("/told")
-
-
-def test_what_the_body_raises_wins_and_tells_of_the_loss(
-    own: ThreadedServer, backend: Backend
-) -> None:
-    with blocking.connect(own.connect_string, backend=backend, session_timeout=SESSION) as client:
-        with pytest.raises(KeyError) as raised, blocking.Lock(client, "/lock") as held:
+    with pytest.raises(aiolead.LeadershipLost) as lost:
+        with blocking.Election(client, "/election").leadership(on_lost=on_lost) as term:
             own.expire_session(client.session_id)
-            assert held.lost.wait(PATIENCE)
-            raise KeyError("body")
-        (note,) = raised.value.__notes__
-        assert "lock of /lock lost" in note
+            assert term.lost.wait(PATIENCE)
+            assert term.loss is LossReason.EXPIRED
+            assert answered.wait(PATIENCE)
+    assert lost.value.reason is LossReason.EXPIRED
+    ((error, name),) = told
+    assert isinstance(error, aiolead.LeadershipLost)
+    assert error.token == term.token
+    assert name == "aiolead-on-lost"
+    assert client.exists("/told")
 
 
-def test_whoever_waits_in_the_body_of_something_that_is_lost_stops_waiting(
-    own: ThreadedServer, backend: Backend
+def test_body_error_has_a_note_of_the_loss(own: ThreadedServer, client: blocking.Client) -> None:
+    with pytest.raises(KeyError) as raised, blocking.Lock(client, "/lock") as held:
+        own.expire_session(client.session_id)
+        assert held.lost.wait(PATIENCE)
+        raise KeyError("body")
+    (note,) = raised.value.__notes__
+    assert "lock of /lock lost" in note
+
+
+def test_loss_of_the_outer_hold_ends_a_wait_in_its_body(
+    own: ThreadedServer, client: blocking.Client
 ) -> None:
-    """As a task would: by the loss of the outermost. And what was entered within is left."""
-    with (
-        blocking.connect(own.connect_string, backend=backend, session_timeout=SESSION) as client,
-        blocking.connect(own.connect_string, session_timeout=SESSION) as other,
-        RawClient(own.connect_string) as operator,
-    ):
+    """The inner hold is released."""
+    with connect(own) as other, RawClient(own.connect_string) as operator:
         with blocking.Lock(other, "/taken"):
             with pytest.raises(aiolead.LockLost) as lost, blocking.Lock(client, "/outer") as outer:
                 with blocking.Lock(client, "/inner") as inner:
@@ -138,10 +120,10 @@ def test_whoever_waits_in_the_body_of_something_that_is_lost_stops_waiting(
 
 @pytest.mark.exhaustive("the same as on the embedded server")
 @pytest.mark.real
-def test_a_silent_link_and_a_real_server(
+def test_loss_on_a_silent_connection_to_a_real_server(
     request: pytest.FixtureRequest, chroot: str, backend: Backend
 ) -> None:
-    """It is told, the znode being there; and nobody else is let in before we have left."""
+    """The loss is reported while the znode exists."""
     zookeeper = request.getfixturevalue("zookeeper")
     with (
         FaultProxy("127.0.0.1", zookeeper.port) as proxy,

@@ -7,14 +7,12 @@ import inspect
 import re
 import subprocess
 import sys
-import threading
-import typing
-from concurrent.futures import Future
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 import pytest
+from blocking.threads import Backend, in_daemon
 from kit.checks import PATIENCE, check_each
 from kit.cli import environment
 
@@ -32,7 +30,7 @@ def _asked(server: ThreadedServer) -> int:
     return sum(requests[name] for name in ("CONNECT", "CREATE2", "DELETE"))
 
 
-async def test_in_a_thread_that_runs_an_event_loop(own: ThreadedServer) -> None:
+async def test_use_in_a_thread_with_an_event_loop_is_refused(own: ThreadedServer) -> None:
     there = blocking.connect(own.connect_string)
 
     def elsewhere() -> None:
@@ -63,9 +61,8 @@ async def test_in_a_thread_that_runs_an_event_loop(own: ThreadedServer) -> None:
     await anyio.to_thread.run_sync(elsewhere)
 
 
-def test_in_its_own_event_loop(own: ThreadedServer) -> None:
+def test_use_in_its_own_event_loop_is_refused(own: ThreadedServer) -> None:
     """In another thread, which alone hangs if it is not refused: nothing could end that wait."""
-    result: Future[list[str]] = Future()
 
     def use() -> list[str]:
         with blocking.connect(own.connect_string) as client:
@@ -79,17 +76,10 @@ def test_in_its_own_event_loop(own: ThreadedServer) -> None:
                 client.call(call_back)
             return client.get_children("/")
 
-    def run() -> None:
-        try:
-            result.set_result(use())
-        except BaseException as error:
-            result.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    assert result.result(PATIENCE) == ["zookeeper"]
+    assert in_daemon(use).result(PATIENCE) == ["zookeeper"]
 
 
-def test_what_is_called_may_fail_in_any_way(own: ThreadedServer) -> None:
+def test_called_function_may_fail_in_any_way(own: ThreadedServer) -> None:
     """The event loop is not the worse for it."""
     with blocking.connect(own.connect_string) as client:
         for error in (
@@ -155,14 +145,14 @@ if pid:
     print("parent: done", flush=True)
 """
 
-# What Python says since 3.12 of a fork beside other threads; the client's loop runs in one.
+# The warning of Python 3.12 and newer. The event loop of the client runs in a thread.
 WARNED = (
     r".*/parent\.py:\d+: DeprecationWarning: This process \(pid=\d+\) is multi-threaded, "
     r"use of fork\(\) may lead to deadlocks in the child\.\n  pid = os\.fork\(\)\n"
 )
 
 
-def test_a_forked_child_is_told_and_does_no_harm(backend: str, tmp_path: Path) -> None:
+def test_use_in_a_forked_child_is_refused(backend: str, tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
     with EmbeddedServer.in_thread() as server:
@@ -196,7 +186,7 @@ def test_connect_takes_the_options_of_aiolead() -> None:
 
 
 @check_each("name", sorted(MADE))
-def test_recipes_take_the_arguments_of_aioleads(name: str) -> None:
+def test_recipes_take_the_arguments_of_aiolead(name: str) -> None:
     def parameters(cls: object) -> dict[str, tuple[object, object]]:
         made = inspect.signature(cls).parameters.values()  # type: ignore[arg-type]
         return {p.name: (p.kind, p.default) for p in made}
@@ -219,12 +209,12 @@ def test_names_are_sorted_and_documented() -> None:
 
 
 @pytest.mark.parametrize("backend", ["uvloop", None])
-def test_no_such_event_loop(backend: object) -> None:
+def test_unknown_backend_is_refused(backend: object) -> None:
     with pytest.raises(aiolead.errors.ConfigurationError, match="backend"):
         blocking.connect("127.0.0.1:1", backend=backend)  # type: ignore[arg-type]
 
 
-def test_nobody_there(backend: typing.Literal["asyncio", "trio"]) -> None:
+def test_unreachable_server(backend: Backend) -> None:
     connection = blocking.connect("127.0.0.1:1", connect_timeout=0.2, backend=backend)
     with pytest.raises(aiolead.errors.ConnectFailed) as failed, connection:
         pass

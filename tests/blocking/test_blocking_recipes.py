@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from types import FrameType
-from typing import Literal
 
 import pytest
+from blocking.threads import Backend, connect
 from kit.checks import until
-from kit.clients import PATIENCE, SESSION, Served
+from kit.clients import PATIENCE, Served
 from kit.raw_client import RawClient
 
 import aiolead
@@ -20,24 +17,20 @@ from aiolead import blocking
 from aiolead.testing import ThreadedServer
 from aiolead.types import TaskPhase
 
-Backend = Literal["asyncio", "trio"]
-
 
 @pytest.fixture
-def client(server: Served, backend: Backend) -> Iterator[blocking.Client]:
-    """A client of the embedded server and of a real one, in an event loop of each kind."""
-    with blocking.connect(
-        server.connect_string, session_timeout=SESSION, backend=backend
-    ) as client:
+def user(server: Served, backend: Backend) -> Iterator[blocking.Client]:
+    """A client of each kind of server, on each event loop."""
+    with connect(server, backend) as client:
         yield client
 
 
 # --- queues and tasks ----------------------------------------------------------------------------
 
 
-def test_workers_of_a_queue(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
+def test_queue_with_several_workers(user: blocking.Client, threads: ThreadPoolExecutor) -> None:
     """Each item is worked on once, though one worker breaks off."""
-    queue = blocking.Queue(client, "/queue")
+    queue = blocking.Queue(user, "/queue")
     done: list[bytes] = []
 
     def work() -> None:
@@ -66,14 +59,14 @@ def test_workers_of_a_queue(client: blocking.Client, threads: ThreadPoolExecutor
     assert queue.size() == 0
 
 
-def test_queues_of_other_orders(client: blocking.Client) -> None:
-    priorities = blocking.PriorityQueue(client, "/priorities")
+def test_priority_and_delay_queues(user: blocking.Client) -> None:
+    priorities = blocking.PriorityQueue(user, "/priorities")
     priorities.put(b"later", priority=5)
     priorities.put(b"first", priority=1)
     with priorities.get(timeout=PATIENCE) as item:
         assert item.data == b"first"
         item.ack()
-    delays = blocking.DelayQueue(client, "/delays")
+    delays = blocking.DelayQueue(user, "/delays")
     delays.put(b"in an hour", delay=3600)
     with delays.try_get() as nothing:
         assert nothing is None
@@ -83,27 +76,26 @@ def test_queues_of_other_orders(client: blocking.Client) -> None:
         delayed.ack()
 
 
-def test_an_item_that_is_lost(own: ThreadedServer, backend: Backend) -> None:
+def test_lost_queue_item(own: ThreadedServer, client: blocking.Client) -> None:
     told: list[aiolead.errors.TenureLost] = []
-    with blocking.connect(own.connect_string, backend=backend, session_timeout=SESSION) as client:
-        queue = blocking.Queue(client, "/queue")
-        queue.put_many([b"1", b"2"])
-        with pytest.raises(aiolead.errors.ClaimLost) as lost:
-            with queue.consume(on_lost=told.append) as items:
-                for item in items:
-                    own.expire_session(client.session_id)
-                    assert item.lost.wait(PATIENCE)
-                    with pytest.raises(aiolead.errors.ClaimLost):
-                        client.get("/")
-                    # The next one is not to be had: the whole of it is over.
-        assert lost.value.token == item.token
-        until(lambda: len(told) == 1, "on_lost is called")
-        with queue.get(timeout=PATIENCE) as again:
-            assert again.data == b"1"
+    queue = blocking.Queue(client, "/queue")
+    queue.put_many([b"1", b"2"])
+    with pytest.raises(aiolead.errors.ClaimLost) as lost:
+        with queue.consume(on_lost=told.append) as items:
+            for item in items:
+                own.expire_session(client.session_id)
+                assert item.lost.wait(PATIENCE)
+                with pytest.raises(aiolead.errors.ClaimLost):
+                    client.get("/")
+                # The next one is not to be had: the whole of it is over.
+    assert lost.value.token == item.token
+    until(lambda: len(told) == 1, "on_lost is called")
+    with queue.get(timeout=PATIENCE) as again:
+        assert again.data == b"1"
 
 
-def test_a_board_of_tasks(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
-    board = blocking.TaskBoard(client, "/board")
+def test_task_board(user: blocking.Client, threads: ThreadPoolExecutor) -> None:
+    board = blocking.TaskBoard(user, "/board")
 
     def work() -> None:
         with board.claim(timeout=PATIENCE) as task:
@@ -124,8 +116,8 @@ def test_a_board_of_tasks(client: blocking.Client, threads: ThreadPoolExecutor) 
 # --- locks and barriers --------------------------------------------------------------------------
 
 
-def test_a_condition(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
-    condition = blocking.Condition(client, "/condition")
+def test_condition(user: blocking.Client, threads: ThreadPoolExecutor) -> None:
+    condition = blocking.Condition(user, "/condition")
     ready: list[int] = []
 
     def wait() -> tuple[int, int]:
@@ -146,38 +138,8 @@ def test_a_condition(client: blocking.Client, threads: ThreadPoolExecutor) -> No
     assert before < after, "another hold, with a token of its own"
 
 
-def test_a_wait_that_is_interrupted_ends_the_block(own: ThreadedServer, backend: Backend) -> None:
-    class SoftLimit(Exception): ...
-
-    def handler(_number: int, _frame: FrameType | None) -> None:
-        raise SoftLimit
-
-    def interrupt() -> None:
-        until(lambda: len(condition.waiters()) == 1, "it waits")
-        signal.pthread_kill(main, signal.SIGUSR1)
-
-    main = threading.get_ident()
-    before = signal.signal(signal.SIGUSR1, handler)
-    try:
-        with blocking.connect(own.connect_string, backend=backend) as client:
-            condition = blocking.Condition(client, "/condition")
-            thread = threading.Thread(target=interrupt)
-            with pytest.raises(aiolead.errors.UsageError, match="a wait was cancelled"):
-                with condition as held:
-                    thread.start()
-                    with pytest.raises(SoftLimit):
-                        held.wait()
-                    with pytest.raises(aiolead.errors.UsageError, match="leave its `with` block"):
-                        while True:
-                            client.get("/")
-            thread.join()
-            assert condition.contenders() == []
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-
-
-def test_barriers(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
-    barrier = blocking.Barrier(client, "/barrier")
+def test_barriers(user: blocking.Client, threads: ThreadPoolExecutor) -> None:
+    barrier = blocking.Barrier(user, "/barrier")
     barrier.set()
     waiting = threads.submit(barrier.wait)
     assert barrier.is_set()
@@ -186,7 +148,7 @@ def test_barriers(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
     waiting.result(PATIENCE)
 
     def meet(number: int) -> int:
-        both = blocking.DoubleBarrier(client, "/both", 2, identity=f"thread {number}")
+        both = blocking.DoubleBarrier(user, "/both", 2, identity=f"thread {number}")
         with both.enter(timeout=PATIENCE) as first:
             # The other one may have left its block by now.
             assert f"thread {number}" in {member.identity for member in both.members()}
@@ -199,8 +161,8 @@ def test_barriers(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
     assert len({each.result(PATIENCE) for each in rounds}) == 1
 
 
-def test_several_locks_as_one(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
-    lock, both = blocking.Lock(client, "/a"), blocking.ReadWriteLock(client, "/b")
+def test_multi_lock_and_reentrant_lock(user: blocking.Client, threads: ThreadPoolExecutor) -> None:
+    lock, both = blocking.Lock(user, "/a"), blocking.ReadWriteLock(user, "/b")
     assert both.read is both.read
     multi = blocking.MultiLock(both.write, lock)
     assert multi.recipes == (lock, both.write)
@@ -217,16 +179,16 @@ def test_several_locks_as_one(client: blocking.Client, threads: ThreadPoolExecut
         assert [type(each) for each in held.holds] == [blocking.Held, blocking.WriteHeld]
         assert threads.submit(others).result(PATIENCE) == [None, None]
         assert not held.lost.is_set()
-    again = blocking.ReentrantLock(client, "/again")
+    again = blocking.ReentrantLock(user, "/again")
     with again, again:
         assert again.hold_count == 2
         assert threads.submit(lambda: again.hold_count).result(PATIENCE) == 0
 
 
-def test_a_loss_of_one_lock_is_that_of_all(own: ThreadedServer, backend: Backend) -> None:
+def test_loss_of_one_lock_loses_all(own: ThreadedServer, backend: Backend) -> None:
     told: list[aiolead.errors.TenureLost] = []
     with (
-        blocking.connect(own.connect_string, backend=backend, session_timeout=SESSION) as client,
+        connect(own, backend) as client,
         RawClient(own.connect_string) as operator,
     ):
         multi = blocking.MultiLock(blocking.Lock(client, "/a"), blocking.Lock(client, "/b"))
@@ -242,8 +204,8 @@ def test_a_loss_of_one_lock_is_that_of_all(own: ThreadedServer, backend: Backend
         until(lambda: len(told) == 1, "on_lost is called")
 
 
-def test_unique_names(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
-    names = blocking.UniqueNames(client, "/names")
+def test_unique_names(user: blocking.Client, threads: ThreadPoolExecutor) -> None:
+    names = blocking.UniqueNames(user, "/names")
 
     def claim() -> str:
         with names.claim("worker", timeout=PATIENCE) as held:
@@ -255,8 +217,8 @@ def test_unique_names(client: blocking.Client, threads: ThreadPoolExecutor) -> N
         assert threads.submit(claim).result(PATIENCE) != held.name
 
 
-def test_an_election_in_the_background(client: blocking.Client) -> None:
-    election = blocking.Election(client, "/election", identity="anna")
+def test_campaign(user: blocking.Client) -> None:
+    election = blocking.Election(user, "/election", identity="anna")
     with election.observe() as observed, election.campaign() as states:
         for state in states:
             if state.term is not None:
@@ -271,23 +233,23 @@ def test_an_election_in_the_background(client: blocking.Client) -> None:
 # --- values, members, services, views ------------------------------------------------------------
 
 
-def test_values(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
-    counter = blocking.Counter(client, "/counter")
+def test_values(user: blocking.Client, threads: ThreadPoolExecutor) -> None:
+    counter = blocking.Counter(user, "/counter")
     added = [threads.submit(counter.add, 1) for _ in range(8)]
     assert {each.result(PATIENCE) for each in added} == set(range(1, 9))
     assert counter.compare_and_set(8, 20)
-    numbers = blocking.SequenceAllocator(client, "/numbers", block=3)
+    numbers = blocking.SequenceAllocator(user, "/numbers", block=3)
     assert [numbers.next(), numbers.next()] == [1, 2]
     assert numbers.at_hand == 1
-    shared = blocking.SharedValue(client, "/shared", 0, codec=aiolead.types.Codec.decimal())
+    shared = blocking.SharedValue(user, "/shared", 0, codec=aiolead.types.Codec.decimal())
     with shared.observe() as view:
         assert shared.update(lambda value: value + 5).value == 5
         assert next(value for value in view if value) == 5
         assert view.versioned.version == shared.get().version
 
 
-def test_a_configuration(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
-    config = blocking.Config(client, "/config", parse=lambda keys: int(keys.get("size", b"0")))
+def test_config(user: blocking.Client, threads: ThreadPoolExecutor) -> None:
+    config = blocking.Config(user, "/config", parse=lambda keys: int(keys.get("size", b"0")))
 
     def wait_for(size: int) -> int:
         return next(value for value in view if value == size)
@@ -302,8 +264,8 @@ def test_a_configuration(client: blocking.Client, threads: ThreadPoolExecutor) -
     assert [each.version for each in config.history()][-1:] == [version]
 
 
-def test_members(client: blocking.Client) -> None:
-    group = blocking.Group(client, "/group")
+def test_members(user: blocking.Client) -> None:
+    group = blocking.Group(user, "/group")
     with group.observe() as view:
         changes = view.changes()
         with group.join(b"1", identity="anna") as membership:
@@ -314,14 +276,14 @@ def test_members(client: blocking.Client) -> None:
             assert next(iter(membership)).is_present
         left = next(change for change in changes if change.kind is aiolead.types.ChangeKind.LEFT)
         assert left.member.id == "anna"
-    with blocking.PersistentNode(client, "/node", b"idle") as node:
+    with blocking.PersistentNode(user, "/node", b"idle") as node:
         node.set(b"busy")
-        assert client.get("/node")[0] == b"busy"
-    assert client.exists("/node") is None
+        assert user.get("/node")[0] == b"busy"
+    assert user.exists("/node") is None
 
 
-def test_services(client: blocking.Client) -> None:
-    registry = blocking.ServiceRegistry(client, "/services")
+def test_services(user: blocking.Client) -> None:
+    registry = blocking.ServiceRegistry(user, "/services")
     instance = aiolead.ServiceInstance(name="web", id="1", port=80)
     with registry.register(instance) as registration, registry.observe("web") as view:
         picker = blocking.Picker(view, aiolead.types.RoundRobin())
@@ -334,46 +296,46 @@ def test_services(client: blocking.Client) -> None:
         assert registry.services() == ["web"]
 
 
-def test_a_tree(client: blocking.Client) -> None:
-    client.ensure_path("/tree/a/b")
-    with blocking.TreeCache(client, "/tree") as tree:
+def test_tree_cache(user: blocking.Client) -> None:
+    user.ensure_path("/tree/a/b")
+    with blocking.TreeCache(user, "/tree") as tree:
         assert list(tree) == ["/tree", "/tree/a", "/tree/a/b"]
         assert (len(tree), "/tree/a" in tree, tree.children("/tree")) == (3, True, ["a"])
         events = tree.events()
-        client.create("/tree/c", b"new")
+        user.create("/tree/c", b"new")
         assert next(events).path == "/tree/c"
         node = tree.get("/tree/c")
         assert node is not None
         assert node.data == b"new"
 
 
-def test_operations_of_the_client(client: blocking.Client) -> None:
+def test_client_operations(user: blocking.Client) -> None:
     with (
-        client.watch("/", recursive=True) as events,
-        client.observe_data("/a") as data,
-        client.observe_children("/") as children,
-        client.observe() as states,
+        user.watch("/", recursive=True) as events,
+        user.observe_data("/a") as data,
+        user.observe_children("/") as children,
+        user.observe() as states,
     ):
         assert data.value is None
-        created = client.create("/a", b"1")
+        created = user.create("/a", b"1")
         assert next(events).path == "/a"  # type: ignore[union-attr]
         content, stat = next(value for value in data if value is not None)
         assert (content, stat) == (b"1", created.stat)
         assert "a" in next(names for names in children if names and "a" in names)
         assert next(states).state is aiolead.model.SessionState.CONNECTED
-    first, names, missing = client.reads().get("/a").get_children("/").get("/missing").result()
+    first, names, missing = user.reads().get("/a").get_children("/").get("/missing").result()
     assert first == (b"1", stat)
     assert "a" in names  # type: ignore[operator]
     assert isinstance(missing, aiolead.errors.NoNodeError)
-    assert client.get_acl("/a")[0] == list(aiolead.model.OPEN_ACL_UNSAFE)
+    assert user.get_acl("/a")[0] == list(aiolead.model.OPEN_ACL_UNSAFE)
     with pytest.raises(aiolead.errors.NodeExistsError):
-        client.create("/a")
+        user.create("/a")
 
 
 # --- iterations that end, and misuse --------------------------------------------------------------
 
 
-def test_an_iteration_ends_with_its_block_or_its_client(
+def test_iteration_ends_with_its_block_or_its_client(
     own: ThreadedServer, backend: Backend, threads: ThreadPoolExecutor
 ) -> None:
     seen: list[object] = []
@@ -381,7 +343,7 @@ def test_an_iteration_ends_with_its_block_or_its_client(
     def follow(view: blocking.DataView) -> None:
         seen.extend(view)
 
-    with blocking.connect(own.connect_string, session_timeout=SESSION, backend=backend) as client:
+    with connect(own, backend) as client:
         with client.observe_data("/a") as view:
             following = threads.submit(follow, view)
             until(lambda: seen == [None], "it follows")
@@ -395,7 +357,7 @@ def test_an_iteration_ends_with_its_block_or_its_client(
     stack.close()
 
 
-def test_what_is_not_entered_warns(own: ThreadedServer) -> None:
+def test_context_that_is_not_entered_warns(own: ThreadedServer) -> None:
     with blocking.connect(own.connect_string) as client:
         lock = blocking.Lock(client, "/lock")
         with pytest.warns(RuntimeWarning, match="never entered, so nothing was acquired") as caught:
@@ -412,7 +374,7 @@ def test_what_is_not_entered_warns(own: ThreadedServer) -> None:
                 pass
 
 
-def test_what_they_are_made_with(own: ThreadedServer) -> None:
+def test_invalid_arguments_are_refused(own: ThreadedServer) -> None:
     with blocking.connect(own.connect_string) as client, blocking.connect(own.connect_string) as b:
         with pytest.raises(
             aiolead.errors.ConfigurationError, match=r"a client of aiolead\.blocking"
