@@ -32,7 +32,14 @@ FETCHED = ROOT / "build" / "zookeepers"
 REQUIRED = "AIOLEAD_REQUIRE_ZOOKEEPERS"
 TIER = tuple(
     f"tests/{name}"
-    for name in ("conformance", "client", "recipes", "cli", "server", "simulation", "kit", "login")
+    for name in (
+        "assurance/conformance",
+        "assurance/simulation",
+        "client",
+        "recipes",
+        "cli",
+        "testing",
+    )
 )
 COUNTS = ("tests", "failures", "errors", "skipped")
 
