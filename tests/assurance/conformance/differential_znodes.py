@@ -124,6 +124,23 @@ def the_servers_own(stage: Stage) -> None:
     """)
 
 
+def quotas(stage: Stage) -> None:
+    """The server counts as soon as there are statistics, and keeps them after that."""
+    a, root = stage.enter("a"), stage.root
+    quota = f"/zookeeper/quota{root}"
+    stage.play("a: create ~/x data; create ~/x/y more")
+    a.ask(create(quota))
+    a.ask(create(f"{quota}/zookeeper_limits", b"count=9,bytes=-1=;byteHardLimit=1000"))
+    a.ask(create(f"{quota}/zookeeper_stats", b"count=0,bytes=0"))
+    stage.play(f"""
+        a: get {quota}/zookeeper_stats; create ~/z text; get {quota}/zookeeper_stats
+        a: set ~/z longer; set ~/x ''; get {quota}/zookeeper_stats
+        a: delete ~/x/y; get {quota}/zookeeper_stats; multi delete ~/x | delete ~/z
+        a: get {quota}/zookeeper_stats; delete {quota}/zookeeper_limits
+        a: delete {quota}/zookeeper_stats; delete {quota}; create ~/x; exists {quota}
+    """)
+
+
 def strange_paths(stage: Stage) -> None:
     a, root = stage.enter("a"), stage.root
     names = (

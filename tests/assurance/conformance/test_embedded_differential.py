@@ -43,7 +43,6 @@ def embedded_server(real_server: BlockingServer) -> Iterator[ThreadedServer]:
         yield server
 
 
-@pytest.mark.exhaustive("tests/assurance/conformance compares the same", one_in=3)
 @pytest.mark.real
 @pytest.mark.parametrize("tale", STORIES, ids=lambda tale: tale.__name__)
 def test_same_answers(
