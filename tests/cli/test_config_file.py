@@ -66,6 +66,9 @@ def test_given_file_replaces_the_default_one(
         ("auth = 'digest:ann:open sesame", "(at end of document)"),
         ("session-timeout = 'open sesame'", "session-timeout"),
         ("\udcff", "must be UTF-8"),
+        pytest.param("hosts = " + "[" * 20_000, "config.toml: ", id="deep"),
+        pytest.param("a." * 2_000 + "a = 1", "config.toml: ", id="long"),
+        pytest.param("[run]\nx = " + "9" * 5000, "config.toml: ", id="large"),
     ],
 )
 def test_invalid_file_is_refused(configured: Run, file: Path, content: str, why: str) -> None:

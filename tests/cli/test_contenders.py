@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 
 import anyio
-import pytest
 from kit.cli import Run, kazoo_client, objects, prints, report, shown
 from kit.clients import joined
 from kit.raw_client import has
@@ -126,24 +125,3 @@ async def _enter(context: aiolead.types.TenureContext[aiolead.Held]) -> None:
 def test_queue_is_ordered_by_sequence_numbers() -> None:
     names = ["b-lock-0000000009", "a-lock-2147483647", "z-lock-0000000001", "note", "config"]
     assert [place.sequence for place in places_of(names)] == [1, 9, 2147483647]
-
-
-@pytest.mark.parametrize(
-    ("name", "what", "layout"),
-    [
-        ("_c_3f0e-lock-0000000001", "lock", "curator"),
-        ("_c_3f0e-latch-0000000001", "election", "curator"),
-        ("_c_3f0e-__READ__0000000001", "reader", "curator"),
-        ("_c_3f0e-__WRIT__0000000001", "writer", "curator"),
-        (f"{GUID}__lock__0000000001", "lock", "kazoo"),
-        (f"{GUID}__rlock__0000000001", "reader", "kazoo"),
-        (f"lock-{GUID}-0000000001", "lock", ""),
-        (f"candidate-{GUID}-0000000001", "election", ""),
-        ("x-72057594037927936-0000000001", "lock", ""),
-        ("n_0000000001", "election", ""),
-        ("item0000000001", "unknown", ""),
-    ],
-)
-def test_names_of_contenders_tell_type_and_layout(name: str, what: str, layout: str) -> None:
-    (place,) = places_of([name])
-    assert (place.what, place.layout, place.holds) == (what, layout, True)

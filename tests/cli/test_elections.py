@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kit.cli import WITHIN, Command, Run, environment, without_notice
+from kit.cli import Command, Run
 from kit.raw_client import RawClient
 
 from aiolead import Phase
@@ -87,20 +84,3 @@ def test_observe_as_text(embedded: str, chroot: str) -> None:
             observer.out.expect(r"  me leads \(token \d+\)$")
         observer.out.expect("nobody leads")
         assert observer.finish(signal.SIGINT) == 0
-
-
-def test_observe_ends_when_its_reader_is_gone(embedded: str, chroot: str) -> None:
-    """As `aiolead observe ... | head -1` does."""
-    reader, writer = os.pipe()
-    command = [sys.executable, "-m", "aiolead", "observe", chroot]
-    env = environment(AIOLEAD_HOSTS=embedded)
-    observer = subprocess.Popen(command, env=env, stdout=writer, stderr=subprocess.PIPE)
-    os.close(writer)
-    assert b"nobody leads" in os.read(reader, 4096)
-    os.close(reader)
-    with RawClient(embedded) as client:
-        client.create(chroot)
-        client.create(f"{chroot}/latch-0000000007", b"me", flags=1)
-        said = observer.communicate(timeout=WITHIN)[1].decode()
-        assert without_notice(said.splitlines()) == []
-    assert observer.returncode == 128 + signal.SIGPIPE

@@ -145,17 +145,6 @@ def test_absurd_spans_are_rendered(seconds: float) -> None:
     assert render.span(seconds)
 
 
-@pytest.mark.parametrize(
-    "content", ["hosts = " + "[" * 20_000, "a." * 2_000 + "a = 1", "[run]\nx = " + "9" * 5000]
-)
-def test_absurd_configuration_file_is_refused(run: Run, tmp_path: Path, content: str) -> None:
-    file = tmp_path / "config.toml"
-    file.write_text(content)
-    code, out, err = run("ls --config", str(file))
-    assert (code, out, len(err)) == (2, [], 1)
-    assert err[0].startswith(f"aiolead: --config: {file}: ")
-
-
 # --- values --------------------------------------------------------------------------------------
 
 

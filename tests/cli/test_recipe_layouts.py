@@ -81,26 +81,32 @@ def test_name_with_a_number_alone_is_no_contender(znode: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
+    ("name", "kind", "what", "layout"),
     [
-        (f"_c_{UUID}-lock-{N}", "lock"),
-        (f"_c_{UUID}-latch-{N}", "election"),
-        (f"_c_{UUID}-__READ__{N}", "read/write lock"),
-        (f"{HEX}__lock__{N}", "lock"),
-        (f"{HEX}__rlock__{N}", "read/write lock"),
-        (f"lock-{HEX}-{N}", "lock"),
-        (f"candidate-{HEX}-{N}", "election"),
-        (f"_c_{HEX}-lock-{N}", "lock"),
-        (f"x-72057594037927936-{N}", "lock"),
-        (f"n_{N}", "election"),
+        (f"_c_{UUID}-lock-{N}", "lock", "lock", "curator"),
+        (f"_c_{UUID}-latch-{N}", "election", "election", "curator"),
+        (f"_c_{UUID}-__READ__{N}", "read/write lock", "reader", "curator"),
+        (f"_c_{UUID}-__WRIT__{N}", "read/write lock", "writer", "curator"),
+        (f"{HEX}__lock__{N}", "lock", "lock", "kazoo"),
+        (f"{HEX}__rlock__{N}", "read/write lock", "reader", "kazoo"),
+        (f"lock-{HEX}-{N}", "lock", "lock", ""),
+        (f"candidate-{HEX}-{N}", "election", "election", ""),
+        (f"_c_{HEX}-lock-{N}", "lock", "lock", "curator"),
+        (f"x-72057594037927936-{N}", "lock", "lock", ""),
+        (f"n_{N}", "election", "election", ""),
         # A layout of the application's own: the session and a count, of 16 digits each.
-        (f"{OWNER:016x}000000000000001f-job-{N}", "unknown"),
+        (f"{OWNER:016x}000000000000001f-job-{N}", "unknown", "unknown", ""),
+        (f"item{N}", None, "unknown", ""),
     ],
 )
-def test_contenders_of_each_library_are_recognized(name: str, kind: str) -> None:
-    assert shown(f"!/app/x/{name}") == {"/app/x": kind}
-    assert shown(f"!/{name}") == {"/": kind}
+def test_contenders_of_each_library_are_recognized(
+    name: str, kind: str | None, what: str, layout: str
+) -> None:
+    assert shown(f"!/app/x/{name}") == ({"/app/x": kind} if kind else {})
+    assert shown(f"!/{name}") == ({"/": kind} if kind else {})
     assert shown(f"/app/x/{name}") == {}
+    (place,) = places_of([name])
+    assert (place.what, place.layout, place.holds) == (what, layout, True)
 
 
 def test_unowned_znode_in_a_queue_is_a_contender() -> None:

@@ -104,7 +104,7 @@ IN_A_QUEUE: dict[str, Enter] = {
 
 @pytest.mark.parametrize("name", IN_A_QUEUE)
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_finished_hold_leaves_no_reference_cycle(
+def test_finished_hold_leaves_no_reference_cycle(
     hosts: str, backend: Literal["asyncio", "trio"], name: str
 ) -> None:
     """Its memory is free at once; cycles would pile up until the garbage collector runs."""

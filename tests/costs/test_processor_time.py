@@ -98,7 +98,7 @@ def test_turns_of_the_event_loop(hosts: str, make: Make, round_trips: int) -> No
 
 
 @pytest.mark.parametrize(("backend", "kind"), SCOPES)
-def test_scopes_of_a_lock_cycle(
+def test_lock_enters_one_scope(
     hosts: str, backend: str, kind: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That of the body, which shields the wait for the answer to the delete as well."""
@@ -126,7 +126,7 @@ def test_scopes_of_a_lock_cycle(
 
 
 @pytest.mark.parametrize(("make", "most"), [(lock, 260), (read, 30)])
-def test_calls_of_our_functions(hosts: str, make: Make, most: int) -> None:
+def test_calls_of_library_functions(hosts: str, make: Make, most: int) -> None:
     """Lower the bound when there are fewer; more need a reason."""
     calls = 0
 

@@ -28,9 +28,7 @@ def example(load: Load) -> ModuleType:
     return load("rate_gate.py")
 
 
-async def test_one_process_is_let_in_per_period(
-    example: ModuleType, server: ServerUnderTest
-) -> None:
+async def test_one_process_enters_per_period(example: ModuleType, server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
         gates = [example.RateGate(client, PATH, period=HOUR) for client in (a, b)]
         async with gates[0].try_acquire() as held:
@@ -54,7 +52,7 @@ async def test_one_process_is_let_in_per_period(
         await eventually(is_empty, "nobody is inside")
 
 
-async def test_the_next_period_is_waited_for(example: ModuleType, server: ServerUnderTest) -> None:
+async def test_next_period_is_waited_for(example: ModuleType, server: ServerUnderTest) -> None:
     period = 0.3
     async with connect(server) as client:
         gate = example.RateGate(client, PATH, period=period)
@@ -65,9 +63,7 @@ async def test_the_next_period_is_waited_for(example: ModuleType, server: Server
     assert all(later - before >= period * 1000 for before, later in pairwise(marks))
 
 
-async def test_it_is_waited_for_behind_another_process(
-    example: ModuleType, server: ServerUnderTest
-) -> None:
+async def test_next_process_waits(example: ModuleType, server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
         tokens = []
 
@@ -83,7 +79,7 @@ async def test_it_is_waited_for_behind_another_process(
         assert tokens > [held.token]
 
 
-async def test_a_run_that_is_lost_counts(example: ModuleType) -> None:
+async def test_lost_run_counts(example: ModuleType) -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         with pytest.raises(LockLost) as lost:
             async with example.RateGate(a, PATH, period=HOUR):
@@ -96,7 +92,7 @@ async def test_a_run_that_is_lost_counts(example: ModuleType) -> None:
 
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
 @pytest.mark.parametrize("which", [OpCode.CREATE2, OpCode.MULTI], ids=["create", "mark"])
-async def test_an_answer_is_lost(example: ModuleType, which: OpCode, applied: bool) -> None:
+async def test_lost_answer_is_looked_for(example: ModuleType, which: OpCode, applied: bool) -> None:
     """Of the create, or of the transaction that marks the run: both are looked for."""
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         await a.ensure_path(PATH)
@@ -116,15 +112,13 @@ async def _get_in(example: ModuleType, client: Client) -> None:
 
 @pytest.mark.parametrize("way", ["scope"])
 @moments
-async def test_cancelled_anywhere_it_leaves_nothing(
-    example: ModuleType, way: str, moment: Moment
-) -> None:
+async def test_cancellation_leaves_nothing(example: ModuleType, way: str, moment: Moment) -> None:
     await _cancel_everywhere(example, way, moment)
 
 
 @native_only
 @pytest.mark.parametrize("way", ["native", "native twice"])
-async def test_cancelled_natively_it_leaves_nothing(example: ModuleType, way: str) -> None:
+async def test_native_cancellation_leaves_nothing(example: ModuleType, way: str) -> None:
     await _cancel_everywhere(example, way, at_suspension)
 
 
@@ -139,20 +133,20 @@ async def _cancel_everywhere(example: ModuleType, way: str, moment: Moment) -> N
 
 
 @pytest.mark.parametrize("period", [-1, float("nan"), "60"])
-async def test_bad_arguments_are_refused_at_once(example: ModuleType, period: Any) -> None:
+async def test_invalid_arguments_are_refused(example: ModuleType, period: Any) -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
         with pytest.raises(ConfigurationError, match="period"):
             example.RateGate(client, PATH, period=period)
 
 
 @pytest.mark.exhaustive("runs an example as a program")
-def test_as_a_program(hosts: str) -> None:
+def test_example_as_a_program(hosts: str) -> None:
     with_token, without = (Program("examples/rate_gate.py", hosts=hosts).run() for _ in range(2))
     assert re.fullmatch(r"makes the report, token \d+", with_token[0])
     assert without == ["nothing to do: the last report is not a minute old"]
 
 
-def test_the_page_shows_what_the_example_is() -> None:
+def test_excerpts_on_the_page_are_in_the_example() -> None:
     """Each excerpt of the recipe on the page stands in the example, line by line."""
     page = (ROOT / "docs" / "contributing" / "adding-a-recipe.md").read_text()
     source = (ROOT / "examples" / "rate_gate.py").read_text()

@@ -44,12 +44,12 @@ def _row(servers: int) -> list[int]:
     ]
 
 
-def test_the_table_of_sizes() -> None:
+def test_table_of_sizes() -> None:
     assert [[int(cell) for cell in row] for row in _table("servers")] == [*map(_row, SIZES)]
 
 
 @pytest.mark.parametrize("even", [size for size in SIZES if size % 2 == 0])
-def test_one_server_more_than_odd_buys_nothing_and_costs(even: int) -> None:
+def test_even_sizes_tolerate_no_more_failures(even: int) -> None:
     odd = _row(even - 1)
     _, _, failures, acknowledgements, messages, notifications = _row(even)
     assert failures == odd[2]
@@ -58,7 +58,7 @@ def test_one_server_more_than_odd_buys_nothing_and_costs(even: int) -> None:
     assert notifications > odd[5]
 
 
-def test_the_worked_example() -> None:
+def test_worked_example() -> None:
     epoch = 4
     outcome = rehearse({1: (epoch, 0x400000009), 2: (epoch, 0x40000000B), 3: (epoch, 0x400000009)})
     (shown,) = re.findall(r"^```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -66,7 +66,7 @@ def test_the_worked_example() -> None:
     assert shown.splitlines() == said
 
 
-def test_what_is_in_hand_of_a_lease() -> None:
+def test_remaining_time_of_a_lease() -> None:
     timing = Timing.derive(1.0, tick_time=None, grace_period=None)
     # The lease counts from the renewal before the answered one (docs/explanation/safety.md).
     just_renewed = timing.session_timeout - timing.margin - timing.renew_every
@@ -74,7 +74,7 @@ def test_what_is_in_hand_of_a_lease() -> None:
     assert f"\n    {just_renewed - timing.renew_every:.2f} tau\n" in PAGE
 
 
-def test_the_table_of_timeouts() -> None:
+def test_table_of_timeouts() -> None:
     def seconds(cell: str) -> float:
         return float(cell.removesuffix(" s"))
 

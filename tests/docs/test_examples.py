@@ -1,4 +1,4 @@
-"""Every example does what it says, as a process of its own."""
+"""The examples, as processes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 
-import anyio
 import pytest
+from kit.checks import until
 from kit.pages import PATIENCE, ROOT, WHOLE_LINES, Program, end_lost_session
 from kit.raw_client import SESSION, RawClient
 
@@ -28,23 +28,16 @@ EXAMPLES = ROOT / "examples"
 
 
 def _wait_for_participants(hosts: str, path: str, count: int) -> None:
-    """Waits until that many contend."""
-
-    async def wait() -> None:
-        async with aiolead.connect(hosts) as client:
-            election = aiolead.Election(client, path)
-            with anyio.fail_after(PATIENCE):
-                while len(await election.contenders()) != count:  # noqa: ASYNC110
-                    await anyio.sleep(0.02)
-
-    anyio.run(wait)
+    with blocking.connect(hosts) as client:
+        election = blocking.Election(client, path)
+        until(lambda: len(election.contenders()) == count, f"{count} contend")
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
     [("election_asyncio.py", "election_trio.py"), ("election_trio.py", "election_asyncio.py")],
 )
-def test_one_leads_and_the_next_one_takes_over(hosts: str, first: str, second: str) -> None:
+def test_second_process_leads_after_the_first(hosts: str, first: str, second: str) -> None:
     with Program(f"examples/{first}", hosts=hosts) as one:
         token = int(one.wait_for(r"leads, token (\d+)")[1])
         with Program(f"examples/{second}", hosts=hosts) as other:
@@ -54,18 +47,21 @@ def test_one_leads_and_the_next_one_takes_over(hosts: str, first: str, second: s
             one.interrupt()
             assert int(other.wait_for(r"leads, token (\d+)")[1]) > token
             assert one.finish() == 130
-            other.interrupt()
-            assert other.finish() == 130
+            assert other.finish(signal.SIGINT) == 130
     _wait_for_participants(hosts, "/examples/election", 0)
 
 
-def test_processes_take_turns_with_the_lock(hosts: str) -> None:
-    # They share one pipe, so that their lines are in the order in which things happened.
-    scripts = ["lock_asyncio.py", "lock_trio.py", "lock_asyncio.py"]
+def run_together(hosts: str, *scripts: str) -> list[str]:
+    """Runs examples at the same time. They share one pipe, so that their lines are in order."""
     python = shlex.quote(sys.executable)
-    starts = [f"{python} examples/{name} & p{n}=$!" for n, name in enumerate(scripts)]
-    command = "\n".join([*starts, "wait $p0 && wait $p1 && wait $p2"])
-    lines = Program("sh", "-c", command, hosts=hosts, env=WHOLE_LINES).run()
+    starts = [f"{python} examples/{script} & p{n}=$!" for n, script in enumerate(scripts)]
+    waits = " && ".join(f"wait $p{n}" for n in range(len(scripts)))
+    command = "\n".join([*starts, waits])
+    return Program("sh", "-c", command, hosts=hosts, env=WHOLE_LINES).run()
+
+
+def test_processes_hold_the_lock_one_after_the_other(hosts: str) -> None:
+    lines = run_together(hosts, "lock_asyncio.py", "lock_trio.py", "lock_asyncio.py")
     said = [line.split(" ", 1) for line in lines]
     held = [(holder, words) for holder, words in said if words.startswith("holds the lock, token ")]
     assert said[1::2] == [[holder, "has done its work"] for holder, _ in held]
@@ -74,7 +70,7 @@ def test_processes_take_turns_with_the_lock(hosts: str) -> None:
     assert tokens == sorted(tokens)
 
 
-def test_readers_share_what_a_writer_changes(hosts: str) -> None:
+def test_readers_see_the_last_write(hosts: str) -> None:
     writers = [Program("examples/read_write.py", "write", hosts=hosts) for _ in range(2)]
     said = [writer.run() for writer in writers]
     seen = [re.fullmatch(r"sees version (\d)", lines[1]) for lines in said]
@@ -83,19 +79,15 @@ def test_readers_share_what_a_writer_changes(hosts: str) -> None:
     assert [reader.run() for reader in readers] == [["sees version 2"]] * 2
 
 
-def test_a_buffer_is_never_too_full_and_nothing_is_lost(hosts: str) -> None:
+def test_bounded_buffer_passes_everything_on(hosts: str) -> None:
     taker = Program("examples/bounded_buffer.py", "take", "5", hosts=hosts)
     putter = Program("examples/bounded_buffer.py", "put", "5", hosts=hosts)
     assert putter.run() == [f"puts {number}" for number in range(5)]
     assert taker.run() == [f"takes {number}" for number in range(5)]
 
 
-def test_not_more_than_two_downloads_at_a_time(hosts: str) -> None:
-    # They share one pipe, so that their lines are in the order in which things happened.
-    python = shlex.quote(sys.executable)
-    starts = [f"{python} examples/semaphore.py {n}a {n}b {n}c & p{n}=$!" for n in range(2)]
-    command = "\n".join([*starts, "wait $p0 && wait $p1"])
-    lines = Program("sh", "-c", command, hosts=hosts, env=WHOLE_LINES).run()
+def test_semaphore_bounds_downloads(hosts: str) -> None:
+    lines = run_together(hosts, *[f"semaphore.py {n}a {n}b {n}c" for n in range(2)])
     assert len(lines) == 12
     out = [0]
     for line in lines:
@@ -104,11 +96,8 @@ def test_not_more_than_two_downloads_at_a_time(hosts: str) -> None:
     assert out[-1] == 0
 
 
-def test_three_processes_do_each_step_together(hosts: str) -> None:
-    python = shlex.quote(sys.executable)
-    starts = [f"{python} examples/double_barrier.py worker-{n} & p{n}=$!" for n in range(3)]
-    command = "\n".join([*starts, "wait $p0 && wait $p1 && wait $p2"])
-    said = "\n".join(Program("sh", "-c", command, hosts=hosts, env=WHOLE_LINES).run())
+def test_processes_do_each_step_together(hosts: str) -> None:
+    said = "\n".join(run_together(hosts, *[f"double_barrier.py worker-{n}" for n in range(3)]))
     lines = re.findall(r"^(\w+): worker-\d (begins|is done)$", said, re.MULTILINE)
     assert [step for step, _ in lines] == ["map"] * 6 + ["shuffle"] * 6 + ["reduce"] * 6
     for first in range(0, 18, 6):
@@ -123,19 +112,20 @@ def test_three_processes_do_each_step_together(hosts: str) -> None:
         ("transfer.py", ["2 locks held", "-5 on ours", "+5 on theirs"]),
         ("maintenance.py", ["maintenance; the barrier is set: True", "the work goes on"]),
         ("priorities.py", ["at once", "can wait", "in a moment"]),
+        ("worker_status.py", ["does the first job", "does the second job", "gone"]),
     ],
 )
-def test_a_small_one_says_what_it_does(hosts: str, example: str, says: list[str]) -> None:
+def test_small_example_prints_what_it_does(hosts: str, example: str, says: list[str]) -> None:
     assert Program(f"examples/{example}", hosts=hosts).run() == says
 
 
-def test_a_shared_limit_is_followed(hosts: str) -> None:
+def test_shared_limit_is_followed(hosts: str) -> None:
     *before, last = Program("examples/shared_limit.py", hosts=hosts).run()
     assert last == "at most 20 at once"
-    assert set(before) <= {"at most 10 at once"}  # what was overtaken may be skipped
+    assert set(before) <= {"at most 10 at once"}  # older values may be skipped
 
 
-def test_the_next_one_is_warm_before_it_serves(hosts: str) -> None:
+def test_standby_warms_up_before_it_serves(hosts: str) -> None:
     script, path = "examples/warm_standby.py", "/examples/pair"
     with Program(script, "anna", hosts=hosts) as anna, Program(script, "ben", hosts=hosts) as ben:
         first = int(anna.wait_for(r"anna serves, token (\d+)")[1])
@@ -154,7 +144,7 @@ def test_the_next_one_is_warm_before_it_serves(hosts: str) -> None:
     _wait_for_participants(hosts, path, 0)
 
 
-def test_an_observer_sees_who_leads(hosts: str) -> None:
+def test_observer_sees_the_leader(hosts: str) -> None:
     with Program("examples/observe.py", hosts=hosts) as observer:
         observer.wait_for("nobody leads")
         with Program("examples/election_asyncio.py", hosts=hosts) as leader:
@@ -164,7 +154,7 @@ def test_an_observer_sees_who_leads(hosts: str) -> None:
             observer.wait_for("nobody leads")
 
 
-def test_the_cron_job_is_done_once(hosts: str) -> None:
+def test_cron_job_runs_once(hosts: str) -> None:
     job = ("examples/cron_once.py", "2026-11-21")
     together = [Program(*job, hosts=hosts) for _ in range(3)]
     said = [line for program in together for line in program.run()]
@@ -181,7 +171,7 @@ def test_late_writes_are_refused(hosts: str) -> None:
     assert said[2] == "the plan is the new leader's, the store has the new leader's"
 
 
-def test_a_process_that_blocks_its_event_loop_is_ended(hosts: str) -> None:
+def test_process_that_blocks_its_event_loop_is_ended(hosts: str) -> None:
     with Program("examples/hard_stop.py", hosts=hosts) as program:
         program.wait_for("holds the lock, token")
         program.wait_for(r"\d\.\d\d seconds are left")
@@ -190,12 +180,11 @@ def test_a_process_that_blocks_its_event_loop_is_ended(hosts: str) -> None:
         assert program.finish() == 70
 
 
-def test_the_simulation_tells_a_careful_scheduler_from_a_careless_one() -> None:
+def test_simulation_finds_the_careless_scheduler() -> None:
     careful, careless, *told = Program("examples/simulated_scheduler.py", "6").run()
     assert careful == "careful_schedulers: nothing was wrong in 6 schedules"
     assert re.match(r"careless_schedulers: mixed at [\d.]+: page \d of a job comes after", careless)
     assert told[0].startswith("seed ")
-    # The line that replays it does, to the same trace.
     command = told[-1].removeprefix("To replay it: python ").split()
     replayed = Program(sys.executable, *command)
     replayed.wait_for("VIOLATION mixed")
@@ -210,13 +199,13 @@ def zookeeper() -> Iterator[ThreadedServer]:
 
 
 def _leader(url: str) -> int:
-    """The process id of the worker that leads, as any of the workers tells."""
+    """The process id of the leading worker, which any worker returns."""
     with urllib.request.urlopen(url, timeout=PATIENCE) as response:
         leader = json.load(response)["leader"]
     return int(leader.rpartition(":")[2])
 
 
-def test_one_of_the_web_workers_runs_the_scheduler(zookeeper: ThreadedServer) -> None:
+def test_one_web_worker_runs_the_scheduler(zookeeper: ThreadedServer) -> None:
     hosts, path = zookeeper.connect_string, "/examples/web/scheduler"
     options = "--workers 3 --timeout-worker-healthcheck 30 --port 0"
     command = ("-m", "uvicorn", *options.split(), "--app-dir", "examples/web", "app:app")
@@ -230,19 +219,18 @@ def test_one_of_the_web_workers_runs_the_scheduler(zookeeper: ThreadedServer) ->
         end_lost_session(zookeeper)
         second = int(server.wait_for(r"worker (\d+) runs the scheduler")[1])
         assert second != first
-        # uvicorn starts a worker in the place of the dead one; it contends, and does not lead.
+        # uvicorn replaces the dead worker. The new one contends, and does not lead.
         _wait_for_participants(hosts, path, 3)
         assert _leader(url) == second
         assert sum("runs the scheduler" in line for line in server.lines) == 2
 
-        server.terminate()
-        assert server.finish() == 0
+        assert server.finish(signal.SIGTERM) == 0
         assert not any("Traceback" in line for line in server.lines), server.lines
     assert zookeeper.sessions() == {}, "a worker that stops in good order closes its session"
 
 
 @pytest.mark.parametrize("more", ["--worker-class sync", "--worker-class gthread --preload"])
-def test_one_of_the_gunicorn_workers_runs_the_job(zookeeper: ThreadedServer, more: str) -> None:
+def test_one_gunicorn_worker_runs_the_job(zookeeper: ThreadedServer, more: str) -> None:
     hosts, path = zookeeper.connect_string, "/examples/gunicorn/scheduler"
     options = f"--workers 3 --bind 127.0.0.1:0 --no-control-socket {more}"
     config = "examples/gunicorn_once/gunicorn.conf.py"
@@ -259,11 +247,10 @@ def test_one_of_the_gunicorn_workers_runs_the_job(zookeeper: ThreadedServer, mor
         second = int(server.wait_for(r"worker (\d+) runs the job")[1])
         assert second != first
         server.wait_for(rf"worker {second}: run \d+")
-        # gunicorn starts a worker in the place of the dead one; it contends, and does not lead.
+        # gunicorn replaces the dead worker. The new one contends, and does not lead.
         _wait_for_participants(hosts, path, 3)
         assert _leader(url) == second
-        server.terminate()
-        assert server.finish() == 0
+        assert server.finish(signal.SIGTERM) == 0
         assert not any("Traceback" in line for line in server.lines), server.lines
         runs = [
             (int(match[1]), int(match[2]))
@@ -271,8 +258,8 @@ def test_one_of_the_gunicorn_workers_runs_the_job(zookeeper: ThreadedServer, mor
             if (match := re.fullmatch(r"worker (\d+): run (\d+)", line))
         ]
     workers, numbers = zip(*runs, strict=True)
-    # Each run once, one after the other; none of the killed one's after the first of the next one.
-    # (A run that it was killed in may have been counted and not been told.)
+    # Each number runs once, in order. The killed worker has no run after those of its successor.
+    # A run in which it was killed may have been counted, but not printed.
     assert list(numbers) == sorted(set(numbers))
     assert numbers[-1] - len(numbers) in (0, 1)
     assert [worker for worker in workers if worker == first] == list(
@@ -281,15 +268,12 @@ def test_one_of_the_gunicorn_workers_runs_the_job(zookeeper: ThreadedServer, mor
     assert zookeeper.sessions() == {}, "a worker that stops in good order closes its session"
 
 
-def test_a_service_follows_its_configuration() -> None:
-    with EmbeddedServer.in_thread(max_session_timeout=SESSION) as server:
-        _follow(server)
-
-
-def _follow(server: ThreadedServer) -> None:
-    hosts = server.connect_string
-    other = RawClient(hosts)
-    with Program("examples/observe_config.py", hosts=hosts) as service, other:
+def test_service_follows_its_configuration() -> None:
+    with (
+        EmbeddedServer.in_thread(max_session_timeout=SESSION) as server,
+        RawClient(hosts := server.connect_string) as other,
+        Program("examples/observe_config.py", hosts=hosts) as service,
+    ):
         service.wait_for("config: none yet")
         service.wait_for(r"jobs: \[\]")
         other.create("/examples/config", b"red")
@@ -304,30 +288,23 @@ def _follow(server: ThreadedServer) -> None:
         other.delete("/examples/jobs/a")
         service.wait_for("jobs: /examples/jobs/a deleted")
         assert not any("blue" in line for line in service.lines[-3:])
-        service.interrupt()
-        service.finish()
+        service.finish(signal.SIGINT)
 
 
-def test_members_see_each_other_come_and_go(hosts: str) -> None:
+def test_members_see_each_other(hosts: str) -> None:
     with Program("examples/who_is_there.py", "anna", hosts=hosts) as anna:
         anna.wait_for("joined: anna")
         with Program("examples/who_is_there.py", "ben", hosts=hosts) as ben:
-            # Only then does it leave from there; it may be all that anna sees of it.
+            # It must have updated its state before it leaves.
             anna.wait_for("(joined|updated): ben, at work")
             ben.wait_for("joined: anna, at work")
             ben.interrupt()
             anna.wait_for("left: ben, at work")
             assert ben.finish() == 130
-        anna.interrupt()
-        anna.finish()
+        anna.finish(signal.SIGINT)
 
 
-def test_a_status_is_there_as_long_as_its_worker(hosts: str) -> None:
-    said = Program("examples/worker_status.py", hosts=hosts).run()
-    assert said == ["does the first job", "does the second job", "gone"]
-
-
-def test_requests_go_to_the_instances_that_are_there(hosts: str) -> None:
+def test_requests_go_to_registered_instances(hosts: str) -> None:
     ports = free_ports(2)
     command = ("examples/services.py", "serve")
     with Program("examples/services.py", "ask", hosts=hosts) as client:
@@ -344,12 +321,11 @@ def test_requests_go_to_the_instances_that_are_there(hosts: str) -> None:
             one.wait_for("gone")
             assert one.finish() == 0
             client.wait_for(f"hello from {ports[1]}")
-            other.terminate()
-            other.finish()
+            other.finish(signal.SIGTERM)
         client.wait_for("nobody is there")
 
 
-def test_shards_move_to_who_comes_and_back(hosts: str) -> None:
+def test_shards_move_to_a_new_member_and_back(hosts: str) -> None:
     with Program("examples/shared_work.py", "anna", hosts=hosts) as anna:
         for _ in range(6):
             anna.wait_for("anna takes")
@@ -361,12 +337,11 @@ def test_shards_move_to_who_comes_and_back(hosts: str) -> None:
             for _ in range(3):
                 anna.wait_for("anna takes")
             ben.finish()
-        anna.interrupt()
-        anna.finish()
+        anna.finish(signal.SIGINT)
 
 
 def test_examples_import_public_names_only() -> None:
-    for_contributors = EXAMPLES / "rate_gate.py"  # a recipe, as inside of the package
+    for_contributors = EXAMPLES / "rate_gate.py"  # imports what a recipe of the package does
     scripts = sorted({*EXAMPLES.rglob("*.py")} - {for_contributors})
     assert len(scripts) >= 10
     for script in scripts:
@@ -393,17 +368,16 @@ def test_examples_import_public_names_only() -> None:
                     assert name in simulation.__all__, f"{script}: simulation.{name}"
 
 
-def test_jobs_are_done_although_a_worker_goes(hosts: str) -> None:
+def test_jobs_of_an_interrupted_worker_are_done(hosts: str) -> None:
     jobs = ["a", "b", "c", "d"]
     with Program("examples/queue_worker.py", hosts=hosts) as worker:
         said = Program("examples/queue_worker.py", "put", *jobs, hosts=hosts).run()
         assert said[0].startswith("4 jobs put, ")
         worker.wait_for(r"\d+ begins a")
-        worker.interrupt()
-        assert worker.finish() == 130
+        assert worker.finish(signal.SIGINT) == 130
     with RawClient(hosts) as raw:
         left = [jobs[int(name[-10:])] for name in raw.children("/examples/jobs")]
-    # It may have been interrupted after the server had removed a job, and before it could say so.
+    # The worker may have been interrupted between a removal and its line.
     begun, done = (
         {line.split()[-1] for line in worker.lines if what in line}
         for what in ("begins", "has done")
@@ -412,11 +386,10 @@ def test_jobs_are_done_although_a_worker_goes(hosts: str) -> None:
     with Program("examples/queue_worker.py", hosts=hosts) as other:
         for job in left:
             other.wait_for(rf"\d+ has done {job}")
-        other.interrupt()
-        other.finish()
+        other.finish(signal.SIGINT)
 
 
-def test_threads_do_jobs_and_finish_what_they_have_begun(hosts: str) -> None:
+def test_threads_finish_the_jobs_that_they_have_begun(hosts: str) -> None:
     jobs = ["a", "b", "c", "d", "e"]
     with Program("examples/queue_threads.py", hosts=hosts) as worker:
         said = Program("examples/queue_threads.py", "put", *jobs, hosts=hosts).run()
@@ -431,7 +404,7 @@ def test_threads_do_jobs_and_finish_what_they_have_begun(hosts: str) -> None:
     assert done <= set(finished) <= set(jobs)
 
 
-def test_a_board_shows_who_does_a_task(hosts: str) -> None:
+def test_task_board_shows_the_worker_of_a_task(hosts: str) -> None:
     said = Program("examples/task_board.py", hosts=hosts).run()
     name = "task-0000000000"
     assert f"ben has done {name}: 4 pages" in said
@@ -454,11 +427,10 @@ def test_settings_are_published_and_followed(hosts: str) -> None:
         assert Program(script, "workers=2", hosts=hosts).run() == ["published as version 2"]
         assert Program(script, "rollback", "1", hosts=hosts).run() == ["published as version 3"]
         service.wait_for(r"version 3: Settings\(workers=8, queue='jobs'\)")
-        service.interrupt()
-        service.finish()
+        service.finish(signal.SIGINT)
 
 
-def test_no_order_number_is_given_out_twice(hosts: str) -> None:
+def test_order_numbers_are_unique(hosts: str) -> None:
     desks = [Program("examples/order_desk.py", hosts=hosts) for _ in range(3)]
     said = [line for desk in desks for line in desk.run()]
     found = [re.fullmatch(r"desk-\d: order (\d+), (\d+) in all", line) for line in said]
@@ -467,12 +439,9 @@ def test_no_order_number_is_given_out_twice(hosts: str) -> None:
     assert sorted(totals) == list(range(1, 16))
 
 
-def test_a_tree_is_mirrored(hosts: str) -> None:
-    async def make_parent() -> None:
-        async with aiolead.connect(hosts) as client:
-            await client.ensure_path("/examples")
-
-    anyio.run(make_parent)
+def test_tree_is_mirrored(hosts: str) -> None:
+    with blocking.connect(hosts) as client:
+        client.ensure_path("/examples")
     with RawClient(hosts) as other, Program("examples/mirror.py", hosts=hosts) as mirror:
         mirror.wait_for("0 znodes")
         other.create("/examples/tree")
@@ -482,11 +451,10 @@ def test_a_tree_is_mirrored(hosts: str) -> None:
         mirror.wait_for("changed /examples/tree/a two")
         other.delete("/examples/tree/a")
         mirror.wait_for("deleted /examples/tree/a$")
-        mirror.interrupt()
-        mirror.finish()
+        mirror.finish(signal.SIGINT)
 
 
-def test_what_leads_shows_in_its_metrics(hosts: str) -> None:
+def test_metrics_show_the_held_leadership(hosts: str) -> None:
     (port,) = free_ports(1)
     with Program("examples/observability/metrics.py", str(port), hosts=hosts) as program:
         program.wait_for(r"leads, token \d+")
@@ -495,5 +463,4 @@ def test_what_leads_shows_in_its_metrics(hosts: str) -> None:
         path = hosts.partition("/")[2] + "/examples/observed"
         assert f'aiolead_held{{path="/{path}",recipe="Election"}} 1.0' in text
         assert "aiolead_session_connected 1.0" in text
-        program.interrupt()
-        assert program.finish() == 130
+        assert program.finish(signal.SIGINT) == 130

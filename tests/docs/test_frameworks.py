@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import socket
 import sys
 import time
@@ -136,7 +137,7 @@ def _http_status(url: str) -> int:
         return error.code
 
 
-def test_one_of_two_servers_of_quart_runs_the_scheduler(
+def test_one_of_two_quart_servers_runs_the_scheduler(
     embedded: str, chroot: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(EXAMPLES / "quart_trio"))
@@ -159,8 +160,7 @@ def test_one_of_two_servers_of_quart_runs_the_scheduler(
         first.wait_for(r"worker \d+ has stopped")
         assert first.finish() == 0
         second.wait_for(r"worker \d+ runs the scheduler")
-        second.terminate()
-        assert second.finish() == 0
+        assert second.finish(signal.SIGTERM) == 0
         for program in (first, second):
             assert not any("Traceback" in line for line in program.lines), program.lines
 
@@ -189,17 +189,15 @@ def test_one_worker_of_a_fleet_plans(embedded: str, chroot: str) -> None:
             assert _http_status(url) == 200
             other.wait_for(rf"does page \d+ of plan {first}")
             assert not any("plans" in line for line in other.lines)
-            one.terminate()
-            assert one.finish() == 0
+            assert one.finish(signal.SIGTERM) == 0
             assert any("plans no more" in line for line in one.lines)
             second = int(other.wait_for(r"\d+ plans, token (\d+)")[1])
             assert second > first
             other.wait_for(rf"does page \d+ of plan {second}")
-            other.terminate()
-            assert other.finish() == 0
+            assert other.finish(signal.SIGTERM) == 0
 
 
-def test_a_service_tells_systemd_that_it_is_ready_before_it_leads(
+def test_service_is_ready_for_systemd_before_it_leads(
     embedded: str, chroot: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script, hosts = "examples/trio_service/service.py", embedded + chroot
@@ -220,8 +218,7 @@ def test_a_service_tells_systemd_that_it_is_ready_before_it_leads(
                 until("READY=1")
                 until("WATCHDOG=1")
                 assert not any("leads" in line for line in other.lines)
-                one.terminate()
-                assert one.finish() == 0
+                assert one.finish(signal.SIGTERM) == 0
                 assert any("has stopped" in line for line in one.lines)
                 until("STATUS=leads, token")
                 other.terminate()

@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -53,7 +54,7 @@ def _unit(path: Path) -> configparser.ConfigParser:
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
-def test_a_unit_makes_sense(path: Path, tmp_path: Path) -> None:
+def test_unit_is_valid(path: Path, tmp_path: Path) -> None:
     service = _unit(path)["Service"]
     # It has the time to resign, and is started again whatever it died of.
     assert int(service["TimeoutStopSec"]) >= 30
@@ -84,7 +85,7 @@ def _beat(instance: str, folder: Path) -> list[str]:
     return shlex.split(command)
 
 
-def test_the_unit_runs_one_beat_of_two(
+def test_unit_runs_one_beat_of_two(
     embedded: str, chroot: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(EXAMPLES / "celery_beat"))
@@ -101,13 +102,11 @@ def test_the_unit_runs_one_beat_of_two(
         with start("two") as two:
             two.wait_for("waits for leadership of /jobs/beat")
             _wait_for_messages(sent, 2)
-            one.terminate()
-            assert one.finish() == 0
+            assert one.finish(signal.SIGTERM) == 0
             second = int(two.wait_for(r"leads /jobs/beat \(token (\d+)\)")[1])
             count = len(list(sent.iterdir()))
             _wait_for_messages(sent, count + 1)
-            two.terminate()
-            assert two.finish() == 0
+            assert two.finish(signal.SIGTERM) == 0
     # The names begin with the time.
     messages = sorted(sent.iterdir(), key=lambda file: int(file.name.partition("_")[0]))
     tokens = [json.loads(file.read_text())["headers"]["token"] for file in messages]
@@ -140,7 +139,7 @@ def _deployments() -> list[dict[str, Any]]:
     return [each["spec"] for each in _manifests() if each["kind"] == "Deployment"]
 
 
-def test_deployments_make_sense() -> None:
+def test_deployments_are_valid() -> None:
     assert len(_deployments()) == 2
     for spec in _deployments():
         pod = spec["template"]["spec"]
@@ -156,7 +155,7 @@ def test_deployments_make_sense() -> None:
             assert set(re.findall(r"\$\((\w+)\)", words)) <= set(names)
 
 
-def test_the_command_of_a_pod_is_one_that_aiolead_takes() -> None:
+def test_command_of_a_pod_is_valid() -> None:
     (command,) = (
         container["command"]
         for spec in _deployments()
@@ -220,7 +219,7 @@ class Cluster:
         return JSONResponse({})
 
 
-def test_the_leader_wears_the_label_by_which_its_service_finds_it(
+def test_leader_has_the_label_of_its_service(
     embedded: str, chroot: str, load: Load, said: Said
 ) -> None:
     create_app, hosts = load("kubernetes/service.py").create_app, embedded + chroot
@@ -267,7 +266,7 @@ def test_the_leader_wears_the_label_by_which_its_service_finds_it(
     assert container["command"][-1] == "service:create_app"
 
 
-def test_who_cannot_put_the_label_on_resigns(
+def test_leader_that_cannot_set_the_label_resigns(
     embedded: str, chroot: str, load: Load, said: Said
 ) -> None:
     create_app, hosts = load("kubernetes/service.py").create_app, embedded + chroot

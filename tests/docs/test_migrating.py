@@ -25,7 +25,7 @@ def redis_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_before_and_after_do_the_same(
+def test_programs_before_and_after_do_the_same(
     page: Path,
     embedded: str,
     chroot: str,
@@ -50,7 +50,7 @@ def _placed(block: Block, address: str, request: pytest.FixtureRequest) -> Block
     return block.at(address)
 
 
-def test_a_lock_of_redis_that_took_too_long(redis_address: str) -> None:
+def test_redis_lock_that_expired_raises_on_release(redis_address: str) -> None:
     """As the page says: somebody else has it, the body goes on, and leaving raises."""
     import redis
 

@@ -134,7 +134,7 @@ def _lines_of_a_picture(file: Path) -> list[str]:
 
 
 @pytest.mark.exhaustive("runs each example of the pages as a program")
-def test_the_demo_says_what_the_readme_shows() -> None:
+def test_demo_prints_what_the_readme_shows() -> None:
     assert "](docs/pictures/demo.svg)" in (ROOT / "README.md").read_text()
     lines = _lines_of_a_picture(ROOT / "docs" / "pictures" / "demo.svg")
     head = lines.index("process pid state fencing token led for")
@@ -149,7 +149,7 @@ def test_the_demo_says_what_the_readme_shows() -> None:
     assert len(told) > 8
 
 
-def test_the_readme_has_no_relative_links_on_a_package_index() -> None:
+def test_readme_of_the_package_has_no_relative_links() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     hook = project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
     assert hook["fragments"] == [{"path": "README.md"}]
@@ -167,7 +167,7 @@ def test_the_readme_has_no_relative_links_on_a_package_index() -> None:
 
 
 @check_each("page", PAGES, ids=_name)
-def test_every_fence_says_what_it_is(page: Path) -> None:
+def test_fences_name_their_language(page: Path) -> None:
     # Python in another spelling would not be run.
     assert languages(page) & {"", "py", "py3", "python3", "pycon"} == set()
     # An indented fence would not be run, either.
@@ -175,7 +175,7 @@ def test_every_fence_says_what_it_is(page: Path) -> None:
 
 
 @check_each("page", [*PAGES, *sorted((ROOT / "examples").rglob("*.md")), *OTHERS], ids=_name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_exist(page: Path) -> None:
     assert [link for link in links(page) if not link.exists()] == []
 
 
@@ -195,6 +195,6 @@ def test_names_are_public(page: Path) -> None:
             assert importlib.util.find_spec(f"aiolead.{name}") is not None, name
 
 
-def test_there_is_code_of_each_kind() -> None:
+def test_code_of_each_kind_is_found() -> None:
     assert {block.kind for block in BLOCKS} == {"fragment", "program", "script", "tests"}
     assert {b.page.name for b in BLOCKS} >= {"README.md", "getting-started.md"}

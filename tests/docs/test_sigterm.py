@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,8 +65,7 @@ def test_sigterm_ends_the_program_of_a_page_with_its_session_closed(
     with Program(*command, hosts=patient.connect_string, cwd=tmp_path) as program:
         program.wait_for(PAGES[page])
         assert len(patient.sessions()) == 1
-        program.terminate()
-        assert program.finish() == 130
+        assert program.finish(signal.SIGTERM) == 130
     assert patient.sessions() == {}
     assert patient.requests["CLOSE_SESSION"] == 1
     assert not [line for line in program.lines if "Traceback" in line or "Warning" in line]

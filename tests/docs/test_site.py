@@ -40,7 +40,7 @@ MODULES = (
 """Those whose names are public. Some errors and values are in `aiolead`, too: they stand there."""
 
 
-def test_every_public_name_is_in_the_reference() -> None:
+def test_reference_has_every_public_name() -> None:
     """A new one: put it on its page in docs/reference/api, below a `<!-- reference: MODULE -->`."""
     folder = DOCS / "reference" / "api"
     pages = "\n".join(page.read_text() for page in sorted(folder.glob("*.md")))
@@ -71,7 +71,7 @@ def _build(docs: Path, to: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.timeout(240)
-def test_it_builds_without_a_warning_and_its_search_ranks(tmp_path: Path) -> None:
+def test_site_builds_without_a_warning_and_its_search_ranks(tmp_path: Path) -> None:
     # Half of it is the reference: a thousand docstrings, parsed. Some twenty seconds.
     built = _build(DOCS, tmp_path)
     assert built.returncode == 0, built.stderr
@@ -111,9 +111,7 @@ def _node() -> str | None:
     ],
     ids=["link", "text", "address"],
 )
-def test_the_build_fails_for_a_path_of_the_building_machine(
-    page: str, local: bool, tmp_path: Path
-) -> None:
+def test_build_fails_for_a_path_of_the_machine(page: str, local: bool, tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "index.md").write_text(page)

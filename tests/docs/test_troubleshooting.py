@@ -61,21 +61,21 @@ def _holds(text: str, part: str) -> bool:
     return part in text or part.removeprefix("): ") == text
 
 
-def test_there_are_messages_to_check() -> None:
+def test_number_of_messages() -> None:
     assert len(MESSAGES) > 30
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_aiolead_gives_the_message(message: str) -> None:
+def test_message_exists(message: str) -> None:
     assert _is_given(message)
 
 
 @pytest.mark.parametrize("name", sorted({q for q in QUOTES if re.fullmatch(r"[A-Z]\w+", q)}))
-def test_the_error_exists(name: str) -> None:
+def test_error_exists(name: str) -> None:
     assert hasattr(aiolead.errors, name)
 
 
-def test_the_check_finds_messages_that_do_not_exist() -> None:
+def test_missing_messages_are_found() -> None:
     assert not _is_given("no session with ... within ... fortnights")
     assert not _is_given("...: must begin with a slash")
     assert not _is_given("...")

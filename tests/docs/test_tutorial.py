@@ -52,9 +52,7 @@ def stop_between_bills(pid: int, database: Path) -> None:
 
 
 @pytest.mark.keeps_time(1.5)
-def test_one_of_the_workers_sends_bills_whatever_happens(
-    here: Path, embedded: str, chroot: str
-) -> None:
+def test_one_worker_at_a_time_sends_bills(here: Path, embedded: str, chroot: str) -> None:
     def start() -> Program:
         worker = Program(sys.executable, "worker.py", hosts=embedded + chroot, cwd=here)
         running.enter_context(worker)
@@ -75,8 +73,7 @@ def test_one_of_the_workers_sends_bills_whatever_happens(
         stopped = start()
         lead(stopped)
         killed = start()
-        stopped.interrupt()
-        assert stopped.finish() == 130
+        assert stopped.finish(signal.SIGINT) == 130
         pid = lead(killed)
         frozen = start()
         os.kill(pid, signal.SIGKILL)
@@ -87,8 +84,7 @@ def test_one_of_the_workers_sends_bills_whatever_happens(
         os.kill(pid, signal.SIGCONT)
         # It joins the queue again, behind the current leader, and leads after it.
         last.wait_for("sends bill")
-        last.interrupt()
-        assert last.finish() == 130
+        assert last.finish(signal.SIGINT) == 130
         assert lead(frozen) == pid
         said = [*stopped.lines, *killed.lines, *frozen.lines, *last.lines]
 
@@ -103,7 +99,7 @@ def test_one_of_the_workers_sends_bills_whatever_happens(
     assert len(sent) == len(set(sent))
 
 
-def test_its_test_passes(here: Path) -> None:
+def test_test_of_the_tutorial_passes(here: Path) -> None:
     command = ("-m", "pytest", "-p", "no:cacheprovider", "-p", "no:asyncio", "-q", "test_worker.py")
     said = Program(sys.executable, *command, cwd=here).run()
     assert said[-1].startswith("2 passed"), said

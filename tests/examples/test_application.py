@@ -19,7 +19,7 @@ from aiolead.testing import EmbeddedServer
 FOLDER = ROOT / "examples" / "application"
 
 
-def test_its_own_tests_pass() -> None:
+def test_own_tests_of_the_application_pass() -> None:
     """As its reader runs them: in their folder, with the plugin that aiolead installs."""
     command = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
     arguments = (*command, "--noconftest", "-c", "/dev/null", "--rootdir", str(FOLDER), str(FOLDER))
@@ -57,8 +57,7 @@ def test_workers_as_processes(tmp_path: Path, how: signal.Signals) -> None:
             second = int(server.wait_for(r"(\d+) leads, token \d+")[1])
             assert second != first
             server.wait_for(rf"{second} sent invoice \d+")
-            server.terminate()
-            assert server.finish() == 0
+            assert server.finish(signal.SIGTERM) == 0
             assert not any("Traceback" in line for line in server.lines), server.lines
         assert zookeeper.sessions() == {}, "workers that stop in good order close their sessions"
     with closing(sqlite3.connect(database)) as finished:

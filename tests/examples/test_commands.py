@@ -64,7 +64,7 @@ def server() -> Iterator[ThreadedServer]:
 
 
 @pytest.mark.parametrize("script", [*SCRIPTS, "observability/metrics.py"])
-def test_help_says_what_it_is_about(script: str) -> None:
+def test_help_describes_the_example(script: str) -> None:
     done = run(f"examples/{script}", "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"usage: {Path(script).name} [-h]")
@@ -73,7 +73,7 @@ def test_help_says_what_it_is_about(script: str) -> None:
 
 
 @pytest.mark.parametrize("script", [*NEED_ARGUMENTS, "observability/metrics.py"])
-def test_a_missing_argument_is_answered_by_a_usage_line(script: str) -> None:
+def test_missing_argument_prints_a_usage_line(script: str) -> None:
     done = run(f"examples/{script}")
     assert done.returncode == 2
     assert "the following arguments are required" in done.stderr
@@ -82,7 +82,7 @@ def test_a_missing_argument_is_answered_by_a_usage_line(script: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 @pytest.mark.parametrize("script", ENDLESS)
-def test_a_signal_ends_it_with_one_line(
+def test_signal_ends_the_example_with_one_line(
     script: str, number: signal.Signals, server: ThreadedServer
 ) -> None:
     chroot = f"/{script.partition('.')[0]}"
@@ -96,7 +96,7 @@ def test_a_signal_ends_it_with_one_line(
         assert not any("Traceback" in line for line in program.lines)
 
 
-def test_without_a_server_it_says_how_to_start_one() -> None:
+def test_missing_server_is_reported_with_advice() -> None:
     (port,) = free_ports(1)
     done = run("examples/lock_asyncio.py", hosts=f"127.0.0.1:{port}")
     assert done.returncode == 69
@@ -104,7 +104,7 @@ def test_without_a_server_it_says_how_to_start_one() -> None:
     assert re.search(rf"127\.0\.0\.1:{port}.*\(to start a server: aiolead server\)$", line)
 
 
-def test_every_script_is_in_the_index() -> None:
+def test_index_has_every_script() -> None:
     index = (EXAMPLES / "README.md").read_text()
     below = {each.parent.name for each in EXAMPLES.glob("*/README.md")}
     for name in (*SCRIPTS, *below):

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import anyio
@@ -103,12 +103,7 @@ class Program:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # Its session is a process group, which may outlive it.
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -169,8 +164,10 @@ class Program:
     def terminate(self) -> None:
         self.send(signal.SIGTERM)
 
-    def finish(self) -> int:
-        """Waits until it has ended; gives its exit status."""
+    def finish(self, number: signal.Signals | None = None) -> int:
+        """Waits until it has ended, after a signal if one is given; returns its exit status."""
+        if number is not None:
+            self.send(number)
         status = self._process.wait(WHOLE)
         self._reader.join(PATIENCE)
         return status

@@ -42,20 +42,20 @@ def _without_docstrings(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.strip().startswith('"""'))
 
 
-def test_the_stub_is_up_to_date() -> None:
+def test_stub_is_up_to_date() -> None:
     is_, should_be = _without_docstrings(STUB.read_text()), _without_docstrings(stub())
     assert is_ == should_be, "run `python -m tests.blocking.stub`"
 
 
 @check_each("name", sorted(name for name in PUBLIC if _is_async(PUBLIC[name])))
-def test_each_async_class_is_there(name: str) -> None:
+def test_every_async_class_has_a_blocking_one(name: str) -> None:
     if name in ELSEWHERE:
         assert name not in NAMES
     else:
         assert name_for(PUBLIC[name]) is not None
 
 
-def test_the_tables_name_what_there_is() -> None:
+def test_tables_name_existing_attributes() -> None:
     assert not MADE & GIVEN
     assert PUBLIC.keys() >= NAMES
     assert PUBLIC.keys() >= ELSEWHERE.keys()

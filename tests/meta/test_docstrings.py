@@ -181,11 +181,11 @@ def check(fragment: str, owner: type | None) -> int:
 
 
 @check_each("where, owner, fragment", examples)
-def test_an_example_names_what_there_is(where: str, owner: type | None, fragment: str) -> None:
+def test_names_in_an_example_exist(where: str, owner: type | None, fragment: str) -> None:
     check(fragment, owner)
 
 
-def test_there_is_something_to_look_up() -> None:
+def test_misspelled_names_are_found() -> None:
     assert len(examples()) > 30
     assert sum(check(fragment, owner) for _, owner, fragment in examples()) > 60
     for wrong in (
@@ -200,7 +200,7 @@ def test_there_is_something_to_look_up() -> None:
         check("async with lock as held", None)
 
 
-def test_help_on_an_election_names_all_that_a_term_has() -> None:
+def test_help_on_an_election_names_the_attributes_of_a_term() -> None:
     shown = pydoc.plain(pydoc.render_doc(aiolead.Election))
     has = [name for name in dir(aiolead.Term) if not name.startswith("_")]
     assert [name for name in has if f"`{name}" not in shown] == []

@@ -33,12 +33,8 @@ REQUIRED = "AIOLEAD_REQUIRE_ZOOKEEPERS"
 TIER = tuple(
     f"tests/{name}"
     for name in (
-        "assurance/conformance",
-        "assurance/simulation",
-        "client",
-        "recipes",
-        "cli",
-        "testing",
+        *("assurance/conformance", "assurance/simulation"),
+        *("client", "recipes", "cli", "costs", "testing"),
     )
 )
 COUNTS = ("tests", "failures", "errors", "skipped")

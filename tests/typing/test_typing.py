@@ -117,7 +117,7 @@ def test_pyright(table: Path) -> None:
     assert done.returncode == 0
 
 
-def test_no_block_swallows_what_its_body_raises() -> None:
+def test_no_context_manager_swallows_exceptions() -> None:
     """Where a block may, what follows it may be reached: checkers then miss a return statement."""
     swallowing = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
