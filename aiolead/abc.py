@@ -379,15 +379,6 @@ class Backend(Protocol):
         """
         ...
 
-    def arm(self, watches: Sequence[tuple[str, Watch]], *, since: int) -> Reply[None]:
-        """Arm watches on the data of several znodes, by one request, without reading them.
-
-        If a znode was deleted or changed after the transaction `since`, its watch fires at once,
-        before the answer. If it may not be read, the watch never fires, or fires as if it could be.
-        On connection loss: as for a read.
-        """
-        ...
-
     def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
         """Report every change of state, in order, with the session id that it concerns.
 

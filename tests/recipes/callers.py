@@ -33,7 +33,7 @@ _TABLE = {
     "ClientBackend": {
         ANY: "full_path gave is_forked is_session_passed_on is_session_shared last_zxid sole_in "
         "unlimited",
-        HOME: "arm check_connected check_home make_watch serial shared spawn subscribe",
+        HOME: "check_connected check_home make_watch serial shared spawn subscribe",
     },
     "ClientLease": {ANY: "deadline expire is_enough remaining", HOME: "hold"},
     "ClientWatch": {ANY: "close event is_armed"},
@@ -146,7 +146,6 @@ CALLS: dict[str, Callable[[Any], object]] = {
         for row in rows.split()
     },
     "Client.reconfig": lambda c: c.reconfig(leaving=[1]),
-    "ClientBackend.arm": lambda b: b.arm([], since=0),
     "FencedTransaction.commit": lambda t: t.delete("/never").commit(),
     "Group.join": lambda g: g.join(identity="never"),
     "Transaction.commit": lambda t: t.delete("/never").commit(),

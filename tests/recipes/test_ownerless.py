@@ -8,7 +8,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 from kit.clients import PATIENCE, eventually
-from kit.virtual_time import SESSION, passes, settled, with_virtual_server
+from kit.virtual_time import SESSION, with_virtual_server
 from recipes.blocks import Block, Holder, enter, happens
 
 from aiolead import (
@@ -22,6 +22,7 @@ from aiolead import (
     ReentrantLock,
     Semaphore,
 )
+from aiolead._recipes._core.reporting import OWNERLESS
 from aiolead.testing import EmbeddedServer
 
 pytestmark = pytest.mark.timeout(60)
@@ -76,23 +77,17 @@ async def test_timeout_and_warning_name_znode_of_no_session(
 
 
 @with_virtual_server
-async def test_owner_is_looked_for_once_after_a_quarter_of_the_session_timeout(
+async def test_owner_of_the_contender_ahead_is_read_once_for_each_waiter(
     server: EmbeddedServer, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with anyio.create_task_group() as tasks:
-        ownerless = await leave_behind(client, PATH, "lock-")
-        for timeout in (SESSION / 8, 0):
-            with pytest.raises(AcquireTimeout, match=f"behind {ownerless}$"):
-                await enter(Lock(client, PATH).acquire(timeout=timeout))
-        await settled()
-        tasks.start_soon(Holder(Lock(client, PATH), span=0))
-        await passes(SESSION / 5)
-        before = server.requests["GET_DATA"]
-        assert caplog.records == []
-        await passes(4 * SESSION)
-        assert server.requests["GET_DATA"] - before == 1
-        assert [record.levelname for record in caplog.records] == ["WARNING"]
-        await client.delete(ownerless)
+    ownerless = await leave_behind(client, PATH, "lock-")
+    before = server.requests.copy()
+    for _ in range(2):
+        with pytest.raises(AcquireTimeout, match=f"behind {ownerless}, which {OWNERLESS}$"):
+            await enter(Lock(client, PATH).acquire(timeout=4 * SESSION))
+    # And its own znode, each time.
+    assert (server.requests - before)["GET_DATA"] == 2 * 2
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 @with_virtual_server

@@ -310,7 +310,7 @@ async def test_create_is_deleted_if_cancelled_around_a_lost_link(
 
 @pytest.mark.parametrize(
     "dropped",
-    [None, OpCode.CREATE2, OpCode.SET_WATCHES],
+    [None, OpCode.CREATE2, OpCode.GET_DATA],
     ids=["lost before it joins", "as it joins", "while it waits"],
 )
 @with_virtual_server

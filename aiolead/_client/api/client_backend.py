@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import final
 
-from ...abc import CoordinationClient, EventHook, Hold, Watch
+from ...abc import CoordinationClient, EventHook, Hold
 from ...errors import AioleadError, LossReason
 from ...model import SessionState, WatchEvent
 from .. import loop_affinity
 from ..core import Core, T
 from .client_watches import ClientWatch
 from .operations import Scope
-from .pending_reply import PendingReply
 
 
 @final
@@ -81,15 +80,6 @@ class ClientBackend:
         """See `aiolead.abc.Backend.make_watch`; most callers await `watch.wait()` instead."""
         self._core.check_home()
         return ClientWatch(self._core.machine.watches, on_event)
-
-    def arm(self, watches: Sequence[tuple[str, Watch]], *, since: int) -> PendingReply[None]:
-        """See `aiolead.abc.Backend.arm`. `since` may be the `czxid` of a znode of our own.
-
-        A read would find more: servers accept a watch on a znode that may not be read, and those
-        since 3.8.4 and 3.9.2 never let it fire. Raises `UsageError` if there are no watches, or one
-        comes twice, is closed, or is on something else.
-        """
-        return self._core.submit(self._scope.arm(self._core, watches, since), limited=False)
 
     def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
         """See `aiolead.abc.Backend.subscribe`; applications should use `observe`."""

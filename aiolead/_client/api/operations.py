@@ -9,7 +9,6 @@ from typing import Any, Generic, NamedTuple
 from ..._escaping import described
 from ..._session.ephemeral_paths import DIGITS, LENGTH, EphemeralPaths
 from ..._session.requests.call import READ, SYNC, WRITE, multi_parser, no_result
-from ..._session.watches.arming import BulkArming
 from ..._session.watches.one_shot import WatchKind, WatchSlot
 from ..._session.watches.registry import WatchRegistry
 from ..._wire.codes import OpCode
@@ -185,25 +184,6 @@ class Scope:
         reply = PendingReply(of.op, body, of.parse, READ, path, arming, of.on_error)
         reply.steps = of.steps
         return reply
-
-    def arm(
-        self, core: Core, watches: Sequence[tuple[str, Watch]], since: int
-    ) -> PendingReply[None]:
-        core.check_home()
-        registry = core.machine.watches
-        if not watches or len({watch for _, watch in watches}) < len(watches):
-            raise UsageError("watches: must be some, and each of them there once")
-        slots = [(_slot(registry, watch), self.full(path), path) for path, watch in watches]
-        reserved: list[tuple[WatchSlot, str]] = []
-        arming = BulkArming(registry, reserved, since)
-        try:
-            for slot, full, path in slots:
-                registry.reserve(slot, full, path, WatchKind.DATA)
-                reserved.append((slot, full))
-            return PendingReply(OpCode.SET_WATCHES, arming.body, no_result, arming=arming)
-        except BaseException:
-            arming.abandon()
-            raise
 
     def get_acl(self, path: str) -> PendingReply[tuple[list[ACL], Stat]]:
         return _read(OpCode.GET_ACL, GetACL(self.full(path)), _acl, path)

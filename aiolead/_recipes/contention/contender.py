@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-import anyio
-
 from ..._contender_names import leaders_of
 from ..._tasks import Wakeup
 from ...abc import CoordinationClient, Reply, Watch
 from ...errors import NoNodeError
-from ...model import ACL, ANYONE, Created, EventType, Permission, Stat, WatchEvent
+from ...model import ACL, Created, EventType, Stat, WatchEvent
 from ...paths import join
 from .._core.acquire import Acquirable
 from .._core.ephemeral import NodeGone
@@ -47,12 +45,10 @@ class Contender(QueueNode, Acquirable):
         "_ahead_gone",
         "_behind",
         "_is_one_at_a_time",
-        "_is_readable",
         "_new_since",
         "_on_rank",
         "_outlived",
         "_places",
-        "_seen_to_be",
         "_standing",
     )
 
@@ -70,8 +66,6 @@ class Contender(QueueNode, Acquirable):
         super().__init__(client, path, layout, role, data, acl, local)
         self._places = places
         self._is_one_at_a_time = places == 1 and not role.shares
-        self._is_readable = acl is None or any(map(_lets_read, acl))
-        """Whether the ACL surely lets us read our own znode."""
         self._new_since = _NEVER
         """`SessionChanges.count` at the answer to our create, until we wait."""
         self._standing: QueuePosition | None = None
@@ -81,8 +75,6 @@ class Contender(QueueNode, Acquirable):
         self._ahead_gone = _NOBODY
         self._behind: str | None = None
         """The contender that we wait for, for messages; None in front."""
-        self._seen_to_be = _NOBODY
-        """Names that we have read: so servers report their events to us."""
         self._outlived: Sequence[str] = ()
         """Names that still existed when our znode did; used where one holds at a time."""
         self._on_rank: Callable[[int | None], object] | None = None
@@ -130,7 +122,7 @@ class Contender(QueueNode, Acquirable):
                 return False
             self._wake = Wakeup()
             self._stale = False
-            if not await self._arm(place.watch):
+            if not await self._read_ahead(place.watch):
                 place = await self._list_queue()
                 continue
             if self._on_rank is not None:
@@ -138,10 +130,7 @@ class Contender(QueueNode, Acquirable):
                 self._on_rank(rank if place.is_exact else None)
             self._new_since = _NEVER
             if not (self._ahead_gone or self._gone or self._stale):
-                if unread := self._unread(place.watch):
-                    await self._wait_and_check(unread)
-                else:
-                    await self._wake.wait()
+                await self._wake.wait()
             self.check()
             if place.watch[0] in self._ahead_gone and (
                 place.is_next or self._was_first(place.watch[0])
@@ -172,8 +161,6 @@ class Contender(QueueNode, Acquirable):
                     await self.look_before()
                 if not await self._ready_to_create():
                     return False
-                if not self._is_readable:
-                    local.are_readable = False
                 # If others of ours are there already, the predecessor is usually one of them.
                 if local.is_empty:
                     with self._client.pipelined():
@@ -319,37 +306,27 @@ class Contender(QueueNode, Acquirable):
                 )
                 return
 
-    async def _arm(self, names: Sequence[str]) -> bool:
-        """Watch the names and our own znode, all in one segment.
+    async def _read_ahead(self, names: Sequence[str]) -> bool:
+        """Read the names and our own znode, and watch them, all in one segment.
 
         Return False if a name is already gone, so that another look is due. Raise `NodeGone` if our
-        own znode is gone.
+        own znode is gone, and `NoAuthError` if one may not be read: servers since 3.8.4 and 3.9.2
+        would not report what happens to it.
         """
         self._ahead = self._ahead or {}
         for name in [name for name in self._ahead if name not in names]:
             self._ahead.pop(name).close()
         self._ahead_gone = self._ahead_gone.intersection(names) or _NOBODY
-        self._seen_to_be = self._seen_to_be.intersection(names) or _NOBODY
-        unread: list[tuple[str, Watch]] = []
-        own: Reply[tuple[bytes, Stat]] | None = None
-        if self._watch is None:
-            if self._is_readable:
-                unread.append((self.node.path, self._make_watch()))
-            else:
-                own = self._send_look()
         looks: list[tuple[str, Reply[tuple[bytes, Stat]]]] = []
-        for name in names:
-            if name not in self._ahead and name not in self._ahead_gone:
-                path = join(self._path, name)
-                watch = self._ahead[name] = self._client.backend.make_watch(Ahead(self, name))
-                if name in self._seen_to_be or self._is_unclaimed(name):
-                    look = self._client.get(path, watch=watch)
+        with self._client.pipelined():
+            own = self._send_look() if self._watch is None else None
+            for name in names:
+                if name not in self._ahead and name not in self._ahead_gone:
+                    watch = self._client.backend.make_watch(Ahead(self, name))
+                    self._ahead[name] = watch
+                    look = self._client.get(join(self._path, name), watch=watch)
                     look.add_done_callback(partial(self._on_look, name, look))
                     looks.append((name, look))
-                else:
-                    unread.append((path, watch))
-        # One request for all; watches of earlier events have fired by the time of the answer.
-        armed = self._client.backend.arm(unread, since=self.node.token) if unread else None
         complete = True
         for name, look in looks:
             try:
@@ -357,8 +334,6 @@ class Contender(QueueNode, Acquirable):
             except NoNodeError:
                 self._ahead.pop(name).close()
                 complete = False
-        if armed is not None:
-            await armed
         if own is not None:
             try:
                 await own
@@ -368,49 +343,6 @@ class Contender(QueueNode, Acquirable):
             there, before = self._ahead.keys() - self._ahead_gone, self._outlived
             self._outlived = tuple(name for name in names if name in there or name in before)
         return complete
-
-    def _unread(self, names: Sequence[str]) -> Sequence[str]:
-        """The names of which it is unknown whether we may read them."""
-        line, known = self._local, self._seen_to_be | self._ahead_gone
-        return tuple(
-            name
-            for name in names
-            if name not in known and not (line.are_readable and line.is_claimed(name))
-        )
-
-    async def _wait_and_check(self, unread: Sequence[str]) -> None:
-        """Wait for an event; after a quarter of the session timeout read the `unread` names, once.
-
-        The reads show a znode that no session owns, which may never go away (`_note_owner`).
-
-        Servers since 3.8.4 and 3.9.2 do not report what happens to a znode that we may not read,
-        and still accept the watch. The reads take the place of a ping, which would be due a little
-        later. Raises `NoAuthError` if a name may not be read.
-        """
-        with anyio.move_on_after(self._client.session_timeout / 4):
-            await self._wake.wait()
-            return
-        looks = [(name, self._client.get(join(self._path, name))) for name in unread]
-        for name, look in looks:
-            try:
-                _, stat = await look
-            except NoNodeError:
-                # Gone: its event has come, or is not going to.
-                self._ahead_gone |= {name}
-                self._wake.set()
-            else:
-                self._seen_to_be |= {name}
-                self._note_owner(name, stat)
-        await self._wake.wait()
-
-    def _is_unclaimed(self, name: str) -> bool:
-        """Whether this session's recipes have given the name, and nobody claims it.
-
-        Others may have znodes in our session (docs/how-to/aiozk-client.md), but none whose name
-        begins with our session and a number that its client gives once. Another process that has
-        our session gives other numbers.
-        """
-        return self._count_in(name) is not None and not self._local.is_wanted(name)
 
     def _count_in(self, name: str) -> int | None:
         return self._layout._count_in(self._role, self._client.session_id, name)
@@ -445,11 +377,9 @@ class Contender(QueueNode, Acquirable):
         self._ahead.pop(name, None)
         if event.type is EventType.DELETED:
             self._ahead_gone |= {name}
-        elif event.type is EventType.DATA_CHANGED:
-            # It was asked to release, which does not concern us: a read sets the watch again.
-            self._seen_to_be |= {name}
-        else:
+        elif event.type is not EventType.DATA_CHANGED:
             self._stale = True
+        # Else it was asked to release, which does not concern us: a read sets the watch again.
         self._wake.set()
 
     # --- leaving -------------------------------------------------------------------------------
@@ -458,19 +388,13 @@ class Contender(QueueNode, Acquirable):
         for watch in self._ahead.values():
             watch.close()
         self._ahead = _NO_WATCHES
-        self._ahead_gone = self._seen_to_be = _NOBODY
+        self._ahead_gone = _NOBODY
         self._outlived = ()
 
     def forget(self) -> None:
         self._leave_watches()
         super().forget()
         self._standing = None
-
-
-def _lets_read(entry: ACL) -> bool:
-    """Whether an entry lets any creator of a znode read it."""
-    is_anyone = (entry.scheme, entry.id) == ANYONE or entry.scheme == "auth"
-    return is_anyone and Permission.READ in entry.permissions
 
 
 class Ahead:

@@ -39,7 +39,6 @@ class LocalContenders(OwnNames):
     __slots__ = (
         "_at",
         "_warnings",
-        "are_readable",
         "fits",
         "front",
         "look",
@@ -52,8 +51,6 @@ class LocalContenders(OwnNames):
         super().__init__()
         self.was_contended = False
         """Whether the last listing of the queue showed others before us."""
-        self.are_readable = True
-        """Whether we surely may read all of ours so far."""
         self.front: str | None = None
         """The last one of ours that was first in the queue, where one holds at a time."""
         self.fits: list[tuple[Layout, Role]] = []

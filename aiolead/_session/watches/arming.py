@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..._wire.framing import encode_body
-from ..._wire.requests import SetWatches
 from .one_shot import WatchKind, WatchSlot
 from .persistent import StreamSlot
 
@@ -39,58 +36,6 @@ class Arming:
 
     def abandon(self) -> None:
         self._registry.abandoned(self._slot, self._path, self._kind)
-
-
-class BulkArming:
-    """One SetWatches that arms several one-shot watches, on a connection of any age.
-
-    The answer to a read precedes the events of its watch. The answer to SetWatches has no content,
-    and what has happened already is reported by events before it. So the watches are armed here
-    when the request is sent. If the connection is lost before the answer, they are re-armed like
-    all others, and the request is sent again, as reads are, with what is left to be watched.
-
-    `slots` are data watches with the paths of znodes that are known to have existed. A znode that
-    has changed after the zxid `since` fires its watch at once.
-    """
-
-    __slots__ = ("_is_sent", "_registry", "_since", "_slots")
-
-    def __init__(
-        self, registry: WatchRegistry, slots: Sequence[tuple[WatchSlot, str]], since: int
-    ) -> None:
-        self._registry = registry
-        self._slots = slots
-        self._since = since
-        self._is_sent = False
-
-    @property
-    def body(self) -> bytes:
-        """The request at its longest."""
-        return encode_body(SetWatches(self._since, tuple(path for _, path in self._slots)))
-
-    def sending(self, body: bytes) -> bytes:
-        if not self._is_sent:
-            self._is_sent = True
-            for slot, path in self._slots:
-                self._registry.arm_early(slot, path)
-        wanted = [path for slot, path in self._slots if self._is_due(slot, path)]
-        if len(wanted) == len(self._slots):
-            return body
-        return encode_body(SetWatches(self._since, tuple(wanted)))
-
-    def _is_due(self, slot: WatchSlot, path: str) -> bool:
-        """Whether it has neither fired nor been closed since it was first sent."""
-        return slot.kind is WatchKind.DATA and self._registry.is_one_shot(path, WatchKind.DATA)
-
-    def armed(self, *, missing: bool = False) -> None:
-        for slot, path in self._slots:
-            self._registry.armed_early(slot, path)
-
-    def abandon(self) -> None:
-        for slot, path in self._slots:
-            self._registry.abandoned(slot, path, WatchKind.DATA)
-            if self._is_sent:
-                self._registry.disarm(slot)
 
 
 class Joining:

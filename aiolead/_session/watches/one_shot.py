@@ -45,7 +45,6 @@ class WatchSlot:
         on_event: called synchronously when `event` fires the watch.
         label: the path as the caller named it, without the chroot.
         wire: its type on the server; `kind` is set while it is armed.
-        is_sure: whether the server has confirmed the watch; see `BulkArming`.
         pending: how many unanswered requests will arm it.
     """
 
@@ -56,13 +55,12 @@ class WatchSlot:
     label: str = ""
     wire: WatcherType | None = None
     kind: WatchKind | None = None
-    is_sure: bool = True
     pending: int = 0
     closed: bool = False
 
     @property
     def is_armed(self) -> bool:
-        return self.kind is not None and self.is_sure and self._registry.is_live
+        return self.kind is not None and self._registry.is_live
 
     def close(self) -> None:
         """Withdraw the watch; it does not fire any more."""

@@ -83,12 +83,7 @@ class WatchRegistry:
     # --- one-shot watches ----------------------------------------------------------------------
 
     def begin(self, slot: WatchSlot, path: str, label: str, kind: WatchKind) -> Arming:
-        """Prepare a read that arms the slot. Raises as `reserve`."""
-        self.reserve(slot, path, label, kind)
-        return Arming(self, slot, path, kind)
-
-    def reserve(self, slot: WatchSlot, path: str, label: str, kind: WatchKind) -> None:
-        """Prepare to arm a slot. `UsageError` if it is closed, or watches something else."""
+        """Prepare a read that arms a slot. `UsageError` if it is closed, or watches other data."""
         if slot.closed:
             raise UsageError("the watch was closed")
         busy = slot.pending > 0 or slot.kind is not None
@@ -100,6 +95,7 @@ class WatchRegistry:
         slot.event = None
         slot.pending += 1
         self._arming[path, kind.wire] += 1
+        return Arming(self, slot, path, kind)
 
     def is_one_shot(self, path: str, kind: WatchKind) -> bool:
         """Whether a watch of this kind is set on the server; see `persistent`."""
@@ -126,27 +122,6 @@ class WatchRegistry:
         self._arming[key] -= 1
         if self._arming[key] <= 0:
             del self._arming[key]
-
-    def arm_early(self, slot: WatchSlot, path: str) -> None:
-        """Arm a slot as its request is sent: events may precede the answer; see `BulkArming`."""
-        if slot.closed:
-            return
-        slot.is_sure = slot.kind is WatchKind.DATA
-        if slot.kind is WatchKind.EXIST:
-            self._discard(slot)
-        self._put(slot, path, WatchKind.DATA)
-
-    def armed_early(self, slot: WatchSlot, path: str) -> None:
-        """The request of a slot that was armed early was answered."""
-        slot.is_sure = True
-        self.abandoned(slot, path, WatchKind.DATA)
-        if slot.closed:
-            self._remove(path, WatchKind.DATA)
-
-    def disarm(self, slot: WatchSlot) -> None:
-        """The request of a slot that was armed early has failed."""
-        slot.is_sure = True
-        self._discard(slot)
 
     def dropped(self, slot: WatchSlot) -> None:
         """The slot's owner is gone. For finalizers: callable in any thread, at any time."""

@@ -77,27 +77,6 @@ async def a_watch_is_armed_again_by_another_read(stage: Stage) -> None:
         await watch.wait()
 
 
-async def watches_are_armed_together(stage: Stage) -> None:
-    """`arm` watches several znodes; changes since then are reported at once."""
-    client, operator = stage.client, stage.operator
-    for name in ("same", "changed", "gone"):
-        await client.create(f"/{name}")
-    since = (await client.create("/since")).stat.czxid
-    await operator.set("/changed", b"1")
-    await operator.delete("/gone")
-    await client.sync("/")
-    same_, changed, gone = (client.backend.make_watch() for _ in range(3))
-    await client.backend.arm(
-        [("/same", same_), ("/changed", changed), ("/gone", gone)], since=since
-    )
-    assert (same_.is_armed, same_.event) == (True, None), "where nothing was, it is armed"
-    assert getattr(changed.event, "type", None) is EventType.DATA_CHANGED, "a change is reported"
-    assert getattr(gone.event, "type", None) is EventType.DELETED, "a deletion is reported"
-    assert (changed.is_armed, gone.is_armed) == (False, False), "and not watched for"
-    await operator.delete("/same")
-    assert (await same_.wait()).type == EventType.DELETED, "what comes later"
-
-
 async def a_read_that_fails_arms_no_watch(stage: Stage) -> None:
     """Where there is no such znode only `exists` watches."""
     client = stage.client
