@@ -41,7 +41,7 @@ from aiolead.errors import (
     TenureLost,
 )
 from aiolead.testing import EmbeddedServer, FaultProxy, ThreadedServer
-from aiolead.types import Overrun
+from aiolead.types import OverdueHold, Overrun
 
 Record = Callable[[str, object], None]
 
@@ -143,7 +143,7 @@ class Witness:
 
 def check_in_time(
     hook: Hook, witness: Witness, what: str, record: Record, reason: LossReason | None
-) -> str:
+) -> OverdueHold:
     """Checks that the watchdog acted once, on one hold, while the znode was still there."""
     ((overrun, at),) = hook.calls
     (hold,) = overrun.holds
@@ -151,7 +151,7 @@ def check_in_time(
     last_seen = witness.wait()
     record(f"{MARGIN}watchdog, {what}", last_seen - at)
     assert at < last_seen, "the znode was gone when the watchdog acted"
-    return hold.path
+    return hold
 
 
 # --- a blocked event loop ------------------------------------------------------------------------
@@ -165,10 +165,12 @@ async def block_until_the_znode_is_gone(
         with pytest.raises(LockLost) as lost:
             async with aiolead.Lock(client, "/l") as held:
                 witness = await anyio.to_thread.run_sync(Witness, hosts, held.path)
+                session_id = client.session_id
                 assert witness.gone.wait(PATIENCE)  # without letting the event loop run
-        path = check_in_time(hook, witness, label, record, None)
+        hold = check_in_time(hook, witness, label, record, None)
     assert lost.value.reason in (LossReason.UNCONFIRMED, LossReason.EXPIRED)
-    assert path.endswith(held.path)
+    assert hold.path.endswith(held.path)
+    assert hold.session_id == session_id
 
 
 async def test_blocked_event_loop_is_noticed_in_time(hosts: str, record_property: Record) -> None:
