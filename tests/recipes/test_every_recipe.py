@@ -23,7 +23,8 @@ from anyio.streams.text import TextReceiveStream
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, catch_up, connect, eventually
 from kit.every_recipe import DONE, FOLLOWED, HELD, HOLDS, KEPT, WAITING, Done, Held, Seen
-from kit.faults import end_session, only_on
+from kit.faults import end_session
+from kit.selection import BACKENDS
 from recipes.crowd import Crowd, crowd
 
 from aiolead import Barrier, Client, Condition, ConnectionLossError
@@ -42,15 +43,6 @@ LONG = 30.0
 
 TESTS = Path(__file__).parents[1]
 WRITES = (OpCode.CREATE2, OpCode.MULTI, OpCode.SET_DATA)
-
-
-def on(kind: str, loop: str) -> Callable[[Any], Any]:
-    """Where a test is played: faults are those of servers and links, whatever the event loop."""
-
-    def both(test: Any) -> Any:
-        return only_on(loop)(pytest.mark.parametrize("server", [kind], indirect=True)(test))
-
-    return both
 
 
 class Turns:
@@ -182,16 +174,6 @@ async def _verified(them: Crowd, name: str) -> bool:
     return True
 
 
-@on("embedded", "asyncio")
-async def test_links_break(server: ServerUnderTest) -> None:
-    await breaks(server)
-
-
-@on("ensemble", "trio")
-async def test_links_to_real_servers_break(server: ServerUnderTest) -> None:
-    await breaks(server)
-
-
 # --- sessions that end ---------------------------------------------------------------------------
 
 
@@ -231,16 +213,6 @@ async def ends(server: ServerUnderTest) -> None:
         them.leave(*KEPT)
         await all_left(them, KEPT)
         assert await a.get_ephemerals() == []
-
-
-@on("embedded", "trio")
-async def test_sessions_end(server: ServerUnderTest) -> None:
-    await ends(server)
-
-
-@on("standalone", "asyncio+uvloop")
-async def test_sessions_on_a_real_server_end(server: ServerUnderTest) -> None:
-    await ends(server)
 
 
 # --- processes that die --------------------------------------------------------------------------
@@ -292,16 +264,6 @@ async def _lines(stream: TextReceiveStream) -> AsyncIterator[str]:
         *whole, rest = (rest + chunk).split("\n")
         for line in whole:
             yield line
-
-
-@on("embedded", "asyncio+uvloop")
-async def test_processes_die(server: ServerUnderTest) -> None:
-    await dies(server)
-
-
-@on("ensemble", "asyncio")
-async def test_processes_of_real_servers_die(server: ServerUnderTest) -> None:
-    await dies(server)
 
 
 # --- views, and calls ----------------------------------------------------------------------------
@@ -360,16 +322,6 @@ async def changes(server: ServerUnderTest) -> None:
         await comes(is_open)
 
 
-@on("embedded", "trio")
-async def test_views_follow_changes(server: ServerUnderTest) -> None:
-    await changes(server)
-
-
-@on("ensemble", "asyncio+uvloop")
-async def test_views_follow_changes_on_real_servers(server: ServerUnderTest) -> None:
-    await changes(server)
-
-
 async def counts(server: ServerUnderTest) -> None:
     """Answers and requests are lost: what was confirmed has happened, and nothing happens twice."""
     async with anyio.create_task_group() as tasks:
@@ -397,11 +349,34 @@ async def counts_one(server: ServerUnderTest, name: str, what: Done) -> None:
         assert confirmed <= count <= most, name
 
 
-@on("embedded", "asyncio")
-async def test_calls_happen_once(server: ServerUnderTest) -> None:
-    await counts(server)
+# --- all of them ---------------------------------------------------------------------------------
+
+LOOPS = {loop.id: loop.values[0] for loop in BACKENDS}
+PLAYED = [
+    (breaks, "embedded", "asyncio"),
+    (breaks, "ensemble", "trio"),
+    (ends, "embedded", "trio"),
+    (ends, "standalone", "asyncio+uvloop"),
+    (dies, "embedded", "asyncio+uvloop"),
+    (dies, "ensemble", "asyncio"),
+    (changes, "embedded", "trio"),
+    (changes, "ensemble", "asyncio+uvloop"),
+    (counts, "embedded", "asyncio"),
+    (counts, "standalone", "trio"),
+]
+"""Each fault with two kinds of servers. It is one of servers and links, whatever the event loop."""
 
 
-@on("standalone", "trio")
-async def test_calls_happen_once_on_a_real_server(server: ServerUnderTest) -> None:
-    await counts(server)
+@pytest.mark.parametrize(
+    ("play", "server", "anyio_backend"),
+    [
+        pytest.param(play, server, LOOPS[loop], id=f"{play.__name__}, {server}, {loop}")
+        for play, server, loop in PLAYED
+        if loop in LOOPS
+    ],
+    indirect=["server"],
+)
+async def test_every_recipe_withstands(
+    play: Callable[[ServerUnderTest], Awaitable[None]], server: ServerUnderTest
+) -> None:
+    await play(server)

@@ -375,53 +375,30 @@ async def test_waiter_is_woken_although_sessions_end(server: EmbeddedServer, dyi
 
 
 @leaving
+@pytest.mark.parametrize(
+    ("before", "after", "heir"),
+    [("a", "", None), ("a", "b", None), ("ab", "c", "b")],
+    ids=["nobody", "a later waiter", "an earlier waiter"],
+)
 @with_virtual_server
-async def test_signal_of_a_waiter_that_left_does_not_outlive_it(
-    server: EmbeddedServer, how: str
+async def test_notification_of_a_waiter_that_left_is_inherited_by_earlier_waiters_alone(
+    server: EmbeddedServer, how: str, before: str, after: str, heir: str | None
 ) -> None:
-    """Nobody else waits: a waiter that comes later is not woken by it."""
+    """If there is none, its signal goes, too: it wakes no waiter that comes later."""
     async with waiters(server) as they:
-        await they.wait("a")
+        await they.wait(*before)
         await they.notify_unheard("a")
         assert len(they.signals()) == 1
+        await they.wait(*after)
         await they.leave("a", how)
-        if how == "is cancelled":
-            assert they.signals() == []
-        async with Condition(they.clients["b"], PATH) as held:
+        assert they.woken == ([heir] if heir else [])
+        assert they.signals() == [] or (how, after) == ("dies", "")
+        async with Condition(they.notifier, PATH) as held:
             assert not await held.wait(timeout=5.0)
         assert they.signals() == []
-        assert they.woken == []
-
-
-@leaving
-@with_virtual_server
-async def test_waiter_that_came_after_a_notification_does_not_inherit_it(
-    server: EmbeddedServer, how: str
-) -> None:
-    async with waiters(server) as they:
-        await they.wait("a")
-        await they.notify_unheard("a")
-        await they.wait("b")
-        await they.leave("a", how)
-        assert they.woken == []
-        assert they.signals() == []
-        assert await they.notify() == 1
+        assert await they.notify() == len(after)
         await passes(1.0)
-        assert they.woken == ["b"]
-
-
-@leaving
-@with_virtual_server
-async def test_waiter_that_came_before_a_notification_inherits_it(
-    server: EmbeddedServer, how: str
-) -> None:
-    async with waiters(server) as they:
-        await they.wait("a", "b")
-        await they.notify_unheard("a")
-        await they.wait("c")
-        await they.leave("a", how)
-        assert they.woken == ["b"]
-        assert they.signals() == []
+        assert they.woken == [*filter(None, (heir, after))]
 
 
 @leaving

@@ -39,6 +39,7 @@ async def test_all_are_held_and_all_are_released(a: Client, b: Client) -> None:
     assert repr(multi) == "<MultiLock /a, /b, /c>"
     async with multi as held:
         assert isinstance(held, MultiHeld)
+        assert repr(held) == "<MultiHeld of 3>"
         first, second, third = held.holds
         assert [first.path[:2], second.path[:2], third.path[:2]] == [A, B, C]
         assert (type(first), type(third)) == (Held, WriteHeld)

@@ -427,68 +427,45 @@ async def test_all_permits_are_lost_with_one_of_them(
     assert contenders_left(server, LEASES) == []
 
 
+@pytest.mark.parametrize(
+    ("harm", "order"),
+    [
+        ("session ends", "ba"),
+        ("lease runs out", "ab"),
+        ("place deleted", ""),
+        ("permit deleted", ""),
+    ],
+)
 @with_virtual_server
-async def test_front_whose_session_ends_is_served_after_the_others(
-    server: EmbeddedServer, a: Client, b: Client
+async def test_front_of_the_queue_that_is_harmed_is_served_and_blocks_nobody(
+    server: EmbeddedServer, link: Link, a: Client, b: Client, harm: str, order: str
 ) -> None:
-    """Nothing of before is left of it, and it goes to the end of the queue."""
+    """Nothing of before is left of it. It keeps its place if only its lease runs out."""
     async with crowd() as them:
-        async with Semaphore(b, PATH, 2).acquire(permits=2):
-            them.come("a", to=Semaphore(a, PATH, 2).acquire(permits=2))
-            await settled()
-            them.come("b", to=Semaphore(b, PATH, 2))
-            await settled()
-            assert len(contenders_left(server, LEASES)) == 4
-            server.expire_session(a.session_id)
-            await passes(1.0)
-            assert len(contenders_left(server, LOCKS)) == 2
-        await passes(5.0)
-        await them.are_inside("b")
-        them.leave("b")
-        await them.are_inside("a")
-
-
-@pytest.mark.parametrize("what", ["its place in the queue", "one of its permits"])
-@with_virtual_server
-async def test_front_whose_znode_is_deleted_does_not_block_the_others(
-    server: EmbeddedServer, a: Client, b: Client, what: str
-) -> None:
-    """Nobody waits for permits of a contender that is behind it."""
-    async with crowd() as them:
-        async with Semaphore(b, PATH, 3):
+        async with Semaphore(b, PATH, 3).acquire(permits=2):
             them.come("a", to=Semaphore(a, PATH, 3).acquire(permits=3))
-            await settled()
+            await passes(5.0)
             them.come("b", to=Semaphore(b, PATH, 3).acquire(permits=3))
-            await passes(1.0)
-            line, permits = contenders_left(server, LOCKS), contenders_left(server, LEASES)
-            await b.delete(line[0] if what == "its place in the queue" else permits[0])
+            await settled()
+            assert len(contenders_left(server, LOCKS)) == 2
+            assert len(contenders_left(server, LEASES)) == 5
+            match harm:
+                case "session ends":
+                    server.expire_session(a.session_id)
+                case "lease runs out":
+                    link.lose()
+                    await passes(7.5)
+                    link.restore()
+                    await a.ready()
+                case _:
+                    znodes = contenders_left(server, LOCKS if harm == "place deleted" else LEASES)
+                    await b.delete(next(each for each in znodes if f"{a.session_id:x}" in each))
             await passes(1.0)
             assert len(contenders_left(server, LOCKS)) == 2
         them.leave()
         await passes(5.0)
-        assert sorted(them.log) == ["a", "b"]
+        assert them.log == list(order) or (order == "" and sorted(them.log) == ["a", "b"])
         assert them.most == {"a": 1, "b": 1}
-
-
-@with_virtual_server
-async def test_front_whose_lease_runs_out_keeps_its_place(
-    server: EmbeddedServer, link: Link, a: Client, b: Client
-) -> None:
-    """It has no connection for longer than its lease; its session lasts."""
-    async with crowd() as them:
-        async with Semaphore(b, PATH, 1):
-            them.come("a", to=Semaphore(a, PATH, 1))
-            await passes(5.0)
-            them.come("b", to=Semaphore(b, PATH, 1))
-            await settled()
-            link.lose()
-            await passes(7.5)
-            link.restore()
-            await a.ready()
-            await passes(1.0)
-        them.leave()
-        await passes(5.0)
-        assert them.log == ["a", "b"]
 
 
 @layouts
