@@ -98,7 +98,7 @@ class MemoryProxy:
         server: where its connections lead.
 
     Attributes:
-        segments: what the clients have sent, each as it was handed to the connection.
+        segments: the bytes that the clients have sent, each item as the connection received it.
     """
 
     def __init__(self, server: EmbeddedServer) -> None:
@@ -280,7 +280,7 @@ class MemoryProxy:
     # --- for the streams -----------------------------------------------------------------------
 
     def _touch(self) -> None:
-        """Wakes whoever waits for a change."""
+        """Wakes the tasks that wait for a change."""
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
 
@@ -288,7 +288,7 @@ class MemoryProxy:
         return direction not in self._stalled
 
     def _passed(self, direction: Direction, data: Data) -> tuple[Data, How | None]:
-        """What of some bytes passes, and how the connection ends after them, if it does."""
+        """Return the bytes that pass, and how the connection ends after them, if it does."""
         size = len(data.data)
         room, how = self._cuts.get(direction, (size + 1, None))
         passed = data if size <= room else Data(data.data[:room])
@@ -303,7 +303,7 @@ class MemoryProxy:
 
 
 class _Pieces:
-    """What one direction has yet to pass. A rule decides about a message when it is taken."""
+    """The pieces that have yet to pass in one direction. Rules decide as a piece is taken."""
 
     def __init__(self) -> None:
         self._parts: deque[Iterator[Piece]] = deque()
@@ -350,7 +350,7 @@ class _ProxiedStream(ByteStream):
         return {}
 
     def end(self, how: How) -> None:
-        """Ends the connection at both ends, or makes it fall silent. What has passed arrives."""
+        """Ends the connection at both ends, or makes it fall silent. Bytes that have passed arrive."""
         if how == "silence":
             self.is_muted = True
         elif self._end is None:
@@ -448,7 +448,7 @@ class _ProxiedStream(ByteStream):
             self._wait_for_verdict = None
 
     def _take(self, first: Data, max_bytes: int, held_back: MemoryStream | None) -> bytes:
-        """What arrives now: a piece, with everything that was held back behind it."""
+        """Return the bytes that arrive now: a piece, and everything that was held back behind it."""
         data, self._next = first.data, None
         if held_back is not None:
             self._incoming.add(self._tap.to_client(held_back.receive_nowait()))

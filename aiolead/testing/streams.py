@@ -159,7 +159,7 @@ class MemoryStream(ByteStream):
         pipe.put(item)
 
     def receive_nowait(self) -> bytes:
-        """What has arrived; empty if nothing has."""
+        """Return the bytes that have arrived; empty if there are none."""
         return self._incoming.get(sys.maxsize)
 
     async def send_eof(self) -> None:
