@@ -53,9 +53,3 @@ def overlap(spans: Sequence[Span], until: float = inf) -> float:
             total += at - last
         holders, last = holders + change, at
     return total
-
-
-def lost_updates(confirmed: Iterable[str], kept: Iterable[str]) -> list[str]:
-    """The elements that a store has confirmed to have, and has not any more."""
-    there = set(kept)
-    return [element for element in confirmed if element not in there]

@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from statistics import median
+from typing import TypeVar
 
 from . import curator
 from .isolated import Trial
 from .run import Outcome
+
+R = TypeVar("R", Trial, Outcome)
 
 _WHAT = {
     "aiolead": "`Election.leadership`",
@@ -35,19 +38,6 @@ def name_of(recipe: str) -> str:
 
 def trials_table(trials: Sequence[Trial]) -> str:
     """All trials of a kind side by side, by recipe."""
-    rows = []
-    for recipe in dict.fromkeys(trial.recipe for trial in trials):
-        own = [trial for trial in trials if trial.recipe == recipe]
-        rows.append(
-            (
-                name_of(recipe),
-                str(len(own)),
-                spread(trial.overlap for trial in own),
-                spread(trial.learned for trial in own),
-                spread(trial.taken_over for trial in own),
-                spread((trial.margin for trial in own), signed=True),
-            )
-        )
     head = (
         "recipe",
         "trials",
@@ -56,45 +46,48 @@ def trials_table(trials: Sequence[Trial]) -> str:
         "the second one enters, s after the cut",
         "stops before the servers delete its znode by, s",
     )
+    rows = [
+        (
+            name_of(recipe),
+            str(len(own)),
+            spread(trial.overlap for trial in own),
+            spread(trial.learned for trial in own),
+            spread(trial.taken_over for trial in own),
+            spread((trial.margin for trial in own), signed=True),
+        )
+        for recipe, own in by_recipe(trials)
+    ]
     return table(head, rows)
 
 
 def seeds_table(outcomes: Sequence[Outcome]) -> str:
-    """What came of the seeds, by recipe."""
+    """The results of the seeds, by recipe."""
     rows = []
-    for recipe in dict.fromkeys(outcome.recipe for outcome in outcomes):
-        every = [outcome for outcome in outcomes if outcome.recipe == recipe]
+    for recipe, every in by_recipe(outcomes):
         own = [outcome for outcome in every if not outcome.is_void]
         doubled = [outcome.overlap for outcome in own if outcome.overlap > 0]
         margins = [margin.seconds for outcome in own for margin in outcome.margins]
         lost = Counter[str]()
         for outcome in own:
             lost.update({store: len(elements) for store, elements in outcome.lost.items()})
-        rows.append(
-            (
-                name_of(recipe),
-                str(len(own)),
-                str(len(every) - len(own)),
-                str(sum(outcome.holds for outcome in own)),
-                f"{len(doubled)} ({sum(doubled):.3f} s)" if doubled else "0",
-                f"{sum(bool(outcome.stuck) for outcome in own)}",
-                ", ".join(f"{store} {count}" for store, count in lost.items()) or "-",
-                f"{min(margins):+.3f} (of {len(margins)})" if margins else "-",
-                str(sum(len(o.wrong) for o in own)) if every[0].is_ours else "not asked",
-            )
-        )
-    head = (
-        "recipe",
-        "seeds",
-        "void: the servers lost something",
-        "holds",
-        "seeds with two holders at once",
-        "seeds in which somebody was stuck",
-        "updates lost",
-        "least margin, s",
-        "violations",
-    )
-    return table(head, rows)
+        cells = {
+            "seeds": len(own),
+            "void: the servers lost something": len(every) - len(own),
+            "holds": sum(outcome.holds for outcome in own),
+            "seeds with two holders at once": f"{len(doubled)} ({sum(doubled):.3f} s)",
+            "seeds in which a contender was stuck": sum(bool(outcome.stuck) for outcome in own),
+            "updates lost": ", ".join(f"{store} {count}" for store, count in lost.items()),
+            "least margin, s": f"{min(margins):+.3f} (of {len(margins)})" if margins else "-",
+            "violations": sum(len(o.wrong) for o in own) if every[0].is_ours else "not checked",
+        }
+        rows.append({"recipe": name_of(recipe), **cells})
+    return table(tuple(rows[0]), [tuple(map(str, row.values())) for row in rows]) if rows else ""
+
+
+def by_recipe(results: Sequence[R]) -> list[tuple[str, list[R]]]:
+    """Trials or outcomes, grouped by their recipe."""
+    names = dict.fromkeys(each.recipe for each in results)
+    return [(name, [each for each in results if each.recipe == name]) for name in names]
 
 
 def seen_table(outcomes: Iterable[Outcome]) -> str:

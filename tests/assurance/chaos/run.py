@@ -235,7 +235,7 @@ class _Run:
         reading = Reading.of(events)
         kept = self._kept()
         lost = {
-            store: analysis.lost_updates(confirmed, kept.get(store, ()))
+            store: [each for each in confirmed if each not in kept.get(store, ())]
             for store, confirmed in _confirmed(actors).items()
         }
         wrong = list(self._wrong)

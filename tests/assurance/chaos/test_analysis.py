@@ -22,7 +22,7 @@ from aiolead.testing.history import (
 )
 
 from . import curator
-from .analysis import Span, beliefs, lost_updates, overlap
+from .analysis import Span, beliefs, overlap
 from .diary import Chronicle
 from .schedule import Kind, Schedule
 from .stores import PlainSet, Refused, StoreLink, TokenStore
@@ -71,10 +71,6 @@ def test_who_is_stopped_does_not_act_but_believes_when_he_runs_on() -> None:
     spans = beliefs(events)
     assert spans == [Span("a", 1, 2), Span("b", 4, 7), Span("a", 6, 6.5)]
     assert overlap(spans) == 0.5
-
-
-def test_lost_updates() -> None:
-    assert lost_updates(["a:1", "b:1", "a:2"], ["b:1", "a:2", "c:1"]) == ["a:1"]
 
 
 # --- the servers' account ------------------------------------------------------------------------

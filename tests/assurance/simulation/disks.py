@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from assurance.chaos.witness import transactions
+
 from aiolead.errors import UsageError
 from aiolead.testing.servers import BlockingServer
-
-_LOG_HEADER = struct.Struct(">4sIq")
-"""Magic, version, database."""
-
-_RECORD_HEADER = struct.Struct(">qi")
-"""Checksum, length. The end of a log is filled with zeros."""
-
-_TRANSACTION_HEADER = struct.Struct(">qiq")
-"""Session, number within the session, zxid."""
-
-_END_OF_RECORD = 1
 
 
 @dataclass(frozen=True)
@@ -57,7 +46,7 @@ def read_disk(server: BlockingServer) -> Disk:
     logs = sorted(directory.glob("log.*"), key=lambda path: int(path.suffix[1:], 16))
     # A follower that is brought up to date may log a transaction twice, with a warning; what it
     # loads is the same.
-    logged = dict.fromkeys(zxid for log in logs for zxid in _zxids(log))
+    logged = dict.fromkeys(each.zxid for log in logs for each in transactions(log.read_bytes()))
     return Disk(epoch, max(snapshots, default=0), tuple(logged))
 
 
@@ -68,15 +57,3 @@ def is_logged(server: BlockingServer, data: bytes) -> bool:
 
 def _directory(server: BlockingServer) -> Path:
     return server.log.parent / "data" / "version-2"
-
-
-def _zxids(log: Path) -> Iterator[int]:
-    content = log.read_bytes()
-    position = _LOG_HEADER.size
-    while position + _RECORD_HEADER.size <= len(content):
-        _, length = _RECORD_HEADER.unpack_from(content, position)
-        if length <= 0:
-            return
-        position += _RECORD_HEADER.size
-        yield _TRANSACTION_HEADER.unpack_from(content, position)[2]
-        position += length + _END_OF_RECORD

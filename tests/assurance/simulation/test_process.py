@@ -57,6 +57,17 @@ class Scene:
         process.start(program)
         return process
 
+    def play(self, program: Program, *events: tuple[float, str], **options: Any) -> list[Any]:
+        """Runs a program as a process to its end; a method of the process is called at times."""
+
+        async def main() -> None:
+            process = self.process(program, **options)
+            for when, method in events:
+                self.timeline.at(when, getattr(process, method))
+            await process.wait()
+
+        return self.run(main)
+
     def run(self, main: Callable[[], Awaitable[object]]) -> list[Any]:
         async def all_of_it() -> None:
             async with anyio.create_task_group() as self.tasks:
@@ -151,13 +162,8 @@ def test_deadlines_that_pass_meanwhile_are_late(scene: Scene) -> None:
             await anyio.sleep(1)
         scene.note(scope.cancelled_caught)
 
-    async def main() -> None:
-        process = scene.process(program)
-        scene.timeline.at(1.0, process.stop)
-        scene.timeline.at(5.0, process.resume)
-        await process.wait()
-
-    assert scene.run(main) == [(5.0, True), (6.0, False)]
+    seen = scene.play(program, (1.0, "stop"), (5.0, "resume"))
+    assert seen == [(5.0, True), (6.0, False)]
 
 
 def test_what_could_run_already_at_the_instant_of_the_stop_does_not(scene: Scene) -> None:
@@ -170,10 +176,7 @@ def test_what_could_run_already_at_the_instant_of_the_stop_does_not(scene: Scene
         await event.wait()
         scene.note("woken")
 
-    async def main() -> None:
-        await scene.process(program).wait()
-
-    assert scene.run(main) == [(2.0, "woken")]
+    assert scene.play(program) == [(2.0, "woken")]
 
 
 @pytest.mark.parametrize("after", range(6))
@@ -202,23 +205,14 @@ def test_a_process_may_be_caught_in_the_middle_of_what_it_does(
 
 def test_a_process_may_stop_itself(scene: Scene) -> None:
 
-    async def other(process: Process) -> None:
-        await anyio.sleep(2)
-        process.resume()
-        scene.note("resumed")
+    async def program(process: Process) -> None:
+        process.stop()
+        scene.note("to the end of the step")
+        await anyio.lowlevel.checkpoint()
+        scene.note("goes on")
 
-    async def main() -> None:
-        async def program(process: Process) -> None:
-            process.stop()
-            scene.note("to the end of the step")
-            await anyio.lowlevel.checkpoint()
-            scene.note("goes on")
-
-        process = scene.process(program)
-        scene.tasks.start_soon(other, process)
-        await process.wait()
-
-    assert scene.run(main) == [(0, "to the end of the step"), (2, "resumed"), (2, "goes on")]
+    seen = scene.play(program, (2.0, "resume"))
+    assert seen == [(0, "to the end of the step"), (2, "goes on")]
 
 
 def test_bytes_wait_and_come_before_what_timers_say(scene: Scene, backend: Backend) -> None:
@@ -270,13 +264,8 @@ def test_callbacks_of_a_stopped_process_are_the_worlds(scene: Scene) -> None:
         await anyio.sleep(1.5)
         scene.note("woken")
 
-    async def main() -> None:
-        process = scene.process(program)
-        scene.timeline.at(1.0, process.stop)
-        scene.timeline.at(3.0, process.resume)
-        await process.wait()
-
-    assert scene.run(main) == [(2.0, "arrived"), (3.0, "woken")]
+    seen = scene.play(program, (1.0, "stop"), (3.0, "resume"))
+    assert seen == [(2.0, "arrived"), (3.0, "woken")]
 
 
 def test_several_may_be_stopped_at_once(scene: Scene) -> None:
@@ -288,17 +277,15 @@ def test_several_may_be_stopped_at_once(scene: Scene) -> None:
 
     async def main() -> None:
         one, two, three = (scene.process(program) for _ in range(3))
-        scene.timeline.at(0.5, one.stop)
-        scene.timeline.at(0.5, two.stop)
-        scene.timeline.at(1.5, one.resume)
-        scene.timeline.at(1.75, two.resume)
+        for when, act in ((0.5, one.stop), (0.5, two.stop), (1.5, one.resume), (1.75, two.resume)):
+            scene.timeline.at(when, act)
         for process in (one, two, three):
             await process.wait()
 
-    seen = scene.run(main)
-    assert [when for when, name in seen if name == "p1"] == [1.5, 2.5, 3.5]
-    assert [when for when, name in seen if name == "p2"] == [1.75, 2.75, 3.75]
-    assert [when for when, name in seen if name == "p3"] == [1.0, 2.0, 3.0]
+    times: dict[str, list[float]] = {}
+    for when, name in scene.run(main):
+        times.setdefault(name, []).append(when)
+    assert times == {"p1": [1.5, 2.5, 3.5], "p2": [1.75, 2.75, 3.75], "p3": [1.0, 2.0, 3.0]}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -483,26 +470,14 @@ def test_a_run_that_fails_while_somebody_is_stopped_ends(scene: Scene) -> None:
 
 
 def test_who_is_stopped_is_cancelled_when_it_goes_on(scene: Scene) -> None:
-    scopes: list[anyio.CancelScope] = []
-
     async def program(process: Process) -> None:
         with anyio.CancelScope() as scope:
-            scopes.append(scope)
+            scene.timeline.at(2.0, scope.cancel)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(anyio.sleep_forever)
         scene.note("cancelled")
 
-    async def main() -> None:
-        process = scene.process(program)
-        scene.timeline.at(1.0, process.stop)
-        scene.timeline.at(2.0, scopes_cancel)
-        scene.timeline.at(5.0, process.resume)
-        await process.wait()
-
-    def scopes_cancel() -> None:
-        scopes[0].cancel()
-
-    assert scene.run(main) == [(5.0, "cancelled")]
+    assert scene.play(program, (1.0, "stop"), (5.0, "resume")) == [(5.0, "cancelled")]
 
 
 def test_an_error_is_not_hidden_by_who_is_stopped(
@@ -546,10 +521,7 @@ def test_a_clock_runs_at_its_own_rate_and_never_stands_still(scene: Scene, rate:
             turns += 1
         assert turns < 20
 
-    async def main() -> None:
-        await scene.process(program, rate=rate).wait()
-
-    scene.run(main)
+    scene.play(program, rate=rate)
 
 
 def test_clocks_of_two_processes_have_nothing_to_do_with_each_other(scene: Scene) -> None:
