@@ -407,7 +407,7 @@ DIFFERENT = {
     "test_semaphore::test_uncontended_acquisition_takes_one_round_trip": IN_MEMORY,
     "test_tree_cache::test_overflow_of_events_is_a_gap_like_any_other": IN_MEMORY,
     "test_tree_cache::test_znode_created_below_one_that_is_being_read_is_copied": IN_MEMORY,
-    "test_values_faults::test_outcome_of_a_lost_write": IN_MEMORY,
+    "test_values::test_outcome_of_a_lost_write": IN_MEMORY,
 }
 """The tests, or whole modules, that say nothing about an adapted client, and the reason."""
 
