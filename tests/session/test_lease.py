@@ -49,15 +49,17 @@ def test_brief_hold_costs_no_request(script: Script) -> None:
 
 
 @pytest.mark.parametrize(("urgent", "delay"), [(False, SETTLE), (True, 0.0)])
-def test_hold_is_renewed_as_soon_as_it_settles(script: Script, urgent: bool, delay: float) -> None:
+def test_holds_are_renewed_together_as_soon_as_they_settle(
+    script: Script, urgent: bool, delay: float
+) -> None:
     dues = script.dues
-    holder = script.hold("/held", urgent=urgent)
+    holders = [script.hold(f"/{name}", urgent=urgent) for name in "abc"]
     assert script.dues > dues
-    assert (holder.settled == [START]) is urgent
+    assert (holders[0].settled == [START]) is urgent
     (packet,) = script.advance(delay + 0.01)
     assert packet.sent == pytest.approx(START + delay)
-    assert packet.checks == ["/held"]
-    assert holder.settled == [pytest.approx(START + delay)]
+    assert packet.checks == ["/a", "/b", "/c"]
+    assert [holder.settled for holder in holders] == [[pytest.approx(START + delay)]] * 3
 
 
 def test_released_hold_does_not_settle_with_the_others(script: Script) -> None:
@@ -68,13 +70,6 @@ def test_released_hold_does_not_settle_with_the_others(script: Script) -> None:
     assert packet.checks == ["/a"]
     assert second.settled == []
     first.release()
-
-
-def test_one_transaction_checks_all_holds(script: Script) -> None:
-    holders = [script.hold(f"/{name}") for name in "abc"]
-    (packet,) = script.advance(1.0)
-    assert packet.checks == ["/a", "/b", "/c"]
-    assert all(holder.settled for holder in holders)
 
 
 def test_renewal_is_a_transaction_followed_by_a_sync(script: Script) -> None:
@@ -500,25 +495,8 @@ def test_refused_sync_proves_nothing_and_is_retried_soon(script: Script) -> None
 # --- the connection ----------------------------------------------------------------------------
 
 
-def test_lease_is_renewed_immediately_after_a_reconnect(script: Script) -> None:
-    holder = script.hold(urgent=True)
-    script.answer(script.next_renewal())
-    script.now += 0.5
-    script.lose_link()
-    script.now += 0.5
-    script.connect()
-    deadline = script.deadline
-    packet = script.next_renewal()
-    assert packet.sent == START + 1.0
-    assert script.deadline == deadline
-    script.answer(packet)
-    # The new handshake, which touched the leader itself.
-    assert script.deadline == lease_since(START + 1.0)
-    assert holder.lost == []
-
-
 @pytest.mark.parametrize("reached", ["due", "sent", "answered", "sync sent"])
-def test_interrupted_renewal_starts_over_on_the_next_connection(
+def test_interrupted_renewal_starts_over_immediately_on_the_next_connection(
     script: Script, reached: str
 ) -> None:
     holder = script.hold(urgent=True)
@@ -532,14 +510,17 @@ def test_interrupted_renewal_starts_over_on_the_next_connection(
             assert script.ops() == [OpCode.SYNC]
     deadline = script.deadline
     script.now += 0.5
-    script.reconnect()
-    assert script.deadline == deadline
+    script.lose_link()
+    script.now += 0.5
+    script.connect()
     assert script.ops() == []
     (packet,) = script.advance(0.0)
     assert packet.op is OpCode.MULTI
     assert script.ops() == []  # the sync of the old connection is of no use here
+    assert script.deadline == deadline
     script.answer(packet)
-    assert script.deadline == lease_since(START + 0.5)
+    # The new handshake, which touched the leader itself.
+    assert script.deadline == lease_since(START + 1.0)
     script.confirm()
     assert holder.lost == []
 

@@ -83,26 +83,21 @@ def test_server_that_cannot_create_local_sessions_says_why(script: Script) -> No
         script.feed(encode_reply(ReplyHeader(0, 7, NotReadOnlyError.code), None))
 
 
-@pytest.mark.parametrize("has_credentials", [False, True])
-def test_local_session_expires_with_its_connection(has_credentials: bool) -> None:
-    script = Script(read_only=True, auth=(Auth.digest("u", "p"),) if has_credentials else ())
+@pytest.mark.parametrize("credentials", ["none", "accepted", "pending"])
+def test_local_session_expires_with_its_connection(credentials: str) -> None:
+    auth = () if credentials == "none" else (Auth.digest("u", "p"),)
+    script = Script(read_only=True, auth=auth)
     connect_read_only(script)
-    assert script.states == ([] if has_credentials else [(S.READ_ONLY, 70)])
-    script.serve()
-    assert script.states == [(S.READ_ONLY, 70)]
+    assert script.states == ([] if auth else [(S.READ_ONLY, 70)])
+    if credentials == "accepted":
+        script.serve()
+        assert script.states == [(S.READ_ONLY, 70)]
     script.lose_link()
     assert script.states[-2:] == [(S.EXPIRED, 70), (S.CONNECTING, 0)]
     request = script.connect(8)
     assert (request.session_id, request.read_only) == (0, True)
     script.serve()
     assert script.states[-1] == (S.CONNECTED, 8)
-
-
-def test_local_session_expires_before_its_credentials_are_accepted() -> None:
-    script = Script(read_only=True, auth=(Auth.digest("u", "p"),))
-    connect_read_only(script)
-    script.lose_link()
-    assert script.states[-2:] == [(S.EXPIRED, 70), (S.CONNECTING, 0)]
 
 
 # --- requests ----------------------------------------------------------------------------------

@@ -283,17 +283,6 @@ def test_malformed_answer_makes_room() -> None:
     assert take(requests) == [2]
 
 
-def test_full_queue_refuses_until_requests_have_left() -> None:
-    requests = queue_of(max_in_flight=2, max_queued=5)
-    for _ in range(5):
-        requests.refuse_if_full(call())
-        enqueue(requests, call())
-    with pytest.raises(TooManyRequestsError, match="5 requests wait to be sent already"):
-        requests.refuse_if_full(call())
-    take(requests)
-    requests.refuse_if_full(call())
-
-
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aiolead._session.requests.request_queue.MAX_QUEUED_BYTES", 1000)

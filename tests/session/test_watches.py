@@ -9,7 +9,7 @@ from session.script import NO_NODE, READS, Packet, Script, Watcher, connected
 
 from aiolead._session.requests.call import Call
 from aiolead._session.watches.arming import BulkArming
-from aiolead._session.watches.one_shot import FIRES, WatchKind
+from aiolead._session.watches.one_shot import WatchKind
 from aiolead._session.watches.persistent import StreamSlot
 from aiolead._session.watches.registry import CHUNK
 from aiolead._wire.codes import XID_EVENT, XID_SET_WATCHES, OpCode, WatcherType
@@ -57,37 +57,28 @@ FIRED_BY = {
 }
 
 
-@pytest.mark.parametrize("event", [E.CREATED, E.DELETED, E.DATA_CHANGED, E.CHILDREN_CHANGED])
+@pytest.mark.parametrize("number", [-1, 1, 2, 3, 4, 5, 6, 99])
 @pytest.mark.parametrize(("read", "err"), FIRED_BY)
 def test_events_fire_the_watches_of_their_kind_once(
-    script: Script, read: str, err: int, event: EventType
+    script: Script, read: str, err: int, number: int
 ) -> None:
+    def event(path: str) -> None:
+        script.feed(encode_reply(ReplyHeader(XID_EVENT, -1, 0), WatcherEvent(number, path)))
+
     watcher = armed(script, read, err=err)
     assert watcher.is_armed
-    script.event(event, "/b")
+    event("/b")
     assert watcher.events == []
-    script.event(event, "/a")
-    if event in FIRED_BY[read, err]:
-        assert watcher.events == [WatchEvent(event, "/a")]
+    event("/a")
+    if number in FIRED_BY[read, err]:
+        assert watcher.events == [WatchEvent(EventType(number), "/a")]
         assert watcher.slot.event == watcher.events[0]
         assert not watcher.is_armed
-        script.event(event, "/a")
+        event("/a")
         assert len(watcher.events) == 1
     else:
         assert watcher.events == []
         assert watcher.is_armed
-
-
-@pytest.mark.parametrize("number", [-1, 5, 6, 99])
-def test_other_events_fire_nothing(script: Script, number: int) -> None:
-    watcher = armed(script)
-    script.feed(encode_reply(ReplyHeader(XID_EVENT, -1, 0), WatcherEvent(number, "/a")))
-    assert watcher.events == []
-    assert watcher.is_armed
-
-
-def test_every_event_of_a_change_is_in_the_table() -> None:
-    assert set(FIRES) == {E.CREATED, E.DELETED, E.DATA_CHANGED, E.CHILDREN_CHANGED}
 
 
 @pytest.mark.parametrize("read", ["get", "children"])
@@ -193,27 +184,19 @@ def test_closed_watch_cannot_be_armed(script: Script) -> None:
 # --- closing -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("first", "second"), list(product(READS, repeat=2)))
+@pytest.mark.parametrize(("first", "second"), list(product(FIRED_BY, repeat=2)))
 def test_closing_the_last_watch_of_a_kind_removes_it_from_the_server(
-    script: Script, first: str, second: str
+    script: Script, first: tuple[str, int], second: tuple[str, int]
 ) -> None:
-    one, two = armed(script, first), armed(script, second)
+    one, two = (armed(script, read, err=err) for read, err in (first, second))
+    kinds = [ON_SERVER[read] for read, _ in (first, second)]
     one.close()
     one.close()
-    shared = ON_SERVER[first] is ON_SERVER[second]
-    assert removals(script) == ([] if shared else [RemoveWatches("/a", ON_SERVER[first])])
+    assert removals(script) == ([] if kinds[0] is kinds[1] else [RemoveWatches("/a", kinds[0])])
     two.close()
-    assert removals(script) == [RemoveWatches("/a", ON_SERVER[second])]
+    assert removals(script) == [RemoveWatches("/a", kinds[1])]
     script.event(E.DELETED, "/a")
     assert one.events == two.events == []
-
-
-def test_data_and_exist_watches_are_one_to_the_server(script: Script) -> None:
-    one, two = armed(script, "exists", err=NO_NODE), armed(script, "get")
-    one.close()
-    assert removals(script) == []
-    two.close()
-    assert removals(script) == [RemoveWatches("/a", DATA)]
 
 
 def test_watch_closed_while_it_is_armed_is_removed_after_the_answer(script: Script) -> None:
