@@ -295,12 +295,6 @@ def resuming() -> Script:
     return Script(resume=GIVEN)
 
 
-def test_credentials_hide_the_password() -> None:
-    assert "sixteen" not in repr(GIVEN)
-    assert "0x" not in str(GIVEN)
-    assert SessionCredentials(7, PASSWORD, 4.0, 0x55) == GIVEN
-
-
 def test_resuming_asks_for_that_session_and_its_last_zxid(resuming: Script) -> None:
     request = resuming.connect()
     assert (request.session_id, request.password) == (7, PASSWORD)
