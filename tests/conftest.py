@@ -41,8 +41,8 @@ from aiolead.testing.ensemble import BlockingEnsemble, Ensemble
 from aiolead.testing.installation import ZooKeeperNotFoundError, find_installation
 from aiolead.testing.servers import BlockingServer, ZooKeeperServer
 
-# What a shell starts in the background ignores Ctrl-C, and so does whatever that starts. Programs
-# that are tested here are to be interrupted.
+# A process that a shell starts in the background ignores Ctrl-C, as do its children. The tests
+# interrupt programs.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -56,9 +56,9 @@ logging.getLogger("asyncio").addFilter(
 hypothesis.settings.register_profile("aiolead", deadline=None)
 hypothesis.settings.load_profile("aiolead")
 
-# Many tests start programs. Where no bytecode is to be written, each of those would compile the
-# library anew, which is a good part of its time; so theirs is kept apart from the sources. Not in
-# the copies that bugs are planted in, which change faster than bytecode is known to be old.
+# Many tests start programs. Without bytecode, each program would compile the library again, which
+# takes a good part of its time. So the bytecode is kept apart from the sources, except in copies
+# with planted bugs, which change faster than bytecode is recognized as old.
 _ROOT = Path(__file__).parents[1]
 if (_ROOT / ".git").exists() and os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(_ROOT / ".pytest_cache/bytecode")
@@ -91,7 +91,7 @@ async def right_backend(anyio_backend: tuple[str, dict[str, Any]]) -> None:
     """Fails a test that is about to run on another event loop than it says.
 
     A fixture of a wider scope that is a coroutine, but does not name `anyio_backend`, keeps the
-    first event loop alive; then every later test silently runs on that one.
+    first event loop alive. Then every later test silently runs on that event loop.
     """
     name, options = anyio_backend
     if name == "trio":
@@ -116,7 +116,7 @@ class _InternalErrors(logging.Handler):
 
 @pytest.fixture(autouse=True)
 def internal_errors(request: pytest.FixtureRequest) -> Iterator[list[logging.LogRecord]]:
-    """What the library has logged as an unexpected error so far: none, unless a test asks for this.
+    """The unexpected errors in the log of the library: none, unless a test takes this fixture.
 
     Such an error ends neither the client nor the test, so that it would go unnoticed otherwise.
     """
@@ -193,7 +193,7 @@ def zookeeper(
 
 @pytest.fixture
 def ensemble(real_ensemble: BlockingEnsemble, request: pytest.FixtureRequest) -> Iterator[Ensemble]:
-    """A real ensemble of three, whose servers the test may stop, kill, pause or cut off."""
+    """A real ensemble of three, whose servers the test may stop, kill, pause or isolate."""
     _ensure_marked(request)
     yield Ensemble.over(real_ensemble)
     real_ensemble.ensure_serving()

@@ -48,7 +48,7 @@ def measured(site: Site, peer: str, *names: str) -> dict[str, Values]:
     return found
 
 
-def test_a_server_does_not_count_what_we_ask_it(site: Site) -> None:
+def test_requests_for_counts_are_not_counted(site: Site) -> None:
     before = site.traffic()
     site.glance()
     assert site.settled() == before
@@ -57,14 +57,14 @@ def test_a_server_does_not_count_what_we_ask_it(site: Site) -> None:
 @pytest.mark.parametrize(
     ("peer", "requests"), [("limit", 3), ("aiolead", 3), ("kazoo", 4), ("aiozk", 3)]
 )
-def test_what_a_lock_costs_the_server(site: Site, peer: str, requests: int) -> None:
+def test_requests_of_a_lock(site: Site, peer: str, requests: int) -> None:
     found = measured(site, peer, "sequential-get", "lock-cycles")
     assert found["sequential-get"]["requests"] == found["sequential-get"]["packets_out"] == 1
     assert found["lock-cycles"]["requests"] == found["lock-cycles"]["packets_out"] == requests
 
 
 @pytest.mark.parametrize("peer", ["aiolead", "kazoo"])
-def test_what_grows(site: Site, peer: str) -> None:
+def test_workloads_that_grow(site: Site, peer: str) -> None:
     found = measured(
         site, peer, "holds-1000", "watches-1000", "tree-1000", "observers-100", "items-1000"
     )
@@ -82,7 +82,7 @@ def test_threads_of_one_client(site: Site, peer: str) -> None:
     os.environ.get("AIOLEAD_REQUIRE_CURATOR") != "1",
     reason="compiling takes seconds: only with AIOLEAD_REQUIRE_CURATOR=1, as CI does it",
 )
-def test_what_a_lock_of_curator_costs_the_server(site: Site) -> None:
+def test_requests_of_a_curator_lock(site: Site) -> None:
     # Cold: warming up is for what takes time.
     cold = measured(site, "curator-cold", "lock-cycles")
     assert cold["lock-cycles"]["requests"] == cold["lock-cycles"]["packets_out"] == 3
@@ -91,26 +91,24 @@ def test_what_a_lock_of_curator_costs_the_server(site: Site) -> None:
 @pytest.mark.parametrize(
     ("peer", "requests", "events"), [("limit-trio", 4, 1), ("aiolead-trio", 5, 3)]
 )
-def test_what_a_hand_over_costs_the_server(
-    site: Site, peer: str, requests: int, events: int
-) -> None:
+def test_requests_of_a_hand_over(site: Site, peer: str, requests: int, events: int) -> None:
     turn = measured(site, peer, "handover-10")["handover-10"]
     # A hold that was to last for a hundredth of a second and took a tenth is renewed: two requests.
     margin = 2 * turn["overlong"] / 20
     assert turn["requests"] == pytest.approx(requests, abs=margin + 1e-9)
     assert turn["packets_out"] == pytest.approx(turn["requests"] + events, abs=margin + 1e-9)
-    # Of 30 turns, those in which not everybody is in line aside.
+    # Of 30 turns, without those in which a contender is missing.
     assert len(turn["latencies"]) == 9
 
 
-def test_a_crowd_is_served_and_a_cut_client_comes_back(site: Site) -> None:
+def test_crowd_and_recovery(site: Site) -> None:
     found = measured(site, "limit-trio", "crowd-100", "recover-reset")
     # Of five contenders and the holder: create and look, and watch the one before.
     assert found["crowd-100"]["joining_requests"] == (1 + 5 * 3) / 5
     assert found["recover-reset"]["attempts"] >= 1
 
 
-def test_the_forwarder_is_late_both_ways() -> None:
+def test_forwarder_delays_both_directions() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as threads:
         with Forwarder(f"127.0.0.1:{listener.getsockname()[1]}") as forwarder:
             host, _, port = forwarder.hosts.partition(":")
@@ -123,7 +121,7 @@ def test_the_forwarder_is_late_both_ways() -> None:
                     server.sendall(server.recv(5))
                     assert client.recv(5) == b"there"
                 assert time.monotonic() - start >= 0.04
-                # What was on its way before it was closed still comes; then its end.
+                # Data that was sent before the end still arrives.
                 assert client.recv(5) == b""
 
 
@@ -134,13 +132,13 @@ def _broken(program: str) -> PeerKind:
     return PeerKind("kazoo", "kazoo", "threads", lambda: [sys.executable, "-c", program])
 
 
-def test_a_full_run_is_forecast_to_take_as_long_as_the_pages_say() -> None:
+def test_forecast_of_a_full_run_is_that_of_the_pages() -> None:
     """`make bench` takes about 35 minutes, by what it says itself before it begins."""
     forecast = Progress(steps_for_progress(Choice().steps())).left()
     assert 30 * 60 < forecast < 35 * 60
 
 
-def test_when_time_is_up_only_what_the_page_shows_is_measured(site: Site) -> None:
+def test_late_run_measures_only_the_rows_of_the_page(site: Site) -> None:
     names = ("lock-cycles", "crowd-10")
     steps = Choice("tiny", 1, 0, ("standalone",), names, ("limit",)).steps()
     run = Run(Choice("tiny"), Progress(steps_for_progress(steps)), minutes=-60)
@@ -151,7 +149,7 @@ def test_when_time_is_up_only_what_the_page_shows_is_measured(site: Site) -> Non
     assert run.results.skipped == [["standalone", "crowd-10"]]
 
 
-def test_a_run_goes_on_with_other_servers_after_one_has_died(
+def test_run_goes_on_after_the_death_of_a_server(
     zookeeper_installed: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choice = Choice("tiny", 1, 0, ("standalone",), ("crowd-1", "crowd-10"), ("limit",))
@@ -172,7 +170,7 @@ def test_a_run_goes_on_with_other_servers_after_one_has_died(
     assert len(set(servers)) == 2
 
 
-def test_a_peer_that_ends_before_it_is_asked_leaves_nothing(
+def test_peer_that_ends_early_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     call = Driver.call
@@ -187,7 +185,7 @@ def test_a_peer_that_ends_before_it_is_asked_leaves_nothing(
     gc.collect()  # an open file is a warning, and so an error
 
 
-def test_a_peer_that_fails_is_reported_with_a_way_to_repeat_it(site: Site) -> None:
+def test_failed_peer_is_reported_with_a_way_to_repeat_it(site: Site) -> None:
     choice = Choice("tiny", 1, 0, ("standalone",), ("lock-cycles",), ("kazoo",))
     step = replace(choice.steps()[0], peer=_broken("raise SystemExit('no such luck')"))
     run = Run(choice, Progress([(step.kind, 1.0)] * 3))
@@ -205,6 +203,6 @@ def test_a_peer_that_fails_is_reported_with_a_way_to_repeat_it(site: Site) -> No
     assert again[again.index("--peers") + 1] == "kazoo"
 
 
-def test_a_peer_that_raises_says_what() -> None:
+def test_error_of_a_peer_is_reported() -> None:
     with Driver(PEERS["limit"]) as driver, pytest.raises(PeerFailedError, match="nonsense"):
         driver.call("nonsense")

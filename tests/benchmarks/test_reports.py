@@ -1,4 +1,4 @@
-"""What is said about the benchmarks' results follows from them."""
+"""The texts about the results of benchmarks follow from the results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def made_up(**values: float) -> Results:
 # --- the comparison, and what may be quoted -------------------------------------------------------
 
 
-def test_the_table_has_every_row_and_peer_with_ratio_and_spread() -> None:
+def test_table_has_every_row_and_peer_with_ratio_and_spread() -> None:
     results = made_up(per_second=2.0)
     sample = next(s for s in results.samples if (s.workload, s.peer) == ("lock-cycles", "aiolead"))
     slower = {**sample.values, "per_second": 1.0}
@@ -111,7 +111,7 @@ def test_only_full_runs_on_quiet_machines_may_be_quoted() -> None:
 # --- the bars ------------------------------------------------------------------------------------
 
 
-def test_every_bar_is_measured_by_some_workload() -> None:
+def test_every_bar_is_measured_by_a_workload() -> None:
     results = made_up()
     assert [bar.title for bar in bars.BARS for c in bar.checks if c.read(results) is None] == []
 
@@ -122,7 +122,7 @@ def verdicts(results: Results | None) -> dict[str, str]:
     return {row[0]: row[-1] for row in cells}
 
 
-def test_verdicts() -> None:
+def test_verdicts_on_bars() -> None:
     assert set(verdicts(None).values()) == {"not measured"}
     # As fast as everybody else is not fast enough.
     even = verdicts(made_up())
@@ -141,7 +141,7 @@ def test_verdicts() -> None:
 # --- the report, the file ------------------------------------------------------------------------
 
 
-def test_a_run_is_kept_and_shown(tmp_path: Path) -> None:
+def test_run_is_kept_and_shown(tmp_path: Path) -> None:
     results = made_up(latency=0.0025)
     results.failures.append(Failure("connect", "ensemble", "aiozk", 1, "a | b", "python -m ..."))
     results.networks["standalone+delay"] = dict.fromkeys(("direct", "forwarded", "delayed"), 0.001)
@@ -172,7 +172,7 @@ def test_files_of_another_format_are_refused(tmp_path: Path) -> None:
 # --- the order, the time left --------------------------------------------------------------------
 
 
-def test_in_each_round_everybody_does_everything_once_and_in_another_order() -> None:
+def test_each_round_has_all_steps_in_another_order() -> None:
     steps = Choice("full", 3, seed=7).steps()
     assert set(Counter((s.kind, s.round) for s in steps).values()) == {1}
     assert {s.workload.name for s in steps} == set(WORKLOADS)
@@ -185,13 +185,13 @@ def test_in_each_round_everybody_does_everything_once_and_in_another_order() -> 
     assert [s.kind for s in Choice("full", 3, seed=7).steps()] == [s.kind for s in steps]
 
 
-def test_a_quick_run_has_what_most_bars_ask_for() -> None:
+def test_quick_run_measures_most_bars() -> None:
     steps = Choice("quick").steps()
     assert {"sequential-get", "lock-cycles", "handover-10"} <= {s.workload.name for s in steps}
     assert len(steps) < 250
 
 
-def test_progress_learns_how_long_things_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_learns_the_times_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     out = io.StringIO()

@@ -20,7 +20,7 @@ NEEDED = {
     "hypercorn": "hypercorn",
     "aiohttp": "aiohttp",
 }
-"""What a row with the word in its name runs, beside the packages of `make test`."""
+"""The programs of rows with a word in their names, beside the packages of `make test`."""
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ ESCAPES = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202e\u2028\r\x00\x7f"
 """Characters that move a cursor, name a window, forge lines or reverse the direction of writing."""
 
 Behaviour = Callable[["Link"], None]
-"""What a server does with a connection. It may raise `OSError`; then the connection is closed."""
+"""Serves a connection. It may raise `OSError`; then the connection is closed."""
 
 
 class Link:
@@ -64,7 +64,7 @@ class HostileServer:
     """Serves each connection in a thread of its own. A context manager.
 
     Args:
-        behave: what it does with each connection, which is closed when that returns.
+        behave: serves each connection, which is closed afterwards.
 
     Attributes:
         was_asked: set once a client has sent something.
@@ -246,7 +246,7 @@ _ANSWERS: Mapping[int, bytes] = {
     12: _texts(_NAMES) + _STAT,  # children, and the stat
     15: _text(f"/l/{ESCAPES}") + _STAT,  # create2
     106: struct.pack(">i", 0),  # add a watch
-    107: struct.pack(">i", 1) + _text(ESCAPES) * 2,  # who am I
+    107: struct.pack(">i", 1) + _text(ESCAPES) * 2,  # whoami
 }
 
 

@@ -1,7 +1,7 @@
 """Processes of the command that are ready at once: forks of one that has imported everything.
 
-What a process does from there on is its own: its signals, its descriptors, its death. Most of the
-time of a test would go into imports otherwise, half a second of it for each process.
+Each fork has its own signals, descriptors and exit code. Without forks, each process would spend
+half a second on imports, which is most of the time of a test.
 
 This file is also the program that forks: `python ready.py SOCKET`. It reads requests from the
 socket; each comes with the new process's standard streams and with one end of a socket on which a
@@ -83,7 +83,7 @@ class ReadyProcess:
 
 @cache
 def _forker() -> socket.socket:
-    """What requests go to, from the first one on."""
+    """The socket of the process that forks, which starts at the first call."""
     ours, theirs = socket.socketpair()
     source = Path(__file__).parent.parent.parent
     env = {name: value for name, value in os.environ.items() if not name.startswith("AIOLEAD_")}
@@ -130,14 +130,14 @@ def _serve(requests: socket.socket) -> list[str]:
 
 
 def _begin(request: dict[str, Any], stdin: int, out: int, err: int, status: int) -> list[str]:
-    """The process between: forks once more, and tells how that one ends."""
+    """Forks once more, in the process between, and reports the exit code of the new process."""
     pid = os.fork()
     if pid:
         for stream in (stdin, out, err):
             os.close(stream)
         with socket.socket(fileno=status) as link:
             socket.send_fds(link, [str(pid).encode()], [os.pidfd_open(pid)])
-            # Whoever asked may have gone.
+            # The test may have ended.
             with suppress(OSError):
                 link.sendall(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
         os._exit(0)

@@ -131,7 +131,7 @@ def check_access(page: Page, name: str) -> None:
     assert found.violations_count == 0, found.generate_report()
     passed = {rule["id"] for rule in found.response["passes"]}
     assert {"color-contrast", "landmark-one-main", "page-has-heading-one"} <= passed
-    # The fields of the table, or the one of the timeline.
+    # The fields of the table, or the field of the timeline.
     assert passed & {"label", "select-name"}
 
 

@@ -16,7 +16,7 @@ def test_watched_parent_wakes_all_contenders(run: Run) -> None:
     woken = {(one["watching"], one["contenders"]): one["woken"] for one in objects(out)}
     assert woken["parent", 12] == 11
     assert woken["parent", 2] == 1
-    # Its successor, and the one behind that, which looks ahead.
+    # Its successor, and the contender behind it, which has a look-ahead watch.
     assert woken["predecessor", 2] == 1
     assert woken["predecessor", 12] == 2
     assert all(one["next_leader_after"] > 0 for one in objects(out))

@@ -88,7 +88,7 @@ class Disappearance:
 
 @contextmanager
 def dies_before_its_znode(hosts: str, command: Command) -> Iterator[None]:
-    """After the block, the child is told to end, and dies before the znode in /app is gone."""
+    """After the block, the child gets SIGTERM, and dies before the znode in /app is gone."""
     child, _, _ = works(command)
     with child:
         with RawClient(hosts) as client:

@@ -50,7 +50,7 @@ def test_second_server_makes_a_majority_and_the_third_joins(run: Run) -> None:
 
 
 def test_later_epoch_wins_over_a_longer_log(run: Run) -> None:
-    """What a leader wrote that had lost its majority must not come back."""
+    """Writes of a leader that had lost its majority must not come back."""
     _, value = said(run, "--zxids", "3,1.9,3", "--epochs", "2,1,1", "--down", "3")
     assert value["leaders"] == [1]
     assert any("epoch 2 is newer than 1" in one["why"] for one in value["steps"])

@@ -16,7 +16,7 @@ from costs import _tables as costs
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.costs", description=costs.__doc__)
     parser.add_argument("--write", action="store_true", help="writes the tables")
-    parser.add_argument("--group", help="only measures that one, and says what it has found")
+    parser.add_argument("--group", help="only measures this group, and prints its table")
     options = parser.parse_args()
     if options.group:
         rows = costs.groups()[options.group]

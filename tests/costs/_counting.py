@@ -69,8 +69,8 @@ class Operation:
     """One row of the table.
 
     Attributes:
-        recipe: whose operation it is.
-        name: what is done, in a few words.
+        recipe: the name of the recipe.
+        name: the operation, in a few words.
         act: prepares and runs it, once. It calls `start` and `stop` of the bench, or uses
             `measured`, around the measured part.
     """

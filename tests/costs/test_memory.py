@@ -1,4 +1,4 @@
-"""What a hold costs in memory, in objects: full garbage collections take time for each of them.
+"""The objects of a hold in memory. A full garbage collection takes time for each object.
 
 Nothing of a finished hold is left to the garbage collector.
 
@@ -127,7 +127,7 @@ def test_finished_hold_leaves_no_reference_cycle(
     gc.disable()
     try:
         gc.collect()
-        gc.freeze()  # what other tests have left behind, and may let go of now
+        gc.freeze()  # objects of other tests
         assert not anyio.run(main, backend=backend)
     finally:
         gc.set_debug(0)

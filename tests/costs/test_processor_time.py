@@ -1,4 +1,4 @@
-"""What an operation costs in processor time, in counts: turns of the event loop, and calls.
+"""The processor time of an operation, in turns of the event loop and in calls.
 
 Seconds are measured by `benchmarks/`. The server runs in another thread, so that the turns and the
 calls are those of the client alone.

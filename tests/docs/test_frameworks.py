@@ -30,7 +30,7 @@ from aiolead.testing import EmbeddedServer, ThreadedServer
 
 @pytest.fixture
 def impatient() -> Iterator[ThreadedServer]:
-    """A server whose sessions are short, so that one that is not heard of is missed soon."""
+    """A server whose sessions are short, so that a lost session ends soon."""
     with EmbeddedServer.in_thread(max_session_timeout=3.0) as server:
         yield server
 
@@ -40,7 +40,7 @@ def impatient() -> Iterator[ThreadedServer]:
 
 @contextlib.asynccontextmanager
 async def _serving(app: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """The application while it serves, and who asks it."""
+    """A client of the application, while that serves."""
     async with lifespan(app) as manager:
         transport = httpx.ASGITransport(manager.app)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
@@ -117,7 +117,7 @@ def test_one_of_two_schedulers_acts(
                 assert said.count(acts.format("two")) == 0
                 first.cancel_scope.cancel()
             over = len(said.lines)
-            # What it had begun has ended, too.
+            # Its work has ended, too.
             assert said.count("one begins") == said.count("one is not at work")
             await said.wait_for(acts.format("two"))
             assert not any("one" in line for line in said.lines[over:])

@@ -1,4 +1,4 @@
-"""What the examples tell systemd and Kubernetes: that it makes sense, and that it runs."""
+"""The units of systemd and the manifests of Kubernetes are valid, and run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_unit_is_valid(path: Path, tmp_path: Path) -> None:
     verify = shutil.which("systemd-analyze")
     if verify is None:
         pytest.skip("there is no systemd-analyze; the rest was checked")
-    # What it starts has to be there.
+    # Its program has to exist.
     text = re.sub(r"/opt/\w+/bin/\w+", sys.executable, path.read_text())
     text = re.sub(r"/opt/\w+", str(tmp_path), text)
     copy = tmp_path / path.name
@@ -72,7 +72,7 @@ def test_unit_is_valid(path: Path, tmp_path: Path) -> None:
 
 
 def _beat(instance: str, folder: Path) -> list[str]:
-    """What the unit starts, with what is here in the place of what is installed there."""
+    """The command of the unit, with this Python and the folder of the test."""
     (folder / instance / "beat").mkdir(parents=True)
     command = _unit(EXAMPLES / "systemd" / "beat.service")["Service"]["ExecStart"]
     for there, here in (
@@ -174,7 +174,7 @@ class Cluster:
 
     Attributes:
         labels: those of each pod.
-        verbs: what was asked for.
+        verbs: the verbs of the requests.
         is_away: whether it answers nothing but errors.
     """
 
@@ -255,7 +255,7 @@ def test_leader_has_the_label_of_its_service(
         ]
 
     anyio.run(main)
-    # What it has asked for is what its account may ask for.
+    # Its requests are those that its account may make.
     account = pod["spec"]["serviceAccountName"]
     binding = _named("RoleBinding", "reports")
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account}]

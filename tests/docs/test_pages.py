@@ -109,7 +109,7 @@ def test_tests_pass(block: Block, request: pytest.FixtureRequest, tmp_path: Path
     if _starts_a_real_server(block):
         request.getfixturevalue("zookeeper_installed")
     (tmp_path / "test_page.py").write_text(block.source)
-    # pytest-asyncio warns, whatever the tests, unless it is told this.
+    # pytest-asyncio warns without this option.
     ours = "mark.asyncio" in block.source
     plugin = ["-o", "asyncio_default_fixture_loop_scope=function"] if ours else ["-p", "no:asyncio"]
     command = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *plugin)
@@ -125,7 +125,7 @@ def _without_particulars(line: str) -> str:
 
 
 def _lines_of_a_picture(file: Path) -> list[str]:
-    """What its last scene says, line by line."""
+    """The lines of its last scene."""
     *_, scene = re.findall(r'<g class="scene".*?</g>', file.read_text(), re.DOTALL)
     found: dict[float, str] = {}
     for y, text in re.findall(r'<text[^>]* y="([\d.]+)"[^>]*>(.*?)</text>', scene):

@@ -29,7 +29,7 @@ IN_THE_BACKGROUND = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)
 """A shell script starts a program so with `&`."""
 
 WITH_UVLOOP = "import asyncio, uvloop; asyncio.new_event_loop = uvloop.new_event_loop\n"
-"""What `asyncio.run` calls for a new event loop."""
+"""Replaces the function with which `asyncio.run` makes an event loop."""
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def _text_of(node: ast.AST) -> str | None:
 
 @cache
 def _texts() -> tuple[str, ...]:
-    """All strings of the package; what they put in is `ANYTHING`, also by `%`."""
+    """All strings of the package, with `ANYTHING` for inserted values."""
     found: set[str] = set()
     for file in (ROOT / "aiolead").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):

@@ -62,7 +62,7 @@ def test_one_worker_at_a_time_sends_bills(here: Path, embedded: str, chroot: str
     def lead(worker: Program) -> int:
         pid, token = worker.wait_for(LEADS).groups()
         while tokens and int(token) < tokens[-1]:
-            # A machine that stands still for a second has it lose its lead, and get in line again.
+            # If the machine stands still, it loses its lead, and joins the queue again.
             pid, token = worker.wait_for(LEADS).groups()
         worker.wait_for("sends bill")
         tokens.append(int(token))

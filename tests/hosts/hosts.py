@@ -206,7 +206,7 @@ class HostedElection:
         self.check_output(program, expected=expected)
 
     def crash(self, leader: Leader) -> None:
-        """Kills the process that leads. Who leads next is for the caller to see."""
+        """Kills the process that leads. The caller checks the next leader."""
         leader.kill()
         self.let_expire(leader)
 
@@ -218,7 +218,7 @@ class HostedElection:
             lambda: not self.server.sessions()[leader.session].is_connected,
             "the server has lost the connection of the process",
         )
-        # Whoever is the next one, it has not begun.
+        # The next leader has not begun.
         with RawClient(self.hosts) as client:
             client.sync(AT_WORK)
             assert int(client.get(AT_WORK), 16) == leader.session
@@ -227,7 +227,7 @@ class HostedElection:
 
     def crash_guarded(self, leader: Leader) -> None:
         """Kills the process that leads, whose client has `close_on_crash`: the guardian closes the
-        session. Who leads next is for the caller to see.
+        session. The caller checks the next leader.
         """
         closed = self.closed
         leader.kill()

@@ -1,7 +1,6 @@
 """The web servers and frameworks that host a client in the tests: how each is started and stopped.
 
-What a server does by itself on a signal, also without aiolead, stands here as a comment where it
-limits what a client can do.
+Comments describe what a server does by itself on a signal, where that limits the client.
 """
 
 from __future__ import annotations

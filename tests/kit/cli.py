@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import queue
 import re
 import select
 import signal
@@ -35,7 +34,7 @@ WITHIN = 60.0
 """How long anything may take on a machine that has other things to do, in seconds."""
 
 NOTICE = "no server reached yet, "
-"""What a command prints after a second without a server. A busy machine may take so long."""
+"""A command prints this after a second without a server. A busy machine may take so long."""
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -50,44 +49,53 @@ def without_notice(lines: Iterable[str]) -> list[str]:
 
 
 class Lines:
-    """The lines of a stream, as they come."""
+    """The lines of a stream, which a thread reads at once."""
 
     def __init__(self, stream: IO[str]) -> None:
         self.all: list[str] = []
-        self._new: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._seen = 0
+        self._over = False
+        self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._read, args=(stream,), daemon=True)
         self._thread.start()
 
     def _read(self, stream: IO[str]) -> None:
         with stream:
             for line in stream:
-                self._new.put(line.rstrip("\n"))
-        self._new.put(None)
+                with self._changed:
+                    self.all.append(line.rstrip("\n"))
+                    self._changed.notify_all()
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
 
     def expect(self, pattern: str) -> re.Match[str]:
-        """The next line that matches. Skips the lines before it."""
+        """Waits for a line that matches, after those that were expected before.
+
+        Raises:
+            AssertionError: the stream ended without it, or it did not come in time.
+        """
         deadline = time.monotonic() + WITHIN
-        while True:
-            try:
-                line = self._new.get(timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                raise AssertionError(f"no {pattern!r} in time, but {self.all}") from None
-            assert line is not None, f"no {pattern!r} until the end, but {self.all}"
-            self.all.append(line)
-            if match := re.search(pattern, line):
-                return match
+        with self._changed:
+            while True:
+                for line in self.all[self._seen :]:
+                    self._seen += 1
+                    if match := re.search(pattern, line):
+                        return match
+                left = deadline - time.monotonic()
+                if self._over or left <= 0:
+                    said = "\n".join(self.all)
+                    raise AssertionError(f"never said {pattern!r}, but:\n{said}")
+                self._changed.wait(left)
 
     @property
     def has_any(self) -> bool:
         """Whether there is a line that no test has read, or the stream has ended."""
-        return not self._new.empty()
+        return self._over or self._seen < len(self.all)
 
     def rest(self) -> list[str]:
         """Waits for the end of the stream; all its lines, except the `NOTICE`."""
         self._thread.join(WITHIN)
-        with suppress(queue.Empty):
-            while (line := self._new.get_nowait()) is not None:
-                self.all.append(line)
         return without_notice(self.all)
 
 
@@ -192,8 +200,8 @@ def kazoo_client(hosts: str, znodes: Mapping[str, bytes] | None = None) -> Itera
 
     Args:
         hosts: a connect string.
-        znodes: what it creates, with all parents. A path that ends in "-" is that of a contender,
-            which is ephemeral and sequential.
+        znodes: the znodes that it creates, with all parents. A path that ends in "-" is that of a
+            contender, which is ephemeral and sequential.
     """
     servers, slash, chroot = hosts.partition("/")
     client = KazooClient(servers, timeout=10)
@@ -247,7 +255,7 @@ class OnTerminal:
 
     def __init__(self, *arguments: str, hosts: str = "", fresh: bool = False) -> None:
         self.mark = uuid.uuid4().hex
-        """What its environment, and that of its children, has as `MARK`."""
+        """The value of `MARK` in its environment, and in that of its children."""
         env = environment(TERM="xterm", COLUMNS="80", LINES="24", MARK=self.mark, NO_COLOR="")
         if hosts:
             env["AIOLEAD_HOSTS"] = hosts

@@ -16,8 +16,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -30,12 +28,12 @@ import pytest
 
 from aiolead.events import Event, EventName
 from kit.checks import until
+from kit.cli import WITHIN, Lines
 
 ROOT = Path(__file__).resolve().parents[2]
 
-PATIENCE = 60.0
-"""How long a program may take for its next step, in seconds. Every wait ends as soon as the step
-is done; this is for machines that are busy with other things."""
+PATIENCE = WITHIN
+"""A limit for the next step of a program, in seconds."""
 
 WHOLE = 150.0
 """How long a program may take from its start to its end, which is many steps: some run tests that
@@ -56,11 +54,11 @@ SHOWN_ADDRESS = "127.0.0.1:2181"
 
 
 class Program:
-    """A child process whose output is read as it comes. Killed on exit, with its own children.
+    """A child process whose output is read at once. It is killed on exit, with its children.
 
     Args:
-        *command: the arguments; a script that ends in `.py`, or a module after `-m`, is run by this
-            Python.
+        *command: the arguments. This Python runs a script that ends in `.py`, and a module after
+            `-m`.
         hosts: what `AIOLEAD_HOSTS` is set to; by default it is not set.
         cwd: the directory to run in.
         env: more variables of the environment. `PYTHONUNBUFFERED` is set otherwise.
@@ -93,12 +91,8 @@ class Program:
             env=environment,
             start_new_session=True,
         )
-        self._lines: list[str] = []
-        self._seen = 0
-        self._over = False
-        self._changed = threading.Condition()
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
+        assert self._process.stdout is not None
+        self._output = Lines(self._process.stdout)
 
     def __enter__(self) -> Self:
         return self
@@ -108,43 +102,20 @@ class Program:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        self._reader.join()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as output:
-            for line in output:
-                with self._changed:
-                    self._lines.append(line.rstrip("\n"))
-                    self._changed.notify_all()
-        with self._changed:
-            self._over = True
-            self._changed.notify_all()
+        self._output.rest()
 
     @property
     def lines(self) -> list[str]:
-        """What it has printed so far."""
-        with self._changed:
-            return list(self._lines)
+        """The lines that it has printed so far."""
+        return [*self._output.all]
 
     def wait_for(self, pattern: str) -> re.Match[str]:
-        """Waits for a line with the pattern, below those that were waited for before.
+        """Waits for a line with the pattern, after those that were waited for before.
 
         Raises:
             AssertionError: the program ended without it, or did not print it in time.
         """
-        deadline = time.monotonic() + PATIENCE
-        with self._changed:
-            while True:
-                while self._seen < len(self._lines):
-                    self._seen += 1
-                    if match := re.search(pattern, self._lines[self._seen - 1]):
-                        return match
-                left = deadline - time.monotonic()
-                if self._over or left <= 0:
-                    said = "\n".join(self._lines)
-                    raise AssertionError(f"never said {pattern!r}, but:\n{said}")
-                self._changed.wait(left)
+        return self._output.expect(pattern)
 
     @property
     def pid(self) -> int:
@@ -158,7 +129,7 @@ class Program:
             self._process.send_signal(number)
 
     def interrupt(self) -> None:
-        """What Ctrl-C does."""
+        """Sends SIGINT, as Ctrl-C does."""
         self.send(signal.SIGINT)
 
     def terminate(self) -> None:
@@ -169,7 +140,7 @@ class Program:
         if number is not None:
             self.send(number)
         status = self._process.wait(WHOLE)
-        self._reader.join(PATIENCE)
+        self._output.rest()
         return status
 
     def run(self) -> list[str]:
@@ -180,10 +151,10 @@ class Program:
         """
         with self:
             status = self.finish()
-        said = "\n".join(self._lines)
+        said = "\n".join(self.lines)
         assert status == 0, f"exit status {status}:\n{said}"
         assert "Warning" not in said, said
-        return self._lines
+        return self.lines
 
 
 def _is_blocking(node: ast.AST) -> bool:
@@ -198,11 +169,10 @@ def _is_blocking(node: ast.AST) -> bool:
 class Block:
     """A piece of Python on a page.
 
-    A page is Markdown with fenced code. A block with test functions is a test module; one that
-    ends by running an event loop, or with `if __name__ == "__main__"`, is a program; one that uses
-    `aiolead.blocking` is a script, which runs without an event loop; any other is a fragment, which
-    may `await`. What they need and readers need not see stands in a comment: `<!-- python`, lines,
-    `-->`.
+    A page is Markdown with fenced code. A block with test functions is a test module. A block that
+    ends by running an event loop, or with `if __name__ == "__main__"`, is a program. A block that
+    uses `aiolead.blocking` is a script, which runs without an event loop. Any other block is a
+    fragment, which may `await`. A comment (`<!-- python`, lines, `-->`) is hidden from readers.
     """
 
     page: Path
@@ -267,7 +237,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def languages(page: Path) -> set[str]:
-    """What the fenced blocks of a page say that they are."""
+    """The languages of the fenced blocks of a page."""
     return set(_FENCE.findall(page.read_text())[::2])
 
 
@@ -311,7 +281,7 @@ def end_lost_session(server: ThreadedServer) -> None:
 
 
 class Said:
-    """What the examples print in this process, as far as it is about leading."""
+    """The lines that the examples print in this process."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
@@ -353,11 +323,11 @@ EVENTS = _events()
 
 
 class RecordedEvents:
-    """A sink that keeps what it is told.
+    """A sink that keeps its events.
 
     Attributes:
-        events: all of it, in order.
-        wrong: what is not as the page says; a client takes no notice of sinks that raise.
+        events: all events, in order.
+        wrong: differences from the page. A client ignores the errors of sinks.
     """
 
     def __init__(self) -> None:
@@ -375,7 +345,7 @@ class RecordedEvents:
         str(event)
 
     def names(self, *beginnings: str) -> list[str]:
-        """The names of what was told, in order: all, or those with some beginnings."""
+        """The names of the events, in order: all, or those with some beginnings."""
         return [
             event.name.value for event in self.events if event.name.startswith(beginnings or "")
         ]

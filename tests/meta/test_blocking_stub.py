@@ -38,7 +38,7 @@ def _is_async(cls: type) -> bool:
 
 
 def _without_docstrings(text: str) -> str:
-    """What type checkers go by: a sentence that reads better elsewhere is no reason to fail."""
+    """The part of a stub that type checkers read."""
     return "\n".join(line for line in text.splitlines() if not line.strip().startswith('"""'))
 
 

@@ -1,6 +1,6 @@
-"""The examples in docstrings, which the reference shows: they are Python, and name what there is.
+"""The examples in docstrings are valid Python, and the names in them exist.
 
-They are too short to be run: they wait for others, or go on for ever. So each name is looked up.
+They wait for other clients or run forever, so they are not run. Each name is looked up.
 """
 
 from __future__ import annotations
@@ -24,34 +24,25 @@ import aiolead.testing
 
 MODULES = ("aiolead", "aiolead.blocking", "aiolead.testing")
 OF_TOP_LEVEL = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST
-KINDS: dict[str, type] = {
-    "barrier": aiolead.Barrier,
+NAMED_ALIKE: tuple[type, ...] = (
+    *(aiolead.Barrier, aiolead.Client, aiolead.Condition, aiolead.Config, aiolead.Counter),
+    *(aiolead.Election, aiolead.testing.Ensemble, aiolead.Group, aiolead.Lock),
+    *(aiolead.Partitioner, aiolead.types.Picker, aiolead.Queue, aiolead.Semaphore, aiolead.Term),
+)
+KINDS: dict[str, type] = {cls.__name__.lower(): cls for cls in NAMED_ALIKE} | {
     "board": aiolead.TaskBoard,
     "cache": aiolead.TreeCache,
-    "client": aiolead.Client,
-    "condition": aiolead.Condition,
-    "config": aiolead.Config,
-    "counter": aiolead.Counter,
-    "election": aiolead.Election,
-    "ensemble": aiolead.testing.Ensemble,
-    "group": aiolead.Group,
     "instance": aiolead.ServiceInstance,
     "limit": aiolead.SharedValue,
-    "lock": aiolead.Lock,
     "multi": aiolead.MultiLock,
     "names": aiolead.UniqueNames,
     "node": aiolead.PersistentNode,
     "orders": aiolead.SequenceAllocator,
-    "partitioner": aiolead.Partitioner,
-    "picker": aiolead.types.Picker,
     "proxy": aiolead.testing.FaultProxy,
-    "queue": aiolead.Queue,
     "registry": aiolead.ServiceRegistry,
-    "semaphore": aiolead.Semaphore,
     "server": aiolead.testing.EmbeddedServer,
-    "term": aiolead.Term,
 }
-"""What the names stand for, unless the fragment is of the class that goes by the name there."""
+"""The classes of variables in examples, if `OWN` does not say otherwise."""
 OWN = {
     aiolead.Client: {"names": list, "created": aiolead.types.PendingReply},
     aiolead.ReadWriteLock: {"lock": aiolead.ReadWriteLock, "held": aiolead.types.WriteHeld},
@@ -73,7 +64,7 @@ OWN = {
 
 
 def fragments(docstring: str) -> Iterator[str]:
-    """What stands indented behind a blank line, outside of sections: as the reference has it."""
+    """The indented blocks after a blank line, outside of sections."""
     block: list[str] | None = None
     in_section, before = False, ""
     for line in [*inspect.cleandoc(docstring).splitlines(), "."]:
@@ -91,7 +82,7 @@ def fragments(docstring: str) -> Iterator[str]:
 
 
 def public() -> Iterator[tuple[str, type | None, str]]:
-    """The fragments of public classes, their methods, and functions: where, whose, and what."""
+    """The fragments of public classes, methods and functions: the place, the class, the code."""
     for module in MODULES:
         for name in importlib.import_module(module).__all__:
             found = getattr(importlib.import_module(module), name)
@@ -113,7 +104,7 @@ def examples() -> list[tuple[str, type | None, str]]:
 
 
 def kind_of(name: str, owner: type | None) -> type | None:
-    """The class that a variable is of; None if that is anybody's guess."""
+    """The class of a variable, if it is known."""
     own = OWN.get(owner, {}) if owner else {}
     kind = own.get(name, KINDS.get(name))
     if kind and owner and owner.__module__ == "aiolead.blocking":
@@ -122,7 +113,7 @@ def kind_of(name: str, owner: type | None) -> type | None:
 
 
 def called(node: ast.expr, owner: type | None) -> Any:
-    """What a call calls; None if that is anybody's guess."""
+    """The function or class that is called, if it is known."""
     match node:
         case ast.Attribute(value=ast.Name(id="aiolead"), attr=name):
             return getattr(aiolead, name)
@@ -136,7 +127,7 @@ def called(node: ast.expr, owner: type | None) -> Any:
 
 
 def _source_of(cls: type) -> str:
-    """That of the async class, where a class of `aiolead.blocking` is made from one."""
+    """The source of a class, or of the async class that it is made from."""
     try:
         return inspect.getsource(cls)
     except (OSError, TypeError):
@@ -145,7 +136,7 @@ def _source_of(cls: type) -> str:
 
 @cache
 def names(kind: type) -> set[str]:
-    """What an instance has: by its class, and by what that assigns."""
+    """The attributes of an instance: those of its class, and those that its methods assign."""
     found = set(dir(kind))
     for each in kind.__mro__:
         found.update(getattr(each, "__annotations__", ()), getattr(each, "__slots__", ()))
@@ -157,7 +148,7 @@ def names(kind: type) -> set[str]:
 
 
 def check(fragment: str, owner: type | None) -> int:
-    """Looks everything up that can be; how much that was."""
+    """Looks up every name that it can; returns their number."""
     looked_up = 0
     for node in ast.walk(compile(fragment, "a docstring", "exec", OF_TOP_LEVEL)):
         match node:

@@ -1,7 +1,7 @@
 """Prints constraints for pip: the lowest versions of the package's own dependencies.
 
-`nox -s oldest` installs by them. What only tests need is not constrained, so pip chooses the newest
-that goes with the rest. Each lower bound has to name a release that exists.
+`nox -s oldest` installs by them. Packages for tests alone are not constrained, so pip chooses the
+newest that goes with the rest. Each lower bound has to name a release that exists.
 """
 
 from __future__ import annotations

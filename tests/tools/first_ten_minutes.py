@@ -57,7 +57,7 @@ def follow(wheel: Path, box: Path) -> None:
         (box / name).write_text(code.replace(SHOWN_PORT, port))
     _, version, *_ = wheel.name.split("-")
     (box / "constraints.txt").write_text(f"aiolead == {version}\n")
-    # `python3` is the one that runs this, rather than the one of its environment.
+    # `python3` is the Python that runs this, rather than that of its environment.
     (box / "bin").mkdir()
     (box / "bin" / "python3").symlink_to(getattr(sys, "_base_executable", sys.executable))
     kept = {name: os.environ[name] for name in os.environ if not name.startswith(("PYTHON", "AIO"))}

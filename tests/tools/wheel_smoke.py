@@ -15,7 +15,7 @@ import aiolead
 VERSION = sys.argv[1]
 ROOT = Path(aiolead.__file__).parent
 
-# What only an extra, or only tests, may bring in.
+# Modules that only an extra, or only tests, may import.
 STRANGERS = {
     "aiolead.adapters",
     "aiolead.cli",

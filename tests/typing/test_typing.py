@@ -1,4 +1,4 @@
-"""What users write, as mypy and pyright see it.
+"""The code of users, as mypy and pyright see it.
 
 `inferred.txt` is the table: lines of users, and the types of what they give. `users` has what does
 not fit into it, and in `users/refused.py` what must be refused: each line there says so, and has to
@@ -87,7 +87,7 @@ def test_mypy(table: Path) -> None:
 
 
 def _with_lines(said: str) -> list[str]:
-    """What mypy says, with the lines that it says it of."""
+    """The messages of mypy, with their lines."""
     found = []
     for message in said.splitlines():
         path, line, rest = message.split(":", 2)
