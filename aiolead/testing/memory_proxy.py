@@ -350,7 +350,7 @@ class _ProxiedStream(ByteStream):
         return {}
 
     def end(self, how: How) -> None:
-        """Ends the connection at both ends, or makes it fall silent. Bytes that have passed arrive."""
+        """Ends the connection at both ends, or makes it fall silent. Passed bytes arrive."""
         if how == "silence":
             self.is_muted = True
         elif self._end is None:
@@ -448,7 +448,7 @@ class _ProxiedStream(ByteStream):
             self._wait_for_verdict = None
 
     def _take(self, first: Data, max_bytes: int, held_back: MemoryStream | None) -> bytes:
-        """Return the bytes that arrive now: a piece, and everything that was held back behind it."""
+        """Return the bytes that arrive now: a piece, and all that was held back behind it."""
         data, self._next = first.data, None
         if held_back is not None:
             self._incoming.add(self._tap.to_client(held_back.receive_nowait()))
