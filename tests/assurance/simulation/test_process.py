@@ -14,10 +14,10 @@ from typing import Any
 
 import anyio
 import pytest
-from assurance.simulation.simulated_server import SimulatedServer
 
 import aiolead
 from aiolead.testing.simulation import timeline as timeline_module
+from aiolead.testing.simulation.ensemble import Ensemble, EnsembleSettings
 from aiolead.testing.simulation.loops import Backend, run_virtual
 from aiolead.testing.simulation.network import Network
 from aiolead.testing.simulation.process import Process, Program
@@ -34,7 +34,9 @@ class Scene:
         self.seed = seed
         self.timeline = Timeline()
         self.network = Network(self.timeline, seed)
-        self.server = SimulatedServer(self.timeline, self.network, ADDRESS)
+        settings = EnsembleSettings(voters=1)
+        self.server = Ensemble(self.timeline, self.network, random.Random(seed), settings)
+        self.server.start()
         self.seen: list[Any] = []
         self.processes: list[Process] = []
 
