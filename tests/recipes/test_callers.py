@@ -219,9 +219,7 @@ def parts(held: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 @on_embedded
 @pytest.mark.parametrize("when", ["fresh", "settled"])
-async def test_hold_goes_on_whatever_others_call(
-    server: ServerUnderTest, a: Client, when: str
-) -> None:
+async def test_hold_goes_on_whatever_others_call(a: Client, when: str) -> None:
     held: dict[str, Any] = {}
     async with one_of_each(a, held) as things:
         covered = {kind.__name__ for kind in public_classes() if members_of(kind)}
@@ -238,9 +236,7 @@ async def test_hold_goes_on_whatever_others_call(
 
 
 @on_embedded
-async def test_waiter_waits_on_whatever_others_call(
-    server: ServerUnderTest, a: Client, b: Client
-) -> None:
+async def test_waiter_waits_on_whatever_others_call(a: Client, b: Client) -> None:
     held: dict[str, Any] = {}
     async with crowd() as them:
         async with aiolead.Lock(b, "/waited"):
@@ -307,9 +303,7 @@ async def test_lost_hold_stays_lost_whatever_others_call(server: ServerUnderTest
 
 
 @on_embedded
-async def test_hold_that_was_released_or_left_stays_so_whatever_others_call(
-    server: ServerUnderTest, a: Client
-) -> None:
+async def test_hold_that_was_released_or_left_stays_so_whatever_others_call(a: Client) -> None:
     held: dict[str, Any] = {}
     left: dict[str, Any] = {}
     async with one_of_each(a, held) as things:

@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 import pytest
-from conftest import ServerUnderTest
 from kit.clients import PATIENCE, Wire, eventually, in_memory, joined, names, nothing_left
 from kit.selection import on_embedded
 
@@ -114,7 +113,7 @@ async def test_leaving_resigns(a: Client) -> None:
 
 
 @on_embedded
-async def test_leaving_leaves_the_queue(server: ServerUnderTest, a: Client, b: Client) -> None:
+async def test_leaving_leaves_the_queue(a: Client, b: Client) -> None:
     async with Election(a, PATH).leadership():
         async with Election(b, PATH).campaign() as states:
             await joined(a, PATH, 2)
@@ -204,7 +203,7 @@ async def test_campaign_ends_with_its_client(leads: bool) -> None:
 @pytest.mark.parametrize("leaders", [1, 2])
 @pytest.mark.parametrize("clients", [1, 2])
 async def test_standby_knows_when_it_is_next(
-    server: ServerUnderTest, a: Client, b: Client, leaders: int, clients: int
+    a: Client, b: Client, leaders: int, clients: int
 ) -> None:
     async with AsyncExitStack() as campaigns:
         line: list[Campaign] = []
@@ -233,7 +232,7 @@ async def test_standby_knows_when_it_is_next(
 
 
 @on_embedded
-async def test_error_of_contending_ends_the_iteration(server: ServerUnderTest, a: Client) -> None:
+async def test_error_of_contending_ends_the_iteration(a: Client) -> None:
     await a.create(PATH)
     await a.create(f"{PATH}/0123456789abcdef0123456789abcdef__lock__0000000000")
     with pytest.raises(MixedLayoutError):

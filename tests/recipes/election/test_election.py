@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from conftest import ServerUnderTest
 from kit.clients import PATIENCE, joined
 from kit.selection import on_embedded
 from recipes.crowd import crowd
@@ -49,9 +48,7 @@ async def test_leadership_is_handed_over_in_order(a: Client, b: Client) -> None:
 
 
 @on_embedded
-async def test_lock_on_the_path_of_an_election_is_refused(
-    server: ServerUnderTest, a: Client, b: Client
-) -> None:
+async def test_lock_on_the_path_of_an_election_is_refused(a: Client, b: Client) -> None:
     """They do not see each other."""
     async with Election(a, PATH).leadership() as term:
         with anyio.fail_after(PATIENCE), pytest.raises(MixedLayoutError) as caught:

@@ -213,9 +213,7 @@ async def test_departure_of_the_one_that_allows_fewest_lets_those_behind_it_lead
 
 
 @on_embedded
-async def test_layout_whose_names_cannot_say_it_refuses_several_leaders(
-    server: ServerUnderTest, a: Client
-) -> None:
+async def test_layout_whose_names_cannot_say_it_refuses_several_leaders(a: Client) -> None:
     with pytest.raises(ConfigurationError, match=r"leaders: .*Layout\.AIOZK.*another layout"):
         Election(a, PATH, leaders=2, layout=Layout.AIOZK)
     async with Election(a, PATH, leaders=1, layout=Layout.AIOZK).leadership(timeout=PATIENCE):

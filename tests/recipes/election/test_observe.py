@@ -115,7 +115,7 @@ async def test_leader_that_is_there_already_is_seen_at_once(a: Client, b: Client
 
 @on_embedded
 async def test_latest_leader_is_seen_after_changes_that_nobody_looked_at(
-    server: ServerUnderTest, a: Client, b: Client
+    a: Client, b: Client
 ) -> None:
     async with Election(b, PATH).observe() as states:
         for number in range(5):
@@ -176,9 +176,7 @@ async def test_lost_connection_is_reported_and_so_is_what_happened_meanwhile() -
 
 
 @on_embedded
-async def test_neighbour_that_does_not_fit_ends_the_observation(
-    server: ServerUnderTest, a: Client
-) -> None:
+async def test_neighbour_that_does_not_fit_ends_the_observation(a: Client) -> None:
     await a.create(PATH)
     async with Election(a, PATH).observe() as states:
         await until(states)
@@ -207,7 +205,7 @@ async def test_observation_ends_with_its_client() -> None:
 
 
 @on_embedded
-async def test_observer_is_entered_once(server: ServerUnderTest, a: Client) -> None:
+async def test_observer_is_entered_once(a: Client) -> None:
     observer = Election(a, PATH).observe()
     async with observer:
         pass

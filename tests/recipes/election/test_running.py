@@ -121,7 +121,7 @@ async def test_lost_term_is_followed_by_another(
 )
 @pytest.mark.parametrize("cause", [None, KeyError("cause")], ids=["no cause", "cause"])
 async def test_error_of_the_worker_propagates_unchanged(
-    server: ServerUnderTest, a: Client, runs: Run, error: Exception, cause: Exception | None
+    a: Client, runs: Run, error: Exception, cause: Exception | None
 ) -> None:
     async def work(_term: Term) -> None:
         raise error from cause
@@ -151,7 +151,7 @@ async def test_it_ends_with_its_client(server: ServerUnderTest, runs: Run) -> No
 
 
 @on_embedded
-async def test_wrong_arguments_are_refused(server: ServerUnderTest, a: Client) -> None:
+async def test_wrong_arguments_are_refused(a: Client) -> None:
     async def worker() -> None:
         pass
 
@@ -313,7 +313,7 @@ async def test_loss_of_another_election_ends_the_run(server: ServerUnderTest, a:
 
 
 @on_embedded
-async def test_task_that_leads_cannot_run(server: ServerUnderTest, a: Client) -> None:
+async def test_task_that_leads_cannot_run(a: Client) -> None:
     election = Election(a, PATH)
 
     async def work(_term: Term) -> None:
@@ -343,9 +343,7 @@ async def test_it_leads_beside_the_body_and_resigns_with_it(a: Client, b: Client
 
 @on_embedded
 @pytest.mark.parametrize("cause", [None, KeyError("cause")], ids=["no cause", "cause"])
-async def test_error_of_the_body_propagates_unchanged(
-    server: ServerUnderTest, a: Client, cause: Exception | None
-) -> None:
+async def test_error_of_the_body_propagates_unchanged(a: Client, cause: Exception | None) -> None:
     work, error = Work(), ValueError("of the body")
     with pytest.raises(ValueError, match="of the body") as raised:
         async with Election(a, PATH).running(work):
@@ -360,7 +358,7 @@ async def test_error_of_the_body_propagates_unchanged(
 @on_embedded
 @pytest.mark.parametrize("raises", [False, True], ids=["ends", "raises"])
 async def test_cancellation_of_the_body_cancels_the_worker_and_resigns(
-    server: ServerUnderTest, a: Client, raises: bool
+    a: Client, raises: bool
 ) -> None:
     work, ended = Work(), list[str]()
     with anyio.CancelScope() as scope:
@@ -387,9 +385,7 @@ async def test_cancellation_of_the_body_cancels_the_worker_and_resigns(
 @on_asyncio
 @on_embedded
 @pytest.mark.parametrize("ends", ["raises", "swallows"])
-async def test_natively_cancelled_body_ends_as_it_wants(
-    server: ServerUnderTest, a: Client, ends: str
-) -> None:
+async def test_natively_cancelled_body_ends_as_it_wants(a: Client, ends: str) -> None:
     """Not with `CancelledError`, as a task group in the task of the body would make it."""
     work = Work()
 
@@ -413,7 +409,7 @@ async def test_natively_cancelled_body_ends_as_it_wants(
 @on_asyncio
 @on_embedded
 async def test_handled_error_of_an_asyncio_task_group_in_the_body_is_no_cancellation(
-    server: ServerUnderTest, a: Client
+    a: Client,
 ) -> None:
     """Before Python 3.13 the group leaves its task with a cancellation that was never undone."""
     work = Work()
@@ -635,9 +631,7 @@ async def test_abandoned_generator_resigns() -> None:
 
 @on_asyncio
 @on_embedded
-async def test_another_task_may_leave_once_the_first_has_ended(
-    server: ServerUnderTest, a: Client
-) -> None:
+async def test_another_task_may_leave_once_the_first_has_ended(a: Client) -> None:
     """As start-up and shut-down hooks of frameworks do."""
     work, stack = Work(), AsyncExitStack()
     await asyncio.create_task(stack.enter_async_context(Election(a, PATH).running(work)))
@@ -648,9 +642,7 @@ async def test_another_task_may_leave_once_the_first_has_ended(
 
 @on_asyncio
 @on_embedded
-async def test_another_task_may_not_leave_while_the_first_is_inside(
-    server: ServerUnderTest, a: Client
-) -> None:
+async def test_another_task_may_not_leave_while_the_first_is_inside(a: Client) -> None:
     work, left = Work(), asyncio.Event()
     context = Election(a, PATH).running(work)
 
@@ -669,7 +661,7 @@ async def test_another_task_may_not_leave_while_the_first_is_inside(
 
 @on_asyncio
 @on_embedded
-async def test_worker_uses_timeouts_of_asyncio(server: ServerUnderTest, a: Client) -> None:
+async def test_worker_uses_timeouts_of_asyncio(a: Client) -> None:
     timed_out = asyncio.Event()
 
     async def work(_term: Term) -> None:
@@ -685,7 +677,7 @@ async def test_worker_uses_timeouts_of_asyncio(server: ServerUnderTest, a: Clien
 
 @on_asyncio
 @on_embedded
-async def test_cancellation_of_all_tasks_ends_it(server: ServerUnderTest, a: Client) -> None:
+async def test_cancellation_of_all_tasks_ends_it(a: Client) -> None:
     work = Work()
     kept = asyncio.all_tasks()
     asyncio.create_task(running(Election(a, PATH), work))  # noqa: RUF006 - all_tasks has it

@@ -211,7 +211,7 @@ async def test_wait_ends_in_time(a: Client, b: Client) -> None:
 
 
 @on_embedded
-async def test_scope_around_a_wait_ends_the_block(server: ServerUnderTest, a: Client) -> None:
+async def test_scope_around_a_wait_ends_the_block(a: Client) -> None:
     """After it the lock is not held; so the rest of the block must not run."""
     condition = Condition(a, PATH)
     with pytest.raises(UsageError, match="timeout="):
@@ -234,7 +234,7 @@ async def test_scope_around_a_wait_ends_the_block(server: ServerUnderTest, a: Cl
 
 
 @on_embedded
-async def test_scope_around_the_block_ends_it_as_usual(server: ServerUnderTest, a: Client) -> None:
+async def test_scope_around_the_block_ends_it_as_usual(a: Client) -> None:
     with anyio.move_on_after(0.05) as scope:
         async with Condition(a, PATH) as held:
             await held.wait()
@@ -243,7 +243,7 @@ async def test_scope_around_the_block_ends_it_as_usual(server: ServerUnderTest, 
 
 
 @on_embedded
-async def test_only_the_holder_waits_and_notifies(server: ServerUnderTest, a: Client) -> None:
+async def test_only_the_holder_waits_and_notifies(a: Client) -> None:
     condition = Condition(a, PATH, identity="me")
     assert (condition.path, repr(condition)) == (PATH, f"<Condition {PATH}>")
     async with condition as held:

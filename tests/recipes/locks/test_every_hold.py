@@ -211,9 +211,7 @@ async def test_released_hold_can_be_had_by_others_while_the_body_goes_on(
 
 @on_embedded
 @recipes
-async def test_hold_that_was_left_is_held_no_longer(
-    server: ServerUnderTest, a: Client, make: Make
-) -> None:
+async def test_hold_that_was_left_is_held_no_longer(a: Client, make: Make) -> None:
     async with acquire(make(a)) as held:
         await held.verify()
     assert not held.is_held
@@ -227,9 +225,7 @@ async def test_hold_that_was_left_is_held_no_longer(
 
 @on_embedded
 @recipes
-async def test_error_of_the_body_propagates_unchanged(
-    server: ServerUnderTest, a: Client, make: Make
-) -> None:
+async def test_error_of_the_body_propagates_unchanged(a: Client, make: Make) -> None:
     error = KeyError("mine")
     with pytest.raises(KeyError) as caught:
         async with acquire(make(a)):
@@ -241,9 +237,7 @@ async def test_error_of_the_body_propagates_unchanged(
 
 @on_embedded
 @recipes
-async def test_task_that_holds_it_is_not_made_to_wait_for_itself(
-    server: ServerUnderTest, a: Client, make: Make
-) -> None:
+async def test_task_that_holds_it_is_not_made_to_wait_for_itself(a: Client, make: Make) -> None:
     recipe = make(a)
     async with acquire(recipe) as held:
         if isinstance(recipe, ReentrantLock):

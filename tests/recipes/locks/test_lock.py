@@ -35,9 +35,7 @@ async def test_contenders_enter_in_the_order_in_which_they_came(a: Client, b: Cl
 
 
 @on_embedded
-async def test_waiter_of_the_same_client_that_gives_up_lets_nobody_in(
-    server: ServerUnderTest, a: Client, b: Client
-) -> None:
+async def test_waiter_of_the_same_client_that_gives_up_lets_nobody_in(a: Client, b: Client) -> None:
     """The waiter behind it knows of it without a listing, and needs one to know what follows."""
     async with crowd() as them:
         async with Lock(a, PATH):
@@ -53,7 +51,7 @@ async def test_waiter_of_the_same_client_that_gives_up_lets_nobody_in(
 
 
 @on_embedded
-async def test_hold_describes_itself(server: ServerUnderTest, a: Client) -> None:
+async def test_hold_describes_itself(a: Client) -> None:
     lock = Lock(a, PATH, identity="me")
     async with lock as held:
         _, stat = await a.get(held.path)
@@ -81,9 +79,7 @@ async def test_holders_and_contenders_are_listed(a: Client, b: Client) -> None:
 
 
 @on_embedded
-async def test_deadline_is_the_same_however_often_a_waiter_is_woken(
-    server: ServerUnderTest, a: Client, b: Client
-) -> None:
+async def test_deadline_is_the_same_however_often_a_waiter_is_woken(a: Client, b: Client) -> None:
     """The predecessor's znode changes all the time."""
 
     async def disturb(holder: Held) -> None:
@@ -191,7 +187,7 @@ async def test_path_that_others_create_again_has_no_znode_of_the_old_name(
 
 @on_embedded
 async def test_loss_is_raised_although_the_body_ignored_its_cancellation(
-    server: ServerUnderTest, a: Client, b: Client
+    a: Client, b: Client
 ) -> None:
     with anyio.fail_after(PATIENCE), pytest.raises(LockLost):
         async with Lock(a, PATH) as held:
@@ -205,7 +201,7 @@ async def test_loss_is_raised_although_the_body_ignored_its_cancellation(
 
 @on_embedded
 async def test_error_of_a_body_that_is_being_cancelled_precedes_the_loss(
-    server: ServerUnderTest, a: Client, b: Client
+    a: Client, b: Client
 ) -> None:
     lock = Lock(a, PATH)
     with anyio.fail_after(PATIENCE), pytest.raises(ZeroDivisionError) as caught:
@@ -224,7 +220,7 @@ async def test_error_of_a_body_that_is_being_cancelled_precedes_the_loss(
 
 @on_embedded
 async def test_error_of_a_task_of_the_body_is_raised_without_the_cancellation(
-    server: ServerUnderTest, a: Client, b: Client
+    a: Client, b: Client
 ) -> None:
     """The body's task group raises both together."""
 

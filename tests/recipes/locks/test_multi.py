@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from conftest import ServerUnderTest
 from kit.clients import PATIENCE, contenders_left, joined, names
 from kit.selection import on_embedded
 from kit.virtual_time import SESSION, passes, with_virtual_server
@@ -208,9 +207,7 @@ async def test_lock_that_is_lost_as_the_last_is_acquired_is_acquired_again(
 
 
 @on_embedded
-async def test_parts_that_contend_or_are_no_locks_are_refused(
-    server: ServerUnderTest, a: Client
-) -> None:
+async def test_parts_that_contend_or_are_no_locks_are_refused(a: Client) -> None:
     shared = ReadWriteLock(a, A)
     for parts in (
         (),
@@ -224,7 +221,7 @@ async def test_parts_that_contend_or_are_no_locks_are_refused(
 
 
 @on_embedded
-async def test_context_that_is_used_twice_is_refused(server: ServerUnderTest, a: Client) -> None:
+async def test_context_that_is_used_twice_is_refused(a: Client) -> None:
     multi = both(a)
     context = multi.acquire()
     async with context:

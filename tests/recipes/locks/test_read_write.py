@@ -240,7 +240,7 @@ async def test_connection_is_lost_in_the_middle_of_a_downgrade(
 
 
 @on_embedded
-async def test_reader_is_never_made_a_writer(server: ServerUnderTest, a: Client) -> None:
+async def test_reader_is_never_made_a_writer(a: Client) -> None:
     lock, same = ReadWriteLock(a, PATH), ReadWriteLock(a, PATH)
     async with lock.read:
         for write in (lock.write, same.write):
@@ -261,9 +261,7 @@ async def test_reader_is_never_made_a_writer(server: ServerUnderTest, a: Client)
 
 
 @on_embedded
-async def test_plain_lock_on_the_same_path_is_refused(
-    server: ServerUnderTest, a: Client, b: Client
-) -> None:
+async def test_plain_lock_on_the_same_path_is_refused(a: Client, b: Client) -> None:
     async with Lock(a, PATH):
         with pytest.raises(MixedLayoutError, match="path of its own"):
             async with ReadWriteLock(b, PATH).read:
@@ -275,9 +273,7 @@ async def test_plain_lock_on_the_same_path_is_refused(
 
 
 @on_embedded
-async def test_kazoos_layout_names_readers_and_writers_as_kazoo_does(
-    server: ServerUnderTest, a: Client, b: Client
-) -> None:
+async def test_kazoos_layout_names_readers_and_writers_as_kazoo_does(a: Client, b: Client) -> None:
     one, other = (ReadWriteLock(each, PATH, layout=Layout.KAZOO) for each in (a, b))
     async with one.write as held:
         assert "__lock__" in held.path
@@ -294,7 +290,7 @@ async def test_kazoos_layout_names_readers_and_writers_as_kazoo_does(
 
 
 @on_embedded
-async def test_lock_describes_itself(server: ServerUnderTest, a: Client) -> None:
+async def test_lock_describes_itself(a: Client) -> None:
     lock = ReadWriteLock(a, PATH, identity="me")
     assert (lock.path, lock.identity) == (PATH, "me")
     assert repr(lock) == f"<ReadWriteLock {PATH}>"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from conftest import ServerUnderTest
 from kit.clients import JumpingClock, in_memory, joined, names
 from kit.selection import on_embedded
 from recipes.crowd import crowd
@@ -50,9 +49,7 @@ async def test_same_task_enters_again_while_others_wait(a: Client, b: Client) ->
 
 
 @on_embedded
-async def test_error_of_the_inner_body_leaves_all_blocks(
-    server: ServerUnderTest, a: Client
-) -> None:
+async def test_error_of_the_inner_body_leaves_all_blocks(a: Client) -> None:
     lock = ReentrantLock(a, PATH)
     with pytest.raises(KeyError):
         async with lock, lock, lock:
@@ -63,7 +60,7 @@ async def test_error_of_the_inner_body_leaves_all_blocks(
 
 
 @on_embedded
-async def test_loss_ends_all_blocks(server: ServerUnderTest, a: Client, b: Client) -> None:
+async def test_loss_ends_all_blocks(a: Client, b: Client) -> None:
     lock = ReentrantLock(a, PATH)
     ended: list[str] = []
     with pytest.raises(LockLost):
@@ -100,7 +97,7 @@ async def test_lock_that_was_lost_or_released_is_not_entered_again() -> None:
 
 
 @on_embedded
-async def test_context_is_used_once_at_a_time(server: ServerUnderTest, a: Client) -> None:
+async def test_context_is_used_once_at_a_time(a: Client) -> None:
     lock = ReentrantLock(a, PATH)
     async with lock:
         inner = lock.acquire()
@@ -120,9 +117,7 @@ async def test_context_is_used_once_at_a_time(server: ServerUnderTest, a: Client
 
 
 @on_embedded
-async def test_another_object_of_the_same_path_is_another_lock(
-    server: ServerUnderTest, a: Client
-) -> None:
+async def test_another_object_of_the_same_path_is_another_lock(a: Client) -> None:
     async with ReentrantLock(a, PATH):
         for other in (ReentrantLock(a, PATH), Lock(a, PATH)):
             with pytest.raises(AlreadyHeldError):

@@ -54,9 +54,7 @@ async def test_holder_that_is_asked_releases_when_it_wants(
 
 
 @on_embedded
-async def test_asked_holder_is_still_known_and_is_not_asked_again(
-    server: ServerUnderTest, a: Client, b: Client
-) -> None:
+async def test_asked_holder_is_still_known_and_is_not_asked_again(a: Client, b: Client) -> None:
     election = Election(a, PATH, identity="me")
     async with election.leadership() as term, Election(b, PATH).observe() as states:
         (asked,) = await Election(b, PATH).revoke()
@@ -117,9 +115,7 @@ async def test_waiter_that_is_asked_knows_it_as_it_holds(
 
 
 @on_embedded
-async def test_readers_and_writers_are_asked_apart_or_together(
-    server: ServerUnderTest, a: Client, b: Client
-) -> None:
+async def test_readers_and_writers_are_asked_apart_or_together(a: Client, b: Client) -> None:
     lock, other = ReadWriteLock(a, PATH), ReadWriteLock(b, PATH)
     async with lock.read as held:
         assert await other.write.revoke() == []
@@ -162,7 +158,7 @@ async def test_waiters_look_at_the_asked_holder_and_not_at_the_queue() -> None:
 
 
 @on_embedded
-async def test_term_of_a_campaign_is_asked(server: ServerUnderTest, a: Client, b: Client) -> None:
+async def test_term_of_a_campaign_is_asked(a: Client, b: Client) -> None:
     async with Election(a, PATH).campaign() as states:
         async for state in states:
             if state.phase is Phase.LEADING:
@@ -187,8 +183,6 @@ async def test_request_is_known_after_a_lost_connection(link: Link, a: Client, b
 
 
 @on_embedded
-async def test_identity_that_looks_like_a_request_is_refused(
-    server: ServerUnderTest, a: Client
-) -> None:
+async def test_identity_that_looks_like_a_request_is_refused(a: Client) -> None:
     with pytest.raises(ConfigurationError, match="asks a holder"):
         Lock(a, PATH, identity="__REVOKE__ me")

@@ -141,7 +141,7 @@ async def test_limit_is_changed_while_contenders_wait(a: Client, b: Client) -> N
 
 
 @on_embedded
-async def test_more_permits_than_there_are_is_refused(server: ServerUnderTest, a: Client) -> None:
+async def test_more_permits_than_there_are_is_refused(a: Client) -> None:
     semaphore = Semaphore(a, PATH, 2, follow_limit=True)
     with pytest.raises(UsageError, match="3 permits were asked for, and there are 2"):
         async with semaphore.acquire(permits=3):
@@ -168,7 +168,7 @@ async def test_more_permits_than_there_are_is_refused(server: ServerUnderTest, a
 
 
 @on_embedded
-async def test_one_task_may_hold_several_permits(server: ServerUnderTest, a: Client) -> None:
+async def test_one_task_may_hold_several_permits(a: Client) -> None:
     semaphore = Semaphore(a, PATH, 3)
     async with semaphore as held, semaphore.try_acquire() as more:
         assert more is not None
@@ -194,7 +194,6 @@ async def test_one_task_may_hold_several_permits(server: ServerUnderTest, a: Cli
     ],
 )
 async def test_smaller_limit_counts_unless_the_published_one_is_followed(
-    server: ServerUnderTest,
     a: Client,
     caplog: pytest.LogCaptureFixture,
     own: int,
@@ -270,7 +269,7 @@ async def test_greater_published_limit_counts_for_its_followers_alone(a: Client,
 
 @on_embedded
 async def test_stored_limit_of_kazoos_layout_grants_no_more_than_the_own(
-    server: ServerUnderTest, a: Client, b: Client
+    a: Client, b: Client
 ) -> None:
     one = Semaphore(a, PATH, 1, layout=Layout.KAZOO)
     five = Semaphore(b, PATH, 5, layout=Layout.KAZOO)
@@ -286,9 +285,7 @@ async def test_stored_limit_of_kazoos_layout_grants_no_more_than_the_own(
 
 
 @on_embedded
-async def test_published_limit_that_is_no_number_is_refused(
-    server: ServerUnderTest, a: Client
-) -> None:
+async def test_published_limit_that_is_no_number_is_refused(a: Client) -> None:
     semaphore = Semaphore(a, PATH, 3, follow_limit=True)
     await a.ensure_path(PATH)
     for data in (b"", b"3", b"\0\0\0\0", b"\xff\xff\xff\xff"):
@@ -307,9 +304,7 @@ async def test_published_limit_that_is_no_number_is_refused(
 
 @on_embedded
 @pytest.mark.parametrize("wrong", [0, -1, True, 1.5, 2**31])
-async def test_numbers_out_of_range_are_refused(
-    server: ServerUnderTest, a: Client, wrong: Any
-) -> None:
+async def test_numbers_out_of_range_are_refused(a: Client, wrong: Any) -> None:
     with pytest.raises(ConfigurationError, match="limit"):
         Semaphore(a, PATH, wrong)
     semaphore = Semaphore(a, PATH, 1)
@@ -322,9 +317,7 @@ async def test_numbers_out_of_range_are_refused(
 
 @on_embedded
 @pytest.mark.parametrize("wrong", [1, None, "yes"])
-async def test_follow_limit_that_is_no_bool_is_refused(
-    server: ServerUnderTest, a: Client, wrong: Any
-) -> None:
+async def test_follow_limit_that_is_no_bool_is_refused(a: Client, wrong: Any) -> None:
     with pytest.raises(ConfigurationError, match="follow_limit"):
         Semaphore(a, PATH, 1, follow_limit=wrong)
 
@@ -333,9 +326,7 @@ async def test_follow_limit_that_is_no_bool_is_refused(
 
 
 @on_embedded
-async def test_kazoos_layout_is_written_as_kazoo_writes_it(
-    server: ServerUnderTest, a: Client, b: Client
-) -> None:
+async def test_kazoos_layout_is_written_as_kazoo_writes_it(a: Client, b: Client) -> None:
     one, other = (Semaphore(each, PATH, 2, layout=Layout.KAZOO) for each in (a, b))
     async with one as held:
         assert re.fullmatch(PATH + "/[0-9]{10}-[0-9a-f]{32}", held.path)
@@ -361,7 +352,7 @@ async def test_kazoos_layout_is_written_as_kazoo_writes_it(
 
 @on_embedded
 async def test_permit_of_kazoos_layout_counts_only_if_it_was_made_in_front_of_the_queue(
-    server: ServerUnderTest, a: Client, monkeypatch: pytest.MonkeyPatch
+    a: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The contender in front now has looked before the permit was made, and does not look again."""
     ask, places = Permits._ask, list[str]()
@@ -387,7 +378,7 @@ async def test_permit_of_kazoos_layout_counts_only_if_it_was_made_in_front_of_th
     ids=repr,
 )
 async def test_semaphores_of_another_layout_are_refused(
-    server: ServerUnderTest, a: Client, b: Client, theirs: Layout, ours: Layout
+    a: Client, b: Client, theirs: Layout, ours: Layout
 ) -> None:
     """Neither counts the permits of the other one, and kazoo takes Curator's parts for permits."""
     async with Semaphore(a, PATH, 1, layout=theirs) as held:
