@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import gc
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from assurance.simulation.other_process import output_of
 
 import aiolead
 from aiolead.testing.simulation import timeline as timeline_module
@@ -591,16 +588,10 @@ def test_nothing_stays_of_a_world(backend: Backend) -> None:
 
 
 def test_the_same_seed_gives_the_same_world_in_every_process(backend: Backend) -> None:
-    root = Path(aiolead.__file__).parents[1]
     code = (
         "from assurance.simulation.test_process import Scene, take_turns; "
         f"print(take_turns(Scene({backend!r}, 5)))"
     )
-    outputs = []
-    for hash_seed in ("0", "99"):
-        path = os.pathsep.join((str(root), str(root / "tests")))
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
-        command = [sys.executable, "-c", code]
-        outputs.append(subprocess.check_output(command, env=environment, text=True))
+    outputs = [output_of(code, hash_seed=hash_seed) for hash_seed in (0, 99)]
     assert outputs[0] == outputs[1]
     assert len(outputs[0]) > 500

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,7 +10,8 @@ from functools import partial
 
 import anyio
 import pytest
-from assurance.simulation.schedules import SCENARIOS, scenario
+from assurance.simulation.other_process import output_of
+from assurance.simulation.schedules import scenario
 
 import aiolead
 from aiolead.errors import ConfigurationError
@@ -36,26 +36,28 @@ SEEDS = (3, 5, 8)
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_seed_gives_the_same_trace_in_every_process(backend: Backend) -> None:
-    """Whatever the hashes of strings are, and whatever ran before."""
-    mine = [simulate(scenario("contend"), seed=seed, backend=backend).digest for seed in SEEDS]
+@pytest.mark.parametrize(
+    "name",
+    [
+        "scenarios.py:contend",
+        "scenarios_hostile.py:threads",
+        "scenarios_hostile.py:hostile",
+        "scenarios_hostile.py:share_session",
+        "scenarios_one_znode.py:one_znode",
+    ],
+)
+def test_seed_gives_the_same_trace_in_every_process(name: str, backend: Backend) -> None:
+    """The hashes of strings, and earlier schedules in the process, have no effect."""
+    mine = [simulate(scenario(name), seed=seed, backend=backend).digest for seed in SEEDS]
     assert len(set(mine)) == len(SEEDS)
-    for hash_seed in ("1", "2"):
-        code = (
-            "from aiolead.testing.simulation.run import load_scenario, simulate\n"
-            f"contend = load_scenario({f'{SCENARIOS}:contend'!r})\n"
-            f"for seed in {SEEDS!r}:\n"
-            f"    print(simulate(contend, seed=seed, backend={backend!r}).digest)\n"
-        )
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        child = subprocess.run(
-            [sys.executable, "-c", code],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert child.stdout.split() == mine
+    code = (
+        "from aiolead.testing.simulation import simulate\n"
+        "from assurance.simulation.schedules import scenario\n"
+        f"for seed in {SEEDS!r}:\n"
+        f"    print(simulate(scenario({name!r}), seed=seed, backend={backend!r}).digest)\n"
+    )
+    for hash_seed in (1, 2):
+        assert output_of(code, hash_seed=hash_seed).split() == mine
 
 
 def test_leaving_out_a_fault_that_did_nothing_changes_nothing() -> None:

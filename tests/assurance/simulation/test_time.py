@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import socket
-import subprocess
-import sys
 import threading
 import time
 from math import inf
@@ -15,6 +12,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from assurance.simulation.other_process import output_of
 
 from aiolead._tasks import cancel_scope
 from aiolead.testing.simulation import timeline as timeline_module
@@ -343,7 +341,7 @@ def test_one_run_at_a_time() -> None:
 # --- the same seed, the same run -----------------------------------------------------------------
 
 TRACE = """
-import sys, hashlib, random
+import hashlib, random
 import anyio
 from aiolead.testing.simulation.loops import run_virtual
 
@@ -376,35 +374,25 @@ def trace(backend, seed, noise):
     run_virtual(main, backend=backend, seed=seed)
     return hashlib.sha256(repr(seen).encode()).hexdigest()
 
-if __name__ == "__main__":
-    for backend in ("asyncio", "trio"):
-        for seed in (1, 2):
-            print(backend, seed, trace(backend, seed, int(sys.argv[1])))
+for backend in ("asyncio", "trio"):
+    for seed in (1, 2):
+        print(backend, seed, trace(backend, seed, NOISE))
 """
 
 
-def test_the_same_seed_gives_the_same_run_in_every_process(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_run_in_every_process() -> None:
     """Many tasks end at one instant, in scopes within scopes: the order is nobody's but the seed's.
 
     anyio keeps its scopes in sets, which go by addresses in memory; trio shuffles its tasks.
     """
-    script = tmp_path / "trace.py"
-    script.write_text(TRACE)
-    outputs = []
-    for hash_seed in ("0", "1", "77"):
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": _root()}
-        command = [sys.executable, str(script), hash_seed + "000"]
-        outputs.append(subprocess.check_output(command, env=environment, text=True))
+    outputs = [
+        output_of(TRACE.replace("NOISE", f"{hash_seed}000"), hash_seed=hash_seed)
+        for hash_seed in (0, 1, 77)
+    ]
     assert len(set(outputs)) == 1
     asyncio_1, asyncio_2, trio_1, trio_2 = (line.split()[2] for line in outputs[0].splitlines())
     assert asyncio_1 == asyncio_2  # nothing is drawn there
     assert trio_1 != trio_2
-
-
-def _root() -> str:
-    import aiolead
-
-    return str(Path(aiolead.__file__).parents[1])
 
 
 def test_neither_a_run_nor_what_follows_depends_on_what_ran_before() -> None:
@@ -453,12 +441,8 @@ def growth(backend: Backend) -> tuple[int, int]:
 
 def test_nothing_stays_of_a_run(backend: Backend) -> None:
     """In a process of its own: in this one, other threads open and close files meanwhile."""
-    path = os.pathsep.join((_root(), f"{_root()}/tests"))
     code = f"from assurance.simulation.test_time import growth; print(*growth({backend!r}))"
-    output = subprocess.check_output(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, text=True
-    )
-    objects, files = map(int, output.split())
+    objects, files = map(int, output_of(code).split())
     assert files == 0
     assert objects < 100
 
