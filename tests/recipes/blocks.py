@@ -1,4 +1,4 @@
-"""What tests do with the blocks of recipes: enter them, or hold them in a task of their own."""
+"""Helpers of tests: enter the block of a recipe, or hold it in a task of its own."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Holder:
     """Holds a block in a task of its own: `tasks.start_soon(holder)`.
 
     Args:
-        block: what it enters.
-        span: after how many seconds it leaves. By default, it leaves when it is told to.
+        block: the block that it enters.
+        span: after how many seconds it leaves. By default, it leaves once `may_leave` is set.
 
     Attributes:
-        held: what the block gave.
+        held: the hold, or whatever else the block gave.
         entered: set once it has entered.
         entered_at: when that was, on the clock of the event loop; not a number before.
         may_leave: set to make it leave.

@@ -265,7 +265,7 @@ def test_first_ones_lead_as_far_as_all_of_them_allow(leaders: tuple[int, ...], c
 
 @dataclass(frozen=True)
 class Waiter:
-    """What one contender knows: by a look, or by the departure of one that it watches."""
+    """The knowledge of one contender: from a look, or from the departure of one that it watches."""
 
     watches: tuple[str, ...] = ()
     is_next: bool = False

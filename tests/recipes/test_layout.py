@@ -1,4 +1,4 @@
-"""How contenders are named, and who fits whom: aiolead's own, and those of other libraries."""
+"""The names of contenders, and which of them exclude each other, of all libraries."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FORMS = [
     )
     for role in roles
 ]
-"""What each recipe can be laid out as."""
+"""The roles that each layout has names for."""
 
 ANY_SESSION = st.integers(-(2**63), 2**63 - 1)
 COUNTS = st.integers(1, 2**40)
@@ -133,7 +133,7 @@ def test_own_names_are_recognized(layout: Layout, role: Role, name: str, ours: b
 # --- what is read ------------------------------------------------------------------------------
 
 GOLDEN = {
-    # What each library gives, as its source has it.
+    # As each library's source has them.
     f"{GUID}lock-{N}": KnownName.MUTEX,
     f"{GUID}latch-{N}": KnownName.LATCH,
     f"{GUID}__READ__{N}": KnownName.CURATOR_READER,
@@ -200,7 +200,7 @@ def test_layouts_fit_the_names_that_exclude_each_other(form: tuple[Layout, Role]
     for name, kind in GOLDEN.items():
         assert layout._fits(role, name) == (kind in FITTING[form]), name
         assert (layout._misfit(role, name) is None) == layout._fits(role, name)
-    # Whatever else has a number waits its turn like everybody, and so do we for it.
+    # Any other name with a number is a contender like all others.
     assert layout._misfit(role, f"n-{N}") is layout._misfit(role, N) is None
 
 
@@ -217,7 +217,7 @@ def test_fitting_is_mutual() -> None:
     kazoos = {
         ((Layout.KAZOO, Role.READ), (Layout.KAZOO, role)) for role in (Role.LOCK, Role.ELECTION)
     }
-    # Nobody but us knows who waits for a condition, which is on a path of its own.
+    # Only aiolead has conditions, whose waiters are on a path of their own.
     waits = {pair for pair in one_sided if pair[1] == (Layout.CURATOR, Role.WAIT)}
     assert one_sided - waits == kazoos
 
@@ -525,7 +525,7 @@ GO, C, JAVA = "go-zookeeper", "ZooKeeper's lock in C", "ZooKeeper's WriteLock"
         ("7", (GO,), (C,)),
         ("lock-5", (GO, JAVA), ()),
         ("a__5", (GO,), (C,)),
-        # To us that is a contender, as to those who go by the digits at the end.
+        # A contender to aiolead, as to all that go by the digits at the end.
         ("n-0000000003", ("aiolead", "aiozk", JAVA, C), (GO,)),
         ("0000000003", ("aiolead", "aiozk", "Curator", GO), (C,)),
         # Behind everybody who is there.

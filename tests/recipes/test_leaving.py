@@ -73,7 +73,7 @@ async def later(call: Callable[[], object]) -> None:
     call()
 
 
-# --- what is held --------------------------------------------------------------------------------
+# --- holds ---------------------------------------------------------------------------------------
 
 
 @lost_message
@@ -173,7 +173,7 @@ async def test_leaving_waits_for_the_release_of_another_task(link: Link, client:
         assert anyio.current_time() - began > 0.9
 
 
-# --- what is kept --------------------------------------------------------------------------------
+# --- persistent nodes ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

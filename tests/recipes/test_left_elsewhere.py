@@ -1,8 +1,8 @@
 """A block that is left by another task than the one that entered: refused, and released all the
 same.
 
-That is what becomes of an async generator that is abandoned in the middle of a block: whoever
-closes it, the event loop at last, does so in another task.
+An async generator that is abandoned in the middle of a block is closed by another task, at last by
+the event loop.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ So it is with a server that changes hands: it can skip a request, or its answer,
 is behind it. Where nothing is behind it, pings are answered all the same.
 
 The fault is aimed at each request that a recipe makes, and at each answer that it gets, one after
-the other. What is special to a recipe is in its own tests.
+the other. Special cases of a recipe are in its own tests.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def no_job_fails(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 async def over_connection_losses(act: Callable[[], Awaitable[Any]]) -> Any:
-    """What a user does whose request may be repeated."""
+    """Repeats a request, as a user may."""
     while True:
         try:
             return await act()
@@ -143,7 +143,7 @@ async def over_connection_losses(act: Callable[[], Awaitable[Any]]) -> Any:
             continue
 
 
-# --- what is held, or kept -----------------------------------------------------------------------
+# --- all recipes by their kinds ------------------------------------------------------------------
 
 
 def holding(scene: Held) -> Use:
@@ -165,9 +165,6 @@ def holding(scene: Held) -> Use:
     return use
 
 
-# --- what is followed ----------------------------------------------------------------------------
-
-
 def following(scene: Followed) -> Use:
     async def use(client: Client, helper: Client, path: str) -> None:
         async with scene.change(helper, path) as change:
@@ -178,9 +175,6 @@ def following(scene: Followed) -> Use:
                 await eventually(lambda: seen() == 2, f"{path}: it sees the second value")
 
     return use
-
-
-# --- what is done --------------------------------------------------------------------------------
 
 
 def doing(what: Done) -> Use:

@@ -106,5 +106,5 @@ async def test_no_garbage_is_collected_while_many_are_cancelled(
     finally:
         gc.set_threshold(*usual)
         gc.callbacks.remove(collected)
-    # What was due before the first of them was notified is none of its business.
+    # A collection that was due before the first notification does not count.
     assert (max(cancelled) <= 1) is is_postponed

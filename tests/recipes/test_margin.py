@@ -1,10 +1,10 @@
 """How much earlier a holder stops than the servers hand its role on, measured on real ensembles.
 
-The server that a holder is connected to is killed, or cut off from its peers while the holder's own
-link stays up; so is, at the very same moment, the server of a waiter that has just begun its turn,
-with no more than its two requests to the leader have proven. The margin is the time from the moment
-the holder had stopped to the moment the other servers deleted its znode, as a client of theirs sees
-it. It must be above zero.
+The server that a holder is connected to is killed, or isolated from its peers while the holder's
+own connection stays up; so is, at the very same moment, the server of a waiter that has just begun
+to hold, with no more than its two requests to the leader have proven. The margin is the time from
+the moment the holder had stopped to the moment the other servers deleted its znode, as a client of
+theirs sees it. It must be above zero.
 
 `AIOLEAD_TRIALS=20` repeats each measurement; the report ends with what was measured.
 """
@@ -43,7 +43,7 @@ Record = Callable[[str, object], None]
 
 @pytest.fixture(scope="module")
 def slow_to_notice(real_server: BlockingServer) -> Iterator[BlockingEnsemble]:
-    """An ensemble whose servers serve on for 5 s when they are cut off: longer than a session.
+    """An ensemble whose servers serve on for 5 s when they are isolated: longer than a session.
 
     Takes `real_server` for its say on machines without ZooKeeper.
     """
@@ -73,7 +73,7 @@ async def measure(
         await waiter.waiting()
         async with arena.witness(well) as witness:
             deleted = await deletions(witness, holder, waiter)
-            # What its first requests have proven is used up: it has to ask, when its turn comes.
+            # The proof of its first requests has run out: it has to ask when it acquires.
             await eventually(
                 lambda: waiter.client.backend.lease.remaining() == 0, "it has waited for long"
             )
@@ -114,7 +114,7 @@ async def measure(
         assert stopped > 0, f"{what}: it went on after its znode was gone"
         assert lease > 0, f"{what}: the session did not live as long as was taken for proven"
     if (where, fault) == ("follower", "isolated"):
-        assert still_serving, "the clock alone was to tell them"
+        assert still_serving, "the clock alone was to show it"
 
 
 async def deletions(witness: aiolead.Client, *contenders: Contender) -> dict[str, float]:

@@ -127,7 +127,7 @@ PERSISTENT: dict[str, Work] = {
     **{name: done_once(what) for name, what in DONE.items()},
     **{work.__name__: work for work in (put_many, set_value, compare_and_set, set_barrier)},
 }
-"""What may go on over the end of a session, since nothing that it has made ends with that."""
+"""Work that may go on over the end of a session: all of its znodes are persistent."""
 
 WITH_PARENTS = (
     "ExclusiveLock",

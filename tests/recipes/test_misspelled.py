@@ -1,4 +1,4 @@
-"""What people write who come from other libraries: the error shows the line that does it here."""
+"""Calls that other libraries have: the error shows the line to write in their place."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Views and reads over sessions that end: nothing that was written meanwhile is missed.
 
-A test repeats a scene for every n: the client hears n more segments of the server, and then its
+A test repeats a scene for every n: the client receives n more segments of the server, and then its
 session ends. It stops at the first n that the client does not need.
 """
 
@@ -45,7 +45,7 @@ from aiolead.types import Codec, View
 pytestmark = pytest.mark.timeout(120)
 
 MOST_SEGMENTS = 40
-"""More than any view needs to hear of a change, and any read of its answer."""
+"""More than any view needs for a change, and any read for its answer."""
 
 
 class Subject(NamedTuple):
@@ -177,7 +177,7 @@ async def test_view_reports_a_change_over_sessions_that_end(name: str, how: str)
 
         async def read(view: View[Any], seen: list[int] = seen) -> None:
             async for value in view:
-                seen.append(subject.seen(value))  # noqa: PERF401 - as it comes
+                seen.append(subject.seen(value))  # noqa: PERF401 - one by one
 
         async with scene() as stage:
             await subject.change(stage.b, 1)

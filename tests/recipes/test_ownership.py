@@ -66,7 +66,7 @@ CANCELLED: dict[str, Enter] = {
 
 @dataclass
 class Watched:
-    """Who is inside, and what went wrong."""
+    """The holders inside, and the violations."""
 
     inside: set[str] = field(default_factory=set)
     together: list[list[str]] = field(default_factory=list)

@@ -19,7 +19,7 @@ GOLDEN = [
     ((b"a", b"bc"), "00010001 01 00000001 61 01 00000002 6263 02"),
     ((), "00010001 02"),
 ]
-"""What `ItemSerializer` of Curator 5.4.0 gives."""
+"""As `ItemSerializer` of Curator 5.4.0 writes them."""
 
 
 @pytest.mark.parametrize(("parts", "body"), GOLDEN)

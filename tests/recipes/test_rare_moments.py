@@ -1,7 +1,7 @@
 """Moments that hardly ever come, made to come: on virtual time, one after the other, exactly.
 
-Each of these tests is about one rule that another rule hides most of the time. What hides it is
-kept out of the scene.
+Each of these tests is about one rule that another rule hides most of the time. The
+other rule is kept out of the scene.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def contender(client: Client, span: float = 0.0) -> Holder:
 
 
 async def lost(link: Link, client: Client) -> None:
-    """The link is lost, and the client knows."""
+    """The connection is lost, and the client knows."""
     link.lose()
     await settled()
     assert client.state is SessionState.SUSPENDED
@@ -107,7 +107,7 @@ async def test_first_contender_joins_again_if_the_session_ends_as_it_proves_its_
 async def test_recreated_queue_repeats_no_name(
     server: EmbeddedServer, a: Client, b: Client
 ) -> None:
-    """Its numbers begin anew. A fenced write of the holder before may have been held back so long.
+    """Its numbers begin again. A fenced write of the holder before may have been held back so long.
 
     Then it must not take the znode of the new holder for the one that guards it.
     """
@@ -214,7 +214,7 @@ async def test_restored_znode_of_the_same_name_is_no_hold(link: Link, a: Client,
 async def test_pending_delete_does_not_delete_the_znode_of_another(
     server: EmbeddedServer, link: Link, a: Client, b: Client
 ) -> None:
-    """The delete was done, and its answer lost. Then the path was made anew: its numbers, too."""
+    """The answer to the delete was lost. The path was created again, with the same numbers."""
     server.drop_reply(OpCode.DELETE)
     async with Lock(a, PATH) as held:
         assert held.path.endswith(FIRST)
@@ -262,8 +262,8 @@ async def test_create_lost_in_the_next_session_is_looked_for_there(
 async def test_create_applied_after_the_search_is_deleted(
     server: EmbeddedServer, a: Client
 ) -> None:
-    """It was on its way for so long. There is one more look, when the session timeout has passed:
-    whoever comes after the ghost would wait for it until the session ends.
+    """It was on its way for so long. There is one more look, when the session timeout has passed.
+    Otherwise later contenders would wait for the ghost until the session ends.
     """
     await a.create(PATH)
     server.drop_request(OpCode.CREATE2)

@@ -1,4 +1,4 @@
-"""What every recipe does about the errors of servers: see `docs/reference/error-policy.md`.
+"""Every recipe meets the errors of servers: see `docs/reference/error-policy.md`.
 
 On virtual time and an embedded server; the same refusals by real servers are at the end.
 """
@@ -68,7 +68,7 @@ async def refuse_deletes(operator: Client, *paths: str) -> None:
 
 
 def refusals(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the log has of them, one line each."""
+    """The paths of the refused deletes in the log."""
     logged = [r for r in caplog.records if r.name == "aiolead._recipes._core.error_policy"]
     assert all(record.levelno == logging.WARNING for record in logged)
     return [record.getMessage().partition(" could not be deleted")[0] for record in logged]
@@ -205,7 +205,7 @@ async def test_refused_release_is_raised(
 async def test_condition_that_cannot_release_its_lock_raises_that(
     client: Client, other: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody gets the lock then: not who would notify, nor who waits for itself to be gone."""
+    """Nobody gets the lock then, and no contender would notify."""
     with pytest.raises(ReleaseError) as refused:
         async with aiolead.Condition(client, PATH) as held:
             znodes = await ours(client)

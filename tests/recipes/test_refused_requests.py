@@ -1,7 +1,7 @@
 """Recipes whose request the servers answer by closing the connection, or whose reply is too long.
 
-The caller gets `RequestRefusedError`, and the client's other lock is kept. What must go on is tried
-again after growing pauses. The client's part is in `tests/client/test_refused_requests.py`.
+The caller gets `RequestRefusedError`, and the client's other lock is kept. Necessary requests are
+repeated after growing pauses. The client's part is in `tests/client/test_refused_requests.py`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def instance(size: int) -> aiolead.ServiceInstance:
 
 
 async def twice(write: Callable[[], Awaitable[object]]) -> None:
-    """What is not tried again by itself: at first nobody knows why the connection was lost."""
+    """Repeats a write that is not repeated by itself: at first, no cause is known."""
     with suppress(ConnectionLossError):
         await write()
     await write()
@@ -128,7 +128,7 @@ WRITES: dict[str, Write] = {
     "update registration": update_registration,
 }
 LEFT = ("/node", "/impatient", "/kept", "/group/m", "/members/m")
-"""What must be gone in the end."""
+"""Znodes that must be gone in the end."""
 
 
 @virtually
@@ -273,7 +273,7 @@ READS: dict[str, tuple[Write, Write]] = {
     "lock in time": (lambda c: prepare_listing(c, "/full"), lock(timeout=50.0)),
     "result": (finish, lambda c: aiolead.TaskBoard(c, "/board").result("task-0000000000")),
 }
-"""What is read is prepared by another client."""
+"""How another client prepares each read, and the read."""
 
 
 @virtually

@@ -1,4 +1,4 @@
-"""What recipes report of a wait and of a tenure: once each, with the time that it took."""
+"""The events of a wait and of a hold: once each, with the time that it took."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ async def test_put_is_one_segment_and_item_is_two(client: Client, sent: Callable
     sent()
     async with Queue(client, "/jobs").consume() as items:
         item = await anext(items)
-        assert sent() == 2, "what is there; the claim, with the reads of it and of the item"
+        assert sent() == 2, "the lists; the claim, with the reads of it and of the item"
         await item.ack()
         assert sent() == 1
         await anext(items)

@@ -72,7 +72,7 @@ def test_round_robin_takes_turns_by_weight() -> None:
     chosen = [strategy.choose([heavy, b], None).id for _ in range(6)]
     assert Counter(chosen) == {"i0": 4, "i1": 2}
     assert "i1i1" not in "".join(chosen)
-    # Who comes late gets its share, and no more.
+    # A late one gets its share, and no more.
     assert Counter(strategy.choose([a, b, c], None).id for _ in range(30)) == {
         "i0": 10,
         "i1": 10,
@@ -93,7 +93,7 @@ def test_least_loaded_instance_is_chosen() -> None:
     strategy = LeastLoaded(random.Random(1))
     assert strategy.choose([a, b, c], None) is b
     assert strategy.choose([replace(a, weight=5.0), b, c], None).id == "i0"
-    # Who does not tell counts as the others do on average: neither flooded nor starved.
+    # One without a load counts as the others do on average: neither flooded nor starved.
     silent = replace(a, load=None)
     assert strategy.choose([silent, b, c], None) is b
     assert strategy.choose([silent, replace(b, load=9), c], None) is c
@@ -217,7 +217,7 @@ def test_changed_membership_moves_little_more_than_a_share(items: int, members: 
     moved = sum(before[item] != joined[item] for item in names)
     assert moved <= 2.5 * items / (members + 1) + 1
     left = owners(names, who[1:], split)
-    assert left == owners(names, who[1:]), "what was split before makes no difference"
+    assert left == owners(names, who[1:]), "an earlier split makes no difference"
     assert sum(before[item] != left[item] for item in names) <= 2.5 * items / members + 1
     fewer = owners(names[5:], who, split)
     assert fewer == owners(names[5:], who)

@@ -1,4 +1,4 @@
-"""What stands in the claims and results of a task board: read whatever others may have written."""
+"""The data of the claims and results of a task board: anything may have been written there."""
 
 from __future__ import annotations
 

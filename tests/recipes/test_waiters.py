@@ -1,4 +1,4 @@
-"""What each of many waiters keeps alive, counted: a client may have thousands."""
+"""The objects that each of many waiters keeps alive: a client may have thousands."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_first_look_keeps_nothing_of_those_that_waited_for_it(
 async def test_successive_locks_do_not_wake_the_timekeeper(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It looks every 0.1 s while there are any; what each of them makes due comes after that."""
+    """It looks every 0.1 s while there are any; the renewals of each hold are due later."""
     looks = 0
     machine, tick = client._core.machine, SessionMachine.tick
 

@@ -39,7 +39,7 @@ PATH = "/steps/barrier"
 READY = f"{PATH}/ready"
 # Names of members are UUIDs.
 ONE, OTHER, OLDER = (f"{number:08x}-0000-4000-8000-000000000000" for number in (1, 2, 3))
-# Whoever has these permissions may not write the path.
+# With these permissions, a client may not write the path.
 NO_WRITE = [ACL.world(Permission.READ | Permission.CREATE | Permission.DELETE)]
 
 on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
@@ -98,7 +98,7 @@ async def test_cancelled_wait_leaves_no_watch(a: Client) -> None:
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["removed", "removed and set again"])
-@pytest.mark.parametrize("what", ["the link is lost", "the session expires", "nothing"])
+@pytest.mark.parametrize("what", ["connection lost", "session expired", "nothing"])
 @with_virtual_server
 async def test_no_removal_is_missed(
     server: EmbeddedServer, link: Link, a: Client, b: Client, again: bool, what: str
@@ -112,7 +112,7 @@ async def test_no_removal_is_missed(
             link.lose()
             await passes(1.0)
             assert not waiter.is_through
-        if what == "the session expires":
+        if what == "session expired":
             server.expire_session(a.session_id)
         await barrier.remove()
         if again:
@@ -498,7 +498,7 @@ async def test_ready_is_removed_below_a_read_only_path(server: EmbeddedServer, a
 
 
 async def leave_over_a_lost_link(a: Client, b: Client, proxy: FaultProxy | MemoryProxy) -> None:
-    """The link is lost at the moment of leaving, for longer than the release waits.
+    """The connection is lost at the moment of leaving, for longer than the release waits.
 
     A newcomer that sees `ready` and the znode of an old member joins that round, so nobody of the
     round may leave from then on while the newcomer is inside.
@@ -573,7 +573,7 @@ async def test_member_that_gives_up_unaware_of_its_round_leaves_no_ready(
     is_late: bool,
     heard: int,
 ) -> None:
-    """It was counted, and so the round has begun, but it has not heard of that yet."""
+    """It was counted, and so the round has begun, but it does not know that yet."""
     async with link.connect() as b:
         gives_up = anyio.CancelScope()
 

@@ -123,9 +123,9 @@ async def test_loads_are_published_at_most_once_per_interval() -> None:
             most = 2 + (anyio.current_time() - began) / 0.2
             assert 2 <= server.requests["SET_DATA"] - before <= most
             await registration.report_load(199)
-            assert registration._announcing is None, "what is known already is not published again"
-            # What was about to be published is not, once it is over; and what was changed
-            # meanwhile is not undone.
+            assert registration._announcing is None, "a known load is not published again"
+            # A pending load is not published after the end, and it does not undo a change that
+            # was made meanwhile.
             await registration.report_load(7)
             await registration.drain()
             await sees(view, lambda each: each.load == 7 and not each.enabled)
@@ -179,7 +179,7 @@ async def test_observers_of_one_client_share_their_reads() -> None:
 
 
 async def test_hostile_instance_is_left_out_and_ends_no_observer(a: Client, b: Client) -> None:
-    """Anybody with CREATE may write one. Who follows the service goes on, and keeps its locks."""
+    """Anybody with CREATE may write one. Observers of the service go on, and keep their locks."""
     async with ServiceRegistry(a, PATH).register(WEB), Lock(b, "/app/lock").acquire() as held:
         async with ServiceRegistry(b, PATH).observe("web") as view:
             for number, data in enumerate(HOSTILE_INSTANCES):

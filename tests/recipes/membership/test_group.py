@@ -1,4 +1,4 @@
-"""Groups: who is there, with what data, and who comes and goes."""
+"""Groups: their members with their data, and the changes of these."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_view_shows_members_that_come_change_and_go(a: Client, b: Client) 
 
 
 async def test_missing_path_is_an_empty_group(a: Client, b: Client) -> None:
-    """Its path is missing, is made, is deleted, and made anew."""
+    """Its path is missing, is created, is deleted, and is created again."""
     async with Group(b, PATH).observe() as view:
         assert view.is_live
         for _ in range(2):
@@ -126,7 +126,7 @@ async def test_changes_after_a_gap_are_the_differences(a: Client, b: Client) -> 
 
 @pytest.mark.parametrize("what", ["link", "session"])
 async def test_changes_during_an_outage_are_reported_after_it(what: str) -> None:
-    """A znode made anew has the same version as before, but is another one (CURATOR-311)."""
+    """A znode that was created again is another one, of the same version (CURATOR-311)."""
     async with EmbeddedServer() as server, in_memory(server) as a:
         wire = Wire(server)
         await a.ensure_path(PATH)

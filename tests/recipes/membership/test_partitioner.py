@@ -1,4 +1,4 @@
-"""Work that is split over whoever is there: never two owners, and all of it is owned."""
+"""Work that is split over all members: each item has one owner, and never two."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ITEMS = [f"item-{number}" for number in range(8)]
 
 
 class Owners:
-    """Who works on what; two at the same item are an error at once.
+    """The owner of each item; two owners of one item are an error at once.
 
     Args:
         may_overlap: for sessions that the servers end at once, which no lease can foresee.
@@ -200,7 +200,7 @@ async def test_short_absence_moves_nothing_within_the_quiet_period(
     a: Client,
     b: Client,
 ) -> None:
-    """A rolling restart: who comes back under its name gets its own items, and nobody else's."""
+    """A rolling restart: a member that returns under its name gets its own items again."""
     owners = Owners()
     quiet = 1.0 if server.kind == "embedded" else 3.0  # a real server may take its time
     async with running(partitioner(a, "a", quiet=quiet), owners.worker("a")):

@@ -53,7 +53,7 @@ EPHEMERAL, SEQUENTIAL = CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL
 
 
 async def data_at(client: Client, path: str = PATH) -> bytes | None:
-    """What a znode holds; None if there is none."""
+    """The data of a znode; None if there is none."""
     await catch_up(client)
     try:
         return (await client.get(path))[0]
@@ -205,7 +205,7 @@ async def test_node_is_created_again_in_the_next_session() -> None:
             async with PersistentNode(a, PATH, b"one", mode=mode) as node:
                 path, before = node.path, a.session_id
                 server.expire_session(before)
-                # What was wanted last, without a session, is what the next one begins with.
+                # The next session begins with the data that were set without a session.
                 await node.set(b"two")
                 assert await data_at(b, path) == b"two"
                 assert a.session_id != before

@@ -220,7 +220,7 @@ async def test_claim_that_others_delete_is_lost(queue: Queue, other: Client, not
 
 
 async def test_loss_is_raised_again_where_the_body_went_on(queue: Queue, b: Client) -> None:
-    """A body that goes on after it was told is cancelled, and that is not swallowed."""
+    """A body that goes on after the loss is cancelled, and that is not swallowed."""
     await queue.put(b"x")
     told = []
     with pytest.raises(ClaimLost) as lost:
@@ -419,7 +419,7 @@ async def test_put_fails_once_the_sequence_is_exhausted() -> None:
                 await queue.put(b"y")
             with pytest.raises(SequenceExhaustedError):
                 await queue.put_many([b"y", b"y"])
-            assert len(server.znodes()) <= 2, "what was put is taken away"
+            assert len(server.znodes()) <= 2, "the items were deleted again"
         assert await take(queue, 1) == [b"x"]
 
 
@@ -514,7 +514,7 @@ async def test_smallest_priority_comes_first(a: Client, b: Client) -> None:
     await catch_up(b)
     async with theirs.get() as item:
         assert item.data == b"-3"
-        # What comes later goes before what was listed.
+        # A later item of a smaller priority goes before the listed ones.
         await mine.put(b"-1", priority=-1)
         await catch_up(b)
         async with theirs.get() as other:
@@ -579,7 +579,7 @@ async def test_long_queue_is_not_listed_for_each_item() -> None:
                         await held.ack()
             assert (wire.received - before) / rounds < 2048
             assert seen[:2] == [0, 1]
-            # What the other one has released is the first one again.
+            # The item that the other one has released is the first one again.
             assert seen[2:] == sorted(seen[2:])
             async with others.get() as held, queue.get() as next_one:
                 assert int(held.data) < int(next_one.data)

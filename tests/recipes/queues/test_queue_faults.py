@@ -143,7 +143,7 @@ async def test_next_session_repeats_a_claim(
 async def test_waiters_get_items_of_an_ended_session_in_order(
     server: EmbeddedServer, link: Link
 ) -> None:
-    """By whoever waits, as soon as the servers know it, and in the order of the items."""
+    """As soon as the servers know that the session has ended."""
     got: list[tuple[float, bytes]] = []
 
     async def consume(queue: Queue) -> None:

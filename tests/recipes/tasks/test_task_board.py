@@ -1,4 +1,4 @@
-"""The task board, over every kind of server: who works on what, and what comes of it."""
+"""The task board: tasks, their workers and their results, over every kind of server."""
 
 from __future__ import annotations
 
@@ -168,35 +168,36 @@ async def test_view_is_live_after_each_reading() -> None:
             await eventually(lambda: view.is_live, "there is a result")
 
 
-async def test_report_costs_an_observer_one_read() -> None:
-    async with EmbeddedServer() as server, connect(server) as a, connect(server) as b:
-        board, worker = TaskBoard(a, PATH), TaskBoard(b, PATH, report_every=0)
-        for _ in range(3):
-            await board.submit(b"x")
-        async with worker.claim() as first, worker.claim(), board.observe() as view:
-            await first.report(0.1)
-            await sees(view, "0.1", lambda s: s.progress == 0.1, lambda _: True, waits)
-            await first.verify()
-            before = server.requests.copy()
-            await first.report(0.2)
-            await sees(view, "0.2", lambda s: s.progress == 0.2, lambda _: True, waits)
-            cost = server.requests - before
-            assert (cost["GET_CHILDREN"], cost["GET_DATA"]) == (0, 1)
-
-
-async def test_reports_are_coalesced() -> None:
-    async with EmbeddedServer() as server, connect(server) as client:
-        board = TaskBoard(client, PATH, report_every=3600)
+@with_virtual_server
+async def test_report_costs_an_observer_one_read(
+    server: EmbeddedServer, a: Client, b: Client
+) -> None:
+    board, worker = TaskBoard(a, PATH), TaskBoard(b, PATH, report_every=0)
+    for _ in range(3):
         await board.submit(b"x")
-        async with board.claim() as task:
-            await task.report(0.0)
-            await eventually(lambda: server.requests["MULTI"] == 2, "the first one is written")
-            for percent in range(100):
-                await task.report(percent / 100)
-            await task.finish()
-            assert server.requests["MULTI"] <= 5  # the claim, a report, and what finishing takes
-            with pytest.raises(UsageError):
-                await task.report(1.0)
+    async with worker.claim() as first, worker.claim(), board.observe() as view:
+        for progress in (0.1, 0.2):
+            before = server.requests.copy()
+            await first.report(progress)
+            await sees(view, "it", lambda s, p=progress: s.progress == p, lambda _: True, waits)
+            await first.verify()
+        cost = server.requests - before
+        assert (cost["GET_CHILDREN"], cost["GET_DATA"]) == (0, 1)
+
+
+@with_virtual_server
+async def test_reports_are_coalesced(server: EmbeddedServer, client: Client) -> None:
+    board = TaskBoard(client, PATH, report_every=3600)
+    await board.submit(b"x")
+    async with board.claim() as task:
+        await task.report(0.0)
+        await eventually(lambda: server.requests["MULTI"] == 2, "the first one is written")
+        for percent in range(100):
+            await task.report(percent / 100)
+        await task.finish()
+        assert server.requests["MULTI"] <= 5  # the claim, a report, and what finishing takes
+        with pytest.raises(UsageError):
+            await task.report(1.0)
 
 
 async def test_missing_board_can_be_observed(a: Client, b: Client) -> None:
@@ -204,7 +205,7 @@ async def test_missing_board_can_be_observed(a: Client, b: Client) -> None:
         assert view.value == {}
         await TaskBoard(b, PATH).submit(b"x")
         await sees(view, "it is there", waits)
-        assert await a.exists(f"{PATH}/claims") is None  # who only looks makes nothing
+        assert await a.exists(f"{PATH}/claims") is None  # an observer creates nothing
 
 
 # --- limits and mistakes -----------------------------------------------------------------------
@@ -296,7 +297,7 @@ async def test_task_of_a_dead_worker_goes_to_the_next_and_observers_see_it(
 
     async def look_on(view: BoardView) -> None:
         async for states in view:
-            seen.append(states[name])  # noqa: PERF401 - as it comes
+            seen.append(states[name])  # noqa: PERF401 - one by one
 
     async def next_one() -> None:
         async with TaskBoard(other, PATH, identity="heir").claim() as task:
@@ -389,7 +390,7 @@ async def test_report_is_repeated_after_a_lost_connection(
 async def test_unreadable_result_is_refused(
     server: ServerUnderTest,
 ) -> None:
-    """Servers do not tell of it."""
+    """Servers send no event for it."""
     me = Auth.digest("me", "secret")
     async with connect(server) as a, connect(server, auth=[me]) as b:
         task = await TaskBoard(a, PATH).submit(b"1")

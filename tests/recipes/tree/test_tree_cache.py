@@ -187,7 +187,7 @@ async def _change_something(rng: random.Random, client: Client) -> None:
 
 @VERSIONS
 async def test_changes_during_a_lost_link_are_events_after_it(version: str) -> None:
-    """A znode that was deleted and made anew has the same version, and is another one."""
+    """A znode that was created again has the same version, and is another one."""
     async with EmbeddedServer(version=version) as server, in_memory(server) as b:
         wire = Wire(server)
         async with wire.connect() as a:
@@ -240,7 +240,7 @@ async def test_only_changed_znodes_are_fetched_after_a_reconnect() -> None:
 
 @VERSIONS
 async def test_znode_created_below_one_that_is_being_read_is_copied(version: str) -> None:
-    """The link is lost after its creation was told, and before it is in the copy."""
+    """The connection is lost after the event of its creation, and before it is in the copy."""
     async with EmbeddedServer(version=version) as server, in_memory(server) as b:
         wire = Wire(server)
         async with wire.connect() as a:

@@ -1,4 +1,4 @@
-"""The tree cache among znodes that it may not read, on servers that do not tell of those.
+"""The tree cache among znodes that it may not read, on servers that send no events of those.
 
 Each case runs on every kind of server, and on embedded servers of other versions: 3.5.9 has no
 recursive watches; 3.9 guards reads, and withholds events, as Debian's 3.8.0 does (CVE-2024-23944).
@@ -137,7 +137,7 @@ async def it_is_created_below_new_znodes(stage: Stage) -> None:
             await stage.b.create(new, mode=mode)
             await eventually(lambda new=new: new in cache and cache.is_live, "it is known")
             await stage.b.create(f"{new}/secret", acl=PRIVATE)
-            await eventually(lambda new=new: is_closed(cache, f"{new}/secret"), "what is below too")
+            await eventually(lambda new=new: is_closed(cache, f"{new}/secret"), "it is known")
         await stage.b.create(f"{TOP}/one", mode=CreateMode.EPHEMERAL)
         await stage.is_told(cache)
         assert f"{TOP}/one" in cache
@@ -145,7 +145,7 @@ async def it_is_created_below_new_znodes(stage: Stage) -> None:
 
 @case
 async def it_becomes_private_and_is_deleted(stage: Stage) -> None:
-    """Nobody is told that an ACL has changed; but the copy may not keep what is deleted."""
+    """No event reports a changed ACL; but the copy may not keep deleted znodes."""
     await stage.b.ensure_path(f"{SECRET}/child")
     await catch_up(stage.a)
     async with TreeCache(stage.a, TOP) as cache:
@@ -209,7 +209,7 @@ async def it_is_replaced(stage: Stage) -> None:
 
 @case
 async def it_was_private_for_a_while(stage: Stage) -> None:
-    """What would have told of its children has gone, as they changed meanwhile."""
+    """The watch of its children has fired, as they changed meanwhile."""
     path = f"{TOP}/door"
     await stage.b.ensure_path(path)
     await catch_up(stage.a)
@@ -225,7 +225,7 @@ async def it_was_private_for_a_while(stage: Stage) -> None:
 
 @case
 async def a_readable_one_is_replaced_in_one_transaction(stage: Stage) -> None:
-    """What watched the children of the old one has gone with it."""
+    """The watch of the old one's children has gone with it."""
     new = f"{TOP}/new"
     await stage.b.ensure_path(new)
     await catch_up(stage.a)
@@ -238,7 +238,7 @@ async def a_readable_one_is_replaced_in_one_transaction(stage: Stage) -> None:
 
 @case
 async def nothing_is_known_below_it(stage: Stage) -> None:
-    """Events of open znodes below it are sent. But whether they are there still is not told."""
+    """Events of open znodes below it are sent. But the servers do not list them."""
     await stage.b.create(TOP)
     await stage.b.create(SECRET, acl=PRIVATE)
     await catch_up(stage.a)
@@ -291,13 +291,13 @@ async def the_top_is_created_as_a_private_one(stage: Stage) -> None:
 
 @case
 async def top_below_an_unreadable_znode_is_not_live(stage: Stage) -> None:
-    """What is missing below a znode that may not be listed is not live: it may come unseen."""
+    """A missing znode below one that may not be listed is not live: it may come unseen."""
     await stage.b.create(TOP, acl=PRIVATE)
     await catch_up(stage.a)
     async with TreeCache(stage.a, SECRET) as cache:
         assert (len(cache), cache.is_live) == (0, False)
         await stage.b.create(SECRET, b"1", acl=OPEN)
-        await eventually(lambda: cache.is_live, "it is told of an open one")
+        await eventually(lambda: cache.is_live, "an open one is seen")
         assert entry(cache, SECRET).data == b"1"
 
 
@@ -354,7 +354,7 @@ async def test_leaving_leaves_no_watch() -> None:
 
 
 async def test_comparing_costs_one_request_for_each_unreadable_znode() -> None:
-    """What is known to be closed costs one request each time that it is looked at, and no watch."""
+    """A known unreadable znode costs one request for each look, and no watch."""
     async with EmbeddedServer(version=GUARDED) as server, staged(server) as stage:
         await stage.b.create(TOP)
         for number in range(5):

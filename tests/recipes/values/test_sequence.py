@@ -29,7 +29,7 @@ async def test_numbers_rise_from_one(client: Client) -> None:
 
 
 async def test_no_number_is_given_twice(a: Client, b: Client) -> None:
-    """Whatever the blocks are, and however many ask at once."""
+    """With blocks of any size, and many concurrent calls."""
     allocators = [
         SequenceAllocator(client, PATH, block=block, rng=random.Random(2))
         for client, block in ((a, 1), (b, 7), (b, 3))
@@ -170,7 +170,7 @@ async def test_expired_session_changes_nothing() -> None:
 
 
 async def test_allocator_does_not_go_back_when_the_path_is_deleted() -> None:
-    """The path is deleted: it starts anew for those who have not counted yet."""
+    """The path is deleted: it starts again for clients that have not counted yet."""
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         old, new = SequenceAllocator(a, PATH), SequenceAllocator(b, PATH)
         for _ in range(3):

@@ -224,10 +224,10 @@ async def test_concurrent_additions_all_count(a: Client, b: Client, promote_afte
 
 
 async def test_counter_is_no_container() -> None:
-    """Those are deleted by servers once they are empty, as it is when nobody is in line."""
+    """Those are deleted by servers once they are empty, as it is when its queue is empty."""
     async with EmbeddedServer() as server, in_memory(server) as client:
         assert await Counter(client, PATH, promote_after=0).add(1) == 1
-        # The line is one, and nothing above it.
+        # The queue is a container, and nothing above it.
         assert server.requests["CREATE_CONTAINER"] == 1
 
 
@@ -268,7 +268,7 @@ RIVALS: dict[str, list[tuple[str, bytes]]] = {
     "deletes": [("delete", b"")],
     "replaces": [("delete", b""), ("create", b"first")],
 }
-"""What another client does while nobody knows what became of a write."""
+"""The requests of another client while the outcome of a write is unknown."""
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ async def test_counter_counts_once_whatever_message_is_lost() -> None:
 
 @virtually
 async def test_counter_goes_on_over_expired_sessions() -> None:
-    """What only reads is asked again in the next session; what was not sent is sent in that."""
+    """Reads are repeated in the next session; requests that were not sent are sent there."""
     async with embedded() as server, connect_virtually(server) as client:
         counter = Counter(client, FLAT)
         for number in range(1, 4):
