@@ -11,13 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiolead._contender_names import leaders_of, leaders_part, leading
-from aiolead._recipes.contention.kernel import (
-    QueuePosition,
-    holding,
-    in_order,
-    sharing,
-    standing,
-)
+from aiolead._recipes.contention.kernel import QueuePosition, holding, in_order, sharing, standing
 from aiolead._recipes.contention.layouts import LAYOUTS, Layout, Role
 from aiolead.errors import ConfigurationError, MixedLayoutError
 
@@ -63,10 +57,7 @@ def share(queue: list[str], name: str) -> QueuePosition | None:
             ["lock-2147483646", "lock-99999999", "config", "lock-0000000001"],
             ["lock-0000000001", "lock-2147483646"],
         ),
-        (
-            ["lock--2147483648", "lock-2147483646"],
-            ["lock--2147483648", "lock-2147483646"],
-        ),
+        (["lock--2147483648", "lock-2147483646"], ["lock--2147483648", "lock-2147483646"]),
     ],
     ids=["by number", "not by name", "children without a number", "negative after the last"],
 )
@@ -455,9 +446,7 @@ def test_replacing_processes_one_by_one_ends_with_the_new_number(old: int, new: 
         max_size=60,
     )
 )
-def test_no_writer_holds_beside_another_contender(
-    steps: list[str | tuple[str, int]],
-) -> None:
+def test_no_writer_holds_beside_another_contender(steps: list[str | tuple[str, int]]) -> None:
     count = partial(holding, places=1, layout=Layout.CURATOR, role=Role.READ)
     queue = LivingQueue(share, count)
     for step in steps:

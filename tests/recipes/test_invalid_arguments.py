@@ -61,7 +61,7 @@ ROWS: dict[str, list[Row]] = {
         (lambda c: queue(c).get(timeout=-1), "timeout"),
     ],
     "PriorityQueue": [
-        (lambda c: aiolead.PriorityQueue(c, PATH).put(b"x", priority=2**31), "priority"),
+        (lambda c: aiolead.PriorityQueue(c, PATH).put(b"x", priority=2**31), "priority")
     ],
     "DelayQueue": [
         (lambda c: aiolead.DelayQueue(c, PATH).put(b"x"), "put: needs either delay or at"),
@@ -126,11 +126,7 @@ ROWS: dict[str, list[Row]] = {
         *each(aiolead.Config, [{"parse": 1}, {"keep": 0}, {"max_size": 0}, {"identity": ""}]),
         *(
             (publish(changes), "")
-            for changes in (
-                *({key: b""} for key in ("a/b", "", ".", "a\0", 1)),
-                {},
-                {"a": "text"},
-            )
+            for changes in (*({key: b""} for key in ("a/b", "", ".", "a\0", 1)), {}, {"a": "text"})
         ),
     ],
     "SequenceAllocator": [

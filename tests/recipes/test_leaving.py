@@ -110,11 +110,7 @@ async def test_leaving_during_a_downgrade_deletes_the_writer_or_the_reader(
 @lost_message
 @with_virtual_server
 async def test_reader_that_a_read_does_not_show_yet_is_deleted(
-    server: EmbeddedServer,
-    link: Link,
-    client: Client,
-    drop: Drop,
-    monkeypatch: pytest.MonkeyPatch,
+    server: EmbeddedServer, link: Link, client: Client, drop: Drop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A leader answers reads, and its own clients' `sync`, before what it is about to apply.
 

@@ -36,10 +36,7 @@ from aiolead import (
 )
 from aiolead.errors import UsageError
 
-pytestmark = [
-    pytest.mark.timeout(60),
-    pytest.mark.both_loops,
-]
+pytestmark = [pytest.mark.timeout(60), pytest.mark.both_loops]
 
 PATH = "/l"
 
@@ -147,10 +144,7 @@ async def test_of_several_tasks_inside_the_right_one_is_released(client: Client)
     async def enter(generator: AsyncGenerator[Any, None]) -> None:
         held.append(await generator.__anext__())
 
-    async with (
-        in_another_task(lambda: enter(first)),
-        in_another_task(lambda: enter(second)),
-    ):
+    async with in_another_task(lambda: enter(first)), in_another_task(lambda: enter(second)):
         for generator, left in ((second, [True, False]), (first, [False, False])):
             with pytest.raises(UsageError, match="another task"):
                 await generator.aclose()

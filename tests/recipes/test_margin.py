@@ -25,12 +25,7 @@ import aiolead
 from aiolead._client.connect_options import lease_clock
 from aiolead.errors import LeadershipLost, LockLost, LossReason
 from aiolead.model import EventType, WatchEvent
-from aiolead.testing import (
-    BlockingEnsemble,
-    BlockingServer,
-    EmbeddedServer,
-    Ensemble,
-)
+from aiolead.testing import BlockingEnsemble, BlockingServer, EmbeddedServer, Ensemble
 
 pytestmark = [
     pytest.mark.timeout(60 * TRIALS),

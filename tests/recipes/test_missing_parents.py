@@ -14,15 +14,7 @@ from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
 
 import aiolead
-from aiolead import (
-    Barrier,
-    Client,
-    Condition,
-    Counter,
-    PriorityQueue,
-    SharedValue,
-    TaskBoard,
-)
+from aiolead import Barrier, Client, Condition, Counter, PriorityQueue, SharedValue, TaskBoard
 from aiolead._wire.codes import OpCode
 from aiolead.errors import ConnectionLossError, Outcome
 from aiolead.model import CreateMode

@@ -123,11 +123,7 @@ SUBJECTS = {
         _register,
         lambda instances: max(map(int, instances), default=0),
     ),
-    "election": Subject(
-        lambda client: Election(client, "/election").observe(),
-        _lead,
-        _leader,
-    ),
+    "election": Subject(lambda client: Election(client, "/election").observe(), _lead, _leader),
     "board": Subject(
         lambda client: TaskBoard(client, "/board").observe(), _submit, lambda states: len(states)
     ),

@@ -475,9 +475,7 @@ async def test_closing_a_resumed_session_does_not_hand_over_what_its_first_proce
 
 
 @with_virtual_server
-async def test_resumed_session_of_a_detached_client_is_closed(
-    server: EmbeddedServer,
-) -> None:
+async def test_resumed_session_of_a_detached_client_is_closed(server: EmbeddedServer) -> None:
     async with connect_virtually(server) as first:
         credentials = first.detach()
     assert credentials.is_detached

@@ -11,13 +11,7 @@ from contextlib import suppress
 import anyio
 import pytest
 from kit.clients import contenders_left, has_looked
-from kit.virtual_time import (
-    SESSION,
-    Link,
-    passes,
-    settled,
-    with_virtual_server,
-)
+from kit.virtual_time import SESSION, Link, passes, settled, with_virtual_server
 from recipes.blocks import Holder, enter
 
 from aiolead import AcquireTimeout, Client, CreateMode, Election, Fenced, Lock, LockLost
@@ -147,9 +141,7 @@ async def test_contender_finds_its_znode_after_a_lost_answer(
 
 @with_virtual_server
 async def test_contender_does_not_find_the_znode_of_its_sibling(
-    server: EmbeddedServer,
-    link: Link,
-    a: Client,
+    server: EmbeddedServer, link: Link, a: Client
 ) -> None:
     """Its create was lost. Before it has looked, another one of its client is in front."""
     async with anyio.create_task_group() as tasks:

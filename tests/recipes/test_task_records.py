@@ -39,8 +39,7 @@ DEEP = b"[" * 100_000
 
 
 @pytest.mark.parametrize(
-    "body",
-    [b"", b"host:17", b"\xff", b"[]", b"{}", b'{"worker":1,"progress":1,"note":""}', DEEP],
+    "body", [b"", b"host:17", b"\xff", b"[]", b"{}", b'{"worker":1,"progress":1,"note":""}', DEEP]
 )
 def test_invalid_progress_is_ignored(body: bytes) -> None:
     assert Progress.decode(body) is None

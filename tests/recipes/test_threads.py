@@ -120,9 +120,7 @@ async def test_thread_that_sees_the_loss_first_leaves_ending_to_the_loop(
             pass
 
 
-async def test_scope_cancels_a_body_whose_loss_a_thread_saw(
-    server: ServerUnderTest,
-) -> None:
+async def test_scope_cancels_a_body_whose_loss_a_thread_saw(server: ServerUnderTest) -> None:
     clock, body = JumpingClock(), Body()
     async with connect(server, clock=clock) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(body.run, Election(client, PATH))
@@ -157,9 +155,7 @@ async def test_thread_that_asks_many_times_wakes_the_loop_once(
         assert len(woken) == 1
 
 
-async def test_thread_that_sees_the_loss_of_a_multi_lock(
-    server: ServerUnderTest,
-) -> None:
+async def test_thread_that_sees_the_loss_of_a_multi_lock(server: ServerUnderTest) -> None:
     clock, ended = JumpingClock(), anyio.Event()
     async with connect(server, clock=clock) as client, anyio.create_task_group() as tasks:
         holder = Holder(MultiLock(Lock(client, "/a"), Lock(client, "/b")))
@@ -287,9 +283,7 @@ async def test_callback_that_a_thread_registers_is_called_at_the_loss(
         assert await anyio.to_thread.run_sync(told.wait, SESSION)
 
 
-async def test_callbacks_of_several_threads_are_called_once(
-    server: ServerUnderTest,
-) -> None:
+async def test_callbacks_of_several_threads_are_called_once(server: ServerUnderTest) -> None:
     """Threads register callbacks while the hold is lost: each is called once, and none is lost."""
     clock = JumpingClock()
     calls: list[int] = []

@@ -11,14 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
-from kit.clients import (
-    PATIENCE,
-    catch_up,
-    children_are,
-    connect,
-    eventually,
-    names,
-)
+from kit.clients import PATIENCE, catch_up, children_are, connect, eventually, names
 from recipes.blocks import Block, Holder, enter, happens
 
 from aiolead import (

@@ -543,9 +543,7 @@ async def leave_over_a_lost_link(a: Client, b: Client, proxy: FaultProxy | Memor
 
 
 @pytest.mark.parametrize("server", [*REAL_SERVERS, *(["embedded"] * OVER_AIOZK)], indirect=True)
-async def test_ready_stays_until_the_last_znode_is_gone(
-    server: ServerUnderTest,
-) -> None:
+async def test_ready_stays_until_the_last_znode_is_gone(server: ServerUnderTest) -> None:
     host, port = parse_connect_string(server.hosts).hosts[0]
     with FaultProxy(host, port, chroot=server.chroot) as proxy:
         async with connect(proxy) as a, connect(server) as b:
@@ -665,18 +663,13 @@ async def test_foreign_children_do_not_count(server: ServerUnderTest, is_ready: 
         await children_are(a, PATH, *foreign)
 
 
-async def test_foreign_children_do_not_hinder_a_round(
-    server: ServerUnderTest,
-) -> None:
+async def test_foreign_children_do_not_hinder_a_round(server: ServerUnderTest) -> None:
     async with beside_foreign_children(server) as (a, b, foreign):
         for _ in range(2):  # the rounds repeat
             leave, inside = anyio.Event(), list[str]()
 
             async def take_part(
-                client: Client,
-                name: str,
-                inside: list[str] = inside,
-                leave: anyio.Event = leave,
+                client: Client, name: str, inside: list[str] = inside, leave: anyio.Event = leave
             ) -> None:
                 async with DoubleBarrier(client, PATH, 2, identity=name):
                     inside.append(name)
@@ -699,9 +692,7 @@ async def test_foreign_children_do_not_hinder_a_round(
             await children_are(b, PATH, *foreign)
 
 
-async def test_body_error_removes_ready_beside_foreign_children(
-    server: ServerUnderTest,
-) -> None:
+async def test_body_error_removes_ready_beside_foreign_children(server: ServerUnderTest) -> None:
     async with beside_foreign_children(server) as (a, _, foreign):
         with pytest.raises(ZeroDivisionError):
             async with DoubleBarrier(a, PATH, 1):

@@ -8,13 +8,7 @@ from dataclasses import replace
 
 import anyio
 import pytest
-from kit.clients import (
-    catch_up,
-    eventually,
-    in_memory,
-    nothing_left,
-    stopped_clock,
-)
+from kit.clients import catch_up, eventually, in_memory, nothing_left, stopped_clock
 from parsing.hostile_data import DATA_CASES, JSON_FORMATS, JSON_VALUES, json_object
 
 from aiolead import Client, Lock, ServiceInstance, ServiceRegistry

@@ -10,13 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import (
-    Served,
-    connect,
-    contenders_left,
-    eventually,
-    in_memory,
-)
+from kit.clients import Served, connect, contenders_left, eventually, in_memory
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
 
@@ -196,9 +190,7 @@ async def test_member_that_comes_during_a_wait_for_a_lock_gets_its_share(server:
 
 
 async def test_short_absence_moves_nothing_within_the_quiet_period(
-    server: ServerUnderTest,
-    a: Client,
-    b: Client,
+    server: ServerUnderTest, a: Client, b: Client
 ) -> None:
     """A rolling restart: a member that returns under its name gets its own items again."""
     owners = Owners()

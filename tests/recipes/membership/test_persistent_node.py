@@ -33,13 +33,7 @@ from aiolead import (
     ServiceInstance,
     ServiceRegistry,
 )
-from aiolead.errors import (
-    ClientClosedError,
-    NoAuthError,
-    NotEmptyError,
-    ReleaseError,
-    UsageError,
-)
+from aiolead.errors import ClientClosedError, NoAuthError, NotEmptyError, ReleaseError, UsageError
 from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
 from aiolead.types import NodeState
@@ -236,10 +230,7 @@ async def behind_a_proxy(
 ) -> AsyncIterator[tuple[FaultProxy, Client, Client]]:
     """A proxy, a client behind it, and another one that has made the folder."""
     with proxy_before(server) as proxy:
-        async with (
-            connect(proxy, session_timeout=session_timeout) as a,
-            connect(server) as b,
-        ):
+        async with connect(proxy, session_timeout=session_timeout) as a, connect(server) as b:
             # Else it is a container, which a server may reap while it is empty.
             await b.ensure_path(FOLDER)
             await catch_up(a)

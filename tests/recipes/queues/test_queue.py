@@ -595,9 +595,7 @@ async def server_with_items() -> AsyncIterator[EmbeddedServer]:
         yield server
 
 
-async def test_one_look_serves_several_consumers(
-    server_with_items: EmbeddedServer,
-) -> None:
+async def test_one_look_serves_several_consumers(server_with_items: EmbeddedServer) -> None:
     found: list[bytes | None] = []
     everybody = anyio.Event()
 
@@ -620,9 +618,7 @@ async def test_one_look_serves_several_consumers(
         assert looks == 2, "items and claims are listed once"
 
 
-async def test_cancelled_look_delays_no_other_consumer(
-    server_with_items: EmbeddedServer,
-) -> None:
+async def test_cancelled_look_delays_no_other_consumer(server_with_items: EmbeddedServer) -> None:
     async def get(queue: Queue, scope: anyio.CancelScope, found: list[bytes]) -> None:
         with scope:
             async with queue.get() as item:

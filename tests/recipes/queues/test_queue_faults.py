@@ -152,11 +152,7 @@ async def test_waiters_get_items_of_an_ended_session_in_order(
                 got.append((anyio.current_time(), item.data))
                 await item.ack()
 
-    async with (
-        link.connect() as dead,
-        connect(server) as heir,
-        anyio.create_task_group() as tasks,
-    ):
+    async with link.connect() as dead, connect(server) as heir, anyio.create_task_group() as tasks:
         queue = await with_items(dead, 2)
         with pytest.raises(ClaimLost):
             async with queue.get(), queue.get():

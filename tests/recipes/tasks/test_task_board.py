@@ -9,14 +9,7 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, catch_up, connect, eventually, names
-from kit.virtual_time import (
-    SESSION,
-    Drop,
-    Link,
-    lost_message,
-    passes,
-    with_virtual_server,
-)
+from kit.virtual_time import SESSION, Drop, Link, lost_message, passes, with_virtual_server
 from recipes.blocks import enter, happens
 
 from aiolead import ACL, AcquireTimeout, Auth, Client, NodeExistsError, NoNodeError, TaskBoard
@@ -355,11 +348,7 @@ async def test_waits_and_views_go_on_after_expiry(
             got.append(task.data)
             await task.finish()
 
-    async with (
-        anyio.create_task_group() as tasks,
-        board.observe() as view,
-        theirs.claim() as task,
-    ):
+    async with anyio.create_task_group() as tasks, board.observe() as view, theirs.claim() as task:
         tasks.start_soon(wait_for_result)
         tasks.start_soon(work)
         await passes(1.0)
@@ -387,9 +376,7 @@ async def test_report_is_repeated_after_a_lost_connection(
             await enter(TaskBoard(other, PATH).claim(timeout=0.1))
 
 
-async def test_unreadable_result_is_refused(
-    server: ServerUnderTest,
-) -> None:
+async def test_unreadable_result_is_refused(server: ServerUnderTest) -> None:
     """Servers send no event for it."""
     me = Auth.digest("me", "secret")
     async with connect(server) as a, connect(server, auth=[me]) as b:

@@ -13,11 +13,7 @@ from recipes.blocks import enter
 
 from aiolead import ACL, Auth, Client, NoNodeError, TreeCache
 from aiolead._wire.codes import OpCode
-from aiolead.errors import (
-    ClientClosedError,
-    TreeTooLargeError,
-    UsageError,
-)
+from aiolead.errors import ClientClosedError, TreeTooLargeError, UsageError
 from aiolead.testing import EmbeddedServer
 from aiolead.types import TreeEvent, TreeEvents, TreeEventType, TreeNode
 
@@ -117,11 +113,7 @@ async def test_tree_is_copied_and_kept_up(a: Client, b: Client) -> None:
             await b.delete(f"{TOP}/a/b")
             await equals(cache, b)
             await eventually(lambda: follower.nodes.keys() == set(cache), "all is told")
-            assert follower.told()[:3] == [
-                ("created", ""),
-                ("created", "/a"),
-                ("created", "/a/b"),
-            ]
+            assert follower.told()[:3] == [("created", ""), ("created", "/a"), ("created", "/a/b")]
             await b.delete_all(TOP)
             await equals(cache, b)
             await b.ensure_path(f"{TOP}/new/one")
