@@ -39,6 +39,12 @@ class Stage:
     b: Client
     proxy: FaultProxy
 
+    @asynccontextmanager
+    async def cache(self, **options: bool) -> AsyncIterator[TreeCache]:
+        await catch_up(self.a)
+        async with TreeCache(self.a, TOP, **options) as cache:
+            yield cache
+
     async def lose_the_link(self) -> None:
         links = self.proxy.connections
         self.proxy.reset()
@@ -98,13 +104,12 @@ async def it_exists_on_entry(stage: Stage) -> None:
     await stage.b.ensure_path(f"{TOP}/open")
     await stage.b.create(SECRET, b"1", acl=PRIVATE)
     await stage.b.create(f"{SECRET}/child", b"", acl=OPEN)
-    await catch_up(stage.a)
-    async with TreeCache(stage.a, TOP) as cache:
+    async with stage.cache() as cache:
         assert cache.is_live
         assert list(cache) == [TOP, f"{TOP}/open", SECRET]
         assert is_closed(cache, SECRET)
         await stage.b.set(f"{TOP}/open", b"new")
-        await eventually(lambda: entry(cache, f"{TOP}/open").data == b"new", "it is kept up")
+        await eventually(lambda: data_of(cache, f"{TOP}/open") == b"new", "it is kept up")
         await stage.lose_the_link()
         await stage.is_told(cache)
         assert is_closed(cache, SECRET)
@@ -113,8 +118,7 @@ async def it_exists_on_entry(stage: Stage) -> None:
 @case
 async def it_is_created_and_deleted(stage: Stage) -> None:
     await stage.b.create(TOP)
-    await catch_up(stage.a)
-    async with TreeCache(stage.a, TOP) as cache:
+    async with stage.cache() as cache:
         events = cache.events()
         for _ in range(2):
             await stage.b.create(SECRET, b"1", acl=PRIVATE)
@@ -131,7 +135,7 @@ async def it_is_created_and_deleted(stage: Stage) -> None:
 async def it_is_created_below_new_znodes(stage: Stage) -> None:
     """Of every kind that may have children."""
     await stage.b.create(TOP)
-    async with TreeCache(stage.a, TOP) as cache:
+    async with stage.cache() as cache:
         for mode in (CreateMode.PERSISTENT, CreateMode.CONTAINER):
             new = f"{TOP}/{mode.name}"
             await stage.b.create(new, mode=mode)
@@ -147,8 +151,7 @@ async def it_is_created_below_new_znodes(stage: Stage) -> None:
 async def it_becomes_private_and_is_deleted(stage: Stage) -> None:
     """No event reports a changed ACL; but the copy may not keep deleted znodes."""
     await stage.b.ensure_path(f"{SECRET}/child")
-    await catch_up(stage.a)
-    async with TreeCache(stage.a, TOP) as cache:
+    async with stage.cache() as cache:
         await stage.b.set_acl(f"{SECRET}/child", PRIVATE)
         await stage.b.delete(f"{SECRET}/child")
         await eventually(lambda: cache.children(SECRET) == [], "the child is gone")
@@ -162,9 +165,8 @@ async def it_becomes_private(stage: Stage) -> None:
     """That is noticed with the next comparison: after a lost connection at the latest."""
     await stage.b.ensure_path(f"{SECRET}/child")
     await stage.b.set(SECRET, b"old")
-    await catch_up(stage.a)
-    async with TreeCache(stage.a, TOP) as cache:
-        assert entry(cache, SECRET).data == b"old"
+    async with stage.cache() as cache:
+        assert data_of(cache, SECRET) == b"old"
         await stage.b.set_acl(SECRET, PRIVATE)
         await stage.b.set(SECRET, b"new")
         await stage.b.create(f"{SECRET}/late", acl=OPEN)
@@ -179,11 +181,10 @@ async def it_is_opened(stage: Stage) -> None:
     await stage.b.create(TOP)
     await stage.b.create(SECRET, b"1", acl=PRIVATE)
     await stage.b.create(f"{SECRET}/child", acl=OPEN)
-    await catch_up(stage.a)
-    async with TreeCache(stage.a, TOP) as cache:
+    async with stage.cache() as cache:
         await stage.b.set_acl(SECRET, OPEN)
         await stage.b.set(SECRET, b"2")
-        await eventually(lambda: entry(cache, SECRET).data == b"2", "it may be read")
+        await eventually(lambda: data_of(cache, SECRET) == b"2", "it may be read")
         await eventually(lambda: cache.children(SECRET) == ["child"], "its children may be listed")
         assert entry(cache, SECRET).is_readable
         await stage.b.create(f"{SECRET}/more", acl=PRIVATE)
@@ -194,8 +195,7 @@ async def it_is_opened(stage: Stage) -> None:
 async def it_is_replaced(stage: Stage) -> None:
     await stage.b.create(TOP)
     await stage.b.create(SECRET, b"1", acl=PRIVATE)
-    await catch_up(stage.a)
-    async with TreeCache(stage.a, TOP) as cache:
+    async with stage.cache() as cache:
         for acl in (OPEN, PRIVATE):
             await stage.b.delete(SECRET)
             await stage.b.create(SECRET, b"2", acl=acl)
@@ -212,8 +212,7 @@ async def it_was_private_for_a_while(stage: Stage) -> None:
     """The watch of its children has fired, as they changed meanwhile."""
     path = f"{TOP}/door"
     await stage.b.ensure_path(path)
-    await catch_up(stage.a)
-    async with TreeCache(stage.a, TOP) as cache:
+    async with stage.cache() as cache:
         await stage.b.set_acl(path, PRIVATE)
         await stage.b.create(f"{path}/one", acl=PRIVATE)
         await stage.b.set_acl(path, OPEN)
@@ -228,8 +227,7 @@ async def a_readable_one_is_replaced_in_one_transaction(stage: Stage) -> None:
     """The watch of the old one's children has gone with it."""
     new = f"{TOP}/new"
     await stage.b.ensure_path(new)
-    await catch_up(stage.a)
-    async with TreeCache(stage.a, TOP) as cache:
+    async with stage.cache() as cache:
         await stage.b.transaction().delete(new).create(new, b"2")
         await eventually(lambda: data_of(cache, new) == b"2" and cache.is_live, "it is known")
         await stage.b.create(f"{new}/secret", acl=PRIVATE)
@@ -241,8 +239,7 @@ async def nothing_is_known_below_it(stage: Stage) -> None:
     """Events of open znodes below it are sent. But the servers do not list them."""
     await stage.b.create(TOP)
     await stage.b.create(SECRET, acl=PRIVATE)
-    await catch_up(stage.a)
-    async with TreeCache(stage.a, TOP) as cache:
+    async with stage.cache() as cache:
         await stage.b.create(f"{SECRET}/child", acl=OPEN)
         await stage.b.create(f"{SECRET}/child/below", acl=OPEN)
         await stage.b.set(f"{SECRET}/child", b"1")
@@ -254,8 +251,7 @@ async def nothing_is_known_below_it(stage: Stage) -> None:
 async def no_data_are_kept(stage: Stage) -> None:
     await stage.b.ensure_path(f"{TOP}/open")
     await stage.b.create(SECRET, acl=PRIVATE)
-    await catch_up(stage.a)
-    async with TreeCache(stage.a, TOP, data=False) as cache:
+    async with stage.cache(data=False) as cache:
         assert is_closed(cache, SECRET)
         await stage.b.create(f"{TOP}/other", acl=PRIVATE)
         await eventually(lambda: is_closed(cache, f"{TOP}/other"), "another one has come")
@@ -298,7 +294,7 @@ async def top_below_an_unreadable_znode_is_not_live(stage: Stage) -> None:
         assert (len(cache), cache.is_live) == (0, False)
         await stage.b.create(SECRET, b"1", acl=OPEN)
         await eventually(lambda: cache.is_live, "an open one is seen")
-        assert entry(cache, SECRET).data == b"1"
+        assert data_of(cache, SECRET) == b"1"
 
 
 @case
@@ -359,7 +355,7 @@ async def test_comparing_costs_one_request_for_each_unreadable_znode() -> None:
         await stage.b.create(TOP)
         for number in range(5):
             await stage.b.create(f"{TOP}/{number}", acl=PRIVATE)
-        async with TreeCache(stage.a, TOP) as cache:
+        async with stage.cache() as cache:
             assert len(cache) == 6
             assert sorted(server.watches()) == [TOP]
             before = server.requests.copy()
