@@ -19,14 +19,9 @@ BOOL = st.booleans()
 TEXT = st.text(max_size=12)
 DATA = st.binary(max_size=30)
 STATS = st.tuples(*map({"q": I64, "i": I32}.__getitem__, "qqqqiiiqiiq")).map(lambda t: Stat(*t))
-
-
-def acls_of(text: st.SearchStrategy[str]) -> st.SearchStrategy[tuple[ACL, ...]]:
-    acl = st.builds(ACL, st.integers(0, 31).map(Permission), text, text)
-    return st.lists(acl, max_size=4).map(tuple)
-
-
-ACLS = acls_of(TEXT)
+ACLS = st.lists(st.builds(ACL, st.integers(0, 31).map(Permission), TEXT, TEXT), max_size=4).map(
+    tuple
+)
 
 
 def encode(record: Any) -> bytes:
