@@ -27,18 +27,14 @@ ON_SERVER = {"get": DATA, "exists": DATA, "children": CHILDREN}
 
 def armed(script: Script, read: str = "get", path: str = "/a", *, err: int = 0) -> Watcher:
     """A watch that its read has armed; the read's answer may be an error."""
-    watcher = Watcher(script)
-    getattr(script, read)(path, watcher.slot)
+    watcher = script.watch(read, path)
     script.answer(script.one(), err=err)
     return watcher
 
 
-def arming(script: Script, path: str = "/a") -> tuple[Watcher, Packet]:
+def arming(script: Script) -> tuple[Watcher, Packet]:
     """A watch whose read is under way."""
-    watcher = Watcher(script)
-    script.get(path, watcher.slot)
-    (packet,) = script.sent()
-    return watcher, packet
+    return script.watch(), script.one()
 
 
 def removals(script: Script) -> list[RemoveWatches]:
