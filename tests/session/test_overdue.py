@@ -163,7 +163,7 @@ def test_lost_hold_has_its_grace_period_or_until_it_is_given_away(
     assert script.wakes[-1] == pytest.approx(stop)
 
 
-def test_what_is_proven_after_a_loss_does_not_help_the_lost_hold() -> None:
+def test_proof_after_a_loss_does_not_help_the_lost_hold() -> None:
     script = WatchedScript(tick_time=0.1)
     script.machine._lease_proof.direct()
     script.hold("/old").lose(R.UNCONFIRMED)
