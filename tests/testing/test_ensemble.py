@@ -1,4 +1,4 @@
-"""Real ensembles: who leads, who is connected where, and who is cut off from whom."""
+"""Real ensembles: leaders, connections of sessions, and isolated servers."""
 
 from __future__ import annotations
 
@@ -26,16 +26,14 @@ async def _until_silent(server: ZooKeeperServer) -> None:
     assert silent
 
 
-async def test_one_leads_and_the_others_follow(ensemble: Ensemble) -> None:
+async def test_ensemble_has_a_leader_and_two_followers(ensemble: Ensemble) -> None:
     leader = await ensemble.leader()
     followers = await ensemble.followers()
     assert {leader, *followers} == set(ensemble.servers)
     assert len(followers) == 2
 
 
-async def test_what_is_written_at_one_server_is_read_at_another(
-    ensemble: Ensemble, chroot: str
-) -> None:
+async def test_write_at_one_server_is_read_at_another(ensemble: Ensemble, chroot: str) -> None:
     one, other = await ensemble.followers()
     with RawClient(one.connect_string) as client:
         client.create(chroot, b"value")
@@ -44,7 +42,7 @@ async def test_what_is_written_at_one_server_is_read_at_another(
         assert client.get(chroot) == b"value"
 
 
-async def test_it_says_which_server_a_session_is_connected_to(ensemble: Ensemble) -> None:
+async def test_server_of_a_session(ensemble: Ensemble) -> None:
     for server in ensemble.servers:
         with RawClient(server.connect_string) as client:
             found = await ensemble.connected_server(client.session.session_id)
@@ -52,7 +50,7 @@ async def test_it_says_which_server_a_session_is_connected_to(ensemble: Ensemble
     assert await ensemble.connected_server(1) is None
 
 
-async def test_when_the_leader_is_killed_another_one_leads(ensemble: Ensemble) -> None:
+async def test_killed_leader_is_replaced(ensemble: Ensemble) -> None:
     old = await ensemble.leader()
     await old.kill()
     new = await ensemble.leader()
@@ -63,7 +61,7 @@ async def test_when_the_leader_is_killed_another_one_leads(ensemble: Ensemble) -
 
 
 @pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
-async def test_an_isolated_follower_serves_reads_and_no_writes_and_then_nothing(
+async def test_isolated_follower_serves_reads_until_it_notices(
     ensemble: Ensemble, chroot: str
 ) -> None:
     cut_off, other = await ensemble.followers()
@@ -85,7 +83,7 @@ async def test_an_isolated_follower_serves_reads_and_no_writes_and_then_nothing(
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
-async def test_who_was_cut_off_for_a_moment_serves_when_it_is_said_to(
+async def test_server_serves_after_a_short_isolation(
     ensemble: Ensemble, chroot: str, role: str
 ) -> None:
     """It serves before it notices, too; then it closes the connections of its clients."""
@@ -99,7 +97,7 @@ async def test_who_was_cut_off_for_a_moment_serves_when_it_is_said_to(
 
 
 @pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
-async def test_an_isolated_leader_is_replaced(ensemble: Ensemble) -> None:
+async def test_isolated_leader_is_replaced(ensemble: Ensemble) -> None:
     old = await ensemble.leader()
     await ensemble.isolate(old)
     await _until_silent(old)
@@ -111,7 +109,7 @@ async def test_an_isolated_leader_is_replaced(ensemble: Ensemble) -> None:
 
 
 @pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
-async def test_members_know_no_way_past_the_proxies(ensemble: Ensemble) -> None:
+async def test_members_are_connected_through_proxies_only(ensemble: Ensemble) -> None:
     old = await ensemble.leader()
     await old.restart()  # So that there were elections in both directions.
     await ensemble.wait_serving()
@@ -131,7 +129,7 @@ def _sockets(pid: int) -> set[tuple[str, str]]:
 
 
 @pytest.mark.usefixtures("real_ensemble")
-def test_only_a_partitionable_ensemble_can_be_cut_apart() -> None:
+def test_isolate_needs_a_partitionable_ensemble() -> None:
     ensemble = BlockingEnsemble(3)
     with pytest.raises(UsageError, match="partitionable=True"):
         ensemble.isolate(ensemble.servers[0])
@@ -139,7 +137,7 @@ def test_only_a_partitionable_ensemble_can_be_cut_apart() -> None:
 
 @pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 @pytest.mark.usefixtures("real_ensemble")
-async def test_as_a_context_manager_it_leaves_nothing_behind() -> None:
+async def test_context_manager_leaves_nothing_behind() -> None:
     async with Ensemble(3) as ensemble:
         pids = [server.pid for server in ensemble.servers]
         assert len(ensemble.connect_string.split(",")) == 3

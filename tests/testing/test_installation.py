@@ -66,7 +66,7 @@ def several(tmp_path: Path, java_home: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("variable", ["ZOOKEEPER_HOME", "ZOOKEEPER_PATH"])
-def test_an_unpacked_release_is_found(release: Path, java_home: Path, variable: str) -> None:
+def test_unpacked_release_is_found(release: Path, java_home: Path, variable: str) -> None:
     found = find_installation({variable: str(release), "JAVA_HOME": str(java_home)})
     assert found.home == release
     assert found.java == java_home / "bin" / "java"
@@ -83,25 +83,24 @@ def test_java_is_found_on_the_path(release: Path, java_home: Path) -> None:
     assert find_installation(environ).java == java_home / "bin" / "java"
 
 
-def test_without_java_it_says_what_to_install(release: Path, tmp_path: Path) -> None:
-    environ = {"ZOOKEEPER_HOME": str(release), "PATH": str(tmp_path)}
-    with pytest.raises(ZooKeeperNotFoundError, match=r"no `java` on PATH.*apt-get install"):
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"ZOOKEEPER_HOME": "release", "PATH": "."}, r"no `java` on PATH.*apt-get install"),
+        ({"ZOOKEEPER_HOME": "release", "JAVA_HOME": "."}, "JAVA_HOME is"),
+        ({"ZOOKEEPER_HOME": ".", "JAVA_HOME": "java"}, "no zookeeper jar"),
+    ],
+)
+def test_wrong_variable_is_reported(
+    release: Path, java_home: Path, tmp_path: Path, variables: dict[str, str], message: str
+) -> None:
+    places = {"release": release, "java": java_home, ".": tmp_path}
+    environ = {name: str(places[place]) for name, place in variables.items()}
+    with pytest.raises(ZooKeeperNotFoundError, match=message):
         find_installation(environ)
 
 
-def test_a_wrong_java_home_is_not_passed_over(release: Path, tmp_path: Path) -> None:
-    environ = {"ZOOKEEPER_HOME": str(release), "JAVA_HOME": str(tmp_path)}
-    with pytest.raises(ZooKeeperNotFoundError, match="JAVA_HOME is"):
-        find_installation(environ)
-
-
-def test_a_wrong_zookeeper_home_is_not_passed_over(java_home: Path, tmp_path: Path) -> None:
-    environ = {"ZOOKEEPER_HOME": str(tmp_path), "JAVA_HOME": str(java_home)}
-    with pytest.raises(ZooKeeperNotFoundError, match="no zookeeper jar"):
-        find_installation(environ)
-
-
-def test_a_wrong_entry_of_several_homes_is_not_passed_over(
+def test_wrong_entry_of_zookeeper_homes_is_reported(
     several: dict[str, str], tmp_path: Path
 ) -> None:
     several["ZOOKEEPER_HOMES"] += os.pathsep + str(tmp_path / "nothing")
@@ -116,7 +115,7 @@ def test_packages_are_found_with_their_version(no_packages: Path, java_home: Pat
     assert found.jars[-1] == no_packages / "zookeeper.jar"
 
 
-def test_without_zookeeper_it_says_where_it_looked(no_packages: Path, java_home: Path) -> None:
+def test_missing_zookeeper_is_reported_with_the_places(no_packages: Path, java_home: Path) -> None:
     (no_packages / "zookeeper.jar").touch()
     with pytest.raises(ZooKeeperNotFoundError) as caught:
         find_installation({"JAVA_HOME": str(java_home)})
@@ -137,22 +136,18 @@ def test_all_versions_are_listed_oldest_first(several: dict[str, str], no_packag
     ("version", "chosen"),
     [("3.8.4", "3.8.4"), ("3.9.4", "3.9.4"), ("3.9", "3.9.10"), ("3.8", "3.8.4")],
 )
-def test_a_version_picks_its_distribution(
-    several: dict[str, str], version: str, chosen: str
-) -> None:
+def test_version_selects_a_distribution(several: dict[str, str], version: str, chosen: str) -> None:
     assert find_installation(several, version=version).version == chosen
 
 
-def test_without_a_version_the_preferred_one_is_chosen(
-    several: dict[str, str], no_packages: Path, release: Path
-) -> None:
+def test_default_distribution(several: dict[str, str], no_packages: Path, release: Path) -> None:
     assert find_installation(several).version == "3.10.1"  # the newest
     install_packages(no_packages, "3.8.0")
     assert find_installation(several).version == "3.8.0"
     assert find_installation(several | {"ZOOKEEPER_HOME": str(release)}).home == release
 
 
-def test_a_version_that_is_not_there_is_an_error_that_lists_what_is(
+def test_missing_version_is_reported_with_the_found_ones(
     several: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ZooKeeperNotFoundError) as caught:
@@ -171,6 +166,6 @@ def test_a_version_that_is_not_there_is_an_error_that_lists_what_is(
     assert BlockingServer(version="3.9").installation.version == "3.9.10"
 
 
-def test_what_is_no_version_is_refused(several: dict[str, str]) -> None:
+def test_invalid_version_is_refused(several: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match="version: must be a version"):
         find_installation(several, version="latest")

@@ -73,22 +73,36 @@ def is_silent(sock: socket.socket) -> bool:
     return False
 
 
-# What is not ZooKeeper's protocol passes as it came; a leading "GET " is far too long a frame.
+# Data of another protocol pass unchanged. A leading "GET " would be far too long a frame.
 UP, DOWN = b"GET up", b"GET down"
 
 
+def passes_up(pair: Pair, data: bytes = UP) -> bool:
+    pair.client.sendall(data)
+    return read(pair.server, len(data)) == data
+
+
+def passes_down(pair: Pair, data: bytes = DOWN) -> bool:
+    pair.server.sendall(data)
+    return read(pair.client, len(data)) == data
+
+
+def assert_reset(*ends: socket.socket) -> None:
+    for end in ends:
+        with pytest.raises(ConnectionResetError):
+            end.recv(1)
+
+
 def test_bytes_pass_both_ways_and_are_counted(proxy: FaultProxy, pair: Pair) -> None:
-    pair.client.sendall(UP)
-    assert read(pair.server, len(UP)) == UP
-    pair.server.sendall(DOWN)
-    assert read(pair.client, len(DOWN)) == DOWN
+    assert passes_up(pair)
+    assert passes_down(pair)
     assert proxy.connections == proxy.open_connections == 1
-    # What has arrived is counted a moment later.
+    # Bytes are counted a moment after they have arrived.
     counts = {"to_server": len(UP), "to_client": len(DOWN)}
     assert wait_until(lambda: proxy.bytes == counts, PATIENCE)
 
 
-def test_much_data_passes_unharmed_while_the_reader_is_slow(pair: Pair) -> None:
+def test_much_data_pass_to_a_slow_reader(pair: Pair) -> None:
     data = b"GET " + bytes(range(256)) * 40_000
     sender = threading.Thread(target=pair.client.sendall, args=(data,))
     sender.start()
@@ -97,26 +111,24 @@ def test_much_data_passes_unharmed_while_the_reader_is_slow(pair: Pair) -> None:
     sender.join()
 
 
-def test_a_half_closed_connection_stays_open_the_other_way(proxy: FaultProxy, pair: Pair) -> None:
+def test_half_closed_connection_stays_open_the_other_way(proxy: FaultProxy, pair: Pair) -> None:
     pair.client.sendall(UP)
     pair.client.shutdown(socket.SHUT_WR)
     assert read(pair.server, len(UP)) == UP
     assert pair.server.recv(1) == b""
-    pair.server.sendall(DOWN)
-    assert read(pair.client, len(DOWN)) == DOWN
+    assert passes_down(pair)
     pair.server.close()
     assert pair.client.recv(1) == b""
     assert wait_until(lambda: proxy.open_connections == 0, PATIENCE)
 
 
-def test_a_reset_by_one_end_reaches_the_other(pair: Pair) -> None:
+def test_reset_of_one_end_reaches_the_other(pair: Pair) -> None:
     pair.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     pair.client.close()
-    with pytest.raises(ConnectionResetError):
-        pair.server.recv(1)
+    assert_reset(pair.server)
 
 
-def test_without_a_server_the_client_is_reset(listener: socket.socket, proxy: FaultProxy) -> None:
+def test_client_is_reset_without_a_server(listener: socket.socket, proxy: FaultProxy) -> None:
     listener.close()
     # While it connects, or right after.
     with (
@@ -126,7 +138,7 @@ def test_without_a_server_the_client_is_reset(listener: socket.socket, proxy: Fa
         client.recv(1)
 
 
-def test_with_patience_the_client_waits_for_the_server(listener: socket.socket) -> None:
+def test_patience_waits_for_the_server(listener: socket.socket) -> None:
     host, port = listener.getsockname()
     listener.close()
     with (
@@ -143,15 +155,12 @@ def test_with_patience_the_client_waits_for_the_server(listener: socket.socket) 
 
 def test_reset(proxy: FaultProxy, pair: Pair) -> None:
     proxy.reset()
-    for end in (pair.client, pair.server):
-        with pytest.raises(ConnectionResetError):
-            end.recv(1)
+    assert_reset(pair.client, pair.server)
     assert wait_until(lambda: proxy.open_connections == 0, PATIENCE)
 
 
 def test_fin(proxy: FaultProxy, pair: Pair) -> None:
-    pair.client.sendall(UP)
-    assert read(pair.server, len(UP)) == UP
+    assert passes_up(pair)
     proxy.fin()
     for end in (pair.client, pair.server):
         assert end.recv(1) == b""
@@ -160,7 +169,7 @@ def test_fin(proxy: FaultProxy, pair: Pair) -> None:
     assert wait_until(lambda: proxy.open_connections == 0, PATIENCE)
 
 
-def test_refuse_while_a_process_is_started(proxy: FaultProxy) -> None:
+def test_refuse_while_the_socket_is_inherited(proxy: FaultProxy) -> None:
     """Which has all sockets, and the listening one with them, for a moment."""
     listening = proxy._engine._listener
     assert listening is not None
@@ -170,7 +179,7 @@ def test_refuse_while_a_process_is_started(proxy: FaultProxy) -> None:
             socket.create_connection(("127.0.0.1", proxy.port), PATIENCE)
 
 
-def test_nobody_else_gets_a_port_that_is_refused(proxy: FaultProxy, pair: Pair) -> None:
+def test_refused_port_stays_reserved(proxy: FaultProxy, pair: Pair) -> None:
     """As servers ask for one, which are then given any that looks free."""
     for _ in range(2):
         proxy.refuse()
@@ -187,13 +196,11 @@ def test_refuse_and_heal(proxy: FaultProxy, pair: Pair, listener: socket.socket)
     proxy.refuse()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), PATIENCE)
-    pair.client.sendall(UP)
-    assert read(pair.server, len(UP)) == UP, "what was open goes on"
+    assert passes_up(pair), "open connections go on"
     proxy.heal()
     assert proxy.port == port
     with closing(Pair(proxy, listener)) as later:
-        later.client.sendall(UP)
-        assert read(later.server, len(UP)) == UP
+        assert passes_up(later)
 
 
 def test_ignore_and_heal(proxy: FaultProxy, pair: Pair, listener: socket.socket) -> None:
@@ -201,18 +208,15 @@ def test_ignore_and_heal(proxy: FaultProxy, pair: Pair, listener: socket.socket)
     with closing(socket.create_connection(("127.0.0.1", proxy.port), PATIENCE)) as client:
         client.sendall(UP)
         assert is_silent(client)
-        pair.client.sendall(UP)
-        assert read(pair.server, len(UP)) == UP, "what was open goes on"
+        assert passes_up(pair), "open connections go on"
         proxy.heal()
-        with pytest.raises(ConnectionResetError):
-            client.recv(1)
+        assert_reset(client)
     assert is_silent(pair.client)
     with closing(Pair(proxy, listener)) as later:
-        later.client.sendall(UP)
-        assert read(later.server, len(UP)) == UP
+        assert passes_up(later)
 
 
-def test_what_was_stalled_arrives_late_and_in_order(proxy: FaultProxy, pair: Pair) -> None:
+def test_stalled_data_arrive_in_order(proxy: FaultProxy, pair: Pair) -> None:
     proxy.stall()
     pair.client.sendall(UP)
     pair.server.sendall(DOWN)
@@ -224,40 +228,35 @@ def test_what_was_stalled_arrives_late_and_in_order(proxy: FaultProxy, pair: Pai
     assert read(pair.client, len(DOWN)) == DOWN
 
 
-def test_one_direction_may_be_stalled_alone(proxy: FaultProxy, pair: Pair) -> None:
+def test_stall_of_one_direction(proxy: FaultProxy, pair: Pair) -> None:
     proxy.stall("to_client")
-    pair.client.sendall(UP)
-    assert read(pair.server, len(UP)) == UP
+    assert passes_up(pair)
     pair.server.sendall(DOWN)
     assert is_silent(pair.client)
 
 
-def test_a_black_hole_hides_also_that_an_end_is_gone(proxy: FaultProxy, pair: Pair) -> None:
+def test_blackhole_hides_a_closed_end(proxy: FaultProxy, pair: Pair) -> None:
     proxy.blackhole()
     pair.client.sendall(UP)
     pair.client.close()
     assert is_silent(pair.server)
     proxy.heal()
-    with pytest.raises(ConnectionResetError):
-        pair.server.recv(1)
+    assert_reset(pair.server)
 
 
-def test_a_healed_black_hole_has_lost_its_connections(
+def test_healed_blackhole_has_lost_its_connections(
     proxy: FaultProxy, pair: Pair, listener: socket.socket
 ) -> None:
     proxy.blackhole()
     pair.client.sendall(UP)
     assert is_silent(pair.server)
     proxy.heal()
-    for end in (pair.client, pair.server):
-        with pytest.raises(ConnectionResetError):
-            end.recv(1)
+    assert_reset(pair.client, pair.server)
     with closing(Pair(proxy, listener)) as later:
-        later.client.sendall(UP)
-        assert read(later.server, len(UP)) == UP
+        assert passes_up(later)
 
 
-def test_a_delay_delays_and_keeps_order(proxy: FaultProxy, pair: Pair) -> None:
+def test_delay_keeps_the_order(proxy: FaultProxy, pair: Pair) -> None:
     proxy.delay(0.1, jitter=0.1)
     started = time.monotonic()
     chunks = [b"GET%d" % n for n in range(20)]
@@ -268,13 +267,11 @@ def test_a_delay_delays_and_keeps_order(proxy: FaultProxy, pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, len(UP)])
-def test_cut_after_so_many_bytes(proxy: FaultProxy, pair: Pair, size: int) -> None:
+def test_cut_after_a_number_of_bytes(proxy: FaultProxy, pair: Pair, size: int) -> None:
     proxy.cut_after(size, "to_server")
     pair.client.sendall(UP)
     assert read(pair.server, size) == UP[:size]
-    for end in (pair.client, pair.server):
-        with pytest.raises(ConnectionResetError):
-            end.recv(1)
+    assert_reset(pair.client, pair.server)
 
 
 def test_cut_after_with_a_fin(proxy: FaultProxy, pair: Pair) -> None:
@@ -287,37 +284,31 @@ def test_cut_after_with_a_fin(proxy: FaultProxy, pair: Pair) -> None:
 
 def test_cut_after_into_silence(proxy: FaultProxy, pair: Pair, listener: socket.socket) -> None:
     proxy.cut_after(5, "to_client", how="silence")
-    pair.client.sendall(UP)
-    assert read(pair.server, len(UP)) == UP
+    assert passes_up(pair)
     pair.server.sendall(DOWN)
     assert read(pair.client, 5) == DOWN[:5]
     assert is_silent(pair.client)
     pair.client.sendall(UP)
     assert is_silent(pair.server)
     with closing(Pair(proxy, listener)) as other:
-        other.client.sendall(UP)
-        assert read(other.server, len(UP)) == UP, "only one connection was cut"
+        assert passes_up(other), "only one connection was cut"
     proxy.heal()
-    with pytest.raises(ConnectionResetError):
-        pair.client.recv(1)
+    assert_reset(pair.client)
 
 
-def test_a_cut_happens_once_and_counts_all_connections(
+def test_cut_happens_once_and_counts_all_connections(
     proxy: FaultProxy, pair: Pair, listener: socket.socket
 ) -> None:
     proxy.cut_after(len(UP) + 1, "to_server")
-    pair.client.sendall(UP)
-    assert read(pair.server, len(UP)) == UP
+    assert passes_up(pair)
     with closing(Pair(proxy, listener)) as other:
         other.client.sendall(UP)
         assert read(other.server, 1) == UP[:1]
-        with pytest.raises(ConnectionResetError):
-            other.server.recv(1)
-    pair.client.sendall(UP)
-    assert read(pair.server, len(UP)) == UP
+        assert_reset(other.server)
+    assert passes_up(pair)
 
 
-def test_closing_resets_everything_and_ends_the_thread(
+def test_closing_resets_connections_and_ends_the_thread(
     listener: socket.socket,
 ) -> None:
     before = threading.active_count()
@@ -325,13 +316,11 @@ def test_closing_resets_everything_and_ends_the_thread(
         pair = Pair(proxy, listener)
         proxy.refuse()
     with closing(pair):
-        for end in (pair.client, pair.server):
-            with pytest.raises(ConnectionResetError):
-                end.recv(1)
+        assert_reset(pair.client, pair.server)
     assert threading.active_count() == before
 
 
-def test_a_port_that_is_taken_leaves_no_thread(listener: socket.socket) -> None:
+def test_taken_port_leaves_no_thread(listener: socket.socket) -> None:
     before = threading.active_count()
     port = listener.getsockname()[1]
     with pytest.raises(OSError, match="in use"):
@@ -339,7 +328,7 @@ def test_a_port_that_is_taken_leaves_no_thread(listener: socket.socket) -> None:
     assert threading.active_count() == before
 
 
-def test_a_defect_of_the_proxy_itself_does_not_pass_unseen(
+def test_error_of_the_proxy_itself_is_raised(
     listener: socket.socket,
 ) -> None:
     class Broken(RawTap):
@@ -350,8 +339,7 @@ def test_a_defect_of_the_proxy_itself_does_not_pass_unseen(
     proxy.start()
     with closing(Pair(proxy, listener)) as pair:
         pair.client.sendall(UP)
-        with pytest.raises(ConnectionResetError):
-            pair.client.recv(1)
+        assert_reset(pair.client)
     with pytest.RaisesGroup(ZeroDivisionError):
         proxy.close()
 
@@ -364,7 +352,7 @@ def test_verbs_need_a_running_proxy(verb: str) -> None:
         order()
 
 
-async def test_it_is_an_asynchronous_context_manager_too(embedded: str) -> None:
+async def test_proxy_is_an_asynchronous_context_manager(embedded: str) -> None:
     host, _, port = embedded.rpartition(":")
     async with FaultProxy(host, int(port)) as proxy:
         with RawClient(proxy.connect_string) as client:

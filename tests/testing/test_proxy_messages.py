@@ -24,6 +24,12 @@ def proxy(embedded: str) -> Iterator[FaultProxy]:
         yield proxy
 
 
+@pytest.fixture
+def client(proxy: FaultProxy) -> Iterator[RawClient]:
+    with RawClient(proxy.connect_string) as client:
+        yield client
+
+
 def _exists(connect_string: str, path: str) -> bool:
     with RawClient(connect_string) as client:
         try:
@@ -38,17 +44,11 @@ def test_requests_are_counted_by_name(proxy: FaultProxy, chroot: str) -> None:
         client.create(chroot)
         client.get(chroot)
         client.get(chroot)
-    assert proxy.requests == {
-        "CREATE_SESSION": 1,
-        "CREATE": 1,
-        "GET_DATA": 2,
-        "CLOSE_SESSION": 1,
-    }
+    expected = {"CREATE_SESSION": 1, "CREATE": 1, "GET_DATA": 2, "CLOSE_SESSION": 1}
+    assert proxy.requests == expected
 
 
-def test_a_lost_request_never_reaches_the_server(
-    proxy: FaultProxy, embedded: str, chroot: str
-) -> None:
+def test_dropped_request_is_not_applied(proxy: FaultProxy, embedded: str, chroot: str) -> None:
     with RawClient(proxy.connect_string) as client:
         proxy.drop_request(OpCode.CREATE)
         with pytest.raises(ConnectionResetError):
@@ -60,35 +60,31 @@ def test_a_lost_request_never_reaches_the_server(
 
 
 @pytest.mark.parametrize("how", ["reset", "fin", "silence"])
-def test_a_lost_reply_leaves_its_request_done(
-    proxy: FaultProxy, embedded: str, chroot: str, how: str
+def test_request_of_a_dropped_reply_is_applied(
+    client: RawClient, proxy: FaultProxy, embedded: str, chroot: str, how: str
 ) -> None:
-    with RawClient(proxy.connect_string) as client:
-        if how == "silence":
-            client.wait(0.3)
-        proxy.drop_reply(OpCode.CREATE, how=how)
-        lost = {"reset": ConnectionResetError, "fin": EOFError, "silence": TimeoutError}[how]
-        with pytest.raises(lost):
-            client.create(chroot)
-        client.drop()
+    if how == "silence":
+        client.wait(0.3)
+    proxy.drop_reply(OpCode.CREATE, how=how)
+    lost = {"reset": ConnectionResetError, "fin": EOFError, "silence": TimeoutError}[how]
+    with pytest.raises(lost):
+        client.create(chroot)
+    client.drop()
     # Nobody has said when it was done, where the link fell silent.
     until(lambda: _exists(embedded, chroot), "the request is done")
 
 
-def test_what_came_before_a_lost_reply_arrives(proxy: FaultProxy, chroot: str) -> None:
-    with RawClient(proxy.connect_string) as client:
-        proxy.drop_reply(OpCode.GET_DATA)
-        first, second = client.send(Exists("/")), client.send(GetData("/"))
-        header, _ = client.receive()
-        assert header.xid == first
-        with pytest.raises(ConnectionResetError):
-            client.receive()
-        assert second == first + 1
+def test_replies_before_a_dropped_one_arrive(client: RawClient, proxy: FaultProxy) -> None:
+    proxy.drop_reply(OpCode.GET_DATA)
+    first, second = client.send(Exists("/")), client.send(GetData("/"))
+    header, _ = client.receive()
+    assert header.xid == first
+    with pytest.raises(ConnectionResetError):
+        client.receive()
+    assert second == first + 1
 
 
-def test_a_rule_takes_as_many_as_it_says_and_any_of_its_kinds(
-    proxy: FaultProxy, chroot: str
-) -> None:
+def test_rule_for_several_operations_and_a_count(proxy: FaultProxy, chroot: str) -> None:
     proxy.drop_reply({OpCode.CREATE, OpCode.CREATE2}, count=2)
     for name in ("-1", "-2"):
         with (
@@ -100,118 +96,111 @@ def test_a_rule_takes_as_many_as_it_says_and_any_of_its_kinds(
         client.create(chroot + "-3")
 
 
-def test_a_skipped_request_is_not_done_and_those_behind_it_are_answered(
-    proxy: FaultProxy, embedded: str, chroot: str
+def test_skipped_request_is_not_applied(
+    client: RawClient, proxy: FaultProxy, embedded: str, chroot: str
 ) -> None:
-    with RawClient(proxy.connect_string) as client:
-        proxy.drop_request(OpCode.CREATE, how="skip")
-        with pytest.raises(TimeoutError):
-            client.wait(0.2)
-            client.create(chroot)
-        client.wait(PATIENCE)
-        client.socket.sendall(_PING)
-        assert client.receive()[0].xid == XID_PING
-        later = client.send(GetData("/"))
-        assert client.receive()[0].xid == later
+    proxy.drop_request(OpCode.CREATE, how="skip")
+    with pytest.raises(TimeoutError):
+        client.wait(0.2)
+        client.create(chroot)
+    client.wait(PATIENCE)
+    client.socket.sendall(_PING)
+    assert client.receive()[0].xid == XID_PING
+    later = client.send(GetData("/"))
+    assert client.receive()[0].xid == later
     assert not _exists(embedded, chroot)
     assert (proxy.requests["CREATE"], proxy.connections) == (1, 1)
 
 
-def test_a_skipped_reply_belongs_to_a_request_that_was_done(
-    proxy: FaultProxy, embedded: str, chroot: str
+def test_request_of_a_skipped_reply_is_applied(
+    client: RawClient, proxy: FaultProxy, embedded: str, chroot: str
 ) -> None:
-    with RawClient(proxy.connect_string) as client:
-        proxy.drop_reply(OpCode.EXISTS, how="skip", after=1)
-        xids = [client.send(Exists("/")) for _ in range(3)]
-        assert [client.receive()[0].xid for _ in range(2)] == [xids[0], xids[2]]
-        proxy.drop_reply(OpCode.CREATE, how="skip")
-        created = Create(chroot, b"", OPEN_ACL_UNSAFE, 0, op=OpCode.CREATE)
-        client.send(created)
-        later = client.send(GetData("/"))
-        assert client.receive()[0].xid == later
+    proxy.drop_reply(OpCode.EXISTS, how="skip", after=1)
+    xids = [client.send(Exists("/")) for _ in range(3)]
+    assert [client.receive()[0].xid for _ in range(2)] == [xids[0], xids[2]]
+    proxy.drop_reply(OpCode.CREATE, how="skip")
+    created = Create(chroot, b"", OPEN_ACL_UNSAFE, 0, op=OpCode.CREATE)
+    client.send(created)
+    later = client.send(GetData("/"))
+    assert client.receive()[0].xid == later
     assert _exists(embedded, chroot)
 
 
-def test_a_lost_handshake_leaves_a_session_that_nobody_knows(proxy: FaultProxy) -> None:
+def test_dropped_handshake_leaves_an_unknown_session(proxy: FaultProxy) -> None:
     proxy.drop_reply(OpCode.CREATE_SESSION)
     with pytest.raises(ConnectionResetError):
         RawClient(proxy.connect_string)
     assert proxy.requests["CREATE_SESSION"] == 1
 
 
-def test_a_lost_event(proxy: FaultProxy, embedded: str, chroot: str) -> None:
-    with RawClient(proxy.connect_string) as client:
-        proxy.drop_reply(OpCode.NOTIFICATION)
-        client.send(Exists(chroot, watch=True))
-        assert client.receive()[0].err == NoNodeError.code
-        with RawClient(embedded) as other:
-            other.create(chroot)
-        with pytest.raises(ConnectionResetError):
-            client.receive()
-        assert client.events == []
+def test_dropped_event(client: RawClient, proxy: FaultProxy, embedded: str, chroot: str) -> None:
+    proxy.drop_reply(OpCode.NOTIFICATION)
+    client.send(Exists(chroot, watch=True))
+    assert client.receive()[0].err == NoNodeError.code
+    with RawClient(embedded) as other:
+        other.create(chroot)
+    with pytest.raises(ConnectionResetError):
+        client.receive()
+    assert client.events == []
 
 
-async def test_a_reply_is_held_with_all_that_follows_and_released(
-    proxy: FaultProxy, embedded: str, chroot: str
+async def test_held_reply_delays_all_that_follow(
+    client: RawClient, proxy: FaultProxy, embedded: str, chroot: str
 ) -> None:
-    with RawClient(proxy.connect_string) as client:
-        client.wait(0.2)
-        held = proxy.hold_reply(OpCode.CREATE)
-        assert not held.is_held
-        with pytest.raises(TimeoutError):
-            client.create(chroot)
-        await held.wait()
-        assert held.is_held
-        assert _exists(embedded, chroot)
-        later = client.send(GetData("/"))
-        with pytest.raises(TimeoutError):
-            client.receive()
-        held.release()
-        client.wait(PATIENCE)
-        assert [client.receive()[0].xid for _ in range(2)] == [later - 1, later]
-        assert not held.is_held
-
-
-async def test_a_held_reply_may_be_cut(proxy: FaultProxy, chroot: str) -> None:
-    with RawClient(proxy.connect_string) as client:
-        client.wait(0.2)
-        held = proxy.hold_reply(OpCode.CREATE)
-        with pytest.raises(TimeoutError):
-            client.create(chroot)
-        await held.wait()
-        held.cut()
-        client.wait(PATIENCE)
-        with pytest.raises(ConnectionResetError):
-            client.receive()
-
-
-async def test_healing_releases_what_is_held_and_forgets_the_rules(
-    proxy: FaultProxy, chroot: str
-) -> None:
-    with RawClient(proxy.connect_string) as client:
-        client.wait(0.2)
-        held = proxy.hold_reply(OpCode.CREATE)
-        proxy.drop_request(OpCode.GET_DATA)
-        with pytest.raises(TimeoutError):
-            client.create(chroot)
-        await held.wait()
-        proxy.heal()
-        client.wait(PATIENCE)
-        assert client.receive()[0].err == 0
-        assert client.get(chroot) == b""
-
-
-async def test_waiting_for_a_request(proxy: FaultProxy, chroot: str) -> None:
-    with RawClient(proxy.connect_string) as client:
-        with pytest.raises(TimeoutError, match=r"1 x CREATE or CREATE2, saw .*CREATE_SESSION"):
-            await proxy.wait_for_request({OpCode.CREATE, OpCode.CREATE2}, timeout=0.05)
+    client.wait(0.2)
+    held = proxy.hold_reply(OpCode.CREATE)
+    assert not held.is_held
+    with pytest.raises(TimeoutError):
         client.create(chroot)
-        await proxy.wait_for_request(OpCode.CREATE)
-        with pytest.raises(TimeoutError):
-            await proxy.wait_for_request(OpCode.CREATE, count=2, timeout=0.05)
+    await held.wait()
+    assert held.is_held
+    assert _exists(embedded, chroot)
+    later = client.send(GetData("/"))
+    with pytest.raises(TimeoutError):
+        client.receive()
+    held.release()
+    client.wait(PATIENCE)
+    assert [client.receive()[0].xid for _ in range(2)] == [later - 1, later]
+    assert not held.is_held
 
 
-async def test_waiting_for_a_reply_that_never_comes(proxy: FaultProxy) -> None:
+async def test_held_reply_can_be_cut(client: RawClient, proxy: FaultProxy, chroot: str) -> None:
+    client.wait(0.2)
+    held = proxy.hold_reply(OpCode.CREATE)
+    with pytest.raises(TimeoutError):
+        client.create(chroot)
+    await held.wait()
+    held.cut()
+    client.wait(PATIENCE)
+    with pytest.raises(ConnectionResetError):
+        client.receive()
+
+
+async def test_heal_releases_held_replies_and_drops_rules(
+    client: RawClient, proxy: FaultProxy, chroot: str
+) -> None:
+    client.wait(0.2)
+    held = proxy.hold_reply(OpCode.CREATE)
+    proxy.drop_request(OpCode.GET_DATA)
+    with pytest.raises(TimeoutError):
+        client.create(chroot)
+    await held.wait()
+    proxy.heal()
+    client.wait(PATIENCE)
+    assert client.receive()[0].err == 0
+    assert client.get(chroot) == b""
+
+
+async def test_wait_for_a_request(client: RawClient, proxy: FaultProxy, chroot: str) -> None:
+    with pytest.raises(TimeoutError, match=r"1 x CREATE or CREATE2, saw .*CREATE_SESSION"):
+        await proxy.wait_for_request({OpCode.CREATE, OpCode.CREATE2}, timeout=0.05)
+    client.create(chroot)
+    await proxy.wait_for_request(OpCode.CREATE)
+    with pytest.raises(TimeoutError):
+        await proxy.wait_for_request(OpCode.CREATE, count=2, timeout=0.05)
+
+
+async def test_wait_for_a_reply_that_never_comes(proxy: FaultProxy) -> None:
     held = proxy.hold_reply(OpCode.CREATE)
     with pytest.raises(TimeoutError, match="the reply that is to be held"):
         await held.wait(0.05)
@@ -220,23 +209,21 @@ async def test_waiting_for_a_reply_that_never_comes(proxy: FaultProxy) -> None:
 _PING = b"\0\0\0\x08\xff\xff\xff\xfe\0\0\0\x0b"
 
 
-def test_a_message_in_pieces_is_recognised(proxy: FaultProxy) -> None:
-    with RawClient(proxy.connect_string) as client:
-        for byte in _PING:
-            client.socket.sendall(bytes([byte]))
-        assert client.receive()[0].xid == XID_PING
+def test_message_in_pieces_is_recognised(client: RawClient, proxy: FaultProxy) -> None:
+    for byte in _PING:
+        client.socket.sendall(bytes([byte]))
+    assert client.receive()[0].xid == XID_PING
     assert proxy.requests["PING"] == 1
 
 
-def test_pings_share_an_xid_and_are_recognised_each_time(proxy: FaultProxy) -> None:
-    with RawClient(proxy.connect_string) as client:
-        for _ in range(3):
-            client.socket.sendall(_PING)
-            assert client.receive()[0].xid == XID_PING
-        proxy.drop_reply(OpCode.PING)
+def test_each_ping_is_recognised(client: RawClient, proxy: FaultProxy) -> None:
+    for _ in range(3):
         client.socket.sendall(_PING)
-        with pytest.raises(ConnectionResetError):
-            client.receive()
+        assert client.receive()[0].xid == XID_PING
+    proxy.drop_reply(OpCode.PING)
+    client.socket.sendall(_PING)
+    with pytest.raises(ConnectionResetError):
+        client.receive()
 
 
 @pytest.mark.real

@@ -40,7 +40,7 @@ def _run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
     return pytester.runpytest_subprocess("-p", PLUGIN, *options, timeout=150)
 
 
-def test_it_is_what_the_entry_point_names() -> None:
+def test_entry_point_names_the_plugin() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["pytest11"] == {"aiolead": PLUGIN}
     assert (ROOT / f"{PLUGIN}.py").is_file()
@@ -122,17 +122,17 @@ def test_who_has_troubles_of_its_own(zookeeper, zookeeper_proxy):
 """
 
 
-def test_it_is_for_users_of_every_plugin_and_of_none(pytester: pytest.Pytester) -> None:
+def test_plugin_works_beside_every_other_plugin(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(_EVERYBODY)
     others = ["anyio.pytest_plugin", "pytest_asyncio.plugin", "pytest_trio.plugin"]
     options = [option for name in others for option in ("-p", name)]
-    # pytest-asyncio warns unless it is told this.
+    # pytest-asyncio warns without this option.
     options += ["-o", "asyncio_default_fixture_loop_scope=function"]
     result = _run(pytester, *options, "-W", "error")
     result.assert_outcomes(passed=9)  # anyio's plugin runs its test on asyncio and on trio
 
 
-def test_who_does_not_use_it_imports_nothing(pytester: pytest.Pytester) -> None:
+def test_unused_plugin_imports_nothing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import sys
@@ -167,7 +167,7 @@ def test_it(zookeeper):
 
 
 @pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
-def test_servers_that_were_given_are_left_as_they_were_found(pytester: pytest.Pytester) -> None:
+def test_given_server_is_left_clean(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(_GIVEN)
     with EmbeddedServer.in_thread() as server:
         hosts = f"{server.connect_string}/below/this"
@@ -179,7 +179,7 @@ def test_servers_that_were_given_are_left_as_they_were_found(pytester: pytest.Py
 
 
 @pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
-def test_an_address_that_makes_no_sense_is_told_by_name(pytester: pytest.Pytester) -> None:
+def test_invalid_address_is_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(_GIVEN)
     pytester.makeini("[pytest]\nzookeeper_url = zk1:port\n")
     result = _run(pytester)
@@ -189,7 +189,7 @@ def test_an_address_that_makes_no_sense_is_told_by_name(pytester: pytest.Pyteste
 
 @pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 @pytest.mark.parametrize("by", ["option", "setting"])
-def test_a_version_is_that_of_the_embedded_server(pytester: pytest.Pytester, by: str) -> None:
+def test_version_of_the_embedded_server(pytester: pytest.Pytester, by: str) -> None:
     pytester.makepyfile(
         """
         import socket
@@ -209,7 +209,7 @@ def test_a_version_is_that_of_the_embedded_server(pytester: pytest.Pytester, by:
 
 
 @pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
-def test_a_version_that_is_not_there_is_told_by_name(pytester: pytest.Pytester) -> None:
+def test_missing_version_is_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(zookeeper_ensemble): pass")
     result = _run(pytester, "--zookeeper-version=3.0.99")
     result.assert_outcomes(errors=1)
@@ -219,7 +219,7 @@ def test_a_version_that_is_not_there_is_told_by_name(pytester: pytest.Pytester) 
 # --- what the fixtures give --------------------------------------------------------------------
 
 
-def test_a_session_of_servers_that_were_given_is_ended_by_its_password() -> None:
+def test_session_of_a_given_server_expires_by_its_password() -> None:
     with EmbeddedServer.in_thread() as server, Sandbox(GivenServer(server.connect_string)) as box:
         with RawClient(box.connect_string) as client:
             session = client.session
@@ -231,7 +231,7 @@ def test_a_session_of_servers_that_were_given_is_ended_by_its_password() -> None
             assert server.sessions() == {}
 
 
-async def test_a_client_of_ours_is_key_enough() -> None:
+async def test_session_of_a_client_expires() -> None:
     with EmbeddedServer.in_thread() as server, Sandbox(GivenServer(server.connect_string)) as box:
         async with aiolead.connect(box.connect_string) as client, client.observe() as states:
             first = client.session_id
@@ -249,7 +249,7 @@ class _AsKazoo:
         self.client_id = client_id
 
 
-def test_who_has_no_session_has_none_to_end() -> None:
+def test_unknown_session_cannot_expire() -> None:
     with EmbeddedServer.in_thread() as server, Sandbox(server) as box:
         with pytest.raises(UsageError, match="no session"):
             box.expire_session(_AsKazoo(None))
@@ -257,7 +257,7 @@ def test_who_has_no_session_has_none_to_end() -> None:
             box.expire_session(7)
 
 
-def test_leaving_heals_the_embedded_server() -> None:
+def test_sandbox_heals_the_embedded_server() -> None:
     with EmbeddedServer.in_thread() as server:
         with Sandbox(server):
             server.set_read_only(True)
@@ -273,7 +273,7 @@ def test_leaving_heals_the_embedded_server() -> None:
             assert client.create("/longer", bytes(100)) == "/longer"
 
 
-def test_a_server_closes_the_connection_on_requests_above_its_limit() -> None:
+def test_request_above_the_limit_closes_the_connection() -> None:
     with EmbeddedServer.in_thread(max_frame=1000) as server:
         server.limit_requests(100)
         with RawClient(server.connect_string) as client:
@@ -285,7 +285,7 @@ def test_a_server_closes_the_connection_on_requests_above_its_limit() -> None:
                 server.limit_requests(size)
 
 
-def test_a_znode_that_is_put_there_is_refused_as_that_of_a_client() -> None:
+def test_znode_created_by_the_server() -> None:
     with EmbeddedServer.in_thread() as server, RawClient(server.connect_string) as client:
         server.create("/a", b"data")
         assert client.get("/a") == b"data"
@@ -298,7 +298,7 @@ def test_a_znode_that_is_put_there_is_refused_as_that_of_a_client() -> None:
 
 
 @pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
-def test_an_ensemble_is_brought_back_whatever_was_done_to_it(
+def test_sandbox_restores_the_ensemble(
     real_ensemble: BlockingEnsemble,
 ) -> None:
     with EnsembleSandbox(real_ensemble) as box:

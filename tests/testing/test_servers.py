@@ -30,7 +30,7 @@ def _is_alive(pid: int) -> bool:
 
 @pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 @pytest.mark.usefixtures("zookeeper_installed")
-async def test_a_server_is_of_the_version_that_was_asked_for() -> None:
+async def test_server_of_each_version() -> None:
     for found in find_installations():
         async with ZooKeeperServer(version=found.version) as server:
             assert text_of_version(server.connect_string) == found.version
@@ -59,7 +59,7 @@ async def test_data_survive_a_kill(zookeeper: ZooKeeperServer, chroot: str) -> N
         assert client.get(chroot) == b"kept"
 
 
-async def test_an_orderly_stop_ends_the_process_and_frees_the_port(
+async def test_stop_ends_the_process_and_frees_the_port(
     zookeeper: ZooKeeperServer,
 ) -> None:
     pid = zookeeper.pid
@@ -70,7 +70,7 @@ async def test_an_orderly_stop_ends_the_process_and_frees_the_port(
 
 
 @pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
-async def test_a_paused_server_is_silent_until_it_is_resumed(zookeeper: ZooKeeperServer) -> None:
+async def test_paused_server_is_silent_until_it_is_resumed(zookeeper: ZooKeeperServer) -> None:
     with RawClient(zookeeper.connect_string) as client:
         client.wait(0.2)
         await zookeeper.pause()
@@ -84,14 +84,14 @@ async def test_a_paused_server_is_silent_until_it_is_resumed(zookeeper: ZooKeepe
 
 
 @pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
-async def test_a_paused_server_can_be_stopped(zookeeper: ZooKeeperServer) -> None:
+async def test_paused_server_can_be_stopped(zookeeper: ZooKeeperServer) -> None:
     pid = zookeeper.pid
     await zookeeper.pause()
     await zookeeper.stop()
     assert not _is_alive(pid)
 
 
-async def test_it_answers_four_letter_words(zookeeper: ZooKeeperServer) -> None:
+async def test_four_letter_words(zookeeper: ZooKeeperServer) -> None:
     assert await zookeeper.four_letter("ruok") == "imok"
     assert (await zookeeper.mntr())["server_state"] == "standalone"
 
@@ -108,7 +108,7 @@ async def test_verbs_need_a_process(zookeeper: ZooKeeperServer) -> None:
 
 @pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 @pytest.mark.usefixtures("real_server")
-async def test_as_a_context_manager_it_leaves_nothing_behind() -> None:
+async def test_context_manager_leaves_nothing_behind() -> None:
     async with ZooKeeperServer(tick_time=0.1) as server:
         pid, log = server.pid, server.blocking.log
         assert "tickTime=100" in (await server.four_letter("conf")).splitlines()
@@ -119,7 +119,7 @@ async def test_as_a_context_manager_it_leaves_nothing_behind() -> None:
 
 @pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 @pytest.mark.usefixtures("real_server")
-async def test_it_is_gone_also_if_the_caller_was_cancelled() -> None:
+async def test_cancelled_caller_leaves_no_server() -> None:
     with anyio.CancelScope() as scope:
         async with ZooKeeperServer() as server:
             pid = server.pid
@@ -129,7 +129,7 @@ async def test_it_is_gone_also_if_the_caller_was_cancelled() -> None:
     assert not _is_alive(pid)
 
 
-def test_ttl_znodes_are_enabled_and_expire_soon(real_server: BlockingServer, chroot: str) -> None:
+def test_ttl_znodes_expire_soon(real_server: BlockingServer, chroot: str) -> None:
     with RawClient(real_server.connect_string) as client:
         client.create_ttl(chroot, ttl_ms=10)
 
@@ -144,7 +144,7 @@ def test_ttl_znodes_are_enabled_and_expire_soon(real_server: BlockingServer, chr
 
 
 @pytest.mark.usefixtures("real_server")
-def test_a_server_that_cannot_start_shows_its_log() -> None:
+def test_server_that_cannot_start_shows_its_log() -> None:
     server = BlockingServer(extra={"tickTime": "soon"})
     with pytest.raises(LaunchError, match=r"(?s)ended while it started.*NumberFormatException"):
         server.start()
@@ -165,7 +165,7 @@ sys.stdin.read()
 
 
 @pytest.mark.usefixtures("real_server")
-def test_a_server_ends_with_its_owner_even_if_that_is_killed(tmp_path: Path) -> None:
+def test_server_ends_with_its_killed_owner(tmp_path: Path) -> None:
     owner = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(_OWNER)],
         stdin=subprocess.PIPE,
@@ -191,13 +191,13 @@ def _is_running(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
-def test_no_port_is_given_out_twice() -> None:
+def test_ports_are_reserved_once() -> None:
     """Though nobody listens on it yet: an ensemble asks for its own, and then for its links'."""
     ports = [port for _ in range(300) for port in free_ports(2)]
     assert len(set(ports)) == 600
 
 
-def test_another_process_takes_other_ports() -> None:
+def test_ports_are_reserved_across_processes() -> None:
     """The tests of one run are several processes, and each starts ensembles."""
     (port,) = free_ports(1)
     code = (
@@ -211,7 +211,7 @@ def test_another_process_takes_other_ports() -> None:
     assert int(said.stdout) in {29_999, 29_998, 29_997} - {port}
 
 
-def test_ports_are_not_reserved_for_ever() -> None:
+def test_port_reservations_end() -> None:
     """Each reservation is an open file."""
     free_ports(200)
     before = len(list(Path("/proc/self/fd").iterdir()))

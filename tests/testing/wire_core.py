@@ -50,7 +50,7 @@ class World:
 
 
 class Client:
-    """One connection. What the server sends is read at once, unless the test keeps it waiting."""
+    """One connection. Answers are read at once, unless the test delays that."""
 
     def __init__(self, world: World, connection: Connection) -> None:
         self.world = world

@@ -12,7 +12,7 @@ from testing.stream_client import NEW_SESSION, StreamClient, dial
 from aiolead.testing import EmbeddedServer
 
 Visit = Callable[..., Awaitable[StreamClient]]
-"""`visit(server, transport, timeout, session)` opens a session; transport: "memory" or "tcp"."""
+"""`visit(server, transport, timeout, session)` opens a session over "memory" or "tcp"."""
 
 
 @pytest.fixture

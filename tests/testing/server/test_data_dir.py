@@ -188,7 +188,7 @@ def test_changed_ensemble_configuration_is_kept(tmp_path: Path) -> None:
         assert picture(world.core.processor.tree) == first
 
 
-def test_data_dir_is_of_one_server_at_a_time(tmp_path: Path) -> None:
+def test_data_dir_is_used_by_one_server_at_a_time(tmp_path: Path) -> None:
     with closing(Store(tmp_path)), pytest.raises(ConfigurationError, match="another server uses"):
         Store(tmp_path)
     Store(tmp_path).close()
@@ -200,13 +200,13 @@ def test_data_dir_that_is_a_file(tmp_path: Path) -> None:
         Store(tmp_path / "file")
 
 
-def test_file_of_somebody_else(tmp_path: Path) -> None:
+def test_file_of_another_program_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"notes " * 1000)
     with pytest.raises(ConfigurationError, match="not of this server"):
         Store(tmp_path)
 
 
-def test_file_of_another_format(tmp_path: Path) -> None:
+def test_file_of_another_format_is_refused(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / FILE)) as db:
         db.execute("PRAGMA user_version = 99")
     with pytest.raises(ConfigurationError, match="its format is 99, not 1"):
@@ -234,7 +234,7 @@ def test_damaged_file_is_refused(tmp_path: Path, damage: str) -> None:
         pass
 
 
-def test_nothing_is_kept_after_a_change_that_could_not_be(tmp_path: Path) -> None:
+def test_nothing_is_stored_after_a_failed_write(tmp_path: Path) -> None:
     """A later change might be of a znode whose parent is not in the file."""
     with closing(Store(tmp_path)) as store:
         world = World(store)

@@ -134,7 +134,7 @@ def test_kazoo_authentication(connect: Any) -> None:
 
 
 @pytest.mark.parametrize("fault", ["cut", "reset", "restart"])
-def test_kazoo_comes_back_with_its_session(
+def test_kazoo_reconnects_with_its_session(
     fault: str, connect: Any, server: ThreadedServer
 ) -> None:
     client = connect()
@@ -160,7 +160,7 @@ def test_kazoo_comes_back_with_its_session(
     assert client.exists("/e").owner_session_id == session[0]
 
 
-def test_kazoo_learns_that_its_session_expired(connect: Any, server: ThreadedServer) -> None:
+def test_kazoo_notices_its_expired_session(connect: Any, server: ThreadedServer) -> None:
     client = connect()
     old = client.client_id[0]
     client.create("/e", ephemeral=True)

@@ -1,4 +1,4 @@
-"""Connections in memory keep to the contract of anyio's byte streams."""
+"""Connections in memory follow the contract of byte streams of anyio."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 from aiolead.testing.streams import memory_stream_pair
 
 
-async def test_what_is_sent_arrives_in_order_in_both_directions() -> None:
+async def test_data_arrive_in_order_both_ways() -> None:
     a, b = memory_stream_pair()
     await a.send(b"one")
     await a.send(b"two")
@@ -21,7 +21,7 @@ async def test_what_is_sent_arrives_in_order_in_both_directions() -> None:
     assert await a.receive() == b"back"
 
 
-async def test_receive_takes_no_more_than_it_is_asked_for() -> None:
+async def test_receive_respects_max_bytes() -> None:
     a, b = memory_stream_pair()
     await a.send(b"12345")
     assert [await b.receive(2), await b.receive(2), await b.receive(2)] == [b"12", b"34", b"5"]
@@ -29,7 +29,7 @@ async def test_receive_takes_no_more_than_it_is_asked_for() -> None:
         await b.receive(0)
 
 
-async def test_a_slow_receiver_slows_the_sender() -> None:
+async def test_slow_receiver_slows_the_sender() -> None:
     a, b = memory_stream_pair(10)
     data = bytes(range(100))
     progress = []
@@ -51,7 +51,7 @@ async def test_a_slow_receiver_slows_the_sender() -> None:
 
 
 @pytest.mark.parametrize("how", ["aclose", "send_eof"])
-async def test_what_was_sent_before_the_end_still_arrives(how: str) -> None:
+async def test_data_sent_before_the_end_arrive(how: str) -> None:
     a, b = memory_stream_pair()
     await a.send(b"last words")
     await getattr(a, how)()
@@ -61,7 +61,7 @@ async def test_what_was_sent_before_the_end_still_arrives(how: str) -> None:
             await b.receive()
 
 
-async def test_after_send_eof_the_other_direction_works_on() -> None:
+async def test_send_eof_ends_one_direction() -> None:
     a, b = memory_stream_pair()
     await a.send_eof()
     with pytest.raises(anyio.ClosedResourceError):
@@ -70,14 +70,14 @@ async def test_after_send_eof_the_other_direction_works_on() -> None:
     assert await a.receive() == b"answer"
 
 
-async def test_sending_to_who_has_closed() -> None:
+async def test_send_to_a_closed_end() -> None:
     a, b = memory_stream_pair()
     await b.aclose()
     with pytest.raises(anyio.BrokenResourceError):
         await a.send(b"x")
 
 
-async def test_a_closed_end_is_of_no_use() -> None:
+async def test_closed_end_cannot_be_used() -> None:
     a, _ = memory_stream_pair()
     await a.aclose()
     await a.aclose()
@@ -86,7 +86,7 @@ async def test_a_closed_end_is_of_no_use() -> None:
             await use()
 
 
-async def test_a_reset_destroys_what_is_on_its_way() -> None:
+async def test_reset_drops_unread_data() -> None:
     a, b = memory_stream_pair()
     await a.send(b"lost")
     a.reset()
@@ -99,48 +99,28 @@ async def test_a_reset_destroys_what_is_on_its_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "error"),
+    ("wait", "end", "error"),
     [
-        (lambda a, b: a.close(), anyio.ClosedResourceError),
-        (lambda a, b: b.close(), anyio.EndOfStream),
-        (lambda a, b: a.reset(), anyio.ClosedResourceError),
-        (lambda a, b: b.reset(), anyio.BrokenResourceError),
+        ("receive", lambda a, b: a.close(), anyio.ClosedResourceError),
+        ("receive", lambda a, b: b.close(), anyio.EndOfStream),
+        ("receive", lambda a, b: a.reset(), anyio.ClosedResourceError),
+        ("receive", lambda a, b: b.reset(), anyio.BrokenResourceError),
+        ("send", lambda a, b: a.close(), anyio.ClosedResourceError),
+        ("send", lambda a, b: b.close(), anyio.BrokenResourceError),
+        ("send", lambda a, b: b.reset(), anyio.BrokenResourceError),
     ],
 )
-async def test_the_end_wakes_who_waits_to_receive(
-    end: Callable[[Any, Any], None], error: type[Exception]
-) -> None:
-    a, b = memory_stream_pair()
-
-    async def wait() -> None:
-        with pytest.raises(error):
-            await a.receive()
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(wait)
-        await anyio.wait_all_tasks_blocked()
-        end(a, b)
-
-
-@pytest.mark.parametrize(
-    ("end", "error"),
-    [
-        (lambda a, b: a.close(), anyio.ClosedResourceError),
-        (lambda a, b: b.close(), anyio.BrokenResourceError),
-        (lambda a, b: b.reset(), anyio.BrokenResourceError),
-    ],
-)
-async def test_the_end_wakes_who_waits_to_send(
-    end: Callable[[Any, Any], None], error: type[Exception]
+async def test_end_wakes_a_waiting_task(
+    wait: str, end: Callable[[Any, Any], None], error: type[Exception]
 ) -> None:
     a, b = memory_stream_pair(1)
 
-    async def wait() -> None:
+    async def use() -> None:
         with pytest.raises(error):
-            await a.send(b"too much")
+            await (a.receive() if wait == "receive" else a.send(b"too much"))
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(wait)
+        tasks.start_soon(use)
         await anyio.wait_all_tasks_blocked()
         end(a, b)
 
@@ -158,7 +138,7 @@ async def test_one_task_at_a_time() -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_a_cancelled_receive_loses_nothing() -> None:
+async def test_cancelled_receive_loses_nothing() -> None:
     a, b = memory_stream_pair()
     with anyio.CancelScope() as scope:
         scope.cancel()
@@ -174,7 +154,7 @@ async def test_a_cancelled_receive_loses_nothing() -> None:
     assert await b.receive() == b"data"
 
 
-async def test_a_cancelled_send_that_had_no_chance_sends_nothing() -> None:
+async def test_cancelled_send_sends_nothing() -> None:
     a, b = memory_stream_pair()
     with anyio.CancelScope() as scope:
         scope.cancel()
@@ -184,7 +164,7 @@ async def test_a_cancelled_send_that_had_no_chance_sends_nothing() -> None:
         await b.receive()
 
 
-async def test_every_call_lets_others_run() -> None:
+async def test_every_call_is_a_checkpoint() -> None:
     a, b = memory_stream_pair()
     turns = 0
 
@@ -203,6 +183,6 @@ async def test_every_call_lets_others_run() -> None:
         tasks.cancel_scope.cancel()
 
 
-def test_a_stream_without_room_makes_no_sense() -> None:
+def test_capacity_must_be_positive() -> None:
     with pytest.raises(ValueError, match="capacity"):
         memory_stream_pair(0)

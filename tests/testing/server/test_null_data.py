@@ -23,7 +23,7 @@ def data_of(client: RawClient, path: str) -> bytes | None:
     return DataReply.read(client.call(GetData(path))).data
 
 
-def test_null_is_read_as_null_and_empty_as_empty(server: ServerUnderTest) -> None:
+def test_null_data_are_read_as_null(server: ServerUnderTest) -> None:
     top = server.chroot
     with RawClient(server.hosts) as client:
         for op in OPS:
@@ -38,7 +38,7 @@ def test_null_is_read_as_null_and_empty_as_empty(server: ServerUnderTest) -> Non
         assert (data_of(client, f"{top}/m"), data_of(client, top)) == (None, b"")
 
 
-def test_a_transaction_that_fails_leaves_null_as_it_was(server: ServerUnderTest) -> None:
+def test_failed_transaction_keeps_null_data(server: ServerUnderTest) -> None:
     top = server.chroot
     with RawClient(server.hosts) as client:
         client.call(SetData(top, None, -1))
@@ -47,7 +47,9 @@ def test_a_transaction_that_fails_leaves_null_as_it_was(server: ServerUnderTest)
 
 
 @pytest.mark.parametrize("data", [None, b""])
-async def test_our_client_gives_null_as_empty(server: ServerUnderTest, data: bytes | None) -> None:
+async def test_client_returns_null_data_as_empty(
+    server: ServerUnderTest, data: bytes | None
+) -> None:
     with RawClient(server.hosts) as other:
         other.call(create(f"{server.chroot}/a", data))
     async with connect(server.connect_string) as client:

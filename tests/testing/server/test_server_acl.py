@@ -11,16 +11,16 @@ ANN_ID = ("digest", ANN.acl().id)
 READ = Permission.READ
 
 
-def test_a_digest_proves_what_the_model_makes_an_entry_of() -> None:
+def test_digest_identity() -> None:
     assert acls.authenticate(ANN.scheme, ANN.credential, "1.2.3.4") == [ANN_ID]
 
 
 @pytest.mark.parametrize("scheme", ["world", "auth", "sasl", "x509", "super", ""])
-def test_no_other_scheme_proves_anything(scheme: str) -> None:
+def test_other_schemes_prove_nothing(scheme: str) -> None:
     assert acls.authenticate(scheme, b"ann:secret", "1.2.3.4") == []
 
 
-def test_an_address_proves_itself() -> None:
+def test_address_identity() -> None:
     assert acls.authenticate("ip", b"", "1.2.3.4") == [("ip", "1.2.3.4")]
 
 
@@ -40,7 +40,7 @@ def test_an_address_proves_itself() -> None:
         (ANN_ID, ("digest", "ann:other"), False),
     ],
 )
-def test_who_an_entry_allows(
+def test_identities_that_an_entry_allows(
     entry: tuple[str, str], identity: tuple[str, str], is_allowed: bool
 ) -> None:
     entries = (ACL(READ, *entry),)
@@ -53,11 +53,11 @@ def test_who_an_entry_allows(
         acls.check(entries, Permission.WRITE, [identity], "/a")
 
 
-def test_an_empty_list_allows_everything() -> None:
+def test_empty_acl_allows_everything() -> None:
     acls.check((), Permission.ADMIN, [], "/a")
 
 
-def test_expanding() -> None:
+def test_auth_entries_are_expanded() -> None:
     other = ACL(READ, "ip", "1.2.3.4/8")
     entries = (*OPEN_ACL_UNSAFE, other, other, ACL(READ, "auth", "whatever"))
     assert acls.expand(entries, [("ip", "1.2.3.4"), ANN_ID], "/a") == (
@@ -75,16 +75,16 @@ def test_expanding() -> None:
         ("ip", "::1"), ("ip", ""), ("super", ""), ("", ""),
     ],
 )  # fmt: skip
-def test_entries_that_no_server_takes(entry: tuple[str, str]) -> None:
+def test_invalid_entries_are_refused(entry: tuple[str, str]) -> None:
     with pytest.raises(InvalidACLError):
         acls.expand((*OPEN_ACL_UNSAFE, ACL(READ, *entry)), [("ip", "1.2.3.4")], "/a")
 
 
-def test_a_list_of_nothing_is_refused() -> None:
+def test_empty_acl_is_refused() -> None:
     with pytest.raises(InvalidACLError):
         acls.expand((), [], "/a")
 
 
-def test_masking_strikes_out_digests_alone() -> None:
+def test_only_digests_are_masked() -> None:
     entries = (ACL(READ, "digest", "ann:hash"), ACL(READ, "ip", "1.2.3.4"))
     assert acls.masked(entries) == (ACL(READ, "digest", "ann:x"), entries[1])

@@ -31,7 +31,7 @@ HELLO = encode_record(ConnectRequest(0, 5000, 0, bytes(16)))
 # --- the order of things -----------------------------------------------------------------------
 
 
-def test_an_event_reaches_each_connection_before_any_reply_that_shows_the_change() -> None:
+def test_event_comes_before_replies_that_show_the_change() -> None:
     world = World()
     a, b = world.client(), world.client()
     a.create("/x")
@@ -44,7 +44,7 @@ def test_an_event_reaches_each_connection_before_any_reply_that_shows_the_change
         assert xids == [-1, xid]
 
 
-def test_requests_directly_behind_the_handshake_are_answered() -> None:
+def test_requests_behind_the_handshake_are_answered() -> None:
     client = World().connect()
     client.feed(HELLO + PING + encode_request(1, OpCode.EXISTS, encode_body(Exists("/"))))
     xids = [struct.unpack_from(">i", frame)[0] for frame in client.read()[1:]]
@@ -52,7 +52,7 @@ def test_requests_directly_behind_the_handshake_are_answered() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 44])
-def test_bytes_may_come_in_any_pieces(size: int) -> None:
+def test_requests_in_pieces_are_answered(size: int) -> None:
     client = World().connect()
     stream = HELLO + PING + encode_request(1, OpCode.CREATE2, encode_body(create("/x", b"data")))
     for start in range(0, len(stream), size):
@@ -61,7 +61,7 @@ def test_bytes_may_come_in_any_pieces(size: int) -> None:
     assert list(client.world.core.processor.tree.paths()) == ["/x"]
 
 
-def test_arming_again_tells_what_came_after_the_zxid_and_not_what_came_with_it() -> None:
+def test_set_watches_reports_changes_after_the_zxid() -> None:
     world = World()
     client = world.client()
     client.create("/x")
@@ -82,7 +82,7 @@ def test_arming_again_tells_what_came_after_the_zxid_and_not_what_came_with_it()
         world.core.lost(again.connection)
 
 
-def test_children_do_not_come_in_the_order_of_their_names() -> None:
+def test_children_are_not_sorted() -> None:
     client = World().client()
     for _ in range(3):
         client.create("/n-", flags=SEQUENTIAL)
@@ -91,7 +91,7 @@ def test_children_do_not_come_in_the_order_of_their_names() -> None:
     assert names != sorted(names)
 
 
-def test_every_write_takes_a_zxid_also_one_that_fails_and_no_read_does() -> None:
+def test_every_write_takes_a_zxid() -> None:
     world = World()
     client = world.client()
     start = world.core.processor.zxid
@@ -107,7 +107,7 @@ def test_every_write_takes_a_zxid_also_one_that_fails_and_no_read_does() -> None
 # --- sessions ----------------------------------------------------------------------------------
 
 
-def test_a_silent_session_ends_and_takes_its_ephemerals_with_it() -> None:
+def test_silent_session_expires_with_its_ephemerals() -> None:
     world = World()
     a, b = world.client(timeout=1), world.client(timeout=10)
     a.create("/e", flags=EPHEMERAL)
@@ -152,7 +152,7 @@ def test_credentials_do_not_keep_the_session_alive() -> None:
     assert world.core.sessions.get(client.session_id) is None
 
 
-def test_a_connection_that_ends_takes_its_watches_but_not_its_session() -> None:
+def test_lost_connection_drops_watches_and_keeps_the_session() -> None:
     world = World()
     client = world.client()
     client.create("/e", flags=EPHEMERAL)
@@ -165,7 +165,7 @@ def test_a_connection_that_ends_takes_its_watches_but_not_its_session() -> None:
     assert again.ask(Exists("/e"))[0] == 0
 
 
-def test_a_session_that_was_taken_over_is_not_let_go_with_its_old_connection() -> None:
+def test_moved_session_outlives_its_old_connection() -> None:
     world = World()
     old = world.client()
     new = world.client(session=old.session)
@@ -175,7 +175,7 @@ def test_a_session_that_was_taken_over_is_not_let_go_with_its_old_connection() -
 
 
 @pytest.mark.parametrize("password", [bytes(16), b"", b"guessed"])
-def test_who_has_not_the_password_of_a_session_leaves_its_connection_alone(
+def test_wrong_password_does_not_disturb_the_session(
     password: bytes,
 ) -> None:
     """Ids count up from one another: any client could keep the others from being served."""
@@ -191,7 +191,7 @@ def test_who_has_not_the_password_of_a_session_leaves_its_connection_alone(
     assert owner.ask(Exists("/"))[0] == 0
 
 
-def test_after_a_restart_every_session_has_its_full_timeout() -> None:
+def test_restart_renews_all_sessions() -> None:
     world = World()
     client = world.client(timeout=2)
     world.core.lost(client.connection)
@@ -215,7 +215,7 @@ def test_old_clients_get_no_read_only_flag() -> None:
 # --- containers and times to live --------------------------------------------------------------
 
 
-def test_a_container_goes_after_its_last_child_and_not_before_its_first() -> None:
+def test_container_is_reaped_after_its_last_child() -> None:
     world = World(container_interval_ms=1000)
     client = world.client(timeout=10)
     client.create("/c", flags=CONTAINER, op=OpCode.CREATE_CONTAINER)
@@ -230,7 +230,7 @@ def test_a_container_goes_after_its_last_child_and_not_before_its_first() -> Non
     assert list(world.core.processor.tree.paths()) == []
 
 
-def test_a_ttl_counts_from_the_last_change_of_a_childless_znode() -> None:
+def test_ttl_counts_from_the_last_change() -> None:
     world = World(container_interval_ms=100)
     client = world.client(timeout=10)
     client.create("/t", flags=TTL, op=OpCode.CREATE_TTL, ttl=1000)
@@ -244,7 +244,7 @@ def test_a_ttl_counts_from_the_last_change_of_a_childless_znode() -> None:
     assert set(world.core.processor.tree.paths()) == {"/p", "/p/child"}
 
 
-def test_an_idle_server_has_nothing_to_wake_for() -> None:
+def test_idle_server_has_no_deadline() -> None:
     world = World()
     assert world.core.next_deadline(world.now) is None
     client = world.client()
@@ -258,9 +258,7 @@ def test_an_idle_server_has_nothing_to_wake_for() -> None:
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 1001, 2**31 - 1])
 @pytest.mark.parametrize("established", [False, True])
-def test_a_frame_of_an_impossible_length_ends_the_connection(
-    length: int, established: bool
-) -> None:
+def test_invalid_frame_length_ends_the_connection(length: int, established: bool) -> None:
     world = World(max_frame=1000)
     client = world.client() if established else world.connect()
     client.feed(struct.pack(">i", length))
@@ -270,7 +268,7 @@ def test_a_frame_of_an_impossible_length_ends_the_connection(
     world.client()
 
 
-def test_the_number_of_connections() -> None:
+def test_limit_of_connections() -> None:
     world = World(max_connections=2)
     a = world.connect()
     world.connect()
@@ -279,7 +277,7 @@ def test_the_number_of_connections() -> None:
     world.connect()
 
 
-def test_who_does_not_read_gets_no_more_answers_until_it_does() -> None:
+def test_unread_answers_are_bounded() -> None:
     world = World()
     client = world.client()
     client.create("/big", bytes(300_000))
@@ -296,7 +294,7 @@ def test_who_does_not_read_gets_no_more_answers_until_it_does() -> None:
     assert answered == 100
 
 
-def test_who_never_reads_is_cut_off_before_its_events_fill_the_memory() -> None:
+def test_unread_events_end_the_connection() -> None:
     world = World(max_frame=1_000_000)
     deaf, writer = world.client(), world.client()
     name = "/" + "x" * 300_000
@@ -309,7 +307,7 @@ def test_who_never_reads_is_cut_off_before_its_events_fill_the_memory() -> None:
     assert deaf.connection.unsent_bytes == 0
 
 
-def test_reads_of_one_request_have_an_end() -> None:
+def test_size_of_a_multi_read_is_bounded() -> None:
     world = World()
     client = world.client()
     client.create("/big", bytes(900_000))
@@ -319,7 +317,7 @@ def test_reads_of_one_request_have_an_end() -> None:
     assert client.ask_raw(OpCode.MULTI_READ, read * 10_000 + end)[0] == -5
 
 
-def test_nobody_proves_identities_without_end() -> None:
+def test_number_of_identities_is_bounded() -> None:
     client = World().client()
     for number in range(MAX_IDENTITIES + 1):
         auth = AuthPacket("digest", b"user:%d" % number)
@@ -336,7 +334,7 @@ def test_nobody_proves_identities_without_end() -> None:
 # --- faults ------------------------------------------------------------------------------------
 
 
-def test_a_dropped_reply_is_of_a_request_that_was_applied() -> None:
+def test_dropped_reply_of_an_applied_request() -> None:
     world = World()
     client = world.client()
     world.core.dropped_replies[OpCode.CREATE2] += 1
@@ -349,7 +347,7 @@ def test_a_dropped_reply_is_of_a_request_that_was_applied() -> None:
     assert world.client().create("/z") == "/z"
 
 
-def test_a_dropped_request_was_never_applied() -> None:
+def test_dropped_request_is_not_applied() -> None:
     world = World()
     world.core.dropped_requests[OpCode.CREATE2] += 2
     for _ in range(2):
@@ -360,7 +358,7 @@ def test_a_dropped_request_was_never_applied() -> None:
     assert world.client().create("/x") == "/x"
 
 
-def test_a_dropped_handshake_leaves_a_session_that_nobody_knows() -> None:
+def test_dropped_handshake_leaves_an_unknown_session() -> None:
     world = World()
     world.core.dropped_replies[OpCode.CREATE_SESSION] += 1
     assert world.connect().greet() is None
@@ -370,12 +368,12 @@ def test_a_dropped_handshake_leaves_a_session_that_nobody_knows() -> None:
     assert len(world.core.sessions) == 1
 
 
-def test_setting_the_sequence_of_nothing() -> None:
+def test_set_sequence_of_a_missing_znode() -> None:
     with pytest.raises(NoNodeError):
         World().core.set_sequence("/none", 1)
 
 
-def test_watch_events_may_carry_the_zxid() -> None:
+def test_watch_events_carry_the_zxid_from_3_9_on() -> None:
     for version, event_zxids in (((3, 8, 4), False), ((3, 9, 0), True)):
         world = World(version=version)
         client = world.client()
@@ -427,20 +425,20 @@ def test_four_letter_words() -> None:
     assert values["zk_watch_count"] == "1"
 
 
-def test_a_word_in_the_middle_of_a_connection_is_no_word() -> None:
+def test_word_after_the_handshake_is_refused() -> None:
     client = World().client()
     client.feed(b"ruok")
     assert client.closing is Closing.NOW
 
 
-def test_a_word_may_come_in_pieces() -> None:
+def test_word_in_pieces_is_answered() -> None:
     client: Client = World().connect()
     for letter in b"ruok":
         client.feed(bytes([letter]))
     assert client.connection.take() == b"imok"
 
 
-def test_data_comes_back_as_it_was() -> None:
+def test_data_are_kept() -> None:
     client = World().client()
     client.create("/x", b"\0\xff")
     _, r = client.ask(GetData("/x"))

@@ -1,4 +1,4 @@
-"""Whatever a client sends: nothing raises, nothing hangs, and everybody else is served."""
+"""Any input of a client: nothing raises, nothing hangs, and other clients are served."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def assert_serves(world: World) -> None:
 
 
 @given(st.integers(0, len(STREAM)), st.integers(1, 100))
-def test_a_stream_cut_anywhere(cut: int, size: int) -> None:
+def test_stream_truncated_anywhere(cut: int, size: int) -> None:
     world = World()
     client = world.connect()
     pour(client, STREAM[:cut], size)
@@ -78,7 +78,7 @@ def test_noise(data: bytes, size: int) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(list(OpCode)), st.binary(max_size=60)), max_size=8))
-def test_bodies_of_noise(requests: list[tuple[OpCode, bytes]]) -> None:
+def test_random_bodies(requests: list[tuple[OpCode, bytes]]) -> None:
     world = World()
     data = b"".join(encode_request(xid, op, body) for xid, (op, body) in enumerate(requests))
     pour(world.client(), data, 1000)
@@ -86,7 +86,7 @@ def test_bodies_of_noise(requests: list[tuple[OpCode, bytes]]) -> None:
 
 
 @given(st.data())
-def test_a_stream_with_bytes_turned(data: st.DataObject) -> None:
+def test_stream_with_changed_bytes(data: st.DataObject) -> None:
     stream = bytearray(STREAM)
     for _ in range(data.draw(st.integers(1, 5))):
         position = data.draw(st.integers(0, len(stream) - 1))
@@ -110,7 +110,7 @@ def test_a_stream_with_bytes_turned(data: st.DataObject) -> None:
     ),
     st.sampled_from(list(OpCode)),
 )
-def test_bodies_that_are_almost_right(parts: list[bytes], op: OpCode) -> None:
+def test_bodies_that_are_nearly_valid(parts: list[bytes], op: OpCode) -> None:
     world = World()
     client = world.client()
     client.create("/a")

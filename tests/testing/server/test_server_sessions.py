@@ -25,7 +25,7 @@ def make(tick_ms: int = 500) -> Sessions:
         (1_000_000, 5000, 1_005_500),
     ],
 )
-def test_a_session_ends_at_the_first_tick_after_its_timeout(
+def test_session_expires_at_the_first_tick_after_its_timeout(
     now_ms: int, timeout_ms: int, expires_ms: int
 ) -> None:
     sessions = make()
@@ -40,7 +40,7 @@ def test_a_session_ends_at_the_first_tick_after_its_timeout(
     timeout_ms=st.integers(1, 100_000),
     tick_ms=st.integers(1, 10_000),
 )
-def test_never_early_and_at_most_a_tick_late(now: float, timeout_ms: int, tick_ms: int) -> None:
+def test_session_expires_at_most_a_tick_late(now: float, timeout_ms: int, tick_ms: int) -> None:
     sessions = make(tick_ms)
     sessions.create(timeout_ms, milliseconds(now))
     expiry = sessions.next_expiry_ms()
@@ -50,12 +50,12 @@ def test_never_early_and_at_most_a_tick_late(now: float, timeout_ms: int, tick_m
 
 
 @given(st.floats(0, 1e8))
-def test_a_deadline_has_come_when_the_clock_shows_it(now: float) -> None:
+def test_deadline_has_passed_when_the_clock_shows_it(now: float) -> None:
     deadline_ms = milliseconds(now)
     assert milliseconds(deadline_ms / 1000) == deadline_ms
 
 
-def test_touching_puts_the_end_off_and_never_brings_back_the_dead() -> None:
+def test_touch_delays_the_expiry() -> None:
     sessions = make()
     session = sessions.create(1000, 0)
     assert sessions.touch(session.id, 1000, 600)
@@ -67,13 +67,13 @@ def test_touching_puts_the_end_off_and_never_brings_back_the_dead() -> None:
     assert sessions.next_expiry_ms() is None
 
 
-def test_the_earliest_comes_first() -> None:
+def test_earliest_session_expires_first() -> None:
     sessions = make()
     late, early = sessions.create(5000, 0), sessions.create(1000, 0)
     assert sessions.overdue(10_000) == [early, late]
 
 
-def test_after_a_restart_everybody_has_the_full_timeout() -> None:
+def test_touch_all_renews_all_sessions() -> None:
     sessions = make()
     sessions.create(1000, 0)
     sessions.create(3000, 0)
@@ -82,7 +82,7 @@ def test_after_a_restart_everybody_has_the_full_timeout() -> None:
     assert [session.timeout_ms for session in sessions.overdue(61_500)] == [1000]
 
 
-def test_ids_are_not_used_twice_and_passwords_are_the_sessions_own() -> None:
+def test_ids_and_passwords_are_unique() -> None:
     sessions = make()
     one, two = sessions.create(1000, 0), sessions.create(1000, 0)
     assert one.id != two.id

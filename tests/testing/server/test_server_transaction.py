@@ -91,7 +91,7 @@ def tree() -> Tree:
         (lambda t: t.check(Check("/none", -1)), NoNodeError),
     ],
 )
-def test_what_is_refused_changes_nothing(tree: Tree, write: Any, error: type[ServerError]) -> None:
+def test_refused_write_changes_nothing(tree: Tree, write: Any, error: type[ServerError]) -> None:
     before = snapshot(tree)
     transaction = begin(tree)
     with pytest.raises(error):
@@ -114,7 +114,7 @@ def test_events_come_in_the_order_of_the_changes(tree: Tree) -> None:
     ]
 
 
-def test_the_end_of_a_session_takes_what_it_owns(tree: Tree) -> None:
+def test_end_of_a_session_deletes_its_ephemerals(tree: Tree) -> None:
     begin(tree).create(create("/a/e-", flags=EPHEMERAL_SEQUENTIAL))
     begin(tree, 200).end_session()
     assert sorted(tree.paths()) == ["/a", "/a/b"]
@@ -132,7 +132,7 @@ OPERATIONS = st.one_of(
 
 
 @given(st.lists(st.lists(OPERATIONS, max_size=6), max_size=6))
-def test_a_transaction_is_all_or_nothing(transactions: list[list[Any]]) -> None:
+def test_transaction_is_all_or_nothing(transactions: list[list[Any]]) -> None:
     """Each is tried with an end that fails, then without: only the second may leave a trace."""
     world = World()
     client = world.client()
@@ -158,7 +158,7 @@ def test_a_transaction_is_all_or_nothing(transactions: list[list[Any]]) -> None:
 # --- the end of the sequence numbers -----------------------------------------------------------
 
 
-def test_at_the_end_of_the_range_the_counter_sticks() -> None:
+def test_sequence_counter_stops_at_its_maximum() -> None:
     world = World()
     client = world.client()
     client.create("/p")
@@ -172,12 +172,12 @@ def test_at_the_end_of_the_range_the_counter_sticks() -> None:
     assert rest == ["/p/a-2147483647", "/p/b-2147483647"]
     err, _ = client.ask(create("/p/a-", flags=SEQUENTIAL))
     assert err == NodeExistsError.code
-    # What shows the change to others sticks, too (ZOOKEEPER-3249).
+    # The fields that show the change to others stick, too (ZOOKEEPER-3249).
     assert (node.creates, node.pzxid) == (MAX, pzxid)
     assert node.stat().cversion == -2 - 3
 
 
-def test_within_a_transaction_the_counter_runs_on() -> None:
+def test_sequence_counter_overflows_within_a_transaction() -> None:
     world = World()
     client = world.client()
     client.create("/p")
@@ -188,7 +188,7 @@ def test_within_a_transaction_the_counter_runs_on() -> None:
     assert names == ["/p/n-2147483647", "/p/n--2147483648", "/p/n--2147483647"]
 
 
-def test_a_parent_made_anew_counts_from_zero() -> None:
+def test_recreated_parent_counts_from_zero() -> None:
     world = World()
     client = world.client()
     client.create("/p")

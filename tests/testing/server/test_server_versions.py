@@ -129,7 +129,7 @@ def just_before(release: Version) -> Version:
 
 
 @pytest.mark.parametrize("feature", SHOWN)
-def test_the_server_behaves_as_its_version(feature: Feature) -> None:
+def test_server_behaves_as_its_version(feature: Feature) -> None:
     for release in feature.releases:
         assert SHOWN[feature](World(version=release)), release
         before = just_before(release)
@@ -137,11 +137,11 @@ def test_the_server_behaves_as_its_version(feature: Feature) -> None:
 
 
 @pytest.mark.parametrize("feature", SHOWN)
-def test_a_backport_is_had_all_the_same(feature: Feature) -> None:
+def test_backported_feature_is_used(feature: Feature) -> None:
     assert SHOWN[feature](World(version=(3, 6, 0), backports=frozenset({feature})))
 
 
-def test_the_readers_of_the_parent_know_of_its_children() -> None:
+def test_children_events_need_read_on_the_parent() -> None:
     ann, other = ann_and_other(world := World(version=(3, 9, 2)))
     world.core.create("/dark", b"", world.now)
     other.ask(SetWatches(1 << 40, child=("/dark",)))

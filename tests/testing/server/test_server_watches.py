@@ -1,3 +1,5 @@
+"""Which watchers an event reaches, and which watches are left."""
+
 from __future__ import annotations
 
 import pytest
@@ -6,147 +8,98 @@ from aiolead._wire.codes import WatcherType
 from aiolead.model import EventType
 from aiolead.testing._server.watches import Mode, Watches
 
-CREATED, DELETED = EventType.CREATED, EventType.DELETED
-CHANGED, CHILDREN = EventType.DATA_CHANGED, EventType.CHILDREN_CHANGED
+EVENTS = {
+    "created": EventType.CREATED,
+    "deleted": EventType.DELETED,
+    "changed": EventType.DATA_CHANGED,
+    "children": EventType.CHILDREN_CHANGED,
+}
+
+
+def play(watches: Watches[str], text: str) -> None:
+    """Play lines: `me data /a` adds a watch, `changed /a: me` is an event and those it reaches.
+
+    `me removes data /a: yes` removes watches, and says whether there were any.
+    """
+    for step in filter(None, map(str.strip, text.split(";"))):
+        words, _, expected = step.partition(":")
+        match words.split():
+            case [event, path] if event in EVENTS:
+                assert watches.trigger(EVENTS[event], path) == expected.split(), step
+            case [who, "removes", type_, path]:
+                removed = watches.remove(path, who, WatcherType[type_.upper()])
+                assert removed is (expected.strip() == "yes"), step
+                assert not watches.holds(path, who, WatcherType[type_.upper()])
+            case ["left", path]:
+                assert sorted(watches.by_path().get(path, ())) == expected.split(), step
+            case [who, "data", path]:
+                watches.add_data(path, who)
+            case [who, "child", path]:
+                watches.add_child(path, who)
+            case [who, mode, path]:
+                watches.add_lasting(path, who, Mode[mode.upper()])
+
+
+ALL_KINDS = "d data /a; c child /a; p persistent /a; r recursive /a;"
 
 
 @pytest.mark.parametrize(
-    ("event", "data_hears", "child_hears"),
+    "steps",
     [
-        (CREATED, True, False),
-        (DELETED, True, True),
-        (CHANGED, True, False),
-        (CHILDREN, False, True),
+        f"{ALL_KINDS} created /b:; created /a: d p r; created /a: p r; left /a: c p r",
+        f"{ALL_KINDS} deleted /b:; deleted /a: d p r c; deleted /a: p r; left /a: p r",
+        f"{ALL_KINDS} changed /b:; changed /a: d p r; changed /a: p r; left /a: c p r",
+        f"{ALL_KINDS} children /b:; children /a: c p; children /a: p; left /a: d p r",
+        # A watcher is notified once, however many of its watches an event is for.
+        "me data /a; me child /a; deleted /a: me; left /a:",
+        "me data /a; me data /a; changed /a: me; changed /a:; left /a:",
+        "me persistent /a; created /a/b:; created /ab:",
+        "me recursive /a; created /a/b: me; changed /a/b/c: me; deleted /a/b: me; children /a/b:",
+        "me recursive /a; created /ab:; me removes any /a: yes; created /a/b:; left /a:",
+        "me recursive /; created /a/b/c: me",
+        "me removes data /a: no; me data /a; o data /a; me removes data /a: yes; left /a: o",
+        "me data /a; me child /a; me removes data /a: yes; me removes data /a: no; left /a: me",
+        "me data /a; me child /a; me removes children /a: yes; changed /a: me; left /a:",
+        "me data /a; me child /a; me removes any /a: yes; me removes any /a: no; left /a:",
     ],
 )
-def test_which_watch_hears_what_once(event: EventType, data_hears: bool, child_hears: bool) -> None:
-    watches: Watches[str] = Watches()
-    watches.add_data("/a", "data")
-    watches.add_child("/a", "child")
-    expected = ["data"] * data_hears + ["child"] * child_hears
-    assert watches.trigger(event, "/b") == []
-    assert watches.trigger(event, "/a") == expected
-    assert watches.trigger(event, "/a") == []
-    assert len(watches) == 2 - len(expected)
+@pytest.mark.parametrize("apart", [False, True], ids=["3.8", "3.9"])
+def test_watchers_that_an_event_reaches(steps: str, apart: bool) -> None:
+    play(Watches(apart=apart), steps)
 
 
-def test_who_watches_in_both_ways_hears_of_the_deletion_once() -> None:
+def test_last_of_several_modes_replaces_the_others_before_3_9() -> None:
+    """ZOOKEEPER-4466; a real 3.8 does so, too."""
     watches: Watches[str] = Watches()
-    watches.add_data("/a", "both")
-    watches.add_child("/a", "both")
-    assert watches.trigger(DELETED, "/a") == ["both"]
+    play(
+        watches,
+        """me persistent /a; me data /a; changed /a: me; changed /a:; children /a: me;
+        children /a: me; me child /a; me recursive /a; children /a:; created /a/b: me;
+        me persistent /a; created /a/b:; me removes data /a: yes; changed /a:""",
+    )
+    assert not watches.knows(WatcherType.PERSISTENT)
+
+
+def test_several_modes_are_independent_from_3_9_on() -> None:
+    watches: Watches[str] = Watches(apart=True)
+    play(
+        watches,
+        """me persistent /a; me data /a; changed /a: me; changed /a: me; me recursive /a;
+        me removes persistent /a: yes; created /a/b: me; children /a:; me child /a;
+        children /a: me; children /a:; me data /a; me removes data /a: yes;
+        me removes data /a: no; changed /a: me; me removes recursive /a: yes; created /a/b:;
+        me child /a; me persistent /a; me recursive /a; me removes any /a: yes; deleted /a:""",
+    )
     assert len(watches) == 0
 
 
-def test_who_watches_twice_hears_once() -> None:
-    watches: Watches[str] = Watches()
-    watches.add_data("/a", "me")
-    watches.add_data("/a", "me")
-    assert watches.trigger(CHANGED, "/a") == ["me"]
-    assert watches.trigger(CHANGED, "/a") == []
-
-
-def test_a_lasting_watch_stays() -> None:
-    watches: Watches[str] = Watches()
-    watches.add_lasting("/a", "me", Mode.PERSISTENT)
-    for event in (CREATED, CHANGED, CHILDREN, DELETED, CREATED):
-        assert watches.trigger(event, "/a") == ["me"]
-    assert watches.trigger(CREATED, "/a/b") == []
-
-
-def test_a_recursive_watch_hears_of_everything_below_and_of_no_lists() -> None:
-    watches: Watches[str] = Watches()
-    watches.add_lasting("/a", "me", Mode.RECURSIVE)
-    for path in ("/a", "/a/b", "/a/b/c"):
-        for event in (CREATED, CHANGED, DELETED):
-            assert watches.trigger(event, path) == ["me"]
-        assert watches.trigger(CHILDREN, path) == []
-    assert watches.trigger(CREATED, "/ab") == []
-    assert watches.remove("/a", "me", WatcherType.ANY)
-    assert watches.trigger(CREATED, "/a/b") == []
-
-
-def test_a_recursive_watch_on_the_root_hears_all() -> None:
-    watches: Watches[str] = Watches()
-    watches.add_lasting("/", "me", Mode.RECURSIVE)
-    assert watches.trigger(CREATED, "/a/b/c") == ["me"]
-
-
-@pytest.mark.parametrize("type_", [WatcherType.CHILDREN, WatcherType.DATA, WatcherType.ANY])
-def test_removing(type_: WatcherType) -> None:
-    watches: Watches[str] = Watches()
-    assert not watches.remove("/a", "me", type_)
-    watches.add_data("/a", "me")
-    watches.add_child("/a", "me")
-    watches.add_data("/a", "other")
-    assert watches.holds("/a", "me", type_)
-    assert watches.remove("/a", "me", type_)
-    assert not watches.holds("/a", "me", type_)
-    assert len(watches) == (1 if type_ is WatcherType.ANY else 2)
-    assert not watches.remove("/a", "me", type_)
-
-
-def test_forgetting_a_watcher_leaves_nothing_of_it() -> None:
+def test_forgotten_watcher_has_no_watches() -> None:
     watches: Watches[str] = Watches()
     for path in ("/a", "/b"):
-        watches.add_data(path, "me")
-        watches.add_child(path, "me")
-        watches.add_data(path, "other")
-    watches.add_lasting("/c", "me", Mode.RECURSIVE)
+        play(watches, f"me data {path}; me child {path}; other data {path}")
+    play(watches, "me recursive /c")
     watches.forget("me")
     watches.forget("me")
     assert watches.by_path() == {"/a": {"other"}, "/b": {"other"}}
     assert watches.summary() == (1, 2, 2)
-    assert watches.trigger(CREATED, "/c/d") == []
-
-
-# --- several modes on one path -----------------------------------------------------------------
-
-
-def test_before_3_9_the_last_of_several_is_all_there_is() -> None:
-    """ZOOKEEPER-4466; so it is on a real 3.8."""
-    watches: Watches[str] = Watches()
-    watches.add_lasting("/a", "me", Mode.PERSISTENT)
-    watches.add_data("/a", "me")
-    assert [watches.trigger(CHANGED, "/a") for _ in range(2)] == [["me"], []]
-    assert [watches.trigger(CHILDREN, "/a") for _ in range(2)] == [["me"], ["me"]]
-    watches.add_child("/a", "me")
-    watches.add_lasting("/a", "me", Mode.RECURSIVE)
-    assert watches.trigger(CHILDREN, "/a") == []
-    assert watches.trigger(CREATED, "/a/b") == ["me"]
-    watches.add_lasting("/a", "me", Mode.PERSISTENT)
-    assert watches.trigger(CREATED, "/a/b") == []
-    assert watches.remove("/a", "me", WatcherType.DATA)
-    assert watches.trigger(CHANGED, "/a") == []
-    assert not watches.knows(WatcherType.PERSISTENT)
-
-
-def test_from_3_9_on_they_live_side_by_side() -> None:
-    watches: Watches[str] = Watches(apart=True)
-    watches.add_lasting("/a", "me", Mode.PERSISTENT)
-    watches.add_data("/a", "me")
-    assert [watches.trigger(CHANGED, "/a") for _ in range(2)] == [["me"], ["me"]]
-    watches.add_lasting("/a", "me", Mode.RECURSIVE)
-    assert watches.remove("/a", "me", WatcherType.PERSISTENT)
-    assert not watches.holds("/a", "me", WatcherType.PERSISTENT)
-    assert watches.trigger(CREATED, "/a/b") == ["me"]
-    assert watches.trigger(CHILDREN, "/a") == []
-    watches.add_child("/a", "me")
-    assert [watches.trigger(CHILDREN, "/a") for _ in range(2)] == [["me"], []]
-    watches.add_data("/a", "me")
-    assert watches.remove("/a", "me", WatcherType.DATA)
-    assert not watches.remove("/a", "me", WatcherType.DATA)
-    assert watches.trigger(CHANGED, "/a") == ["me"]
-    assert watches.remove("/a", "me", WatcherType.RECURSIVE)
-    assert watches.trigger(CREATED, "/a/b") == []
-    assert len(watches) == 0
-
-
-def test_all_of_them_are_removed_at_once() -> None:
-    watches: Watches[str] = Watches(apart=True)
-    watches.add_child("/a", "me")
-    watches.add_lasting("/a", "me", Mode.PERSISTENT)
-    watches.add_lasting("/a", "me", Mode.RECURSIVE)
-    assert watches.remove("/a", "me", WatcherType.ANY)
-    assert watches.trigger(DELETED, "/a") == []
-    assert len(watches) == 0
+    play(watches, "created /c/d:")

@@ -1,8 +1,8 @@
-"""ZooKeeper's own shell, `zkCli.sh`, says of the embedded server what it says of a real one.
+"""ZooKeeper's own shell, `zkCli.sh`, prints the same for the embedded server as for a real one.
 
-One Java for all commands, which it reads from its standard input. What it says is in `zkcli.txt`,
-with what is different each time left out: so it says of a real server, and the tests see to that,
-too. The embedded server is of the version of the real one, which is the shell's as well.
+One Java process reads all commands from its standard input. The expected output is in `zkcli.txt`,
+without the parts that differ between two runs. The test compares both servers with it. The embedded
+server has the version of the real one, which is that of the shell, too.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ getEphemerals /app
 getEphemerals
 getAcl /app
 addauth digest ann:secret
-create /app/hers secret auth:ann:cdrwa
-getAcl /app/hers
+create /app/own secret auth:ann:cdrwa
+getAcl /app/own
 setAcl -s /app/cont world:anyone:r
 getAcl -s /app/cont
 set /app/cont x
@@ -102,11 +102,11 @@ def hosts(request: pytest.FixtureRequest, real_server: BlockingServer) -> Iterat
 
 
 def shell(hosts: str, commands: str, events: int) -> tuple[str, str]:
-    """What the shell says on its two outputs.
+    """Run commands. Return the two outputs of the shell.
 
     Args:
         hosts: the server.
-        commands: what it is told.
+        commands: its input.
         events: how many there will be. Another thread of the shell prints them, so it is asked to
             quit when it has.
     """
@@ -151,20 +151,20 @@ _EVENT = re.compile(r"\nWatchedEvent (.*)\n")
 
 
 def told(out: str, err: str) -> str:
-    """What was said, without what differs between two runs: times, and when events come."""
+    """The outputs, without the parts that differ between two runs: times, and places of events."""
     out = out.replace(_MARK, "")
     events = [event for event in _EVENT.findall(out) if "type:None" not in event]
     out = _EVENT.sub("", out)
     out = re.sub(r"(?m)^(Connecting to|Welcome to|JLine support).*\n", "", out)
     out = re.sub(r"(?m)time = .*$", "time = TIME", out)
-    # What Java keeps in a set comes in any order.
+    # Java prints the elements of a set in any order.
     out = re.sub(r"(?m)^\[(.*)\]$", lambda m: ", ".join(sorted(m[1].split(", "))), out)
     out = re.sub(
         r"(?m)(?<=^Auth scheme: User\n)(\w+: \S+\n)+",
         lambda m: "".join(sorted(m[0].splitlines(keepends=True))),
         out,
     )
-    # A server that is new counts its zxids from 1. Whose the session is, is plain.
+    # A new server counts its zxids from 1. There is one session.
     owners = re.findall(r"ephemeralOwner = (0x[0-9a-f]{2,})", out)
     for owner in owners:
         out = out.replace(owner, "SESSION")
@@ -173,7 +173,7 @@ def told(out: str, err: str) -> str:
     return "\n".join(f"--- {name}\n{text.strip()}" for name, text in parts.items()) + "\n"
 
 
-def test_lines_between_the_two_pieces_of_an_event() -> None:
+def test_lines_between_the_parts_of_an_event() -> None:
     out = "1 - ls\n\nWATCHER::\n2 - config\n\nWatchedEvent state:x\n3 - quit\n"
     parts = told(out, "").split("--- ")
     assert parts[1:] == [
@@ -188,7 +188,7 @@ def _is_log(line: str) -> bool:
 
 
 @pytest.mark.real
-def test_it_says_what_it_says_of_a_real_server(hosts: str) -> None:
+def test_shell_prints_the_same_as_of_a_real_server(hosts: str) -> None:
     expected = EXPECTED.read_text()
     if not has(hosts, Feature.EVENT_ZXIDS):
         expected = re.sub(r"(?m)^(state:.*) zxid: -?\d+$", r"\1", expected)
