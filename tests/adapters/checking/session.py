@@ -25,7 +25,6 @@ async def a_client_knows_its_session(stage: Stage) -> None:
     client = stage.client
     info = stage.server.sessions().get(client.session_id)
     assert info is not None, "the server knows the session"
-    assert info is not None
     assert client.session_timeout == info.timeout, "the timeout"
     assert client.state == SessionState.CONNECTED, "the state"
     await client.ready()
@@ -46,9 +45,7 @@ async def states_are_told_in_order(stage: Stage) -> None:
     await stage.isolate()
     stage.proxy.heal()
     await client.ready()
-    assert told == [(SessionState.SUSPENDED, mine), (SessionState.CONNECTED, mine)], (
-        "the reported states"
-    )
+    assert told == [(SessionState.SUSPENDED, mine), (SessionState.CONNECTED, mine)]
     assert all(agreed), "`state` says the same, at that moment"
     unsubscribe()
     await stage.isolate()
@@ -259,9 +256,7 @@ async def what_is_shared_is_one_object(stage: Stage) -> None:
     client = stage.client
     mine = client.backend.shared("/a", _Common)
     assert client.backend.shared("/a", _Common) is mine, "the same again"
-    assert client.backend.unlimited().backend.shared("/a", _Common) is mine, (
-        "the same for the unlimited client"
-    )
+    assert client.backend.unlimited().backend.shared("/a", _Common) is mine
     assert client.backend.shared("/b", _Common) is not mine, "another one for another path"
     assert client.backend.shared("/a", Other) is not mine, "another one for another kind"
 
@@ -271,9 +266,7 @@ async def full_paths_are_those_on_the_servers(stage: Stage) -> None:
     client = stage.client
     created = await client.create("/a")
     full = client.backend.full_path(created.path)
-    assert client.backend.unlimited().backend.full_path(created.path) == full, (
-        "the same for the unlimited client"
-    )
+    assert client.backend.unlimited().backend.full_path(created.path) == full
     assert await stage.operator.exists(full) is not None, "it is there without a chroot, too"
     assert client.backend.full_path("/b") != full, "another path has another one"
 

@@ -146,9 +146,7 @@ async def fenced_writes_need_their_guard(stage: Stage) -> None:
     assert await fence.create("/a", b"1") == "/a", "the path of a fenced create"
     assert (await fence.set("/a", b"2")).version == 1, "the version after a fenced set"
     await fails(fence.create("/a"), NodeExistsError)
-    assert await fence.transaction().create("/b").commit() == ["/b"], (
-        "a fenced transaction's results"
-    )
+    assert await fence.transaction().create("/b").commit() == ["/b"]
     await fence.delete("/b")
     await stage.operator.delete("/guard")
     await fails(fence.create("/c"), Fenced)
