@@ -8,29 +8,27 @@ from aiolead.testing.history import History, Peeked
 
 # --- I24: reads in other threads and forked children
 
-THREADS = """
-thread reads a hold: waits a 1; 1 holds a 1; 2 peeked a 1 thread call=check held; 3 leaves a 1;
+HELD = "waits a 1; 1 holds a 1"
+
+THREADS = f"""
+thread reads a hold: {HELD}; 2 peeked a 1 thread call=check held; 3 leaves a 1;
     4 peeked a 1 thread call=check => ok
-thread reads a hold that was left: waits a 1; 1 holds a 1; 3 leaves a 1;
-    4 peeked a 1 thread call=check held
+thread reads a hold that was left: {HELD}; 3 leaves a 1; 4 peeked a 1 thread call=check held
     => I24 at 4.0000: /l: a thread of a (token 1) read by check that it holds: it had left
 thread reads a hold whose loss was reported: entered a 1; 1 stepped_down a 1 UNCONFIRMED;
     peeked a 1 thread held; left a 1 was_lost => I24
-thread of a stopped process reads an expired hold: waits a 1; 1 holds a 1; stopped a; 4 gone a 1;
+thread of a stopped process reads an expired hold: {HELD}; stopped a; 4 gone a 1;
     5 peeked a 1 thread held; 6 continued a; left a 1 was_lost => I24
-thread of a stopped process reads a revoked hold: waits a 1; 1 holds a 1; stopped a; 3 revoked a;
-    4 gone a 1 by=7; 5 peeked a 1 thread held; 6 continued a; left a 1 was_lost => ok
-remaining time within the hold: waits a 1; 1 holds a 1;
-    2 peeked a 1 thread call=remaining held remaining=0.99; 2.5 stepped_down a 1 UNCONFIRMED;
-    left a 1 was_lost; 3 gone a 1 => ok
-remaining time beyond the hold: waits a 1; 1 holds a 1;
-    2 peeked a 1 thread call=remaining held remaining=1.1; 2.5 stepped_down a 1 UNCONFIRMED;
-    left a 1 was_lost; 3 gone a 1 => I24
-released and deleted by an operator: waits a 1; 1 holds a 1;
-    2 peeked a 1 thread call=remaining held remaining=1.1; 2.5 left a 1; 2.9 revoked a; 3 gone a 1
-    => ok
-released and deleted by the servers: waits a 1; 1 holds a 1;
-    2 peeked a 1 thread call=remaining held remaining=1.1; 2.5 left a 1; 3 gone a 1 => I24
+thread of a stopped process reads a revoked hold: {HELD}; stopped a; 3 revoked a; 4 gone a 1 by=7;
+    5 peeked a 1 thread held; 6 continued a; left a 1 was_lost => ok
+remaining time within the hold: {HELD}; 2 peeked a 1 thread call=remaining held remaining=0.99;
+    2.5 stepped_down a 1 UNCONFIRMED; left a 1 was_lost; 3 gone a 1 => ok
+remaining time beyond the hold: {HELD}; 2 peeked a 1 thread call=remaining held remaining=1.1;
+    2.5 stepped_down a 1 UNCONFIRMED; left a 1 was_lost; 3 gone a 1 => I24
+released and deleted by an operator: {HELD}; 2 peeked a 1 thread call=remaining held remaining=1.1;
+    2.5 left a 1; 2.9 revoked a; 3 gone a 1 => ok
+released and deleted by the servers: {HELD}; 2 peeked a 1 thread call=remaining held remaining=1.1;
+    2.5 left a 1; 3 gone a 1 => I24
 thread reads a hold after its loss: entered a 1; 1 peeked a 1 child; peeked a 1 thread held;
     peeked a 1 thread; 1.1 peeked a 1 thread call=check held; 1.2 left a 1
     => I24 at 1.1000: /l: a thread of a (token 1) read by check that it holds after another thread
@@ -69,30 +67,30 @@ def test_child_of_a_killed_process_is_still_recorded() -> None:
 
 # --- I25: a lost hold ends
 
-LOST_HOLD = """
+CALLBACK = "entered a 1; callback_added a 1"
+
+LOST_HOLD = f"""
 body ends within its grace period: entered a 1; 1 peeked a 1 thread call=check;
     1.55 left a 1 was_lost => ok
 body ends after its grace period: entered a 1; 1 peeked a 1 thread call=check;
     1.65 left a 1 was_lost => I25
 body of a stopped process: entered a 1; 0.5 stopped a; 1 peeked a 1 thread call=check;
     3 continued a; 3.5 left a 1 was_lost => ok
-body ends long after the report: entered a 1; callback_added a 1; 1 stepped_down a 1 UNCONFIRMED;
-    callback_called a 1; 3 left a 1 was_lost
+body ends long after the report: {CALLBACK}; 1 stepped_down a 1 UNCONFIRMED; callback_called a 1;
+    3 left a 1 was_lost
     => I25 at 1.0000: /l: a (token 1) was notified of the loss at 1.0000, and its body ran on until
         3.0000
-resigned body: entered a 1; callback_added a 1; 1 stepped_down a 1 resigned; peeked a 1 thread;
-    3 left a 1 => ok
-loss without a callback: entered a 1; callback_added a 1; 1 stepped_down a 1 UNCONFIRMED;
-    left a 1 was_lost => I25
-no loss and no callback: entered a 1; callback_added a 1; 1 left a 1 => ok
-loss with a callback: entered a 1; callback_added a 1; 1 stepped_down a 1 UNCONFIRMED;
-    callback_called a 1; left a 1 was_lost => ok
-callback without a loss: entered a 1; callback_added a 1; callback_called a 1; 1 left a 1 => I25
-loss with two callbacks: entered a 1; callback_added a 1; 1 stepped_down a 1 UNCONFIRMED;
-    callback_called a 1; callback_called a 1; left a 1 was_lost => I25
-two callbacks without a loss: entered a 1; callback_added a 1; callback_called a 1;
-    callback_called a 1; 1 left a 1 => I25
-killed process: entered a 1; callback_added a 1; 1 stepped_down a 1 UNCONFIRMED; killed a => ok
+resigned body: {CALLBACK}; 1 stepped_down a 1 resigned; peeked a 1 thread; 3 left a 1 => ok
+loss without a callback: {CALLBACK}; 1 stepped_down a 1 UNCONFIRMED; left a 1 was_lost => I25
+no loss and no callback: {CALLBACK}; 1 left a 1 => ok
+loss with a callback: {CALLBACK}; 1 stepped_down a 1 UNCONFIRMED; callback_called a 1;
+    left a 1 was_lost => ok
+callback without a loss: {CALLBACK}; callback_called a 1; 1 left a 1 => I25
+loss with two callbacks: {CALLBACK}; 1 stepped_down a 1 UNCONFIRMED; callback_called a 1;
+    callback_called a 1; left a 1 was_lost => I25
+two callbacks without a loss: {CALLBACK}; callback_called a 1; callback_called a 1; 1 left a 1
+    => I25
+killed process: {CALLBACK}; 1 stepped_down a 1 UNCONFIRMED; killed a => ok
 """
 
 
@@ -103,21 +101,22 @@ def test_lost_hold_ends(case: str) -> None:
 
 # --- I26: a client deletes only its own znodes
 
-OWN = """
+HELD_BY_A = "waits a 1; 1 holds a 1"
+
+OWN = f"""
 persistent znode: waits b 9; node_created #1 1; 1 entered a 1 path=#1; 2 left a 1;
     node_deleted #1 1001 => [is_complete=no] I26
-deleted by an announced client: waits a 1; 1 holds a 1; 2 stepped_down a 1 DELETED;
-    left a 1 was_lost; hostile @b; gone a 1 by=@b => ok
-deleted by an unannounced client: waits a 1; 1 holds a 1; 2 stepped_down a 1 DELETED;
-    left a 1 was_lost; gone a 1 by=@b => I26 | I26
-released znode that was changed: waits a 1; 1 holds a 1; 2 left a 1;
-    3 node_deleted #1 1001 @a @b was_changed => ok
-released znode that was not changed: waits a 1; 1 holds a 1; 2 left a 1;
-    3 node_deleted #1 1001 @a @b => I26
-deleted by its own session: waits a 1; 1 holds a 1; 2 gone a 1 by=@a; stepped_down a 1 DELETED;
+deleted by an announced client: {HELD_BY_A}; 2 stepped_down a 1 DELETED; left a 1 was_lost;
+    hostile @b; gone a 1 by=@b => ok
+deleted by an unannounced client: {HELD_BY_A}; 2 stepped_down a 1 DELETED; left a 1 was_lost;
+    gone a 1 by=@b => I26 | I26
+released znode that was changed: {HELD_BY_A}; 2 left a 1; 3 node_deleted #1 1001 @a @b was_changed
+    => ok
+released znode that was not changed: {HELD_BY_A}; 2 left a 1; 3 node_deleted #1 1001 @a @b => I26
+deleted by its own session: {HELD_BY_A}; 2 gone a 1 by=@a; stepped_down a 1 DELETED;
     left a 1 was_lost => I2 | I26
-reported as deleted while it is there: waits a 1; 1 holds a 1; 2 stepped_down a 1 DELETED;
-    left a 1 was_lost; 3 gone a 1 by=@a => I26
+reported as deleted while it is there: {HELD_BY_A}; 2 stepped_down a 1 DELETED; left a 1 was_lost;
+    3 gone a 1 by=@a => I26
 fixed path after a revocation: joined /app/l/lock a; node_created /app/l/lock 1 @a;
     revoked /app/l/lock a; 1 node_deleted /app/l/lock 2 @a; node_created /app/l/lock 3 @b;
     entered /app/l/lock a 1 path=/app/l/lock session_id=@a; 1.1 left /app/l/lock a 1 => ok

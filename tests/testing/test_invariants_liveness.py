@@ -139,8 +139,11 @@ def test_wait_has_a_limit(wait: float, limit: float, late: float, broken: bool, 
 
 # --- I13: nothing is lost without a fault of 1.33 s; faults less than 2 s apart count as one
 
-ALARMS = """
-no fault: 9.5 entered a 1; 10 stepped_down a 1 expired; left a 1 was_lost; 100 healed
+LOSS_AT_10 = "9.5 entered a 1; 10 stepped_down a 1 expired; left a 1 was_lost; 100 healed"
+LOSS_AT_20 = "19.5 entered a 1; 20 stepped_down a 1 expired; left a 1 was_lost; 100 healed"
+
+ALARMS = f"""
+no fault: {LOSS_AT_10}
     => I13 at 10.0000: /l: a (token 1) lost its hold: expired, and nothing was broken for long
 session expired without a fault: 1 session a connected 5; 2 session a suspended 5; healed => ok;
     3 session a expired 5 => I13
@@ -148,53 +151,38 @@ unreported loss without a fault: 1 entered a 1; 2 left a 1 was_lost => ok; heale
 resigned and revoked holds: 1 entered a 1; 2 stepped_down a 1 resigned; left a 1; 3 entered b 2;
     4 revoked b; left b 2 was_lost; 5 healed => ok
 fault of 1.3 s: 8 fault_began cut b; fault_began cut a; 8.1 fault_ended cut b;
-    9.3 fault_ended cut a; 9.5 entered a 1; 10 stepped_down a 1 expired; left a 1 was_lost;
-    100 healed => I13
+    9.3 fault_ended cut a; {LOSS_AT_10} => I13
 fault of 1.4 s: 8 fault_began cut b; fault_began cut a; 8.1 fault_ended cut b;
-    9.4 fault_ended cut a; 9.5 entered a 1; 10 stepped_down a 1 expired; left a 1 was_lost;
-    100 healed => ok
+    9.4 fault_ended cut a; {LOSS_AT_10} => ok
 end of another fault: 8 fault_began cut a; 8.1 fault_ended cut b; fault_ended stall a;
-    9.4 fault_ended cut a; 9.5 entered a 1; 10 stepped_down a 1 expired; left a 1 was_lost;
-    100 healed => ok
+    9.4 fault_ended cut a; {LOSS_AT_10} => ok
 short faults close together: 6 fault_began cut; 7 fault_ended cut; 8.9 fault_began cut;
-    9.9 fault_ended cut; 9.5 entered a 1; 10 stepped_down a 1 expired; left a 1 was_lost; 100 healed
-    => ok
+    9.9 fault_ended cut; {LOSS_AT_10} => ok
 short faults apart: 5.9 fault_began cut; 6.9 fault_ended cut; 9 fault_began cut; 10 fault_ended cut;
-    9.5 entered a 1; 10 stepped_down a 1 expired; left a 1 was_lost; 100 healed => I13
-fault until the healing: 9.9 fault_began cut; 9.5 entered a 1; 10 stepped_down a 1 expired;
-    left a 1 was_lost; 100 healed => ok
-short fault until the healing: 5 fault_began cut; 6 healed; 9.5 entered a 1;
-    10 stepped_down a 1 expired; left a 1 was_lost; 100 healed => I13
-fault that ended 6.9 s before: 10 fault_began cut; 13.1 fault_ended cut; 19.5 entered a 1;
-    20 stepped_down a 1 expired; left a 1 was_lost; 100 healed => ok
-fault that ended 7.1 s before: 10 fault_began cut; 12.9 fault_ended cut; 19.5 entered a 1;
-    20 stepped_down a 1 expired; left a 1 was_lost; 100 healed => I13
+    {LOSS_AT_10} => I13
+fault until the healing: 9.9 fault_began cut; {LOSS_AT_10} => ok
+short fault until the healing: 5 fault_began cut; 6 healed; {LOSS_AT_10} => I13
+fault that ended 6.9 s before: 10 fault_began cut; 13.1 fault_ended cut; {LOSS_AT_20} => ok
+fault that ended 7.1 s before: 10 fault_began cut; 12.9 fault_ended cut; {LOSS_AT_20} => I13
 long fault before a short one: 1 fault_began cut; 15 fault_ended cut; 19 fault_began cut;
-    19.1 fault_ended cut; 19.5 entered a 1; 20 stepped_down a 1 expired; left a 1 was_lost;
-    100 healed => ok
-severe fault: 9 fault_began 'kill session' severe; fault_ended 'kill session'; 9.5 entered a 1;
-    10 stepped_down a 1 expired; left a 1 was_lost; 100 healed => ok
-fault without duration: 9 fault_began 'kill session'; fault_ended 'kill session'; 9.5 entered a 1;
-    10 stepped_down a 1 expired; left a 1 was_lost; 100 healed => I13
-fault of 0.3 s with a limit for holds: 9 fault_began cut; 9.3 fault_ended cut; 9.5 entered a 1;
-    10 stepped_down a 1 expired; left a 1 was_lost; 100 healed => [harmless_to_holds=0.25] ok;
+    19.1 fault_ended cut; {LOSS_AT_20} => ok
+severe fault: 9 fault_began 'kill session' severe; fault_ended 'kill session'; {LOSS_AT_10} => ok
+fault without duration: 9 fault_began 'kill session'; fault_ended 'kill session'; {LOSS_AT_10}
+    => I13
+fault of 0.3 s with a limit for holds: 9 fault_began cut; 9.3 fault_ended cut; {LOSS_AT_10}
+    => [harmless_to_holds=0.25] ok;
     10 session a expired 5 => [harmless_to_holds=0.25] I13
-fault of 0.2 s with a limit for holds: 9 fault_began cut; 9.2 fault_ended cut; 9.5 entered a 1;
-    10 stepped_down a 1 expired; left a 1 was_lost; 100 healed => [harmless_to_holds=0.25] I13;
+fault of 0.2 s with a limit for holds: 9 fault_began cut; 9.2 fault_ended cut; {LOSS_AT_10}
+    => [harmless_to_holds=0.25] I13;
     10 session a expired 5 => [harmless_to_holds=0.25] I13 | I13
-holds left out: 9 fault_began cut; fault_ended cut; 9.5 entered a 1; 10 stepped_down a 1 expired;
-    left a 1 was_lost; 100 healed => [harmless_to_holds=-1.0] ok
+holds left out: 9 fault_began cut; fault_ended cut; {LOSS_AT_10} => [harmless_to_holds=-1.0] ok
 closed client: 1 entered a 1; 2 stepped_down a 1 CLOSED; left a 1 was_lost; 3 healed => ok
 1 s without a leader: 1 leader_changed s1; 6 leader_changed; 6.1 leader_changed;
-    7 leader_changed s2; 9.5 entered a 1; 10 stepped_down a 1 expired; left a 1 was_lost; 100 healed
-    => I13
+    7 leader_changed s2; {LOSS_AT_10} => I13
 2 s without a leader: 1 leader_changed s1; 6 leader_changed; 6.1 leader_changed;
-    8 leader_changed s2; 9.5 entered a 1; 10 stepped_down a 1 expired; left a 1 was_lost; 100 healed
-    => ok
-stop of 1 s: 6 stopped a; 7 continued a; 9.5 entered a 1; 10 stepped_down a 1 expired;
-    left a 1 was_lost; 100 healed => I13
-stop of 2 s: 6 stopped a; 8 continued a; 9.5 entered a 1; 10 stepped_down a 1 expired;
-    left a 1 was_lost; 100 healed => ok
+    8 leader_changed s2; {LOSS_AT_10} => ok
+stop of 1 s: 6 stopped a; 7 continued a; {LOSS_AT_10} => I13
+stop of 2 s: 6 stopped a; 8 continued a; {LOSS_AT_10} => ok
 """
 
 
@@ -205,17 +193,20 @@ def test_no_false_alarm(case: str) -> None:
 
 # --- I14: a departure wakes few
 
-HERD = """
-two woken: 1 waits a 1; notified #1 @d; 2 waits b 2; notified #2 @d; 3 waits c 3; notified #3 @d;
-    4 waits d 4; notified #4 @d; 5 holds a 1; 6 leaves a 1; notified #1 @a; notified #1 @a;
-    notified /elsewhere @a; notified #1 @b; notified #1 @b; notified /elsewhere @b; notified #1 @c;
-    notified #1 @c; notified /elsewhere @c; notified /elsewhere @d => [is_complete=no] ok
+NOTIFIED_BEFORE = (
+    "1 waits a 1; notified #1 @d; 2 waits b 2; notified #2 @d; 3 waits c 3; notified #3 @d; "
+    "4 waits d 4; notified #4 @d; 5 holds a 1; 6 leaves a 1"
+)
+
+HERD = f"""
+two woken: {NOTIFIED_BEFORE}; notified #1 @a; notified #1 @a; notified /elsewhere @a;
+    notified #1 @b; notified #1 @b; notified /elsewhere @b; notified #1 @c; notified #1 @c;
+    notified /elsewhere @c; notified /elsewhere @d => [is_complete=no] ok
     => [woken=1, is_complete=no] I14 at 6.0000: /l: the deletion of /app/l/lock-0000000001 woke 2
         waiters
-three woken: 1 waits a 1; notified #1 @d; 2 waits b 2; notified #2 @d; 3 waits c 3; notified #3 @d;
-    4 waits d 4; notified #4 @d; 5 holds a 1; 6 leaves a 1; notified #1 @b; notified #1 @b;
-    notified /elsewhere @b; notified #1 @c; notified #1 @c; notified /elsewhere @c; notified #1 @d;
-    notified #1 @d; notified /elsewhere @d
+three woken: {NOTIFIED_BEFORE}; notified #1 @b; notified #1 @b; notified /elsewhere @b;
+    notified #1 @c; notified #1 @c; notified /elsewhere @c; notified #1 @d; notified #1 @d;
+    notified /elsewhere @d
     => [is_complete=no] I14 at 6.0000: /l: the deletion of /app/l/lock-0000000001 woke 3 waiters
     => [places=3, is_complete=no] ok
 woken after it withdrew: 1 waits a 1; 2 waits b 2; 3 waits c 3; 4 waits d 4; 5 holds a 1; gone d 4;

@@ -6,27 +6,24 @@ from testing.history_builder import histories, judge
 
 # --- I5: a hold ends before its client has another session
 
-ZOMBIE = """
+NEXT_SESSION = (
+    "1 session host connected 1; 2 entered host/a 1 session_id=1; 5 session host expired 1; "
+    "session host connected 2"
+)
+
+ZOMBIE = f"""
 hold ended before the new session: 1 session host connected 1; 2 entered host/a 1 session_id=1;
     4 left host/a 1 was_lost; 5 session host expired 1; session host connected 2 => ok
-loss reported 0.05 s after it: 1 session host connected 1; 2 entered host/a 1 session_id=1;
-    5 session host expired 1; session host connected 2; 5.05 stepped_down host/a 1;
-    7 left host/a 1 was_lost => ok
-loss reported 0.2 s after it: 1 session host connected 1; 2 entered host/a 1 session_id=1;
-    5 session host expired 1; session host connected 2; 5.2 stepped_down host/a 1;
-    5.3 left host/a 1 was_lost => I5
-left within the grace period: 1 session host connected 1; 2 entered host/a 1 session_id=1;
-    5 session host expired 1; session host connected 2; 5.5 left host/a 1 was_lost => ok
-left after the grace period: 1 session host connected 1; 2 entered host/a 1 session_id=1;
-    5 session host expired 1; session host connected 2; 5.7 left host/a 1 was_lost => I5
-reads its loss: 1 session host connected 1; 2 entered host/a 1 session_id=1;
-    5 session host expired 1; session host connected 2; looked host/a 1 held=no;
-    5.3 left host/a 1 was_lost => ok
-reads a hold: 1 session host connected 1; 2 entered host/a 1 session_id=1; 5 session host expired 1;
-    session host connected 2; looked host/a 1 held; 5.3 left host/a 1 was_lost => I5
-two new sessions: 1 session host connected 1; 2 entered host/a 1 session_id=1;
-    5 session host expired 1; session host connected 2; 5.5 session host expired 2;
-    session host connected 3; stepped_down host/a 1; left host/a 1 was_lost => I5
+loss reported 0.05 s after it: {NEXT_SESSION}; 5.05 stepped_down host/a 1; 7 left host/a 1 was_lost
+    => ok
+loss reported 0.2 s after it: {NEXT_SESSION}; 5.2 stepped_down host/a 1; 5.3 left host/a 1 was_lost
+    => I5
+left within the grace period: {NEXT_SESSION}; 5.5 left host/a 1 was_lost => ok
+left after the grace period: {NEXT_SESSION}; 5.7 left host/a 1 was_lost => I5
+reads its loss: {NEXT_SESSION}; looked host/a 1 held=no; 5.3 left host/a 1 was_lost => ok
+reads a hold: {NEXT_SESSION}; looked host/a 1 held; 5.3 left host/a 1 was_lost => I5
+two new sessions: {NEXT_SESSION}; 5.5 session host expired 2; session host connected 3;
+    stepped_down host/a 1; left host/a 1 was_lost => I5
 unknown session: 2 entered host/a 1; 5 session host connected 2; 9 left host/a 1 => ok
 same session again: 1 session host connected 1; 2 entered host/a 1 session_id=1;
     5 session host expired 1; session host connected 1; 9 looked host/a 1 held; left host/a 1 => I7
@@ -45,15 +42,14 @@ def test_no_zombie(case: str) -> None:
 
 # --- I6: one znode per turn, gone within 7 s
 
-ONCE = """
-second znode gone after 7 s: session a connected @a; waits a 1; 1 creates a 2; 2 holds a 1;
-    3 leaves a 1; 10 gone a 2 by=@a => ok
-second znode gone after 7.1 s: session a connected @a; waits a 1; 1 creates a 2; 2 holds a 1;
-    3 leaves a 1; 10.1 gone a 2 by=@a => I6
-second znode there for 6.9 s: session a connected @a; waits a 1; 1 creates a 2; 2 holds a 1;
-    3 leaves a 1; 9.9 leftover znodes 0 => ok
-second znode there for 7.1 s: session a connected @a; waits a 1; 1 creates a 2; 2 holds a 1;
-    3 leaves a 1; 10.1 leftover znodes 0 => I6
+TWO_ZNODES = "session a connected @a; waits a 1; 1 creates a 2; 2 holds a 1; 3 leaves a 1"
+HELD_TWICE = "session a connected @a; waits a 1; 1 creates a 2; 2 holds a 1"
+
+ONCE = f"""
+second znode gone after 7 s: {TWO_ZNODES}; 10 gone a 2 by=@a => ok
+second znode gone after 7.1 s: {TWO_ZNODES}; 10.1 gone a 2 by=@a => I6
+second znode there for 6.9 s: {TWO_ZNODES}; 9.9 leftover znodes 0 => ok
+second znode there for 7.1 s: {TWO_ZNODES}; 10.1 leftover znodes 0 => I6
 gone 7 s after the healing: fault_began cut; session a connected @a; waits a 1; 1 creates a 2;
     2 holds a 1; 3 leaves a 1; 20 healed; 27 gone a 2 by=@a => ok
 gone 7.1 s after the healing: fault_began cut; session a connected @a; waits a 1; 1 creates a 2;
@@ -62,10 +58,8 @@ gone during a fault: fault_began cut; session a connected @a; waits a 1; 1 creat
     3 leaves a 1; 90 gone a 2 by=@a => ok
 znode of the next turn: session a connected @a; waits a 1; 2 holds a 1; 3 leaves a 1; 4 waits a 3;
     5 holds a 3; 50 leaves a 3 => ok
-second znode of a hold gone in time: session a connected @a; waits a 1; 1 creates a 2; 2 holds a 1;
-    8 gone a 2 by=@a; 50 leaves a 1 => ok
-second znode of a hold gone too late: session a connected @a; waits a 1; 1 creates a 2; 2 holds a 1;
-    8.1 gone a 2 by=@a; 50 leaves a 1 => I6
+second znode of a hold gone in time: {HELD_TWICE}; 8 gone a 2 by=@a; 50 leaves a 1 => ok
+second znode of a hold gone too late: {HELD_TWICE}; 8.1 gone a 2 by=@a; 50 leaves a 1 => I6
 second znode of a hold gone after the healing: fault_began cut; session a connected @a; waits a 1;
     1 creates a 2; 2 holds a 1; 20 healed; 27 gone a 2 by=@a; 50 leaves a 1 => ok
 two contenders of one session: session host connected 5; joined host/a; node_created #1 1 5;
@@ -89,28 +83,25 @@ def test_exactly_once(case: str) -> None:
 
 # --- I12: a contender that gives up leaves nothing behind
 
-LEFT_BEHIND = """
-znode of a cancelled wait, in time: session b connected @b; session a connected @a; waits a 1;
-    2 holds a 1; 3 leaves a 1; 4 waits b 4; 5 withdrew b cancelled; 12 gone b 4 by=@b => ok
-znode of a cancelled wait, late: session b connected @b; session a connected @a; waits a 1;
-    2 holds a 1; 3 leaves a 1; 4 waits b 4; 5 withdrew b cancelled; 12.1 gone b 4 by=@b
+GIVES_UP = (
+    "session b connected @b; session a connected @a; waits a 1; 2 holds a 1; 3 leaves a 1; "
+    "4 waits b 4; 5 withdrew b"
+)
+
+LEFT_BEHIND = f"""
+znode of a cancelled wait, in time: {GIVES_UP} cancelled; 12 gone b 4 by=@b => ok
+znode of a cancelled wait, late: {GIVES_UP} cancelled; 12.1 gone b 4 by=@b
     => I12 at 12.0000: /l: b withdrew (cancelled), and its znode is still there:
         /app/l/lock-0000000004
-znode of a timed-out wait, in time: session b connected @b; session a connected @a; waits a 1;
-    2 holds a 1; 3 leaves a 1; 4 waits b 4; 5 withdrew b timeout; 12 gone b 4 by=@b => ok
-znode of a timed-out wait, late: session b connected @b; session a connected @a; waits a 1;
-    2 holds a 1; 3 leaves a 1; 4 waits b 4; 5 withdrew b timeout; 12.1 gone b 4 by=@b
+znode of a timed-out wait, in time: {GIVES_UP} timeout; 12 gone b 4 by=@b => ok
+znode of a timed-out wait, late: {GIVES_UP} timeout; 12.1 gone b 4 by=@b
     => I12 at 12.0000: /l: b withdrew (timeout), and its znode is still there:
         /app/l/lock-0000000004
-znode of an ended wait, in time: session b connected @b; session a connected @a; waits a 1;
-    2 holds a 1; 3 leaves a 1; 4 waits b 4; 5 withdrew b; 12 gone b 4 by=@b => ok
-znode of an ended wait, late: session b connected @b; session a connected @a; waits a 1;
-    2 holds a 1; 3 leaves a 1; 4 waits b 4; 5 withdrew b; 12.1 gone b 4 by=@b
+znode of an ended wait, in time: {GIVES_UP}; 12 gone b 4 by=@b => ok
+znode of an ended wait, late: {GIVES_UP}; 12.1 gone b 4 by=@b
     => I12 at 12.0000: /l: b withdrew, and its znode is still there: /app/l/lock-0000000004
-znode of a failed wait, in time: session b connected @b; session a connected @a; waits a 1;
-    2 holds a 1; 3 leaves a 1; 4 waits b 4; 5 withdrew b error; 12 gone b 4 by=@b => ok
-znode of a failed wait, late: session b connected @b; session a connected @a; waits a 1;
-    2 holds a 1; 3 leaves a 1; 4 waits b 4; 5 withdrew b error; 12.1 gone b 4 by=@b
+znode of a failed wait, in time: {GIVES_UP} error; 12 gone b 4 by=@b => ok
+znode of a failed wait, late: {GIVES_UP} error; 12.1 gone b 4 by=@b
     => I6 at 12.0000: /l: b withdrew (error), and its znode is still there: /app/l/lock-0000000004
 cancelled waiter within 0.1 s: 4 joined a; 5 cancelled a; 5.1 withdrew a cancelled => ok
 cancelled waiter after 0.2 s: 4 joined a; 5 cancelled a; 5.2 withdrew a cancelled => I12
@@ -142,24 +133,20 @@ def test_nothing_left_behind(case: str) -> None:
 
 # --- I21: a released place is free
 
-RELEASED = """
-znode of a released hold in time: session a connected @a; 1 waits a 1; 2 holds a 1; 5 left a 1;
-    9 gone a 1 by=@a => [release=4.0] ok
-znode of a released hold late: session a connected @a; 1 waits a 1; 2 holds a 1; 5 left a 1;
-    9.2 gone a 1 by=@a => ok
+LEFT = "session a connected @a; 1 waits a 1; 2 holds a 1; 5 left a 1"
+
+RELEASED = f"""
+znode of a released hold in time: {LEFT}; 9 gone a 1 by=@a => [release=4.0] ok
+znode of a released hold late: {LEFT}; 9.2 gone a 1 by=@a => ok
     => [release=4.0] I21 at 9.0000: /l: a (token 1) left, and /app/l/lock-0000000001 stayed for
         4.2000 s although its session lived
-znode gone with its session: session a connected @a; 1 waits a 1; 2 holds a 1; 5 left a 1;
-    11 gone a 1 by=@a; session_over @a expired => [release=4.0] I21
+znode gone with its session: {LEFT}; 11 gone a 1 by=@a; session_over @a expired => [release=4.0] I21
 znode of a wait that timed out: session a connected @a; session b connected @b; 0.5 waits b 1;
     1 holds b 1; 2 waits a 2; 3 withdrew a timeout; 4 leaves b 1; 7.5 gone a 2 by=@a
     => [release=4.0] I21
-killed client: session a connected @a; 1 waits a 1; 2 holds a 1; 5 left a 1; 6 killed a; 11 gone a 1
-    => [release=4.0] ok
-expired client: session a connected @a; 1 waits a 1; 2 holds a 1; 5 left a 1;
-    6 session a expired @a; 11 gone a 1 => [release=4.0] ok
-closed client: session a connected @a; 1 waits a 1; 2 holds a 1; 5 left a 1; 6 session a closed @a;
-    11 gone a 1 => [release=4.0] ok
+killed client: {LEFT}; 6 killed a; 11 gone a 1 => [release=4.0] ok
+expired client: {LEFT}; 6 session a expired @a; 11 gone a 1 => [release=4.0] ok
+closed client: {LEFT}; 6 session a closed @a; 11 gone a 1 => [release=4.0] ok
 released in time after a fault: fault_began isolated severe; session a connected @a; 1 waits a 1;
     2 holds a 1; 5 left a 1; 6 healed; 10 gone a 1 by=@a => [release=4.0] ok
 released late after a fault: fault_began isolated severe; session a connected @a; 1 waits a 1;
