@@ -8,11 +8,24 @@ from typing import Any
 
 import pytest
 from testing.stream_client import NEW_SESSION, StreamClient, dial
+from testing.wire_core import Client, World
 
 from aiolead.testing import EmbeddedServer
 
 Visit = Callable[..., Awaitable[StreamClient]]
 """`visit(server, transport, timeout, session)` opens a session over "memory" or "tcp"."""
+
+
+@pytest.fixture
+def world() -> World:
+    """The core of a server, without sockets."""
+    return World()
+
+
+@pytest.fixture
+def client(world: World) -> Client:
+    """A client of `world` that has a session."""
+    return world.client()
 
 
 @pytest.fixture

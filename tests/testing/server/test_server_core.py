@@ -31,8 +31,7 @@ HELLO = encode_record(ConnectRequest(0, 5000, 0, bytes(16)))
 # --- the order of things -----------------------------------------------------------------------
 
 
-def test_event_comes_before_replies_that_show_the_change() -> None:
-    world = World()
+def test_event_comes_before_replies_that_show_the_change(world: World) -> None:
     a, b = world.client(), world.client()
     a.create("/x")
     for client in (a, b):
@@ -61,9 +60,7 @@ def test_requests_in_pieces_are_answered(size: int) -> None:
     assert list(client.world.core.processor.tree.paths()) == ["/x"]
 
 
-def test_set_watches_reports_changes_after_the_zxid() -> None:
-    world = World()
-    client = world.client()
+def test_set_watches_reports_changes_after_the_zxid(world: World, client: Client) -> None:
     client.create("/x")
     client.ask(SetData("/x", b"", -1))
     changed = world.core.processor.zxid
@@ -82,8 +79,7 @@ def test_set_watches_reports_changes_after_the_zxid() -> None:
         world.core.lost(again.connection)
 
 
-def test_children_are_not_sorted() -> None:
-    client = World().client()
+def test_children_are_not_sorted(client: Client) -> None:
     for _ in range(3):
         client.create("/n-", flags=SEQUENTIAL)
     _, r = client.ask(GetChildren("/", op=OpCode.GET_CHILDREN))
@@ -91,9 +87,7 @@ def test_children_are_not_sorted() -> None:
     assert names != sorted(names)
 
 
-def test_every_write_takes_a_zxid() -> None:
-    world = World()
-    client = world.client()
+def test_every_write_takes_a_zxid(world: World, client: Client) -> None:
     start = world.core.processor.zxid
     client.create("/x")
     client.ask(create("/x"))
@@ -107,8 +101,7 @@ def test_every_write_takes_a_zxid() -> None:
 # --- sessions ----------------------------------------------------------------------------------
 
 
-def test_silent_session_expires_with_its_ephemerals() -> None:
-    world = World()
+def test_silent_session_expires_with_its_ephemerals(world: World) -> None:
     a, b = world.client(timeout=1), world.client(timeout=10)
     a.create("/e", flags=EPHEMERAL)
     b.ask(Exists("/e", watch=True))
@@ -133,8 +126,7 @@ def test_silent_session_expires_with_its_ephemerals() -> None:
         encode_request(1, OpCode.GET_DATA, b"broken"),
     ],
 )
-def test_every_request_keeps_the_session_alive(packet: bytes) -> None:
-    world = World()
+def test_every_request_keeps_the_session_alive(packet: bytes, world: World) -> None:
     client = world.client(timeout=1)
     for _ in range(10):
         world.pass_time(0.9)
@@ -152,9 +144,7 @@ def test_credentials_do_not_keep_the_session_alive() -> None:
     assert world.core.sessions.get(client.session_id) is None
 
 
-def test_lost_connection_drops_watches_and_keeps_the_session() -> None:
-    world = World()
-    client = world.client()
+def test_lost_connection_drops_watches_and_keeps_the_session(world: World, client: Client) -> None:
     client.create("/e", flags=EPHEMERAL)
     client.ask(GetData("/e", watch=True))
     world.core.lost(client.connection)
@@ -165,8 +155,7 @@ def test_lost_connection_drops_watches_and_keeps_the_session() -> None:
     assert again.ask(Exists("/e"))[0] == 0
 
 
-def test_moved_session_outlives_its_old_connection() -> None:
-    world = World()
+def test_moved_session_outlives_its_old_connection(world: World) -> None:
     old = world.client()
     new = world.client(session=old.session)
     assert old.closing is Closing.NOW
@@ -175,11 +164,8 @@ def test_moved_session_outlives_its_old_connection() -> None:
 
 
 @pytest.mark.parametrize("password", [bytes(16), b"", b"guessed"])
-def test_wrong_password_does_not_disturb_the_session(
-    password: bytes,
-) -> None:
+def test_wrong_password_does_not_disturb_the_session(password: bytes, world: World) -> None:
     """Ids count up from one another: any client could keep the others from being served."""
-    world = World()
     owner = world.client()
     stranger = world.connect()
     answer = stranger.greet(session=(owner.session_id, password))
@@ -191,8 +177,7 @@ def test_wrong_password_does_not_disturb_the_session(
     assert owner.ask(Exists("/"))[0] == 0
 
 
-def test_restart_renews_all_sessions() -> None:
-    world = World()
+def test_restart_renews_all_sessions(world: World) -> None:
     client = world.client(timeout=2)
     world.core.lost(client.connection)
     world.now += 100
@@ -201,8 +186,7 @@ def test_restart_renews_all_sessions() -> None:
     assert world.client(session=client.session).session_id == client.session_id
 
 
-def test_old_clients_get_no_read_only_flag() -> None:
-    world = World()
+def test_old_clients_get_no_read_only_flag(world: World) -> None:
     client = world.connect()
     client.feed(struct.pack(">i", len(HELLO) - 5) + HELLO[4:-1])
     (old,) = client.read()
@@ -244,8 +228,7 @@ def test_ttl_counts_from_the_last_change() -> None:
     assert set(world.core.processor.tree.paths()) == {"/p", "/p/child"}
 
 
-def test_idle_server_has_no_deadline() -> None:
-    world = World()
+def test_idle_server_has_no_deadline(world: World) -> None:
     assert world.core.next_deadline(world.now) is None
     client = world.client()
     assert world.core.next_deadline(world.now) is not None
@@ -277,9 +260,7 @@ def test_limit_of_connections() -> None:
     world.connect()
 
 
-def test_unread_answers_are_bounded() -> None:
-    world = World()
-    client = world.client()
+def test_unread_answers_are_bounded(world: World, client: Client) -> None:
     client.create("/big", bytes(300_000))
     requests = [encode_request(n, 4, encode_body(GetData("/big"))) for n in range(1, 101)]
     is_done = client.feed(b"".join(requests))
@@ -307,9 +288,7 @@ def test_unread_events_end_the_connection() -> None:
     assert deaf.connection.unsent_bytes == 0
 
 
-def test_size_of_a_multi_read_is_bounded() -> None:
-    world = World()
-    client = world.client()
+def test_size_of_a_multi_read_is_bounded(client: Client) -> None:
     client.create("/big", bytes(900_000))
     read = struct.pack(">i?ii4s?", 4, False, -1, 4, b"/big", False)
     end = struct.pack(">i?i", -1, True, -1)
@@ -317,8 +296,7 @@ def test_size_of_a_multi_read_is_bounded() -> None:
     assert client.ask_raw(OpCode.MULTI_READ, read * 10_000 + end)[0] == -5
 
 
-def test_number_of_identities_is_bounded() -> None:
-    client = World().client()
+def test_number_of_identities_is_bounded(client: Client) -> None:
     for number in range(MAX_IDENTITIES + 1):
         auth = AuthPacket("digest", b"user:%d" % number)
         client.feed(encode_request(-4, OpCode.AUTH, encode_body(auth)))
@@ -334,9 +312,7 @@ def test_number_of_identities_is_bounded() -> None:
 # --- faults ------------------------------------------------------------------------------------
 
 
-def test_dropped_reply_of_an_applied_request() -> None:
-    world = World()
-    client = world.client()
+def test_dropped_reply_of_an_applied_request(world: World, client: Client) -> None:
     world.core.dropped_replies[OpCode.CREATE2] += 1
     before = encode_request(1, OpCode.EXISTS, encode_body(Exists("/")))
     after = encode_request(3, OpCode.CREATE2, encode_body(create("/y")))
@@ -347,8 +323,7 @@ def test_dropped_reply_of_an_applied_request() -> None:
     assert world.client().create("/z") == "/z"
 
 
-def test_dropped_request_is_not_applied() -> None:
-    world = World()
+def test_dropped_request_is_not_applied(world: World) -> None:
     world.core.dropped_requests[OpCode.CREATE2] += 2
     for _ in range(2):
         client = world.client()
@@ -358,8 +333,7 @@ def test_dropped_request_is_not_applied() -> None:
     assert world.client().create("/x") == "/x"
 
 
-def test_dropped_handshake_leaves_an_unknown_session() -> None:
-    world = World()
+def test_dropped_handshake_leaves_an_unknown_session(world: World) -> None:
     world.core.dropped_replies[OpCode.CREATE_SESSION] += 1
     assert world.connect().greet() is None
     assert len(world.core.sessions) == 1
@@ -405,9 +379,7 @@ def words(world: World, word: str) -> str:
     return client.connection.take().decode()
 
 
-def test_four_letter_words() -> None:
-    world = World()
-    client = world.client()
+def test_four_letter_words(world: World, client: Client) -> None:
     client.create("/e", b"data", EPHEMERAL)
     client.ask(GetData("/e", watch=True))
     assert words(world, "ruok") == "imok"
@@ -425,8 +397,7 @@ def test_four_letter_words() -> None:
     assert values["zk_watch_count"] == "1"
 
 
-def test_word_after_the_handshake_is_refused() -> None:
-    client = World().client()
+def test_word_after_the_handshake_is_refused(client: Client) -> None:
     client.feed(b"ruok")
     assert client.closing is Closing.NOW
 
@@ -438,8 +409,7 @@ def test_word_in_pieces_is_answered() -> None:
     assert client.connection.take() == b"imok"
 
 
-def test_data_are_kept() -> None:
-    client = World().client()
+def test_data_are_kept(client: Client) -> None:
     client.create("/x", b"\0\xff")
     _, r = client.ask(GetData("/x"))
     assert DataReply.read(r).data == b"\0\xff"

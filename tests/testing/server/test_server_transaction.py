@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from testing.wire_core import World, create
+from testing.wire_core import Client, World, create
 
 from aiolead._wire.codes import OpCode
 from aiolead._wire.replies import MultiReply
@@ -158,9 +158,7 @@ def test_transaction_is_all_or_nothing(transactions: list[list[Any]]) -> None:
 # --- the end of the sequence numbers -----------------------------------------------------------
 
 
-def test_sequence_counter_stops_at_its_maximum() -> None:
-    world = World()
-    client = world.client()
+def test_sequence_counter_stops_at_its_maximum(world: World, client: Client) -> None:
     client.create("/p")
     world.core.set_sequence("/p", MAX - 1)
     first = client.create("/p/n-", flags=SEQUENTIAL)
@@ -177,9 +175,7 @@ def test_sequence_counter_stops_at_its_maximum() -> None:
     assert node.stat().cversion == -2 - 3
 
 
-def test_sequence_counter_overflows_within_a_transaction() -> None:
-    world = World()
-    client = world.client()
+def test_sequence_counter_overflows_within_a_transaction(world: World, client: Client) -> None:
     client.create("/p")
     world.core.set_sequence("/p", MAX)
     ops = tuple(create("/p/n-", flags=SEQUENTIAL) for _ in range(3))
@@ -188,9 +184,7 @@ def test_sequence_counter_overflows_within_a_transaction() -> None:
     assert names == ["/p/n-2147483647", "/p/n--2147483648", "/p/n--2147483647"]
 
 
-def test_recreated_parent_counts_from_zero() -> None:
-    world = World()
-    client = world.client()
+def test_recreated_parent_counts_from_zero(client: Client) -> None:
     client.create("/p")
     client.create("/p/n-", flags=EPHEMERAL_SEQUENTIAL)
     ops = (
