@@ -24,8 +24,8 @@ DEPENDING = [
     "tests/client/test_connect.py",
     "tests/client/test_hosts.py",
     "tests/blocking",
-    "tests/cli/test_basics.py",
-    "tests/cli/test_render.py",
+    "tests/cli/test_arguments.py",
+    "tests/cli/test_output.py",
     "tests/cli/test_top.py",
     "tests/cli/test_dashboard.py",
 ]

@@ -119,6 +119,7 @@ def test_permits_of_a_semaphore_are_counted(run: Run, somewhere: str) -> None:
     ]
 
 
+@pytest.mark.promise
 async def test_semaphores_below_a_semaphore_are_not_examined(embedded: str, chroot: str) -> None:
     """Otherwise each level of nesting, which any client may create, would double the work."""
     path = "/s"
