@@ -49,17 +49,17 @@ def left(who: str, at: float, token: int = 1) -> Event:
         ([(0, 1), (11, 12), (11, 12)], 0.0),
     ],
 )
-def test_overlap(spans: list[tuple[float, float]], expected: float) -> None:
+def test_overlap_of_spans(spans: list[tuple[float, float]], expected: float) -> None:
     named = [Span(str(number), *span) for number, span in enumerate(spans)]
     assert overlap(named, until=10.0) == expected
 
 
-def test_a_belief_ends_with_its_process() -> None:
+def test_belief_ends_with_its_process() -> None:
     events = [entered("a", 1), Killed(at=2, contender="a"), entered("b", 3), left("b", 4)]
     assert beliefs(events) == [Span("a", 1, 2), Span("b", 3, 4)]
 
 
-def test_who_is_stopped_does_not_act_but_believes_when_he_runs_on() -> None:
+def test_stopped_holder_believes_again_when_it_continues() -> None:
     events = [
         entered("a", 1),
         Stopped(at=2, contender="a"),
@@ -85,7 +85,7 @@ def log_of(*entries: tuple[int, int, int, int, int, bytes]) -> bytes:
     return log
 
 
-def test_a_log_that_is_cut_anywhere() -> None:
+def test_truncated_log_is_read() -> None:
     log = log_of((7, 1, 100, 5000, 1, b"one"), (7, 0, 101, 6500, -11, b"two"))
     whole = list(transactions(log + bytes(64)))
     assert [(entry.zxid, entry.at, entry.body) for entry in whole] == [
@@ -116,11 +116,11 @@ def disk(*zxids: int, snapshots: tuple[int, ...] = ()) -> Stored:
         ((disk(1, 2, 3), disk(1, 2, 3), disk(1, 3, snapshots=(1, 3))), [2]),
     ],
 )
-def test_servers_that_forget(disks: tuple[Stored, ...], lost: list[int]) -> None:
+def test_forgotten_transactions_are_found(disks: tuple[Stored, ...], lost: list[int]) -> None:
     assert forgotten(disks) == lost
 
 
-def test_within_a_millisecond_causes_come_before_effects() -> None:
+def test_causes_come_before_effects_within_a_millisecond() -> None:
     told = [
         Joined(at=1.0005, line="/l", contender="a"),
         entered("a", 1.0008, token=7),
@@ -134,7 +134,7 @@ def test_within_a_millisecond_causes_come_before_effects() -> None:
     assert kinds == [Joined, NodeCreated, Entered, Left, NodeDeleted]
 
 
-def test_what_servers_do_by_themselves_counts_from_as_early_as_it_may_have_been() -> None:
+def test_expiry_counts_from_its_earliest_time() -> None:
     servers = [
         NodeCreated(at=1.0, path="/l/a", czxid=7, owner=5),
         NodeDeleted(at=2.0, path="/l/a", zxid=8, owner=5),
@@ -147,7 +147,7 @@ def test_what_servers_do_by_themselves_counts_from_as_early_as_it_may_have_been(
 
 
 @pytest.mark.parametrize("missing", ["jars", "compiler"])
-def test_what_curator_needs_is_named(
+def test_missing_parts_of_curator_are_named(
     missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(curator, "_JARS", tmp_path)
@@ -162,7 +162,7 @@ def test_what_curator_needs_is_named(
 # --- schedules and stores ------------------------------------------------------------------------
 
 
-def test_a_seed_always_means_the_same() -> None:
+def test_seed_gives_the_same_schedule() -> None:
     def of(seed: int) -> Schedule:
         return Schedule.of(seed, servers=3, contenders=4, seconds=12.0, session_timeout=2.0)
 
@@ -172,7 +172,7 @@ def test_a_seed_always_means_the_same() -> None:
     assert all(0 <= fault.start < fault.end <= 12.0 + 1e-9 for fault in faults)
 
 
-async def test_a_store_goes_by_tokens(tmp_path: Path) -> None:
+async def test_token_store_refuses_smaller_tokens(tmp_path: Path) -> None:
     path, chronicle = str(tmp_path / "socket"), Chronicle()
     with TokenStore(path, chronicle, "/l") as store:
         old, new = StoreLink(path, "old", 5), StoreLink(path, "new", 6)
@@ -195,7 +195,7 @@ async def test_a_store_goes_by_tokens(tmp_path: Path) -> None:
     assert told.count(("old", False)) == 2
 
 
-def test_a_file_believes_everybody(tmp_path: Path) -> None:
+def test_plain_file_accepts_every_write(tmp_path: Path) -> None:
     path = str(tmp_path / "file")
     one, other = PlainSet(path, "one"), PlainSet(path, "other")
     elements = one.read()

@@ -45,7 +45,7 @@ def ensemble(real_server: BlockingServer) -> Iterator[BlockingEnsemble]:
         yield ensemble
 
 
-def test_whatever_befalls_the_holder(
+def test_holder_under_every_kind_of_fault(
     ensemble: BlockingEnsemble, record_property: Callable[[str, object], None]
 ) -> None:
     faults = tuple(
@@ -68,7 +68,7 @@ def test_whatever_befalls_the_holder(
     assert min(outcome.kept.values()) > 0
 
 
-def test_the_follower_of_a_holder_is_cut_off(
+def test_holder_at_an_isolated_follower(
     ensemble: BlockingEnsemble, record_property: Callable[[str, object], None]
 ) -> None:
     trial = isolate_a_holder(ensemble, SETTINGS, "aiolead", random.Random(1))
@@ -80,7 +80,7 @@ def test_the_follower_of_a_holder_is_cut_off(
 
 @pytest.mark.keeps_time(leader_pauses.SESSION)
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_leader_that_is_stopped_and_continued(ensemble: BlockingEnsemble, backend: str) -> None:
+def test_every_recipe_while_the_leader_pauses(ensemble: BlockingEnsemble, backend: str) -> None:
     """The short form of `python -m tests.assurance.chaos --leader-pauses`."""
     report = leader_pauses.play(ensemble, seconds=10.0, seed=1, backend=backend)
     assert not report.wrong, report

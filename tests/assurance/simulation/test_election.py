@@ -51,11 +51,11 @@ def test_votes_are_compared_by_epoch_then_zxid_then_server() -> None:
 @pytest.mark.parametrize(
     ("voters", "quorum"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 4)]
 )
-def test_a_quorum_is_more_than_half(voters: int, quorum: int) -> None:
+def test_quorum_is_more_than_half(voters: int, quorum: int) -> None:
     assert quorum_size(voters) == quorum
 
 
-def test_who_looks_proposes_itself_to_all_others_that_vote() -> None:
+def test_looking_server_proposes_itself_to_other_voters() -> None:
     election = Election(2, {1, 2, 3})
     letters = election.look(0.0, epoch=4, zxid=7)
     vote = Notification(Vote(4, 7, 2), 1, LOOKING)
@@ -73,7 +73,7 @@ def test_who_looks_proposes_itself_to_all_others_that_vote() -> None:
         ((0, 9, 3), 1),  # nor a greater zxid for an older epoch
     ],
 )
-def test_a_better_vote_is_taken_over_and_passed_on(vote: tuple[int, int, int], leader: int) -> None:
+def test_better_vote_is_adopted_and_sent(vote: tuple[int, int, int], leader: int) -> None:
     election = looking()
     letters = election.receive(0.01, vote[2], notification(*vote))
     assert election.vote.leader == leader
@@ -83,7 +83,7 @@ def test_a_better_vote_is_taken_over_and_passed_on(vote: tuple[int, int, int], l
 # --- rounds ------------------------------------------------------------------------------------
 
 
-def test_an_older_round_is_answered_and_not_counted() -> None:
+def test_vote_of_an_older_round_is_answered_but_not_counted() -> None:
     election = looking()
     election.look(0.1, epoch=1, zxid=5)
     for sender in (2, 3):
@@ -94,13 +94,13 @@ def test_an_older_round_is_answered_and_not_counted() -> None:
     assert election.role is LOOKING
 
 
-def test_of_an_older_round_only_those_who_look_are_answered() -> None:
+def test_follower_in_an_older_round_is_not_answered() -> None:
     election = looking()
     election.look(0.1, epoch=1, zxid=5)
     assert election.receive(0.2, 3, notification(1, 5, 2, role=FOLLOWING)) == []
 
 
-def test_a_newer_round_is_joined_and_older_votes_are_forgotten() -> None:
+def test_newer_round_discards_older_votes() -> None:
     election = looking(1, voters=5)
     election.receive(0.01, 4, notification(1, 9, 4))
     letters = election.receive(0.02, 2, notification(1, 7, 2, in_round=3))
@@ -110,7 +110,7 @@ def test_a_newer_round_is_joined_and_older_votes_are_forgotten() -> None:
     assert (election.vote.leader, election.round) == (2, 3)
 
 
-def test_in_a_newer_round_the_own_log_is_compared_again() -> None:
+def test_newer_round_compares_the_own_log_again() -> None:
     election = looking(1)
     letters = election.receive(0.02, 2, notification(1, 4, 2, in_round=3))
     assert told(letters) == [(2, 1, 3), (3, 1, 3)]
@@ -119,7 +119,7 @@ def test_in_a_newer_round_the_own_log_is_compared_again() -> None:
 # --- deciding ----------------------------------------------------------------------------------
 
 
-def test_a_majority_decides_after_a_last_wait() -> None:
+def test_majority_decides_after_a_last_wait() -> None:
     election = looking()
     election.receive(0.05, 3, notification(1, 5, 3))
     assert election.deadline == pytest.approx(0.05 + FINALIZE_WAIT)
@@ -129,14 +129,14 @@ def test_a_majority_decides_after_a_last_wait() -> None:
     assert (election.role, election.leader, election.deadline) == (FOLLOWING, 3, None)
 
 
-def test_who_is_voted_for_by_a_majority_leads() -> None:
+def test_majority_for_oneself_leads() -> None:
     election = looking(3)
     election.receive(0.05, 1, notification(1, 5, 3))
     election.time_passed(0.25)
     assert (election.role, election.leader) == (LEADING, 3)
 
 
-def test_in_the_last_wait_a_better_vote_still_counts() -> None:
+def test_better_vote_counts_during_the_last_wait() -> None:
     election = looking(1)
     election.receive(0.05, 2, notification(1, 5, 2))
     letters = election.receive(0.2, 3, notification(1, 5, 3))
@@ -145,7 +145,7 @@ def test_in_the_last_wait_a_better_vote_still_counts() -> None:
     assert election.leader == 3
 
 
-def test_in_the_last_wait_no_other_vote_counts_but_the_wait_starts_anew() -> None:
+def test_other_vote_restarts_the_last_wait() -> None:
     election = looking(1)
     election.receive(0.05, 2, notification(1, 5, 2))
     assert election.receive(0.2, 3, notification(1, 4, 3)) == []
@@ -154,7 +154,7 @@ def test_in_the_last_wait_no_other_vote_counts_but_the_wait_starts_anew() -> Non
     assert election.leader == 2
 
 
-def test_in_the_last_wait_servers_that_have_a_leader_are_not_heard() -> None:
+def test_servers_with_a_leader_are_ignored_during_the_last_wait() -> None:
     election = looking(3, zxid=9)
     election.receive(0.0, 1, notification(1, 9, 3))
     election.receive(0.1, 1, notification(1, 5, 2, role=FOLLOWING))
@@ -172,7 +172,7 @@ def test_votes_for_different_servers_do_not_add_up() -> None:
     assert election.role is LOOKING
 
 
-def test_a_vote_that_is_said_twice_counts_once() -> None:
+def test_repeated_vote_counts_once() -> None:
     election = looking(1, voters=5, zxid=9)
     for _ in range(4):
         election.receive(0.01, 2, notification(1, 9, 1))
@@ -183,14 +183,14 @@ def test_a_vote_that_is_said_twice_counts_once() -> None:
     assert election.role is LEADING
 
 
-def test_one_server_elects_itself() -> None:
+def test_single_server_elects_itself() -> None:
     election = looking(1, voters=1)
     assert election.time_passed(FINALIZE_WAIT) == []
     assert election.role is LEADING
 
 
 @pytest.mark.parametrize(("voters", "needed"), [(2, 1), (3, 1), (4, 2), (5, 2), (6, 3), (7, 3)])
-def test_an_even_ensemble_needs_one_more(voters: int, needed: int) -> None:
+def test_even_ensemble_needs_one_more_vote(voters: int, needed: int) -> None:
     election = looking(1, voters=voters, zxid=9)
     for sender in range(2, needed + 1):
         election.receive(0.0, sender, notification(1, 9, 1))
@@ -204,7 +204,7 @@ def test_an_even_ensemble_needs_one_more(voters: int, needed: int) -> None:
 # --- repetition --------------------------------------------------------------------------------
 
 
-def test_notifications_are_repeated_less_and_less_often() -> None:
+def test_notifications_are_repeated_at_doubling_intervals() -> None:
     election, now, waits = looking(), 0.0, []
     for _ in range(12):
         assert election.deadline is not None
@@ -217,11 +217,11 @@ def test_notifications_are_repeated_less_and_less_often() -> None:
     assert election.deadline == pytest.approx(now + FIRST_REPEAT)
 
 
-def test_too_early_nothing_is_repeated() -> None:
+def test_nothing_is_repeated_before_its_time() -> None:
     assert looking().time_passed(FIRST_REPEAT - 0.001) == []
 
 
-def test_the_newest_notification_is_kept_for_a_new_connection() -> None:
+def test_last_notification_is_kept_for_a_new_connection() -> None:
     election = looking()
     election.receive(0.01, 3, notification(1, 5, 3))
     assert election.last_sent(2) == notification(1, 5, 3)
@@ -248,7 +248,7 @@ ONE, THREE, FOUR = (1, FOLLOWING), (3, FOLLOWING), (4, FOLLOWING)
         pytest.param([ONE, THREE, FOUR, (2, LEADING)], True, id="the leader last"),
     ],
 )
-def test_a_late_server_joins_when_a_majority_and_the_leader_say_so(
+def test_late_server_joins_a_confirmed_leader(
     heard: list[tuple[int, Role]], joins: bool, in_round: int
 ) -> None:
     # It knows more than the leader; that comes too late.
@@ -263,14 +263,14 @@ def test_a_late_server_joins_when_a_majority_and_the_leader_say_so(
         assert (election.leader, election.round, election.deadline) == (2, in_round, None)
 
 
-def test_those_who_have_a_leader_need_not_agree_on_its_zxid_and_round() -> None:
+def test_zxid_and_round_of_a_leader_may_differ() -> None:
     election = looking(3)
     election.receive(0.1, 1, notification(2, 4, 2, in_round=8, role=FOLLOWING))
     election.receive(0.1, 2, notification(2, 5, 2, in_round=9, role=LEADING))
     assert election.leader == 2
 
 
-def test_those_who_have_a_leader_must_agree_on_its_epoch() -> None:
+def test_epoch_of_a_leader_must_agree() -> None:
     election = looking(3)
     election.receive(0.1, 1, notification(2, 5, 2, in_round=9, role=FOLLOWING))
     election.receive(0.1, 2, notification(3, 5, 2, in_round=9, role=LEADING))
@@ -280,7 +280,7 @@ def test_those_who_have_a_leader_must_agree_on_its_epoch() -> None:
     assert election.leader == 2
 
 
-def test_what_was_heard_in_the_election_before_is_forgotten() -> None:
+def test_votes_of_the_previous_election_are_forgotten() -> None:
     election = looking(5, voters=5)
     election.receive(0.1, 1, notification(1, 5, 2, role=FOLLOWING))
     election.receive(0.1, 2, notification(1, 5, 2, role=LEADING))
@@ -290,7 +290,7 @@ def test_what_was_heard_in_the_election_before_is_forgotten() -> None:
         assert election.role is LOOKING
 
 
-def test_who_has_a_leader_tells_those_who_look_and_nobody_else() -> None:
+def test_follower_answers_looking_servers_only() -> None:
     election = looking(1)
     election.receive(0.0, 2, notification(1, 5, 2))
     election.time_passed(0.2)
@@ -301,7 +301,7 @@ def test_who_has_a_leader_tells_those_who_look_and_nobody_else() -> None:
     assert (election.leader, election.deadline) == (2, None)
 
 
-def test_an_established_epoch_is_what_others_are_told() -> None:
+def test_established_epoch_is_sent() -> None:
     election = looking(1)
     election.established(8)  # It has no leader: nothing to be established.
     assert election.vote == Vote(1, 5, 1)
@@ -312,7 +312,7 @@ def test_an_established_epoch_is_what_others_are_told() -> None:
     assert letter.notification == notification(2, 5, 2, role=FOLLOWING)
 
 
-def test_a_server_that_has_lost_its_leader_starts_from_its_own_log() -> None:
+def test_server_that_lost_its_leader_votes_by_its_own_log() -> None:
     election = looking(1)
     election.receive(0.0, 2, notification(1, 5, 2))
     election.time_passed(0.2)
@@ -321,7 +321,7 @@ def test_a_server_that_has_lost_its_leader_starts_from_its_own_log() -> None:
     assert (election.role, election.leader) == (LOOKING, None)
 
 
-def test_others_may_tell_a_server_of_its_own_leadership_in_the_same_round_only() -> None:
+def test_server_accepts_its_own_leadership_in_its_round_only() -> None:
     def told_in(in_round: int) -> Role:
         election = looking(3, zxid=1)
         for sender in (1, 2):
@@ -332,7 +332,7 @@ def test_others_may_tell_a_server_of_its_own_leadership_in_the_same_round_only()
     assert told_in(2) is LOOKING  # That was before it was restarted.
 
 
-def test_strangers_are_not_listened_to() -> None:
+def test_unknown_servers_are_ignored() -> None:
     election = looking(1)
     election.receive(0.0, 2, notification(9, 9, 7))
     assert election.vote.leader == 1
@@ -341,7 +341,7 @@ def test_strangers_are_not_listened_to() -> None:
     assert election.vote.leader == 1
 
 
-def test_before_it_looks_a_server_says_nothing() -> None:
+def test_server_sends_nothing_before_it_looks() -> None:
     election = Election(1, {1, 2, 3})
     assert election.receive(0.0, 2, notification(1, 5, 2)) == []
     assert election.receive(0.0, 7, notification(1, 5, 2)) == []
@@ -352,7 +352,7 @@ def test_before_it_looks_a_server_says_nothing() -> None:
 # --- observers ---------------------------------------------------------------------------------
 
 
-def test_an_observer_proposes_nobody_and_is_not_counted() -> None:
+def test_observer_proposes_nobody_and_is_not_counted() -> None:
     observer = Election(4, {1, 2, 3})
     letters = observer.look(0.0, epoch=9, zxid=99)
     assert [letter.to for letter in letters] == [1, 2, 3]
@@ -365,7 +365,7 @@ def test_an_observer_proposes_nobody_and_is_not_counted() -> None:
     assert voter.role is LOOKING
 
 
-def test_an_observer_is_told_who_was_elected_last_even_while_voters_look_again() -> None:
+def test_observer_gets_the_last_elected_leader() -> None:
     voter = looking(1)
     assert told(voter.receive(0.0, 4, notification(-1, -1, -1))) == [(4, 1, 1)]
     voter.receive(0.0, 2, notification(1, 5, 2))
@@ -378,7 +378,7 @@ def test_an_observer_is_told_who_was_elected_last_even_while_voters_look_again()
     assert voter.receive(0.5, 4, notification(-1, -1, -1, role=OBSERVING)) == []
 
 
-def test_an_observer_learns_who_leads() -> None:
+def test_observer_learns_the_leader() -> None:
     observer = Election(4, {1, 2, 3})
     observer.look(0.0, epoch=1, zxid=5)
     observer.receive(0.1, 1, notification(2, 5, 3, in_round=2, role=FOLLOWING))
@@ -390,7 +390,7 @@ def test_an_observer_learns_who_leads() -> None:
     assert observer.receive(0.2, 5, notification(1, 5, 1)) == []
 
 
-def test_an_observer_does_not_argue_with_voters_that_are_behind() -> None:
+def test_observer_does_not_answer_voters_that_are_behind() -> None:
     observer = Election(4, {1, 2, 3})
     for _ in range(3):
         observer.look(0.0, epoch=1, zxid=5)
@@ -402,7 +402,7 @@ def test_an_observer_does_not_argue_with_voters_that_are_behind() -> None:
 
 
 @pytest.mark.parametrize("voters", range(1, 8))
-def test_as_many_as_a_quorum_elect_and_fewer_do_not(voters: int) -> None:
+def test_quorum_elects_and_fewer_servers_do_not(voters: int) -> None:
     members = range(1, voters + 1)
     for up in range(1, voters + 1):
         outcome = rehearse(dict.fromkeys(range(1, up + 1), (1, 5)), voters=members)
@@ -417,7 +417,7 @@ LOGS = st.tuples(st.integers(0, 3), st.integers(0, 3))
     voters=st.integers(1, 7),
     delay=st.sampled_from([0.0, 0.001, 0.05, 0.09]),
 )
-def test_of_those_that_are_up_the_one_with_the_best_log_is_elected(
+def test_server_with_the_best_log_is_elected(
     logs: dict[int, tuple[int, int]], voters: int, delay: float
 ) -> None:
     members = range(1, voters + 1)
@@ -450,7 +450,7 @@ have been alone for long repeat themselves once a minute."""
     observers=st.integers(0, 2),
     weather=FAULTS,
 )
-def test_through_faults_no_decision_is_unfounded_and_afterwards_all_agree(
+def test_every_decision_under_faults_has_a_majority(
     seed: int, voters: int, observers: int, weather: Weather
 ) -> None:
     rng = random.Random(seed)

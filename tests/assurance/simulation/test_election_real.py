@@ -255,7 +255,7 @@ def trials(request: pytest.FixtureRequest) -> Iterator[Trials]:
 
 
 @pytest.mark.parametrize("trials", [3], indirect=True)
-def test_a_story_of_three(trials: Trials) -> None:
+def test_elections_of_three_servers(trials: Trials) -> None:
     assert trials.elect(1, 2) == 2  # nobody knows anything: the greater id
     trials.write(2)
     trials.kill()
@@ -276,9 +276,7 @@ def test_a_story_of_three(trials: Trials) -> None:
 
 
 @pytest.mark.parametrize(("trials", "seed"), [(3, 1), (5, 2)], indirect=["trials"])
-def test_whoever_is_up_with_whatever_log_the_kernel_names_the_leader(
-    trials: Trials, seed: int
-) -> None:
+def test_kernel_predicts_the_leader_of_random_elections(trials: Trials, seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(4):
         trials.elect(*rng.sample(sorted(trials.members), trials.quorum))
@@ -291,7 +289,7 @@ def test_whoever_is_up_with_whatever_log_the_kernel_names_the_leader(
         trials.elect_all()
 
 
-def test_an_observer_is_not_elected_and_learns_who_is() -> None:
+def test_observer_is_not_elected() -> None:
     ports = free_ports(6)
     peers = {f"server.{n}": f"{LOOPBACK}:{ports[n]}:{ports[n + 3]}" for n in (1, 2)}
     peers["server.3"] = f"{LOOPBACK}:{ports[0]}:{ports[3]}:observer"

@@ -21,7 +21,7 @@ from aiolead._wire.versions import version_in
 from aiolead.model import EventType
 
 
-def test_a_new_session_is_known_everywhere(stage: Stage) -> None:
+def test_new_session_is_known_to_every_server(stage: Stage) -> None:
     ids = {stage.client(server).session_id for server in stage.ensemble.servers}
     assert len(ids) == 3
     assert {id_ >> 56 for id_ in ids} == {1, 2, 3}
@@ -34,7 +34,7 @@ def test_a_new_session_is_known_everywhere(stage: Stage) -> None:
     assert {fact["timeout"] for fact in stage.told("session-created")} == {2.0}
 
 
-def test_servers_tell_their_version(stage: Stage) -> None:
+def test_servers_report_their_version(stage: Stage) -> None:
     for server in stage.ensemble.servers:
         client, told = stage.knock(server), bytearray()
         client.received = told.extend  # type: ignore[method-assign,assignment]
@@ -45,9 +45,7 @@ def test_servers_tell_their_version(stage: Stage) -> None:
         assert version_in(bytes(told)) == (3, 8, 0)
 
 
-def test_a_wrong_password_is_refused_and_ends_the_connection_that_there_was(
-    stage: Stage, client: Client
-) -> None:
+def test_wrong_password_ends_the_existing_connection(stage: Stage, client: Client) -> None:
     stranger = stage.client(stage.follower, session=(client.session_id, bytes(16)))
     stage.run(5 * STEP)
     assert stranger.is_refused
@@ -56,7 +54,7 @@ def test_a_wrong_password_is_refused_and_ends_the_connection_that_there_was(
     assert stage.client(stage.follower, session=client.session).session_id == client.session_id
 
 
-def test_reads_are_stale_at_a_follower_that_lags_and_not_after_a_sync(stage: Stage) -> None:
+def test_reads_at_a_lagging_follower_are_stale_until_a_sync(stage: Stage) -> None:
     writer, reader = stage.client(stage.leader), stage.client(stage.follower)
     path = stage.network.path(stage.leader.host, stage.follower.host)
     path.range = (0.1, 0.1)
@@ -66,7 +64,7 @@ def test_reads_are_stale_at_a_follower_that_lags_and_not_after_a_sync(stage: Sta
     assert reader.ask(Exists("/a")).err == 0
 
 
-def test_what_a_session_asks_for_behind_its_own_write_waits_for_it(stage: Stage) -> None:
+def test_read_waits_for_an_earlier_write_of_its_session(stage: Stage) -> None:
     busy, other = stage.client(stage.follower), stage.client(stage.follower)
     stage.network.path(stage.leader.host, stage.follower.host).silence()
     wrote, read = busy.send(create("/a")), busy.send(Exists("/a"))
@@ -81,7 +79,7 @@ def test_what_a_session_asks_for_behind_its_own_write_waits_for_it(stage: Stage)
     assert busy.replies[read][0].err == 0
 
 
-def test_answers_come_in_the_order_of_the_questions(stage: Stage, client: Client) -> None:
+def test_answers_arrive_in_order(stage: Stage, client: Client) -> None:
     asked = []
     for number in range(10):
         asked.append(client.send(create(f"/{number}")))
@@ -93,7 +91,7 @@ def test_answers_come_in_the_order_of_the_questions(stage: Stage, client: Client
     assert zxids == sorted(zxids)
 
 
-def test_an_event_comes_before_the_answer_that_shows_the_change(stage: Stage) -> None:
+def test_event_arrives_before_the_answer_that_shows_its_change(stage: Stage) -> None:
     for server in (stage.leader, stage.followers()[0]):
         path = f"/{server.id}"
         client = stage.client(server)
@@ -103,7 +101,7 @@ def test_an_event_comes_before_the_answer_that_shows_the_change(stage: Stage) ->
         assert client.heard[-2:] == [(EventType.CREATED, path), asked]
 
 
-def test_events_come_when_and_where_the_server_applies_the_change(stage: Stage) -> None:
+def test_event_arrives_when_its_server_applies_the_change(stage: Stage) -> None:
     slow, quick = stage.followers()
     near, far, writer = stage.client(quick), stage.client(slow), stage.client(stage.leader)
     stage.network.path(stage.leader.host, slow.host).range = (0.2, 0.2)
@@ -116,7 +114,7 @@ def test_events_come_when_and_where_the_server_applies_the_change(stage: Stage) 
     assert not slow.watches()
 
 
-def test_a_sync_at_a_follower_comes_behind_what_was_proposed_before_it(stage: Stage) -> None:
+def test_sync_at_a_follower_waits_for_earlier_proposals(stage: Stage) -> None:
     one, other = stage.followers()
     writer, reader = stage.client(stage.leader), stage.client(one)
     for server in (one, other):
@@ -131,7 +129,7 @@ def test_a_sync_at_a_follower_comes_behind_what_was_proposed_before_it(stage: St
     assert PathReply.read(reader.replies[asked][1]).path == "/a"
 
 
-def test_a_slow_disk_of_one_follower_delays_nobody_of_two_none() -> None:
+def test_only_two_slow_disks_delay_a_write() -> None:
     for slow, least, most in ((1, 0.0, 0.02), (2, 0.1, 0.13)):
         stage = Stage()
         leader = stage.start()
@@ -143,7 +141,7 @@ def test_a_slow_disk_of_one_follower_delays_nobody_of_two_none() -> None:
         assert least < stage.now - asked < most
 
 
-def test_a_reply_can_be_lost_after_the_write_was_done(stage: Stage, client: Client) -> None:
+def test_lost_reply_leaves_the_write_applied(stage: Stage, client: Client) -> None:
     stage.follower.drop_reply(OpCode.CREATE2)
     xid = client.send(create("/a"))
     stage.until(lambda: client.is_closed)
@@ -153,7 +151,7 @@ def test_a_reply_can_be_lost_after_the_write_was_done(stage: Stage, client: Clie
     assert again.create("/b").err == 0
 
 
-def test_a_request_can_be_lost_before_the_write_was_done(stage: Stage, client: Client) -> None:
+def test_lost_request_is_not_applied(stage: Stage, client: Client) -> None:
     stage.follower.drop_request(OpCode.CREATE2)
     client.send(create("/a"))
     stage.until(lambda: client.is_closed)
@@ -161,7 +159,7 @@ def test_a_request_can_be_lost_before_the_write_was_done(stage: Stage, client: C
     assert not stage.follower.znodes()
 
 
-def test_the_reply_to_a_handshake_can_be_lost_and_leaves_a_session_that_nobody_has(
+def test_lost_handshake_reply_leaves_a_session(
     stage: Stage,
 ) -> None:
     stage.follower.drop_reply(OpCode.CREATE_SESSION)
@@ -172,7 +170,7 @@ def test_the_reply_to_a_handshake_can_be_lost_and_leaves_a_session_that_nobody_h
     assert len(stage.ensemble.sessions()) == 1
 
 
-def test_replies_that_come_late_come_in_order(stage: Stage, client: Client) -> None:
+def test_late_replies_stay_in_order(stage: Stage, client: Client) -> None:
     stage.follower.reply_delay = 0.2
     sent = stage.now
     first = client.send(GetData("/"))
@@ -185,7 +183,7 @@ def test_replies_that_come_late_come_in_order(stage: Stage, client: Client) -> N
     assert client.acked[second] - client.acked[first] < STEP
 
 
-def test_a_server_that_looks_for_a_leader_closes_whoever_speaks() -> None:
+def test_looking_server_closes_connections() -> None:
     stage = Stage()
     stage.even_out()
     stage.ensemble.servers[0].start()
@@ -207,7 +205,7 @@ def test_too_many_connections_of_one_host_are_refused() -> None:
 
 
 @pytest.mark.parametrize("voters", [1, 3])
-def test_what_comes_with_the_greeting_is_answered_after_it(voters: int) -> None:
+def test_requests_sent_with_the_handshake_are_answered(voters: int) -> None:
     stage = started(voters=voters)
     client = stage.knock(stage.ensemble.servers[0])
     client.greet()

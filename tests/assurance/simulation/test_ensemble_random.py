@@ -198,7 +198,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
     assert one.now == other.now
 
 
-def test_the_seeds_reach_what_is_rare() -> None:
+def test_seeds_reach_every_way_to_synchronise() -> None:
     stages = [play(seed) for seed in SEEDS]
     servers = [server for stage in stages for server in stage.ensemble.servers]
     for kind in ("difference", "truncation", "snapshot"):

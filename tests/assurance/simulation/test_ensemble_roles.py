@@ -26,7 +26,7 @@ def same(stage: Stage) -> None:
         assert server.sessions() == first.sessions()
 
 
-def test_the_highest_id_leads_a_new_ensemble(stage: Stage) -> None:
+def test_highest_id_leads_a_new_ensemble(stage: Stage) -> None:
     assert stage.leader.id == 3
     assert [server.state for server in stage.ensemble.servers] == ["following"] * 2 + ["leading"]
     assert stage.leader.zxid == 1 << 32
@@ -42,7 +42,7 @@ def leader_since(stage: Stage) -> float:
     return float(stage.told("leader-elected")[0]["at"])
 
 
-def test_a_quorum_serves_without_the_rest() -> None:
+def test_quorum_serves_without_the_rest() -> None:
     stage = Stage()
     stage.even_out()
     for server in stage.ensemble.servers[:2]:
@@ -55,7 +55,7 @@ def test_a_quorum_serves_without_the_rest() -> None:
     same(stage)
 
 
-def test_a_minority_serves_nobody() -> None:
+def test_minority_does_not_serve() -> None:
     stage = Stage(voters=5)
     stage.even_out()
     for server in stage.ensemble.servers[:2]:
@@ -78,7 +78,7 @@ def test_observers_serve_and_do_not_vote() -> None:
     assert other.state == "looking"
 
 
-def test_the_server_that_knows_most_leads_next(stage: Stage) -> None:
+def test_server_with_the_longest_log_leads_next(stage: Stage) -> None:
     one, other = stage.followers()
     client = stage.client(stage.leader)
     stage.cut(other)
@@ -92,7 +92,7 @@ def test_the_server_that_knows_most_leads_next(stage: Stage) -> None:
     same(stage)
 
 
-def test_a_follower_leaves_when_the_leader_was_silent_for_the_sync_limit() -> None:
+def test_follower_leaves_after_the_sync_limit() -> None:
     stage = started(tick=0.5, sync_limit=4)
     client = stage.client(stage.follower)
     stage.run(1.0)
@@ -106,7 +106,7 @@ def test_a_follower_leaves_when_the_leader_was_silent_for_the_sync_limit() -> No
     assert stage.leader.state == "leading"
 
 
-def test_a_leader_leaves_at_the_first_tick_without_a_quorum() -> None:
+def test_leader_without_a_quorum_leaves_at_its_next_tick() -> None:
     stage = started(tick=0.5, sync_limit=4)
     client = stage.client(stage.leader)
     stage.run(1.0)
@@ -120,9 +120,7 @@ def test_a_leader_leaves_at_the_first_tick_without_a_quorum() -> None:
 
 
 @pytest.mark.parametrize(("later", "kind"), [(0, SyncKind.TRUNC), (2, SyncKind.SNAP)])
-def test_an_old_leader_drops_what_nobody_has_agreed_to(
-    stage: Stage, later: int, kind: SyncKind
-) -> None:
+def test_old_leader_drops_uncommitted_writes(stage: Stage, later: int, kind: SyncKind) -> None:
     client = stage.client(stage.leader)
     write(client, 3)
     stage.cut(stage.leader)
@@ -142,7 +140,7 @@ def test_an_old_leader_drops_what_nobody_has_agreed_to(
     same(stage)
 
 
-def test_what_is_on_the_disk_of_a_new_leader_counts_as_agreed(stage: Stage) -> None:
+def test_log_of_a_new_leader_is_committed(stage: Stage) -> None:
     """A write whose author never heard of it: its leader died before it could count."""
     client = stage.client(stage.leader)
     for follower in stage.followers():
@@ -157,7 +155,7 @@ def test_what_is_on_the_disk_of_a_new_leader_counts_as_agreed(stage: Stage) -> N
     assert found[0]["at"] == stage.told("leader-elected")[-1]["at"]
 
 
-def test_a_learner_is_brought_up_to_date_by_what_it_lacks(stage: Stage) -> None:
+def test_learner_gets_the_missing_transactions(stage: Stage) -> None:
     client = stage.client(stage.leader)
     write(client, 10)
     stage.follower.kill()
@@ -169,7 +167,7 @@ def test_a_learner_is_brought_up_to_date_by_what_it_lacks(stage: Stage) -> None:
     same(stage)
 
 
-def test_a_learner_that_lacks_too_much_gets_a_snapshot() -> None:
+def test_learner_that_lacks_too_much_gets_a_snapshot() -> None:
     stage = started(history=4)
     client = stage.client(stage.leader)
     write(client, 10)
@@ -188,7 +186,7 @@ def test_a_learner_that_lacks_too_much_gets_a_snapshot() -> None:
     assert stage.follower.znodes()["/n0"][0] == b"new"
 
 
-def test_a_killed_server_remembers_what_was_agreed_and_forgets_watches(stage: Stage) -> None:
+def test_killed_server_keeps_its_data_and_loses_its_watches(stage: Stage) -> None:
     follower = stage.follower
     client = stage.client(follower)
     write(client, 3)
@@ -205,9 +203,7 @@ def test_a_killed_server_remembers_what_was_agreed_and_forgets_watches(stage: St
     same(stage)
 
 
-def test_all_servers_die_and_nothing_that_was_answered_is_lost(
-    stage: Stage, client: Client
-) -> None:
+def test_acknowledged_writes_survive_the_death_of_all_servers(stage: Stage, client: Client) -> None:
     write(client, 5)
     before = stage.ensemble.leader().znodes()  # type: ignore[union-attr]
     for server in stage.ensemble.servers:
@@ -222,7 +218,7 @@ def test_all_servers_die_and_nothing_that_was_answered_is_lost(
     assert again.create("/more").zxid == (2 << 32) + 1
 
 
-def test_what_a_slow_disk_had_not_got_is_lost_with_the_process(stage: Stage) -> None:
+def test_write_that_is_not_on_disk_dies_with_the_servers(stage: Stage) -> None:
     one, other = stage.followers()
     client = stage.client(stage.leader)
     for server in (one, other, stage.leader):
@@ -236,7 +232,7 @@ def test_what_a_slow_disk_had_not_got_is_lost_with_the_process(stage: Stage) -> 
     assert not stage.settle().znodes()
 
 
-def test_a_frozen_follower_takes_part_again_and_answers_late() -> None:
+def test_thawed_follower_answers_late() -> None:
     stage = started(tick=0.5, sync_limit=4)
     follower = stage.follower
     client, other = stage.client(follower), stage.client(stage.leader)
@@ -258,7 +254,7 @@ def test_a_frozen_follower_takes_part_again_and_answers_late() -> None:
     ]
 
 
-def test_a_frozen_leader_is_replaced_and_finds_out_when_it_goes_on() -> None:
+def test_thawed_leader_finds_itself_replaced() -> None:
     stage = started(tick=0.5, sync_limit=4)
     leader = stage.leader
     client = stage.client(leader)
@@ -276,7 +272,7 @@ def test_a_frozen_leader_is_replaced_and_finds_out_when_it_goes_on() -> None:
     assert [fact["server"] for fact in stage.told("leader-lost")] == [leader.id]
 
 
-def test_a_frozen_server_still_takes_connections_and_says_nothing(stage: Stage) -> None:
+def test_frozen_server_accepts_connections_silently(stage: Stage) -> None:
     stage.follower.freeze()
     client = stage.knock(stage.follower)
     client.greet()
@@ -286,7 +282,7 @@ def test_a_frozen_server_still_takes_connections_and_says_nothing(stage: Stage) 
     stage.until(lambda: client.session_id)
 
 
-def test_a_learner_that_owes_an_acknowledgement_for_too_long_is_dropped() -> None:
+def test_learner_that_does_not_acknowledge_is_dropped() -> None:
     stage = started(tick=0.5, sync_limit=4)
     stage.follower.disk_delay = 60.0
     client = stage.client(stage.leader)
@@ -299,7 +295,7 @@ def test_a_learner_that_owes_an_acknowledgement_for_too_long_is_dropped() -> Non
     same(stage)
 
 
-def test_a_leader_that_nobody_follows_tries_again() -> None:
+def test_leader_without_followers_looks_again() -> None:
     stage = Stage(tick=0.5, init_limit=4, voters=2)
     stage.even_out()
     one, other = stage.ensemble.servers
@@ -312,13 +308,13 @@ def test_a_leader_that_nobody_follows_tries_again() -> None:
     stage.settle()
 
 
-def test_one_voter_alone_is_a_quorum() -> None:
+def test_single_voter_is_a_quorum() -> None:
     stage = started(voters=1)
     client = stage.client(stage.leader)
     assert client.create("/a").err == 0
 
 
-def test_containers_and_znodes_past_their_time_are_reaped_by_the_leader() -> None:
+def test_leader_reaps_containers_and_expired_znodes() -> None:
     stage = started(container_interval=5.0)
     client = stage.client(stage.follower)
     container = create("/c", 4)
@@ -334,7 +330,7 @@ def test_containers_and_znodes_past_their_time_are_reaped_by_the_leader() -> Non
     assert not stage.followers()[0].znodes()
 
 
-def test_an_operator_deletes_and_ends(stage: Stage, client: Client) -> None:
+def test_operator_deletes_znodes_and_ends_sessions(stage: Stage, client: Client) -> None:
     client.create("/a", 1)
     stage.ensemble.delete("/a")
     stage.ensemble.delete("/none")
@@ -350,7 +346,7 @@ def test_an_operator_deletes_and_ends(stage: Stage, client: Client) -> None:
         stage.ensemble.delete("/a")
 
 
-def test_which_server_a_client_is_at(stage: Stage) -> None:
+def test_server_of_a_client_is_known(stage: Stage) -> None:
     one, other = stage.followers()
     client = stage.client(one)
     found: Server | None = stage.ensemble.server_of(client.session_id)
@@ -362,7 +358,7 @@ def test_which_server_a_client_is_at(stage: Stage) -> None:
     assert stage.ensemble.server_of(client.session_id) is other
 
 
-def test_a_paused_ensemble_costs_little(stage: Stage) -> None:
+def test_idle_ensemble_takes_few_steps(stage: Stage) -> None:
     """Two pings and two answers in each half tick, and one look at each of the five silences."""
     stage.client(stage.follower).reset()
     stage.run(20.0)

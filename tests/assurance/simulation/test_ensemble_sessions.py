@@ -59,7 +59,7 @@ def margins(where: str, act: str, count: int = 24) -> list[float]:
 
 
 @pytest.mark.parametrize("act", ["ping", "get", "set"])
-def test_a_session_at_the_leader_lives_for_its_timeout_and_up_to_a_tick(act: str) -> None:
+def test_session_at_the_leader_lives_up_to_a_tick_longer(act: str) -> None:
     found = margins("leader", act)
     # The request takes one step to the leader, and the end one more to be agreed on and back.
     assert min(found) > 0.0
@@ -68,7 +68,7 @@ def test_a_session_at_the_leader_lives_for_its_timeout_and_up_to_a_tick(act: str
 
 
 @pytest.mark.parametrize("act", ["ping", "get", "set"])
-def test_one_at_a_follower_lives_up_to_half_a_tick_longer(act: str) -> None:
+def test_session_at_a_follower_lives_up_to_half_a_tick_more(act: str) -> None:
     found = margins("follower", act)
     assert min(found) > 0.0
     assert TICK < max(found) <= 1.5 * TICK + 5 * STEP
@@ -97,7 +97,7 @@ def trial_of_a_kill(h: float, act: str, delay: float) -> float:
 
 
 @pytest.mark.parametrize(("act", "h"), [("ping", 1.2), ("set", 1.2), ("set", 0.5)])
-def test_a_follower_that_dies_takes_its_last_touches_along(act: str, h: float) -> None:
+def test_last_touches_die_with_their_follower(act: str, h: float) -> None:
     found = [trial_of_a_kill(h, act, delay) for delay in instants(16)]
     # Measured: -1.165 and -1.074 for 1.2 s, -0.397 for 0.5 s.
     assert -(h + TICK / 2) - 5 * STEP < min(found) < -h + TICK / 2
@@ -138,7 +138,7 @@ def cut_off(delay: float, act: str, h: float) -> tuple[Stage, Client, list[float
 
 
 @pytest.mark.parametrize("act", ["ping", "get"])
-def test_a_follower_that_is_cut_off_acknowledges_pings_of_dead_sessions(act: str) -> None:
+def test_isolated_follower_answers_pings_of_dead_sessions(act: str) -> None:
     for delay in instants(6):
         stage, client, acked, cut = cut_off(delay, act, 0.1)
         gone = deletion(stage)
@@ -151,7 +151,7 @@ def test_a_follower_that_is_cut_off_acknowledges_pings_of_dead_sessions(act: str
 
 
 @pytest.mark.parametrize("act", ["set", "check", "sync"])
-def test_it_acknowledges_nothing_that_needs_the_leader(act: str) -> None:
+def test_isolated_follower_answers_no_write(act: str) -> None:
     least = 0.0
     for delay in instants(8):
         stage, _, acked, cut = cut_off(delay, act, 0.5)
@@ -165,7 +165,7 @@ def test_it_acknowledges_nothing_that_needs_the_leader(act: str) -> None:
 
 @pytest.mark.parametrize("fault", ["killed", "cut off"])
 @pytest.mark.parametrize("act", ["set", "check"])
-def test_a_lease_from_the_renewal_before_the_acknowledged_one_holds(act: str, fault: str) -> None:
+def test_lease_counts_from_the_renewal_before_the_last(act: str, fault: str) -> None:
     """The rule of safety.md. Counted from the acknowledged one itself it would not hold."""
     h, before, latest = 0.375, [], []
     for delay in instants(12):
@@ -219,13 +219,13 @@ def isolated_leader(act: str) -> tuple[list[float], list[float], Stage]:
 
 
 @pytest.mark.parametrize("act", ["ping", "sync"])
-def test_an_isolated_leader_answers_until_its_tick_check(act: str) -> None:
+def test_isolated_leader_answers_until_its_tick_check(act: str) -> None:
     _, late, _ = isolated_leader(act)
     # Measured: acknowledgements for 5.0 to 5.4 s, with S * T = 5 s; the source allows (S + 1) * T.
     assert 4.9 < max(late) <= 5.5
 
 
-def test_an_isolated_leader_acknowledges_no_write() -> None:
+def test_isolated_leader_answers_no_write() -> None:
     acked, late, stage = isolated_leader("set")
     assert acked
     assert not late
@@ -233,7 +233,7 @@ def test_an_isolated_leader_acknowledges_no_write() -> None:
     assert deletion(stage) > 2.0
 
 
-def test_a_new_leader_starts_every_session_anew(stage: Stage) -> None:
+def test_new_leader_restarts_every_session_timeout(stage: Stage) -> None:
     client = holder(stage, stage.followers()[0])
     stage.run(TAU - 0.1)
     stage.leader.kill()
@@ -244,7 +244,7 @@ def test_a_new_leader_starts_every_session_anew(stage: Stage) -> None:
     assert TAU < gone - elected <= TAU + TICK + 3 * STEP
 
 
-def test_a_forwarded_request_does_not_touch(stage: Stage) -> None:
+def test_forwarded_request_does_not_touch_its_session(stage: Stage) -> None:
     """The leader hears of a session in the answer to its ping, and not before."""
     client = holder(stage, stage.follower)
     stage.run(1.3)
@@ -257,7 +257,7 @@ def test_a_forwarded_request_does_not_touch(stage: Stage) -> None:
     assert stage.leader.role.broadcast.sessions.next_expiry_ms() > before
 
 
-def test_coming_back_through_a_follower_touches_at_the_leader(stage: Stage) -> None:
+def test_reconnection_touches_the_session_at_the_leader(stage: Stage) -> None:
     one, other = stage.followers()
     client = holder(stage, one)
     stage.run(TAU - 0.2)
@@ -269,7 +269,7 @@ def test_coming_back_through_a_follower_touches_at_the_leader(stage: Stage) -> N
     assert TAU - 4 * STEP < deletion(stage) - came <= TAU + TICK
 
 
-def test_a_session_that_is_closed_is_gone_at_once_everywhere(stage: Stage) -> None:
+def test_closed_session_is_gone_on_every_server(stage: Stage) -> None:
     client = holder(stage, stage.followers()[0])
     assert client.ask(CloseSession()).err == 0
     asked = stage.now
@@ -280,7 +280,7 @@ def test_a_session_that_is_closed_is_gone_at_once_everywhere(stage: Stage) -> No
     assert all(not server.znodes() and not server.sessions() for server in stage.ensemble.servers)
 
 
-def test_a_client_of_an_expired_session_is_cut_off_by_its_follower(stage: Stage) -> None:
+def test_client_of_an_expired_session_is_disconnected(stage: Stage) -> None:
     client = holder(stage, stage.followers()[0])
     stage.run(1.0)
     stage.ensemble.expire(client.session_id)
@@ -292,7 +292,7 @@ def test_a_client_of_an_expired_session_is_cut_off_by_its_follower(stage: Stage)
     assert again.is_refused
 
 
-def test_a_write_of_a_session_that_the_leader_is_ending_is_refused() -> None:
+def test_write_of_a_session_that_is_ending_is_refused() -> None:
     """An isolated leader ends a session that it does not hear of, and then refuses its writes."""
     stage = started(tick=TICK, sync_limit=20)
     follower, other = stage.followers()
@@ -312,7 +312,7 @@ def test_a_write_of_a_session_that_the_leader_is_ending_is_refused() -> None:
     assert xid not in client.replies
 
 
-def test_clocks_run_at_their_own_rates() -> None:
+def test_sessions_end_by_the_clock_of_their_server() -> None:
     fast, slow = (Stage(tick=TICK, rates=(rate,), voters=1) for rate in (1.05, 0.95))
     times = []
     for stage in (fast, slow):

@@ -99,7 +99,7 @@ def schedule(seed: int) -> Schedule:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_each_has_time_to_stop(backend: Backend) -> None:
+def test_each_body_has_time_to_stop(backend: Backend) -> None:
     lost = 0
     for seed in SEEDS:
         with slow():

@@ -104,7 +104,7 @@ def scene() -> Scene:
     return Scene()
 
 
-def test_opening_takes_a_round_trip(scene: Scene) -> None:
+def test_connecting_takes_a_round_trip(scene: Scene) -> None:
     client, _ = scene.start()
     scene.run(1.0)
     assert client.told == [(pytest.approx(0.02), "opened")]
@@ -138,7 +138,7 @@ def test_objects_arrive_one_by_one(scene: Scene) -> None:
     assert server.parts[0] is messages[0]
 
 
-def test_a_fast_packet_does_not_overtake_a_slow_one(scene: Scene) -> None:
+def test_fast_packet_does_not_overtake_a_slow_one(scene: Scene) -> None:
     _, server, wire, _ = scene.connected()
     scene.there.range = (0.5, 0.5)
     wire.send(b"slow")
@@ -151,7 +151,7 @@ def test_a_fast_packet_does_not_overtake_a_slow_one(scene: Scene) -> None:
     assert server.data == b"slowfast"
 
 
-def test_closing_says_so_after_what_was_sent(scene: Scene) -> None:
+def test_close_arrives_after_the_data(scene: Scene) -> None:
     client, server, wire, server_wire = scene.connected()
     wire.send(b"last words")
     wire.close()
@@ -177,7 +177,7 @@ def test_one_direction_may_end_before_the_other(scene: Scene) -> None:
     assert client.what == ["ended"]
 
 
-def test_who_sends_to_a_closed_end_is_reset(scene: Scene) -> None:
+def test_sending_to_a_closed_end_is_reset(scene: Scene) -> None:
     client, server, wire, server_wire = scene.connected()
     server_wire.close()
     wire.send(b"crossing")
@@ -187,7 +187,7 @@ def test_who_sends_to_a_closed_end_is_reset(scene: Scene) -> None:
     assert scene.network.connections() == []
 
 
-def test_a_reset_follows_what_was_sent(scene: Scene) -> None:
+def test_reset_arrives_after_the_data(scene: Scene) -> None:
     _, server, wire, server_wire = scene.connected()
     wire.send(b"data")
     wire.reset()
@@ -200,7 +200,7 @@ def test_a_reset_follows_what_was_sent(scene: Scene) -> None:
 # --- attempts ------------------------------------------------------------------------------------
 
 
-def test_nobody_listens(scene: Scene) -> None:
+def test_address_without_a_listener_refuses(scene: Scene) -> None:
     scene.network.unlisten(ADDRESS)
     client, _ = scene.start()
     scene.run(1.0)
@@ -208,14 +208,14 @@ def test_nobody_listens(scene: Scene) -> None:
     assert scene.network.connections() == []
 
 
-def test_an_address_is_listened_on_once(scene: Scene) -> None:
+def test_address_has_one_listener(scene: Scene) -> None:
     with pytest.raises(OSError, match="in use"):
         scene.network.listen(ADDRESS, scene.accept)
     scene.network.unlisten(ADDRESS)
     scene.network.listen(ADDRESS, scene.accept)
 
 
-def test_a_server_may_refuse(scene: Scene) -> None:
+def test_server_may_refuse(scene: Scene) -> None:
     scene.network.unlisten(ADDRESS)
     scene.network.listen(ADDRESS, lambda _wire, _host: None)
     client, _ = scene.start()
@@ -224,7 +224,7 @@ def test_a_server_may_refuse(scene: Scene) -> None:
     assert scene.network.connections() == []
 
 
-def test_a_path_may_refuse_without_hurting_what_is_open(scene: Scene) -> None:
+def test_refusing_path_keeps_open_connections(scene: Scene) -> None:
     _, server, wire, _ = scene.connected()
     scene.there.refuses = True
     client, _ = scene.start()
@@ -235,7 +235,7 @@ def test_a_path_may_refuse_without_hurting_what_is_open(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("after", [0.0, 0.015])
-def test_an_attempt_may_be_given_up(scene: Scene, after: float) -> None:
+def test_abandoned_attempt_reports_nothing(scene: Scene, after: float) -> None:
     client, abandon = scene.start()
     scene.run(after)
     abandon()
@@ -245,7 +245,7 @@ def test_an_attempt_may_be_given_up(scene: Scene, after: float) -> None:
     assert scene.network.connections() == []
 
 
-def test_giving_up_late_changes_nothing(scene: Scene) -> None:
+def test_abandoning_an_open_connection_has_no_effect(scene: Scene) -> None:
     client, abandon = scene.start()
     scene.run(1.0)
     abandon()
@@ -256,7 +256,7 @@ def test_giving_up_late_changes_nothing(scene: Scene) -> None:
 # --- faults --------------------------------------------------------------------------------------
 
 
-def test_a_silent_path_delivers_late(scene: Scene) -> None:
+def test_silent_path_delivers_late(scene: Scene) -> None:
     client, server, wire, server_wire = scene.connected()
     scene.there.silence()
     wire.send(b"one")
@@ -271,7 +271,7 @@ def test_a_silent_path_delivers_late(scene: Scene) -> None:
     assert server.data == b"onetwo"
 
 
-def test_what_is_under_way_when_a_path_falls_silent_is_late_too(scene: Scene) -> None:
+def test_packet_under_way_as_a_path_falls_silent_is_late(scene: Scene) -> None:
     _, server, wire, _ = scene.connected()
     wire.send(b"data")
     scene.run(0.005)
@@ -283,7 +283,7 @@ def test_what_is_under_way_when_a_path_falls_silent_is_late_too(scene: Scene) ->
     assert server.data == b"data"
 
 
-def test_a_connection_may_be_forgotten_in_one_direction(scene: Scene) -> None:
+def test_path_may_forget_a_connection(scene: Scene) -> None:
     client, server, wire, server_wire = scene.connected()
     scene.there.silence()
     wire.send(b"one")
@@ -299,7 +299,7 @@ def test_a_connection_may_be_forgotten_in_one_direction(scene: Scene) -> None:
     assert other.what == ["opened"]  # new connections are not concerned
 
 
-def test_an_attempt_at_a_silent_path_is_not_answered_before_it_heals(scene: Scene) -> None:
+def test_attempt_on_a_silent_path_waits_for_the_healing(scene: Scene) -> None:
     scene.back.silence()
     client, _ = scene.start()
     scene.run(60.0)
@@ -309,7 +309,7 @@ def test_an_attempt_at_a_silent_path_is_not_answered_before_it_heals(scene: Scen
     assert client.what == ["opened"]
 
 
-def test_an_attempt_that_was_given_up_in_silence_never_arrives(scene: Scene) -> None:
+def test_attempt_abandoned_in_silence_never_arrives(scene: Scene) -> None:
     scene.there.silence()
     _, abandon = scene.start()
     scene.run(1.0)
@@ -319,7 +319,7 @@ def test_an_attempt_that_was_given_up_in_silence_never_arrives(scene: Scene) -> 
     assert scene.accepted == []
 
 
-def test_the_end_of_a_connection_is_told_late_as_well(scene: Scene) -> None:
+def test_end_on_a_silent_path_arrives_late(scene: Scene) -> None:
     client, _, _, server_wire = scene.connected()
     scene.back.silence()
     server_wire.close()
@@ -330,7 +330,7 @@ def test_the_end_of_a_connection_is_told_late_as_well(scene: Scene) -> None:
     assert client.what == ["ended"]
 
 
-def test_a_reset_in_silence_is_lost_for_good(scene: Scene) -> None:
+def test_reset_on_a_silent_path_is_lost(scene: Scene) -> None:
     """Whose host has died is told so only when it sends something to where nobody is any more."""
     client, _, wire, server_wire = scene.connected()
     scene.back.silence()
@@ -346,7 +346,7 @@ def test_a_reset_in_silence_is_lost_for_good(scene: Scene) -> None:
     assert client.what == ["broken"]
 
 
-def test_a_reset_that_is_under_way_when_a_path_falls_silent_is_lost(scene: Scene) -> None:
+def test_reset_under_way_as_a_path_falls_silent_is_lost(scene: Scene) -> None:
     client, _, _, server_wire = scene.connected()
     server_wire.reset()
     scene.run(0.005)
@@ -358,7 +358,7 @@ def test_a_reset_that_is_under_way_when_a_path_falls_silent_is_lost(scene: Scene
 
 
 @pytest.mark.parametrize("how", ["path", "network"])
-def test_breaking_everything_between_two_hosts(scene: Scene, how: str) -> None:
+def test_reset_breaks_everything_between_two_hosts(scene: Scene, how: str) -> None:
     client, server, wire, _ = scene.connected()
     opening, _ = scene.start()
     wire.send(b"lost")
@@ -374,7 +374,7 @@ def test_breaking_everything_between_two_hosts(scene: Scene, how: str) -> None:
     assert scene.network.connections() == []
 
 
-def test_a_box_between_may_end_a_connection(scene: Scene) -> None:
+def test_connection_may_be_finished_in_between(scene: Scene) -> None:
     client, server, _, _ = scene.connected()
     scene.network.connections()[0].finish()
     scene.run(1.0)
@@ -383,7 +383,7 @@ def test_a_box_between_may_end_a_connection(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, 6])
-def test_a_connection_breaks_after_so_many_bytes(scene: Scene, size: int) -> None:
+def test_connection_breaks_after_a_number_of_bytes(scene: Scene, size: int) -> None:
     client, server, wire, _ = scene.connected()
     scene.there.break_after = size
     wire.send(b"abc")
@@ -396,7 +396,7 @@ def test_a_connection_breaks_after_so_many_bytes(scene: Scene, size: int) -> Non
     assert scene.there.break_after is None  # once
 
 
-def test_dripping(scene: Scene) -> None:
+def test_dripping_path_delivers_small_pieces(scene: Scene) -> None:
     _, server, wire, _ = scene.connected()
     scene.there.drip = (3, 0.5)
     wire.send(b"0123456789")
@@ -408,7 +408,7 @@ def test_dripping(scene: Scene) -> None:
     assert max(len(part) for part in server.parts) == 3
 
 
-def test_packets_are_late_that_were_sent_while_the_path_was_slow(scene: Scene) -> None:
+def test_packet_of_a_path_that_was_slow_is_late(scene: Scene) -> None:
     _, server, wire, back = scene.connected()
     wire.send(b"as ever")
     assert scene.network.late() is None
@@ -429,7 +429,7 @@ def test_packets_are_late_that_were_sent_while_the_path_was_slow(scene: Scene) -
     assert server.data == b"as everslowheld up behind it"
 
 
-def test_packets_that_never_arrive_are_not_late(scene: Scene) -> None:
+def test_packet_that_never_arrives_is_not_late(scene: Scene) -> None:
     _, _, wire, _ = scene.connected()
     scene.there.range = (5.0, 5.0)
     wire.send(b"slow")
@@ -439,7 +439,7 @@ def test_packets_that_never_arrive_are_not_late(scene: Scene) -> None:
     assert scene.network.late() is None
 
 
-def test_segments_are_cut_sometimes(scene: Scene) -> None:
+def test_segments_are_cut(scene: Scene) -> None:
     _, server, wire, _ = scene.connected()
     scene.there.cuts = 0.5
     for _ in range(50):
@@ -451,7 +451,7 @@ def test_segments_are_cut_sometimes(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_happens_bytes_arrive_once_in_order_and_the_end_last(seed: int) -> None:
+def test_bytes_arrive_once_and_in_order_under_random_faults(seed: int) -> None:
     """All faults that do not break a connection, at random; in both directions at once."""
     scene = Scene(seed)
     rng = random.Random(seed)
@@ -491,7 +491,7 @@ def test_whatever_happens_bytes_arrive_once_in_order_and_the_end_last(seed: int)
     assert wire.unsent == server_wire.unsent == 0
 
 
-def test_each_path_draws_by_itself() -> None:
+def test_delays_of_a_path_do_not_depend_on_other_paths() -> None:
     def arrivals(*, busy: bool) -> list[float]:
         timeline = Timeline()
         network = Network(timeline, 7)
@@ -507,7 +507,7 @@ def test_each_path_draws_by_itself() -> None:
     assert len(set(arrivals(busy=False))) == 20
 
 
-def test_hosts_of_addresses() -> None:
+def test_host_of_an_address() -> None:
     assert host_of("10.0.0.1:2181") == "10.0.0.1"
     assert host_of("10.0.0.1") == "10.0.0.1"
     assert host_of("[fd00::1]:2181") == "[fd00::1]"
@@ -535,7 +535,7 @@ def played(request: pytest.FixtureRequest) -> Scene:
     return Scene(backend=request.param)
 
 
-def test_a_stream_sends_and_receives(played: Scene) -> None:
+def test_stream_sends_and_receives(played: Scene) -> None:
     echoing(played)
 
     async def main() -> None:
@@ -562,7 +562,7 @@ def test_a_stream_sends_and_receives(played: Scene) -> None:
     assert played.accepted[0].what == ["ended"]
 
 
-def test_a_stream_ends_after_its_data(played: Scene) -> None:
+def test_stream_ends_after_its_data(played: Scene) -> None:
 
     async def main() -> None:
         stream = await dial(played.network, CLIENT, ADDRESS)
@@ -585,7 +585,7 @@ def test_a_stream_ends_after_its_data(played: Scene) -> None:
     played.play(main)
 
 
-def test_who_waits_is_told_at_once(played: Scene) -> None:
+def test_waiting_receive_ends_with_its_connection(played: Scene) -> None:
 
     async def receives(stream: SimulatedStream, error: type[Exception]) -> None:
         with pytest.raises(error):
@@ -608,7 +608,7 @@ def test_who_waits_is_told_at_once(played: Scene) -> None:
     assert played.play(main) == pytest.approx(2.04)
 
 
-def test_dialling(played: Scene) -> None:
+def test_dial_fails_or_is_cancelled_cleanly(played: Scene) -> None:
 
     async def main() -> None:
         played.there.silence()
@@ -634,7 +634,7 @@ def test_dialling(played: Scene) -> None:
     played.play(main)
 
 
-def test_sending_waits_while_much_is_on_its_way(played: Scene) -> None:
+def test_send_waits_while_the_buffer_is_full(played: Scene) -> None:
 
     async def main() -> None:
         stream = await dial(played.network, CLIENT, ADDRESS)
@@ -655,7 +655,7 @@ def test_sending_waits_while_much_is_on_its_way(played: Scene) -> None:
     assert len(played.accepted[0].data) == MAX_UNSENT + 4
 
 
-def test_half_a_stream_may_be_closed(played: Scene) -> None:
+def test_stream_may_be_half_closed(played: Scene) -> None:
 
     async def main() -> None:
         stream = await dial(played.network, CLIENT, ADDRESS)
@@ -670,7 +670,7 @@ def test_half_a_stream_may_be_closed(played: Scene) -> None:
     played.play(main)
 
 
-def test_a_silent_network_and_nothing_else_is_a_deadlock(played: Scene) -> None:
+def test_waiting_for_a_silent_network_is_a_deadlock(played: Scene) -> None:
     played.there.silence()
 
     async def main() -> None:

@@ -30,9 +30,7 @@ def _places(stage: Stage, leader: Server) -> list[Server]:
 
 @pytest.mark.parametrize("is_applied", [False, True])
 @pytest.mark.parametrize("place", ["leader", "follower"])
-def test_a_skipped_request_is_not_answered_and_the_one_behind_it_is(
-    stage: Stage, place: str, is_applied: bool
-) -> None:
+def test_skipped_request_is_not_answered(stage: Stage, place: str, is_applied: bool) -> None:
     client = stage.client(stage.leader if place == "leader" else stage.followers()[0])
     omission = _omit(stage, is_applied=is_applied, is_swallowed=False, op=OpCode.CREATE2)
     before = client.send(GetData("/"))
@@ -52,7 +50,7 @@ def test_a_skipped_request_is_not_answered_and_the_one_behind_it_is(
     assert fact["session"] == client.session_id
 
 
-def test_only_the_client_that_is_meant_is_passed_over_and_after_as_many_as_were_asked_for(
+def test_omission_aims_at_one_request_of_one_client(
     stage: Stage,
 ) -> None:
     client, other = (stage.client(stage.follower) for _ in range(2))
@@ -63,7 +61,7 @@ def test_only_the_client_that_is_meant_is_passed_over_and_after_as_many_as_were_
     assert client.heard == [asked[0], asked[1], asked[3], asked[4]]
 
 
-def test_what_was_not_found_until_its_end_does_not_happen(stage: Stage) -> None:
+def test_omission_that_is_over_has_no_effect(stage: Stage) -> None:
     client = stage.client(stage.leader)
     omission = _omit(stage, is_applied=False, is_swallowed=False, op=OpCode.DELETE)
     client.create("/a")
@@ -77,9 +75,7 @@ def test_what_was_not_found_until_its_end_does_not_happen(stage: Stage) -> None:
 
 @pytest.mark.parametrize("is_applied", [False, True])
 @pytest.mark.parametrize("place", ["leader", "follower"])
-def test_behind_a_swallowed_request_nothing_but_pings_is_answered_until_the_fault_is_over(
-    stage: Stage, place: str, is_applied: bool
-) -> None:
+def test_swallowed_request_blocks_all_but_pings(stage: Stage, place: str, is_applied: bool) -> None:
     client = stage.client(stage.leader if place == "leader" else stage.followers()[0])
     client.create("/a")
     heard = len(client.heard)
@@ -100,7 +96,7 @@ def test_behind_a_swallowed_request_nothing_but_pings_is_answered_until_the_faul
     assert client.heard[heard:] == [later]
 
 
-def test_another_connection_of_the_session_is_answered(stage: Stage) -> None:
+def test_other_connection_of_the_session_is_answered(stage: Stage) -> None:
     first, second = stage.followers()
     client = stage.client(first)
     _omit(stage, is_applied=False, is_swallowed=True, op=OpCode.SET_DATA, host=client.host)
@@ -117,7 +113,7 @@ def test_another_connection_of_the_session_is_answered(stage: Stage) -> None:
 # --- a leader that applies late ----------------------------------------------------------------
 
 
-def test_a_leader_answers_a_sync_of_its_own_client_before_it_has_applied_all(stage: Stage) -> None:
+def test_late_leader_answers_a_sync_of_its_own_client(stage: Stage) -> None:
     """As `matchSyncs` of its CommitProcessor has it; a follower's sync is one there, too."""
     writer, at_leader = stage.client(stage.follower), stage.client(stage.leader)
     other = stage.client(stage.other)
@@ -134,7 +130,7 @@ def test_a_leader_answers_a_sync_of_its_own_client_before_it_has_applied_all(sta
     assert at_leader.ask(Exists("/a")).err == 0
 
 
-def test_a_learner_that_comes_while_the_leader_applies_late_lacks_nothing(stage: Stage) -> None:
+def test_learner_of_a_late_leader_lacks_nothing(stage: Stage) -> None:
     follower = stage.followers()[1]
     follower.kill()
     client = stage.client(stage.follower)
@@ -147,7 +143,7 @@ def test_a_learner_that_comes_while_the_leader_applies_late_lacks_nothing(stage:
     stage.settle()
 
 
-def test_what_a_leader_had_not_applied_survives_it(stage: Stage, client: Client) -> None:
+def test_unapplied_write_survives_its_leader(stage: Stage, client: Client) -> None:
     stage.leader.apply_delay = 5.0
     assert client.create("/a").err == 0
     stage.leader.kill()
@@ -169,7 +165,7 @@ def _late_all_the_time(seed: int) -> Schedule:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_nobody_gets_through_a_closed_barrier_because_the_leader_is_behind(
+def test_late_leader_does_not_open_a_closed_barrier(
     backend: Backend,
 ) -> None:
     gate = scenario("recipes/barriers.py:gate")
@@ -197,7 +193,7 @@ SOON = (0, 5, 9, 15, 51, 97)
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_schedules_reach_all_of_it(backend: Backend) -> None:
+def test_schedules_reach_every_omission(backend: Backend) -> None:
     missing = set(REACHED)
     for seed in (*SOON, *range(200)):
         if any(

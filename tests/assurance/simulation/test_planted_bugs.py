@@ -29,7 +29,7 @@ SEEDS = 60
         ("release-needs-an-await", "asyncio", "I6"),
     ],
 )
-def test_a_planted_bug_is_found(name: str, backend: str, invariant: str) -> None:
+def test_planted_bug_is_found(name: str, backend: str, invariant: str) -> None:
     mutated_or_skip(name)
     found = hunt(by_name(name), backend, SEEDS)
     assert invariant in found.caught, found

@@ -96,7 +96,7 @@ def scene(backend: Backend) -> Scene:
 # --- stopping ------------------------------------------------------------------------------------
 
 
-def test_who_is_stopped_does_nothing_and_finds_the_time_changed(scene: Scene) -> None:
+def test_stopped_process_does_nothing(scene: Scene) -> None:
 
     async def ticks(process: Process) -> None:
         while process.is_alive:
@@ -119,7 +119,7 @@ def test_who_is_stopped_does_nothing_and_finds_the_time_changed(scene: Scene) ->
     assert all(when == found for when, (_, found) in seen)
 
 
-def test_all_that_a_process_has_started_stops(scene: Scene) -> None:
+def test_tasks_of_a_stopped_process_stop(scene: Scene) -> None:
     events: list[anyio.Event] = []
 
     async def waits(what: str) -> None:
@@ -151,7 +151,7 @@ def test_all_that_a_process_has_started_stops(scene: Scene) -> None:
     assert {when for when, _ in scene.seen} == {2.0}
 
 
-def test_deadlines_that_pass_meanwhile_are_late(scene: Scene) -> None:
+def test_deadline_of_a_stopped_process_is_late(scene: Scene) -> None:
 
     async def program(process: Process) -> None:
         with anyio.move_on_after(2) as scope:
@@ -165,7 +165,7 @@ def test_deadlines_that_pass_meanwhile_are_late(scene: Scene) -> None:
     assert seen == [(5.0, True), (6.0, False)]
 
 
-def test_what_could_run_already_at_the_instant_of_the_stop_does_not(scene: Scene) -> None:
+def test_task_that_is_due_at_the_stop_does_not_run(scene: Scene) -> None:
 
     async def program(process: Process) -> None:
         event = anyio.Event()
@@ -179,7 +179,7 @@ def test_what_could_run_already_at_the_instant_of_the_stop_does_not(scene: Scene
 
 
 @pytest.mark.parametrize("after", range(6))
-def test_a_process_may_be_caught_in_the_middle_of_what_it_does(
+def test_process_may_stop_after_a_number_of_steps(
     scene: Scene, backend: Backend, after: int
 ) -> None:
     """It is woken `after` times more; each checkpoint below is one of them."""
@@ -202,7 +202,7 @@ def test_a_process_may_be_caught_in_the_middle_of_what_it_does(
     assert scene.run(main) == [(1.0 if n <= before else 10.0, n) for n in range(1, 5)]
 
 
-def test_a_process_may_stop_itself(scene: Scene) -> None:
+def test_process_may_stop_itself(scene: Scene) -> None:
 
     async def program(process: Process) -> None:
         process.stop()
@@ -214,7 +214,7 @@ def test_a_process_may_stop_itself(scene: Scene) -> None:
     assert seen == [(0, "to the end of the step"), (2, "goes on")]
 
 
-def test_bytes_wait_and_come_before_what_timers_say(scene: Scene, backend: Backend) -> None:
+def test_waiting_bytes_come_before_timers(scene: Scene, backend: Backend) -> None:
     """A loop that goes on looks at its sockets before it looks at its timers."""
 
     async def receives(process: Process, order: list[str]) -> None:
@@ -255,7 +255,7 @@ class _Deaf:
     def broken(self) -> None: ...
 
 
-def test_callbacks_of_a_stopped_process_are_the_worlds(scene: Scene) -> None:
+def test_packets_of_a_stopped_process_arrive(scene: Scene) -> None:
     """What it has sent is on its way, whether it is stopped or not."""
 
     async def program(process: Process) -> None:
@@ -267,7 +267,7 @@ def test_callbacks_of_a_stopped_process_are_the_worlds(scene: Scene) -> None:
     assert seen == [(2.0, "arrived"), (3.0, "woken")]
 
 
-def test_several_may_be_stopped_at_once(scene: Scene) -> None:
+def test_several_processes_may_be_stopped(scene: Scene) -> None:
 
     async def program(process: Process) -> None:
         for _ in range(3):
@@ -288,7 +288,7 @@ def test_several_may_be_stopped_at_once(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_stopping_at_random_loses_and_repeats_nothing(backend: Backend, seed: int) -> None:
+def test_random_stops_lose_and_repeat_nothing(backend: Backend, seed: int) -> None:
     """Two tasks of a process hand numbers to and fro, whatever stops it, wherever."""
     scene = Scene(backend, seed)
     rng = random.Random(seed)
@@ -327,7 +327,7 @@ def test_stopping_at_random_loses_and_repeats_nothing(backend: Backend, seed: in
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-def test_nothing_that_a_killed_process_does_reaches_anybody(scene: Scene, stopped: bool) -> None:
+def test_killed_process_reaches_nobody(scene: Scene, stopped: bool) -> None:
     arrived: list[bytes] = []
 
     class Server(_Deaf):
@@ -372,7 +372,7 @@ def test_nothing_that_a_killed_process_does_reaches_anybody(scene: Scene, stoppe
     assert [what for _, what in seen[1:]] == ["ended"]
 
 
-def test_a_connection_that_is_being_opened_does_not_outlive_its_process(scene: Scene) -> None:
+def test_connection_attempt_ends_with_its_process(scene: Scene) -> None:
 
     async def program(process: Process) -> None:
         with anyio.move_on_after(5, shield=True):
@@ -391,7 +391,7 @@ def test_a_connection_that_is_being_opened_does_not_outlive_its_process(scene: S
     assert scene.run(main) == []
 
 
-def test_unread_bytes_make_the_end_of_a_process_a_reset(scene: Scene) -> None:
+def test_process_with_unread_bytes_ends_in_a_reset(scene: Scene) -> None:
 
     class Server(_Deaf):
         def broken(self) -> None:
@@ -417,7 +417,7 @@ def test_unread_bytes_make_the_end_of_a_process_a_reset(scene: Scene) -> None:
 # --- how it ends ---------------------------------------------------------------------------------
 
 
-def test_what_a_program_raises_ends_the_run(scene: Scene) -> None:
+def test_error_of_a_program_ends_the_run(scene: Scene) -> None:
 
     async def program(process: Process) -> None:
         await anyio.sleep(1)
@@ -433,7 +433,7 @@ def test_what_a_program_raises_ends_the_run(scene: Scene) -> None:
     assert scene.processes[0].failure is caught.value
 
 
-def test_what_a_killed_program_raises_does_not_count(scene: Scene) -> None:
+def test_error_of_a_killed_program_is_ignored(scene: Scene) -> None:
 
     async def program(process: Process) -> None:
         try:
@@ -451,7 +451,7 @@ def test_what_a_killed_program_raises_does_not_count(scene: Scene) -> None:
     assert scene.run(main) == [(2.0, None)]
 
 
-def test_a_run_that_fails_while_somebody_is_stopped_ends(scene: Scene) -> None:
+def test_failed_run_ends_with_a_stopped_process(scene: Scene) -> None:
 
     async def program(process: Process) -> None:
         await anyio.sleep_forever()
@@ -468,7 +468,7 @@ def test_a_run_that_fails_while_somebody_is_stopped_ends(scene: Scene) -> None:
     assert scene.timeline.now == 2.0
 
 
-def test_who_is_stopped_is_cancelled_when_it_goes_on(scene: Scene) -> None:
+def test_stopped_process_is_cancelled_when_it_continues(scene: Scene) -> None:
     async def program(process: Process) -> None:
         with anyio.CancelScope() as scope:
             scene.timeline.at(2.0, scope.cancel)
@@ -479,7 +479,7 @@ def test_who_is_stopped_is_cancelled_when_it_goes_on(scene: Scene) -> None:
     assert scene.play(program, (1.0, "stop"), (5.0, "resume")) == [(5.0, "cancelled")]
 
 
-def test_an_error_is_not_hidden_by_who_is_stopped(
+def test_stopped_process_does_not_hide_an_error(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timeline_module, "MAX_STEPS", 1000)
@@ -503,7 +503,7 @@ def test_an_error_is_not_hidden_by_who_is_stopped(
 
 
 @pytest.mark.parametrize("rate", [0.999, 1.0, 1.001])
-def test_a_clock_runs_at_its_own_rate_and_never_stands_still(scene: Scene, rate: float) -> None:
+def test_clock_runs_at_its_own_rate(scene: Scene, rate: float) -> None:
 
     async def program(process: Process) -> None:
         start, readings = process.clock(), []
@@ -523,7 +523,7 @@ def test_a_clock_runs_at_its_own_rate_and_never_stands_still(scene: Scene, rate:
     scene.play(program, rate=rate)
 
 
-def test_clocks_of_two_processes_have_nothing_to_do_with_each_other(scene: Scene) -> None:
+def test_processes_have_independent_clocks_and_random_numbers(scene: Scene) -> None:
 
     async def program(process: Process) -> None:
         scene.seen.append((process.clock(), process.rng.random()))
@@ -563,7 +563,7 @@ def take_turns(scene: Scene) -> list[Any]:
     return scene.seen
 
 
-def test_real_clients_in_a_made_up_world(backend: Backend) -> None:
+def test_real_clients_take_turns_under_faults(backend: Backend) -> None:
     seen = take_turns(Scene(backend))
     tokens = [token for _, (_, token) in seen if isinstance(token, int)]
     assert len(tokens) > 15
@@ -575,7 +575,7 @@ def test_real_clients_in_a_made_up_world(backend: Backend) -> None:
     assert seen != take_turns(Scene(backend, seed=2))
 
 
-def test_nothing_stays_of_a_world(backend: Backend) -> None:
+def test_world_leaves_no_objects(backend: Backend) -> None:
     def runs(times: int) -> int:
         for seed in range(times):
             take_turns(Scene(backend, seed))
@@ -587,7 +587,7 @@ def test_nothing_stays_of_a_world(backend: Backend) -> None:
     assert runs(6) - objects < 200
 
 
-def test_the_same_seed_gives_the_same_world_in_every_process(backend: Backend) -> None:
+def test_same_seed_gives_the_same_world_in_every_process(backend: Backend) -> None:
     code = (
         "from assurance.simulation.test_process import Scene, take_turns; "
         f"print(take_turns(Scene({backend!r}, 5)))"

@@ -60,7 +60,7 @@ def test_seed_gives_the_same_trace_in_every_process(name: str, backend: Backend)
         assert output_of(code, hash_seed=hash_seed).split() == mine
 
 
-def test_leaving_out_a_fault_that_did_nothing_changes_nothing() -> None:
+def test_events_before_the_first_fault_do_not_depend_on_it() -> None:
     """The world before the first fault is the same with and without it."""
     schedule = next(s for s in map(Schedule.of, range(100)) if len(s.faults) == 3)
     whole = simulate(scenario("contend"), schedule=schedule)
@@ -77,7 +77,7 @@ def _before(outcome: Outcome, begin: float) -> list[Event]:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_a_schedule_is_text_and_back(seed: int) -> None:
+def test_schedule_survives_a_round_trip_as_text(seed: int) -> None:
     schedule = Schedule.of(seed)
     assert Schedule.parse(str(schedule)) == schedule
     assert str(schedule) == str(seed)
@@ -89,12 +89,12 @@ def test_a_schedule_is_text_and_back(seed: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "7 faults=a", "7 what=1", "{}", '{"seed": 1, "x": 2}'])
-def test_what_is_no_schedule(text: str) -> None:
+def test_invalid_schedule_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError):
         Schedule.parse(text)
 
 
-def test_a_stream_of_faults_that_came_later_leaves_what_seeds_meant_before(
+def test_later_stream_of_faults_keeps_the_first_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The first faults of a seed, and all else, are those of the first stream alone."""
@@ -114,7 +114,7 @@ def test_every_kind_of_fault_is_drawn() -> None:
     assert drawn == set(KINDS)
 
 
-def test_faults_end_by_the_healing() -> None:
+def test_faults_end_before_the_healing() -> None:
     for seed in range(300):
         schedule = Schedule.of(seed)
         for fault in schedule.faults:
@@ -144,7 +144,7 @@ async def _careless(world: World, process: Process) -> None:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_planted_bug_is_found_and_its_schedule_made_small(backend: Backend) -> None:
+def test_violation_is_shrunk_to_one_fault(backend: Backend) -> None:
     seeds = (seed for seed in range(1000) if 3 <= len(Schedule.of(seed).faults) <= 6)
     failed = next(
         outcome
@@ -166,7 +166,7 @@ def test_a_planted_bug_is_found_and_its_schedule_made_small(backend: Backend) ->
     assert again.violations == small.violations
 
 
-def test_the_replay_line_replays() -> None:
+def test_replay_line_repeats_the_run() -> None:
     outcome = simulate(scenario("contend"), seed=5, faults=[0])
     command = outcome.replay_line.split()
     assert command[:2] == ["python", "-m"]
@@ -179,7 +179,7 @@ def test_the_replay_line_replays() -> None:
 
 
 @pytest.mark.parametrize("wanted", [[], [3], [0, 7], [1, 2, 3, 8], list(range(9))])
-def test_the_fewest_that_still_fail(wanted: list[int]) -> None:
+def test_fewest_faults_that_still_fail(wanted: list[int]) -> None:
     asked: list[list[int]] = []
 
     def still_fails(items: Sequence[int]) -> bool:

@@ -48,7 +48,7 @@ def hears_late(stage: Stage, server: Server) -> None:
     stage.network.path(leader.host, server.host).range = (SLOW, SLOW)
 
 
-def test_a_lost_create_that_is_not_committed_yet_is_found_at_another_server(
+def test_lost_create_is_found_before_it_is_committed(
     backend: Backend,
 ) -> None:
     """The leader vouches for a session that moves without waiting for what it has proposed for it.
@@ -88,7 +88,7 @@ def test_a_lost_create_that_is_not_committed_yet_is_found_at_another_server(
     assert path.endswith("-lock-0000000000")
 
 
-def test_abandoned_create_that_is_not_committed_yet_is_deleted_soon(backend: Backend) -> None:
+def test_abandoned_create_is_deleted_before_it_is_committed(backend: Backend) -> None:
     """Without a sync before the look, the znode would stay until the next one: for a session
     timeout, in which nobody else gets the lock."""
     stage = Stage()
@@ -118,7 +118,7 @@ def test_abandoned_create_that_is_not_committed_yet_is_deleted_soon(backend: Bac
     in_a_process(backend, stage, f"{first.address},{second.address}", program)
 
 
-def test_a_task_that_another_server_has_not_heard_of_yet(backend: Backend) -> None:
+def test_result_of_a_task_is_found_at_a_lagging_server(backend: Backend) -> None:
     """Its result is waited for all the same; that there is no such task is said in the end."""
     stage = Stage()
     stage.start()
@@ -153,7 +153,7 @@ def test_a_task_that_another_server_has_not_heard_of_yet(backend: Backend) -> No
     assert results == [b"done"]
 
 
-def test_a_version_that_another_server_has_not_heard_of_yet(backend: Backend) -> None:
+def test_version_is_found_at_a_lagging_server(backend: Backend) -> None:
     """It is built upon, and gone back to, all the same."""
     stage = Stage()
     stage.start()

@@ -24,7 +24,7 @@ def handlers() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def test_nothing_is_violated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_soak_without_violations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scenario = f"{SCENARIOS}:contend"
     code = app(["soak", scenario, "--seeds", "3", "--jobs", "1", "--report", str(tmp_path)])
     assert code == 0
@@ -35,7 +35,7 @@ def test_nothing_is_violated(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "\nNone.\n" in page
 
 
-def test_a_violation_is_told_with_the_command_that_repeats_it(
+def test_violation_is_reported_with_its_command(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--seeds", "12", "--first", "40", "--backend", "trio", "--jobs", "1"]
@@ -49,6 +49,8 @@ def test_a_violation_is_told_with_the_command_that_repeats_it(
 
 
 @pytest.mark.parametrize("arguments", [[], ["--seeds", "1"], [f"{SCENARIOS}:contend"]])
-def test_what_is_needed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_arguments_are_reported(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert app(["soak", *arguments]) == 2
     assert "Needed: at least one scenario" in capsys.readouterr().out

@@ -50,7 +50,7 @@ DISK = [z(2, 1), z(2, 3), z(2, 4), z(2, 5), z(2, 6)]
         pytest.param(0, SyncPlan(SNAP, z(5, 0), (), z(5, 0)), id="an empty disk"),
     ],
 )
-def test_what_a_leader_sends(learner: int, plan: SyncPlan) -> None:
+def test_plan_from_memory(learner: int, plan: SyncPlan) -> None:
     assert plan_sync(learner, MEMORY, z(5, 0)) == plan
 
 
@@ -80,9 +80,7 @@ def test_what_a_leader_sends(learner: int, plan: SyncPlan) -> None:
         pytest.param(z(4, 2), DISK, SyncPlan(DIFF, z(4, 5), (z(4, 5),), z(4, 5)), id="no need"),
     ],
 )
-def test_what_a_leader_sends_that_reads_its_disk(
-    learner: int, disk: list[int], plan: SyncPlan
-) -> None:
+def test_plan_from_memory_and_disk(learner: int, disk: list[int], plan: SyncPlan) -> None:
     assert plan_sync(learner, MEMORY, z(5, 0), disk) == plan
 
 
@@ -95,7 +93,7 @@ def test_what_a_leader_sends_that_reads_its_disk(
         (z(2, 0), SyncPlan(SNAP, z(1, 3), (), z(1, 3))),
     ],
 )
-def test_what_a_leader_sends_that_has_nothing_in_memory(learner: int, plan: SyncPlan) -> None:
+def test_plan_of_an_empty_memory(learner: int, plan: SyncPlan) -> None:
     assert plan_sync(learner, [], z(1, 3)) == plan
 
 
@@ -138,7 +136,7 @@ def histories(draw: st.DrawFn) -> Histories:
 
 
 @given(histories())
-def test_afterwards_the_learner_has_what_was_agreed_and_nothing_else(case: Histories) -> None:
+def test_plan_gives_the_learner_the_agreed_log(case: Histories) -> None:
     memory = case.agreed[len(case.agreed) - case.in_memory :]
     disk = case.agreed[len(case.agreed) - case.on_disk :]
     plan = plan_sync(case.last, memory, case.last_processed, disk)

@@ -35,7 +35,7 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 # --- the timeline by itself ----------------------------------------------------------------------
 
 
-def test_callbacks_run_at_their_instants_and_in_the_order_of_asking() -> None:
+def test_callbacks_run_in_order_at_their_times() -> None:
     timeline, seen = Timeline(), list[tuple[str, float]]()
     for name, when in (("late", 2.0), ("first", 1.0), ("second", 1.0)):
         timeline.at(when, lambda name=name: seen.append((name, timeline.now)))
@@ -45,7 +45,7 @@ def test_callbacks_run_at_their_instants_and_in_the_order_of_asking() -> None:
     assert seen == [("first", 1.0), ("second", 1.0), ("third", 1.0), ("late", 2.0)]
 
 
-def test_what_is_asked_for_at_once_runs_at_this_instant_but_not_within_the_call() -> None:
+def test_immediate_callback_runs_after_the_current_one() -> None:
     timeline, seen = Timeline(), list[str]()
 
     def first() -> None:
@@ -60,7 +60,7 @@ def test_what_is_asked_for_at_once_runs_at_this_instant_but_not_within_the_call(
     assert timeline.now == 1.0
 
 
-def test_time_stops_where_a_task_is_due() -> None:
+def test_time_stops_at_a_deadline() -> None:
     timeline, seen = Timeline(), list[float]()
     timeline.at(2.0, lambda: seen.append(timeline.now))
     timeline.advance(1.5)
@@ -70,7 +70,7 @@ def test_time_stops_where_a_task_is_due() -> None:
     assert seen == [2.0]
 
 
-def test_a_cancelled_callback_does_not_run() -> None:
+def test_cancelled_callback_does_not_run() -> None:
     timeline, seen = Timeline(), list[int]()
     timers = [timeline.at(1.0, lambda n=n: seen.append(n)) for n in range(3)]
     timers[1].cancel()
@@ -82,7 +82,7 @@ def test_a_cancelled_callback_does_not_run() -> None:
     assert not any(timer.is_pending for timer in timers)
 
 
-def test_timers_that_are_moved_all_the_time_take_no_room() -> None:
+def test_moved_timers_take_no_memory() -> None:
     timeline, seen = Timeline(), list[float]()
     timer = timeline.at(1.0, lambda: seen.append(timeline.now))
     for n in range(10_000):
@@ -96,7 +96,7 @@ def test_timers_that_are_moved_all_the_time_take_no_room() -> None:
 # --- tasks on virtual time -----------------------------------------------------------------------
 
 
-def test_tasks_and_callbacks_share_one_time(backend: Backend) -> None:
+def test_tasks_and_callbacks_share_one_clock(backend: Backend) -> None:
     timeline, seen = Timeline(), list[tuple[str, float]]()
 
     def note(name: str) -> None:
@@ -131,7 +131,7 @@ def test_tasks_and_callbacks_share_one_time(backend: Backend) -> None:
     ]
 
 
-def test_at_one_instant_the_world_comes_before_the_tasks(backend: Backend) -> None:
+def test_callbacks_run_before_tasks_of_the_same_time(backend: Backend) -> None:
     timeline, seen = Timeline(), list[str]()
 
     async def main() -> None:
@@ -152,7 +152,7 @@ def test_at_one_instant_the_world_comes_before_the_tasks(backend: Backend) -> No
     assert seen == ["world", "task, event True", "task had more to do", "world again", "time moved"]
 
 
-def test_a_callback_may_start_and_cancel_tasks(backend: Backend) -> None:
+def test_callback_may_start_and_cancel_tasks(backend: Backend) -> None:
     timeline, seen = Timeline(), list[float]()
 
     async def job() -> None:
@@ -170,7 +170,7 @@ def test_a_callback_may_start_and_cancel_tasks(backend: Backend) -> None:
     assert seen == [1.0, 2.0]
 
 
-def test_a_deadline_that_a_callback_brings_forward_is_kept(backend: Backend) -> None:
+def test_deadline_may_be_brought_forward_by_a_callback(backend: Backend) -> None:
     timeline = Timeline()
 
     async def main() -> float:
@@ -183,7 +183,7 @@ def test_a_deadline_that_a_callback_brings_forward_is_kept(backend: Backend) -> 
     assert run_virtual(main, backend=backend, timeline=timeline) == 2.0
 
 
-def test_a_day_passes_at_once(backend: Backend) -> None:
+def test_day_passes_at_once(backend: Backend) -> None:
     async def main() -> float:
         await anyio.sleep(86_000)
         return anyio.current_time()
@@ -194,7 +194,7 @@ def test_a_day_passes_at_once(backend: Backend) -> None:
 # --- what goes wrong -----------------------------------------------------------------------------
 
 
-def test_errors_leave_bare(backend: Backend) -> None:
+def test_errors_propagate_unchanged(backend: Backend) -> None:
     timeline = Timeline()
 
     async def raises() -> None:
@@ -215,7 +215,7 @@ def test_errors_leave_bare(backend: Backend) -> None:
     assert timeline.now == 1.0
 
 
-def test_after_a_failure_tasks_may_wind_up(backend: Backend) -> None:
+def test_tasks_may_clean_up_after_a_failure(backend: Backend) -> None:
     timeline, seen = Timeline(), list[float]()
 
     async def main() -> None:
@@ -233,7 +233,7 @@ def test_after_a_failure_tasks_may_wind_up(backend: Backend) -> None:
     assert seen == [6.0]
 
 
-def test_a_deadlock_is_an_error(backend: Backend) -> None:
+def test_deadlock_is_an_error(backend: Backend) -> None:
     async def main() -> None:
         await anyio.sleep(3)
         await anyio.Event().wait()
@@ -242,7 +242,7 @@ def test_a_deadlock_is_an_error(backend: Backend) -> None:
         run_virtual(main, backend=backend)
 
 
-def test_the_limit_is_an_error(backend: Backend) -> None:
+def test_time_limit_is_an_error(backend: Backend) -> None:
     async def main() -> None:
         for _ in range(11):
             await anyio.sleep(1)
@@ -254,7 +254,7 @@ def test_the_limit_is_an_error(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("who", ["task", "callback"])
-def test_going_in_circles_is_an_error(
+def test_endless_loop_at_one_time_is_an_error(
     backend: Backend, who: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timeline_module, "MAX_STEPS", 1000)
@@ -275,7 +275,7 @@ def test_going_in_circles_is_an_error(
         run_virtual(main, backend=backend, timeline=timeline)
 
 
-def test_a_task_that_cannot_be_cancelled_does_not_hang_the_run() -> None:
+def test_task_that_cannot_be_cancelled_is_a_deadlock() -> None:
     # Only on asyncio: trio's loop can be left in such a state only with a lot of noise.
     async def main() -> None:
         with anyio.CancelScope(shield=True):
@@ -285,7 +285,7 @@ def test_a_task_that_cannot_be_cancelled_does_not_hang_the_run() -> None:
         run_virtual(main, backend="asyncio")
 
 
-def test_there_are_no_threads(backend: Backend) -> None:
+def test_threads_are_refused(backend: Backend) -> None:
     async def main() -> None:
         await anyio.to_thread.run_sync(time.monotonic)
 
@@ -296,7 +296,7 @@ def test_there_are_no_threads(backend: Backend) -> None:
     thread.join()
 
 
-def test_there_is_no_network_but_the_simulated_one(backend: Backend) -> None:
+def test_real_sockets_are_refused(backend: Backend) -> None:
     here, there = socket.socketpair()
 
     async def main() -> None:
@@ -307,7 +307,7 @@ def test_there_is_no_network_but_the_simulated_one(backend: Backend) -> None:
         run_virtual(main, backend=backend)
 
 
-def test_what_asyncio_would_only_log_is_an_error() -> None:
+def test_unretrieved_exception_is_an_error() -> None:
     import asyncio
 
     async def main() -> None:
@@ -323,7 +323,7 @@ def test_what_asyncio_would_only_log_is_an_error() -> None:
         run_virtual(main, backend="asyncio")
 
 
-def test_one_run_at_a_time() -> None:
+def test_nested_run_is_refused() -> None:
     def inner() -> None:
         async def nothing() -> None:
             await anyio.lowlevel.checkpoint()
@@ -380,7 +380,7 @@ for backend in ("asyncio", "trio"):
 """
 
 
-def test_the_same_seed_gives_the_same_run_in_every_process() -> None:
+def test_same_seed_gives_the_same_run_in_every_process() -> None:
     """Many tasks end at one instant, in scopes within scopes: the order is nobody's but the seed's.
 
     anyio keeps its scopes in sets, which go by addresses in memory; trio shuffles its tasks.
@@ -395,7 +395,7 @@ def test_the_same_seed_gives_the_same_run_in_every_process() -> None:
     assert trio_1 != trio_2
 
 
-def test_neither_a_run_nor_what_follows_depends_on_what_ran_before() -> None:
+def test_run_does_not_depend_on_earlier_runs() -> None:
     """The library keeps the class of the first scope that it made; a run has its own."""
 
     async def kind() -> type:
@@ -439,7 +439,7 @@ def growth(backend: Backend) -> tuple[int, int]:
     return more_objects - objects, more_files - files
 
 
-def test_nothing_stays_of_a_run(backend: Backend) -> None:
+def test_run_leaves_no_objects_and_files(backend: Backend) -> None:
     """In a process of its own: in this one, other threads open and close files meanwhile."""
     code = f"from assurance.simulation.test_time import growth; print(*growth({backend!r}))"
     objects, files = map(int, output_of(code).split())
@@ -447,7 +447,7 @@ def test_nothing_stays_of_a_run(backend: Backend) -> None:
     assert objects < 100
 
 
-def test_nothing_stays_of_a_run_that_failed(backend: Backend) -> None:
+def test_failed_run_leaves_no_patches(backend: Backend) -> None:
     before = gc.isenabled(), threading.Thread.start
 
     async def stuck() -> None:

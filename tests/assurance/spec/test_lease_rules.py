@@ -70,7 +70,7 @@ def steps_of(computed: Graph) -> Iterator[tuple[str, list[tuple[str, str]]]]:
 
 
 @pytest.mark.timeout(300)
-def test_the_client_may_do_what_the_specification_allows(computed: Graph) -> None:
+def test_client_steps_are_those_of_the_specification(computed: Graph) -> None:
     compared: dict[str, int] = defaultdict(int)
     for state, steps in steps_of(computed):
         before = client_of(state)
@@ -82,7 +82,7 @@ def test_the_client_may_do_what_the_specification_allows(computed: Graph) -> Non
 
 
 @pytest.mark.timeout(300)
-def test_time_and_servers_do_what_the_specification_allows(computed: Graph) -> None:
+def test_other_steps_are_those_of_the_specification(computed: Graph) -> None:
     decided = 0
     for state, steps in steps_of(computed):
         before = client_of(state)

@@ -29,7 +29,7 @@ CONTEND = load_scenario("tests/assurance/simulation/scenarios.py:contend")
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_simulated_schedules(name: str) -> None:
+def test_simulated_schedules_follow_the_specification(name: str) -> None:
     scenario = load_scenario(f"tests/assurance/simulation/scenarios.py:{name}")
     steps = ends = 0
     for seed in range(8):
@@ -117,17 +117,17 @@ UNCONFIRMED = LossReason.UNCONFIRMED
         Step("Cancel", 2.0, hold=1, reason=LossReason.DELETED),
     ],
 )
-def test_a_hold_is_cancelled_in_time(cancel: Step) -> None:
+def test_cancellation_in_time_is_allowed(cancel: Step) -> None:
     assert violations(recorded(CREATED, BEGUN, cancel)) == []
 
 
-def test_a_stopped_process_cancels_when_it_continues() -> None:
+def test_stopped_process_may_cancel_when_it_continues() -> None:
     late = Step("Cancel", 9.0, hold=1, reason=UNCONFIRMED)
     assert violations(recorded(CREATED, BEGUN, Step("Continue", 9.0), late)) == []
     assert len(violations(recorded(CREATED, BEGUN, Step("Continue", 8.5), late))) == 1
 
 
-def test_a_proof_by_two_requests() -> None:
+def test_proof_by_two_requests_is_allowed() -> None:
     assert violations(recorded(CREATED, A, W, Step("Receive", 4.5, 4.0, "sync", 9.0))) == []
 
 
@@ -153,11 +153,11 @@ def test_a_proof_by_two_requests() -> None:
         (CREATED, BEGUN, Step("Cancel", DUE - 0.01, hold=1, reason=UNCONFIRMED)),
     ],
 )
-def test_what_the_specification_does_not_allow(steps: tuple[Step, ...]) -> None:
+def test_forbidden_trace_is_reported(steps: tuple[Step, ...]) -> None:
     assert len(violations(recorded(*steps))) == 1
 
 
-def test_a_session_must_not_end_early_nor_while_it_is_proven_to_live() -> None:
+def test_early_end_of_a_session_is_reported() -> None:
     recorder = Recorder()
     recorder.ended += [Ended(9.0, 1, 8.0, 8.1), Ended(9.0, 1, 8.0, 8.1, left=0.001)]
     assert violations(recorder) == []

@@ -184,7 +184,7 @@ class State:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_a_contender_may_do_what_the_specification_allows(name: str) -> None:
+def test_contender_steps_are_those_of_the_specification(name: str) -> None:
     file, constants, places, actions = CONFIGURATIONS[name]
     text = with_constants((FOLDER / f"{file}.cfg").read_text("utf-8"), constants)
     lines = [

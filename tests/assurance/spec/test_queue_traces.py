@@ -27,7 +27,7 @@ from .schedules import SCENARIOS
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_simulated_schedules(name: str) -> None:
+def test_simulated_schedules_follow_the_specification(name: str) -> None:
     scenario = load_scenario(f"tests/assurance/simulation/scenarios.py:{name}")
     actions = set()
     for seed in range(6):
@@ -91,7 +91,7 @@ def found_in(name: str, bug: str, seeds: range) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.exhaustive("checks the check of traces")
-def test_a_bug_that_no_invariant_of_the_history_sees() -> None:
+def test_bug_that_no_invariant_sees_is_seen_in_its_trace() -> None:
     """It takes two places, and two that leave in a certain order, before anybody waits in vain."""
     found, others = found_in("contend", "one-watch-for-several-places", range(4, 7))
     assert others == []
@@ -113,7 +113,7 @@ def test_a_bug_that_no_invariant_of_the_history_sees() -> None:
         ("contend", "no-second-look", 1, "Look"),
     ],
 )
-def test_other_planted_bugs(name: str, bug: str, seed: int, action: str) -> None:
+def test_planted_bug_is_seen_in_its_trace(name: str, bug: str, seed: int, action: str) -> None:
     found, _ = found_in(name, bug, range(seed, seed + 1))
     assert any(each.startswith(f"{action}: ") for each in found)
 
@@ -225,7 +225,7 @@ def recorded(*trace: Fact | Step | Pending) -> Recorder:
         (step("List", B, (A, B), (A,), is_next=True), deleted(A, 99), step("Arm", B, (), (A,))),
     ],
 )
-def test_what_the_specification_allows(trace: tuple[Fact | Step | Pending, ...]) -> None:
+def test_allowed_trace_has_no_violation(trace: tuple[Fact | Step | Pending, ...]) -> None:
     assert violations(recorded(*trace)) == []
 
 
@@ -283,9 +283,7 @@ def test_what_the_specification_allows(trace: tuple[Fact | Step | Pending, ...])
         ),
     ],
 )
-def test_what_the_specification_does_not_allow(
-    trace: tuple[Fact | Step | Pending, ...], action: str
-) -> None:
+def test_forbidden_trace_is_reported(trace: tuple[Fact | Step | Pending, ...], action: str) -> None:
     found = violations(recorded(*trace))
     assert found
     assert found[0].startswith(f"{action}: ")

@@ -36,7 +36,7 @@ def test_no_violation(specification: Specification, one: Check) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("specification", "error"), PLANTED, ids=[one.name for _, one in PLANTED])
-def test_a_planted_error_has_a_counterexample(
+def test_planted_error_has_a_counterexample(
     specification: Specification, error: PlantedError
 ) -> None:
     assert plant_complaints(error, plant(specification, error)) == []
