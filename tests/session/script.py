@@ -156,18 +156,18 @@ class Script:
         self.greet(session_id, timeout)
         return request
 
-    def lose_link(self) -> None:
+    def disconnect(self) -> None:
         self.down = True
         self.machine.connection_lost(self.now)
 
     def reconnect(self, session_id: int = 7, timeout: float = 8.0) -> ConnectRequest:
         """Loses the connection, and opens the next one."""
-        self.lose_link()
+        self.disconnect()
         return self.connect(session_id, timeout)
 
     def expire(self) -> None:
         """Loses the connection, and the next server says that the session has expired."""
-        self.lose_link()
+        self.disconnect()
         self.open()
         with pytest.raises(SessionExpiredError):
             self.greet(0, 0.0)
@@ -348,7 +348,7 @@ class Script:
         why = self.machine.tick(self.now)
         if why is not None:
             self.cuts.append(why)
-            self.lose_link()
+            self.disconnect()
 
     def advance(self, seconds: float, serve: Callable[[], object] | None = None) -> list[Packet]:
         """Lets time pass, and calls `tick` exactly when something is due.

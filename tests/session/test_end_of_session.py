@@ -34,7 +34,7 @@ def test_refused_credentials_are_final() -> None:
     assert script.states == [(S.AUTH_FAILED, 7)]
     for call in [*calls, unsent, script.get("/later")]:
         assert isinstance(call.error(), AuthFailedError)
-    script.lose_link()
+    script.disconnect()
     assert script.states == [(S.AUTH_FAILED, 7)]
     assert script.machine.next_deadline() == inf
     script.machine.closed()
@@ -51,7 +51,7 @@ def test_session_error_of_a_request_is_confirmed_by_the_next_handshake(
     with pytest.raises(kind):
         script.answer(packet, err=code)
     assert isinstance(call.error(), kind)
-    script.lose_link()
+    script.disconnect()
     assert script.open().session_id == 7
     with pytest.raises(SessionExpiredError):
         script.greet(0, 0)
@@ -123,7 +123,7 @@ def test_end_of_the_session_fails_requests_holds_and_watches(
     assert watcher.types == [EventType.NONE]
     if state.is_final:
         assert isinstance(script.get("/later").error(), error)
-        script.lose_link()
+        script.disconnect()
         assert script.states == states
         script.machine.closed()
         assert script.states == (states if state is S.CLOSED else [*states, (S.CLOSED, 7)])
@@ -133,7 +133,7 @@ def test_session_that_every_server_refuses_is_given_up(script: Script) -> None:
     script.zxid = 0x500
     script.get("/a")
     script.serve()
-    script.lose_link()
+    script.disconnect()
     waiting = script.write()
     script.machine.give_up_session()
     assert script.states[-2:] == [(S.EXPIRED, 7), (S.CONNECTING, 0)]
@@ -187,7 +187,7 @@ def test_closed_client_ignores_a_late_answer_to_its_handshake() -> None:
 
 
 def test_client_closes_without_a_connection(script: Script) -> None:
-    script.lose_link()
+    script.disconnect()
     script.machine.closed()
     assert script.states[-1] == (S.CLOSED, 7)
 

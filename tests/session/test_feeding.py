@@ -85,7 +85,7 @@ def test_question_is_asked_once_on_each_connection(script: Script) -> None:
         served = script.serve_for(5.0)
         assert renewals(served)
         packets += served
-        script.lose_link()
+        script.disconnect()
         assert not is_direct(script)
         script.connect()
     assert not any(packet.is_question for packet in packets)
@@ -112,7 +112,7 @@ def test_client_without_enough_lease_asks_with_its_next_write(script: Script) ->
 
 
 def test_question_is_not_queued_without_a_connection(script: Script) -> None:
-    script.lose_link()
+    script.disconnect()
     script.now += 2 * TIMEOUT
     assert not script.machine.has_enough_lease(script.now)
     script.connect()

@@ -70,7 +70,7 @@ def test_requests_behind_a_write_wait_for_the_answer_to_the_handshake() -> None:
 
 def _moved(script: Script) -> None:
     script.connect()
-    script.lose_link()
+    script.disconnect()
 
 
 def _next_session(script: Script) -> None:
@@ -107,7 +107,7 @@ def test_reads_of_a_failed_handshake_are_sent_again() -> None:
     calls = [script.get("/a"), script.get("/b")]
     script.open()
     script.write()
-    script.lose_link()
+    script.disconnect()
     script.open()
     assert [packet.xid for packet in script.sent()] == [3, 4]
     script.reconnect()
@@ -129,7 +129,7 @@ def test_reads_sent_with_the_handshake_wait_no_longer_than_others() -> None:
 
 @pytest.mark.parametrize("size", [1, 10])
 def test_handshake_may_arrive_in_pieces(script: Script, size: int) -> None:
-    script.lose_link()
+    script.disconnect()
     script.open()
     data = encode_record(ConnectResponse(8000, 7, PASSWORD))
     for pos in range(0, len(data), size):
@@ -154,8 +154,8 @@ def test_malformed_handshake_ends_the_connection(malformed: bytes) -> None:
 
 
 def test_moved_session_keeps_its_identity(script: Script) -> None:
-    script.lose_link()
-    script.lose_link()  # which is reported once
+    script.disconnect()
+    script.disconnect()  # which is reported once
     request = script.connect()
     assert (request.session_id, request.password) == (7, PASSWORD)
     assert script.states == [(S.CONNECTED, 7), (S.SUSPENDED, 7), (S.CONNECTED, 7)]
@@ -179,7 +179,7 @@ def test_session_that_the_server_refuses_has_expired(
     script: Script, session_id: int, timeout: float
 ) -> None:
     calls = [script.get("/a"), script.write()]
-    script.lose_link()
+    script.disconnect()
     script.open()
     with pytest.raises(SessionExpiredError):
         script.greet(session_id, timeout)
@@ -194,7 +194,7 @@ def test_session_that_the_server_refuses_has_expired(
 def test_another_session_in_the_answer_means_that_this_one_has_expired(script: Script) -> None:
     holder, watcher = script.hold(urgent=True), script.watch()
     script.serve()
-    script.lose_link()
+    script.disconnect()
     unsent = script.write()
     script.connect(8)
     # Never a session after another without EXPIRED in between.
@@ -212,7 +212,7 @@ def test_granted_timeout_counts_and_the_next_server_is_asked_for_the_wanted_one(
     script.connect(timeout=4.0)
     assert script.machine.timing.session_timeout == 4.0
     assert script.machine.next_deadline() == pytest.approx(START + 4.0 / 3)
-    script.lose_link()
+    script.disconnect()
     assert script.open().timeout_ms == 30000
 
 
@@ -235,7 +235,7 @@ def test_credentials_leave_first_then_watches_then_waiting_requests() -> None:
     script.serve()
     read = script.get("/again")
     script.sent()
-    script.lose_link()
+    script.disconnect()
     unsent = script.write()
     script.connect()
     assert [(packet.op, packet.xid) for packet in script.sent()] == [
@@ -277,9 +277,9 @@ def test_unsent_frames_of_a_connection_are_not_sent_on_the_next(unsent: str) -> 
         script.tick()
         assert script.states == [(S.CONNECTED, 7)]
     else:
-        script.lose_link()
+        script.disconnect()
         script.machine.connection_made(script.now)
-    script.lose_link()
+    script.disconnect()
     script.machine.connection_made(script.now)
     session_id = script.machine.session_id
     again = ConnectRequest(0, 8000, session_id, PASSWORD if session_id else b"")
@@ -345,7 +345,7 @@ def test_expired_session_that_is_resumed_is_not_replaced(
     resuming.open()
     with pytest.raises(SessionExpiredError):
         resuming.greet(session_id, timeout)
-    resuming.lose_link()
+    resuming.disconnect()
     assert resuming.states == [(S.EXPIRED, 7), (S.CLOSED, 7)]
     assert failure_of(waiting) == (SessionExpiredError, Outcome.NOT_APPLIED)
     late = resuming.submit(Call(OpCode.EXISTS, b"", lambda _: None))
@@ -358,6 +358,6 @@ def test_wait_for_the_first_answer_counts_from_the_first_attempt(resuming: Scrip
     """This client does not know when a server last had contact with the session."""
     resuming.open()
     assert resuming.machine.last_contact == resuming.now
-    resuming.lose_link()
+    resuming.disconnect()
     resuming.machine.give_up_session()
     assert resuming.states == [(S.EXPIRED, 7), (S.CLOSED, 7)]

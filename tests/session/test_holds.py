@@ -19,16 +19,16 @@ R = LossReason
 # --- the lease ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("linked", [True, False])
-def test_holds_end_exactly_with_the_lease(script: Script, linked: bool) -> None:
+@pytest.mark.parametrize("is_connected", [True, False])
+def test_holds_end_exactly_with_the_lease(script: Script, is_connected: bool) -> None:
     settled = script.hold("/a", urgent=True)
-    if linked:
+    if is_connected:
         script.next_renewal()
         while script.now < START + 7.1:  # the server sends events, and no answer
             script.now += 0.1
             script.event(EventType.NONE, "")
     else:
-        script.lose_link()
+        script.disconnect()
         script.now = START + 7.1
     fresh = script.hold("/b")
     script.advance(5.0)
@@ -54,7 +54,7 @@ def test_answer_after_the_end_of_the_lease_does_not_revive_it(
 
 
 def test_hold_under_a_lease_that_has_ended_is_lost_at_the_next_tick(script: Script) -> None:
-    script.lose_link()
+    script.disconnect()
     script.advance(20.0)
     holder = script.hold()
     script.advance(0.0)
@@ -68,7 +68,7 @@ def test_holds_that_resign_on_disconnect_end_with_the_connection(script: Script)
     keeps, resigns = script.hold("/a"), script.hold("/b", resign_on_disconnect=True)
     settled = script.hold("/c", resign_on_disconnect=True, urgent=True)
     script.now += 1.0
-    script.lose_link()
+    script.disconnect()
     assert keeps.lost == []
     assert resigns.lost == settled.lost == [(R.DISCONNECTED, START + 1.0)]
 
@@ -81,7 +81,7 @@ def test_expired_session_ends_every_hold_and_its_renewal(script: Script, answer:
     if answer == "expired":
         with pytest.raises(SessionExpiredError):
             script.answer(sync, err=-112)
-    script.lose_link()
+    script.disconnect()
     assert [holder.lost for holder in holders] == [[], []]  # only a handshake can confirm that
     script.expire()
     assert [holder.reasons for holder in holders] == [[R.EXPIRED]] * 2
@@ -143,7 +143,7 @@ def test_hold_may_be_released_from_its_notification(script: Script) -> None:
 def test_nothing_is_due_after_the_last_release(script: Script) -> None:
     for holder in [script.hold(urgent=True), script.hold()]:
         holder.release()
-    script.lose_link()
+    script.disconnect()
     assert script.machine.next_deadline() == inf
 
 
@@ -166,7 +166,7 @@ def deaf(script: Script, fails: int = 1000) -> Holder:
 
 def run_out(script: Script) -> float:
     """Lets the lease end without a connection."""
-    script.lose_link()
+    script.disconnect()
     script.now = script.deadline
     script.tick()
     return script.now
@@ -243,14 +243,14 @@ def slow_holders(script: Script, count: int) -> list[Holder]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 1_000, 5_000])
-@pytest.mark.parametrize("is_linked", [True, False])
+@pytest.mark.parametrize("is_connected", [True, False])
 def test_last_of_many_holds_is_lost_by_the_deadline(
-    script: Script, count: int, is_linked: bool
+    script: Script, count: int, is_connected: bool
 ) -> None:
     holders, deadline = slow_holders(script, count), script.deadline
     assert deadline == lease_since(START)
-    if not is_linked:
-        script.lose_link()
+    if not is_connected:
+        script.disconnect()
     script.advance(TIMEOUT, serve=lambda: None)
     times = sorted(at for holder in holders for _, at in holder.lost)
     assert len(times) == count

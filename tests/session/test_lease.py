@@ -510,7 +510,7 @@ def test_interrupted_renewal_starts_over_immediately_on_the_next_connection(
             assert script.ops() == [OpCode.SYNC]
     deadline = script.deadline
     script.now += 0.5
-    script.lose_link()
+    script.disconnect()
     script.now += 0.5
     script.connect()
     assert script.ops() == []

@@ -143,11 +143,11 @@ def test_closing_the_session_is_sent_last_and_waits_for_no_answer() -> None:
 # --- requests that wait ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("linked", [True, False])
-def test_request_beyond_the_limit_is_refused_and_has_no_effect(linked: bool) -> None:
+@pytest.mark.parametrize("is_connected", [True, False])
+def test_request_beyond_the_limit_is_refused_and_has_no_effect(is_connected: bool) -> None:
     script = connected(max_in_flight=2, max_queued=10)
-    if not linked:
-        script.lose_link()
+    if not is_connected:
+        script.disconnect()
     watcher = Watcher(script)
     for _ in range(10):
         script.write()
@@ -155,7 +155,7 @@ def test_request_beyond_the_limit_is_refused_and_has_no_effect(linked: bool) -> 
         script.children("/a", watcher.slot)
     assert refused.value.outcome is Outcome.NOT_APPLIED
     assert not watcher.is_armed
-    if not linked:
+    if not is_connected:
         script.connect()
     assert script.ops() == [OpCode.SET_DATA] * 2
     # The two that were sent have made room.
@@ -178,7 +178,7 @@ def test_request_that_waited_at_a_slow_server_waits_a_whole_timeout_for_the_next
     reads = read_many(script, 20)
     server.run(20.0)
     assert script.machine.state is SessionState.CONNECTED
-    script.lose_link()
+    script.disconnect()
     script.advance(TIMEOUT - 0.1)
     assert not any(read.error() for read in reads if read.is_done)
     script.advance(0.2)
@@ -186,12 +186,12 @@ def test_request_that_waited_at_a_slow_server_waits_a_whole_timeout_for_the_next
 
 
 def test_failed_attempts_to_connect_do_not_extend_the_wait(script: Script) -> None:
-    script.lose_link()
+    script.disconnect()
     waiting = script.get("/a")
     for _ in range(7):
         script.open()
         script.advance(1.0)
-        script.lose_link()
+        script.disconnect()
     assert not waiting.is_done
     script.advance(1.1)
     assert waiting.is_done

@@ -103,7 +103,7 @@ def test_events_do_not_end_the_silence(script: Script) -> None:
 
 def test_silence_counts_from_the_beginning_of_each_connection(script: Script) -> None:
     script.now += 5.0
-    script.lose_link()
+    script.disconnect()
     script.now += 20.0
     script.connect()
     assert script.machine.next_deadline() == pytest.approx(script.now + TIMEOUT / 3)
@@ -244,7 +244,7 @@ def test_any_answer_and_any_connection_confirms_a_client_that_holds_nothing(scri
         script.pass_time()  # only pings are answered
         worst = max(worst, unconfirmed(script))
     assert 0 < worst < TIMEOUT / 2
-    script.lose_link()
+    script.disconnect()
     since = unconfirmed(script)
     script.now += 3.0
     assert unconfirmed(script) == pytest.approx(since + 3.0)

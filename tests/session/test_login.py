@@ -149,7 +149,7 @@ def test_other_answers_during_the_login_are_refused(
 
 
 def test_token_for_a_lost_connection_is_dropped(sasl: SaslScript) -> None:
-    sasl.lose_link()
+    sasl.disconnect()
     sasl.give(b"late")
     sasl.open()
     assert sasl.sent() == []
@@ -212,7 +212,7 @@ def test_credentials_are_sent_again_on_every_connection_before_watches() -> None
 def test_added_credentials_may_be_accepted_by_the_next_server(script: Script) -> None:
     call = added(script, ANN)
     script.sent()
-    script.lose_link()
+    script.disconnect()
     assert not call.is_done
     script.connect()
     assert presented(script) == [ANN]
@@ -228,7 +228,7 @@ def test_wait_without_a_server_ends_and_the_credentials_stay() -> None:
     assert script.machine.next_deadline() == script.now + 8
     script.now += 4
     script.open()
-    script.lose_link()  # a failed attempt
+    script.disconnect()  # a failed attempt
     script.now += 4
     script.tick()
     assert failure_of(call) == (ConnectionLossError, Outcome.NOT_APPLIED)
@@ -240,7 +240,7 @@ def test_wait_for_another_server_begins_when_the_connection_is_lost(script: Scri
     call = added(script, ANN)
     script.sent()
     script.now += 5
-    script.lose_link()
+    script.disconnect()
     script.now += 7.9
     script.tick()
     assert not call.is_done

@@ -123,7 +123,7 @@ def test_bytes_that_arrive_meanwhile_keep_their_order(script: Script) -> None:
 def test_lost_connection_ends_the_decoding_and_repeats_the_read(script: Script) -> None:
     call, _ = begun(script)
     step(script)
-    script.lose_link()
+    script.disconnect()
     assert script.machine.decoding is None
     assert not call.is_done
     script.connect()

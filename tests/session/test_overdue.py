@@ -123,7 +123,7 @@ def test_body_cancelled_in_time_has_the_grace_period_less_the_reserve(
     script: WatchedScript,
 ) -> None:
     holder = script.hold()
-    script.lose_link()
+    script.disconnect()
     script.advance(8.0 - GRACE_PERIOD - DRIFT)
     assert holder.lost == [(R.UNCONFIRMED, script.now)]
     assert script.next_look == STOP
@@ -136,7 +136,7 @@ LOSSES: dict[R, Callable[[WatchedScript, Holder], None]] = {
     R.EXPIRED: lambda script, _: script.expire(),
     R.CLOSED: lambda script, _: script.leases.close(),
     # Nobody takes over before the end of the session: the session and the znode are still there.
-    R.DISCONNECTED: lambda script, _: script.lose_link(),
+    R.DISCONNECTED: lambda script, _: script.disconnect(),
     R.REFUSED: lambda script, _: script.refuse(script.next_renewal(), 0, NoAuthError.code),
 }
 
@@ -261,7 +261,7 @@ class Life:
 
     def disconnect(self, _: int) -> None:
         if not self.script.down:
-            self.script.lose_link()
+            self.script.disconnect()
 
     def connect(self, choice: int) -> None:
         if self.script.down:
@@ -269,7 +269,7 @@ class Life:
             try:
                 self.script.connect(self.session, timeout=(8.0, 4.0, 8.0)[choice % 3])
             except SessionExpiredError:
-                self.script.lose_link()
+                self.script.disconnect()
 
     def check(self) -> None:
         """Sleeps, if nothing is due; then nothing may be overdue."""

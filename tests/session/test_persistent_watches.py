@@ -439,7 +439,7 @@ def test_server_that_does_not_set_one_shot_watches_again_is_left(script: Script)
     other = script.get("/b")
     with pytest.raises(ConnectionLossError, match=NOT_SET_AGAIN):
         script.answer(again, err=-5)
-    script.lose_link()
+    script.disconnect()
     assert not other.is_done
     script.connect()
     (packet, read) = script.sent()
@@ -463,7 +463,7 @@ def test_closed_one_shot_watch_does_not_remove_a_persistent_one(script: Script) 
 def test_reconnect_sets_the_watches_again_and_reports_a_gap(script: Script) -> None:
     exact, deep = opened(script, "/e"), opened(script, "/d", recursive=True)
     script.event(E.CREATED, "/e")
-    script.lose_link()
+    script.disconnect()
     assert exact.news == 1
     script.connect()
     (packet,) = script.sent()
@@ -534,7 +534,7 @@ def test_closed_stream_is_not_set_on_the_next_connection(script: Script, state: 
     script.sent() if state == "opening" else script.serve()
     if state == "removal unsent":
         stream.close()
-    script.lose_link()
+    script.disconnect()
     stream.close()
     script.connect()
     assert script.sent() == []
@@ -554,7 +554,7 @@ def test_repeated_read_sets_the_watch_that_is_needed_by_then(script: Script) -> 
     stream = opened(script)
     script.watch()
     assert told(script.sent()) == [(OpCode.GET_DATA, False)]
-    script.lose_link()
+    script.disconnect()
     stream.close()
     script.connect()
     assert told(script.sent()) == [(OpCode.GET_DATA, True)]
@@ -580,7 +580,7 @@ def test_server_that_refuses_to_set_persistent_watches_again_is_left(script: Scr
     (packet, _) = script.sent()
     with pytest.raises(ConnectionLossError, match=NOT_SET_AGAIN):
         script.reply(packet.xid, err=-6)
-    script.lose_link()
+    script.disconnect()
     assert stream.read() == []
     assert not innocent.is_done
     script.connect()
@@ -660,7 +660,7 @@ def test_events_gaps_and_closing_wake_the_reader(script: Script) -> None:
 def test_stream_whose_opening_failed_can_be_opened_once_more(script: Script) -> None:
     stream = Stream(script, bound=True)
     script.sent()
-    script.lose_link()
+    script.disconnect()
     assert isinstance(stream.call.error(), ConnectionLossError)
     assert_forgotten(script)
     script.connect()

@@ -60,12 +60,12 @@ def test_read_only_server_has_a_state_of_its_own(partitioned: Script) -> None:
 def test_session_of_the_ensemble_is_never_presented_to_one(script: Script) -> None:
     """Its answers about the session's znodes, and those ahead in a queue, may be undone."""
     script.connect(7)
-    script.lose_link()
+    script.disconnect()
     request = script.open()
     assert (request.session_id, request.read_only) == (7, False)
     with pytest.raises(RemoteWireError, match="not asked for"):
         script.feed(encode_record(ConnectResponse(8000, 7, PASSWORD, read_only=True)))
-    script.lose_link()
+    script.disconnect()
     assert script.machine.session_id == 7
 
 
@@ -92,7 +92,7 @@ def test_local_session_expires_with_its_connection(credentials: str) -> None:
     if credentials == "accepted":
         script.serve()
         assert script.states == [(S.READ_ONLY, 70)]
-    script.lose_link()
+    script.disconnect()
     assert script.states[-2:] == [(S.EXPIRED, 70), (S.CONNECTING, 0)]
     request = script.connect(8)
     assert (request.session_id, request.read_only) == (0, True)
@@ -122,7 +122,7 @@ def test_waiting_writes_are_refused_and_waiting_reads_are_sent(script: Script) -
 def test_reads_are_sent_and_repeated_on_the_next_server(partitioned: Script) -> None:
     read = submit(partitioned, OpCode.EXISTS)
     assert partitioned.ops() == [OpCode.EXISTS]
-    partitioned.lose_link()
+    partitioned.disconnect()
     assert not read.is_done
     partitioned.connect(8)
     assert partitioned.ops() == [OpCode.EXISTS]
@@ -134,19 +134,19 @@ def test_watches_end_with_the_connection(partitioned: Script) -> None:
     submit(partitioned, OpCode.EXISTS, arming=arming)
     partitioned.sent()
     partitioned.reply(1, StatReply(STAT))
-    partitioned.lose_link()
+    partitioned.disconnect()
     assert watcher.types == [EventType.NONE]
 
 
 def test_closed_client_stays_closed(partitioned: Script) -> None:
     partitioned.machine.closed()
-    partitioned.lose_link()
+    partitioned.disconnect()
     assert partitioned.machine.state is S.CLOSED
 
 
 def test_closed_session_of_the_ensemble_is_not_presented_to_one(script: Script) -> None:
     script.connect(7)
-    script.lose_link()
+    script.disconnect()
     goodbye = script.machine.close(script.now)
     script.machine.give_up_session()
     assert isinstance(goodbye.error(), SessionExpiredError)
@@ -174,7 +174,7 @@ def test_read_only_server_proves_and_renews_nothing(partitioned: Script) -> None
 def test_proof_of_an_earlier_session_does_not_count(script: Script) -> None:
     script.connect(7)
     assert script.deadline > script.now
-    script.lose_link()
+    script.disconnect()
     script.machine.give_up_session()
     assert script.states[-2:] == [(S.EXPIRED, 7), (S.CONNECTING, 0)]
     connect_read_only(script)

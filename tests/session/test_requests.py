@@ -69,7 +69,7 @@ def test_answer_that_skips_a_request_loses_the_connection(script: Script, xid: i
     assert not any(call.is_done for call in (first, written, second))
     assert script.machine.last_zxid == 0
     unsent = script.write()
-    script.lose_link()
+    script.disconnect()
     for lost in (first, written):
         assert failure_of(lost) == (ConnectionLossError, Outcome.UNKNOWN)
     script.connect()
@@ -126,7 +126,7 @@ def test_answer_without_a_request_loses_the_connection(script: Script, xid: int,
     script.sent()
     with pytest.raises(ConnectionLossError, match=f"answered {what}, but none was outstanding"):
         script.reply(xid)
-    script.lose_link()
+    script.disconnect()
     assert outcome_of(written) is Outcome.UNKNOWN
     script.connect()
     script.serve()
@@ -188,7 +188,7 @@ def test_request_that_is_too_long_is_refused_at_the_call() -> None:
 def test_bytes_of_a_lost_connection_are_ignored(script: Script) -> None:
     call = script.get("/a")
     (packet,) = script.sent()
-    script.lose_link()
+    script.disconnect()
     script.answer(packet)
     script.feed(b"\xff\xff\xff\xff")
     assert not call.is_done
@@ -203,7 +203,7 @@ def test_requests_wait_for_a_connection_as_long_as_the_session_timeout(was_conne
     script = Script()
     if was_connected:
         script.connect()
-        script.lose_link()
+        script.disconnect()
     script.now += 1.0
     calls = [script.get("/a"), script.write()]
     script.now += 1.0

@@ -230,7 +230,7 @@ def test_refused_removal_is_ignored(script: Script) -> None:
 
 def test_watch_closed_without_a_connection_is_not_re_armed(script: Script) -> None:
     kept, closed = armed(script, path="/kept"), armed(script, path="/closed")
-    script.lose_link()
+    script.disconnect()
     closed.close()
     script.connect()
     assert script.one().set_watches.data == ("/kept",)
@@ -280,7 +280,7 @@ def test_watch_is_armed_only_while_the_server_has_it(script: Script) -> None:
     assert not watcher.is_armed
     script.answer(packet)
     assert watcher.is_armed
-    script.lose_link()
+    script.disconnect()
     assert not watcher.is_armed
     script.connect()
     assert not watcher.is_armed

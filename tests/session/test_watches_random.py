@@ -52,45 +52,45 @@ class World:
             ),
             random.Random(1),
         )
-        self.link: Connection | None = None
+        self.connection: Connection | None = None
         self.streams: list[Stream] = []
         self.told: dict[Stream, list[object]] = defaultdict(list)
         self.watchers: dict[Watcher, tuple[str, str]] = {}
         self.connect()
 
     def connect(self) -> None:
-        if self.link is None:
-            self.link = self.core.connect("127.0.0.1")
-            assert self.link is not None
+        if self.connection is None:
+            self.connection = self.core.connect("127.0.0.1")
+            assert self.connection is not None
             self.script.machine.connection_made(NOW)
             self.exchange()
 
-    def lose_link(self) -> None:
-        if self.link is not None:
-            self.core.lost(self.link)
-            self.link = None
+    def disconnect(self) -> None:
+        if self.connection is not None:
+            self.core.lost(self.connection)
+            self.connection = None
             self.script.machine.connection_lost(NOW)
 
     def expire(self) -> None:
-        self.lose_link()
+        self.disconnect()
         self.core.expire(self.script.machine.session_id, NOW)
 
     def send(self) -> None:
         """The server gets what the client has sent."""
-        while self.link is not None and (data := self.script.machine.data_to_send(NOW)):
-            self.core.receive(self.link, data, NOW)
+        while self.connection is not None and (data := self.script.machine.data_to_send(NOW)):
+            self.core.receive(self.connection, data, NOW)
 
     def receive(self) -> None:
         """The client gets what the server has sent."""
         self.core.take_woken()
-        if self.link is not None and (data := self.link.take()):
+        if self.connection is not None and (data := self.connection.take()):
             try:
                 self.script.machine.receive(data, NOW)
             except ServerError:
                 raise
             except Exception:  # the session is over
-                self.core.lost(self.link)
-                self.link = None
+                self.core.lost(self.connection)
+                self.connection = None
                 self.script.machine.connection_lost(NOW)
         self.read()
 
@@ -235,7 +235,7 @@ STEP = st.one_of(
     st.tuples(st.just("watch"), st.sampled_from(list(READS)), PATH),
     st.tuples(st.just("drop"), NUMBER),
     st.tuples(st.sampled_from(["create", "delete", "set"]), PATH),
-    st.tuples(st.sampled_from(["send", "receive", "exchange", "lose_link", "connect", "expire"])),
+    st.tuples(st.sampled_from(["send", "receive", "exchange", "disconnect", "connect", "expire"])),
 )
 
 
