@@ -10,7 +10,7 @@ from testing.history_builder import BOUNDS, HistoryBuilder, L, histories, judge
 from aiolead.errors import LossReason
 from aiolead.testing.invariants import Margin, margins, one_holder, told_in_time
 
-# --- I1: at most one holder
+# --- I1: at most one holder ----------------------------------------------------------------------
 
 ONE_HOLDER = """
 consecutive turns: turn a 1; turn b 2; turn a 3 => ok
@@ -129,7 +129,7 @@ def test_places_can_differ_by_queue() -> None:
     assert len(one_holder(tale.events, replace(BOUNDS, places={"/other": 3}))) == 2
 
 
-# --- I2: the body ends before the servers delete the znode
+# --- I2: the body ends before the servers delete the znode ---------------------------------------
 
 STOP_IN_TIME = """
 body ends before the delete: fault_began cut a; waits a 1; holds a 1; 3 left a 1 was_lost;
@@ -202,7 +202,7 @@ def test_margin_in_seconds() -> None:
     assert Margin(L, "a", 1, "", 4.5, 4.25).seconds == -0.25
 
 
-# --- I3: fencing tokens rise
+# --- I3: fencing tokens rise ---------------------------------------------------------------------
 
 FENCING = """
 smaller token: turn a 5; turn b 4
@@ -248,7 +248,7 @@ def test_fencing_tokens(case: str) -> None:
     judge(case)
 
 
-# --- I4: acquire returns with the first znode
+# --- I4: acquire returns with the first znode ----------------------------------------------------
 
 TRUTHFUL = """
 first in the queue: 1 waits a 1; holds a 1; 2 waits b 2; 3 leaves a 1; holds b 2; 4 leaves b 2 => ok
@@ -293,7 +293,7 @@ def test_truthful_return(case: str) -> None:
     judge(case)
 
 
-# --- lock-set: no update is lost
+# --- lock-set: no update is lost -----------------------------------------------------------------
 
 LOCK_SET = """
 consecutive updates: read a count 0 token=1; wrote a count 1 token=1; read a count 1 token=1;
@@ -314,7 +314,7 @@ def test_no_lost_updates(case: str) -> None:
     judge(case)
 
 
-# --- I23: losses are reported in time
+# --- I23: losses are reported in time ------------------------------------------------------------
 
 LOST_IN_TIME = """
 deleted by an operator: node_created /1/x 1 7; entered /1 host 1 path=/1/x session_id=7;

@@ -6,7 +6,7 @@ from testing.history_builder import L, histories, judge
 
 from aiolead.testing.history import History, Peeked
 
-# --- I24: reads in other threads and forked children
+# --- I24: reads in other threads and forked children ---------------------------------------------
 
 HELD = "waits a 1; 1 holds a 1"
 
@@ -65,7 +65,7 @@ def test_child_of_a_killed_process_is_still_recorded() -> None:
     assert event.where == "child"
 
 
-# --- I25: a lost hold ends
+# --- I25: a lost hold ends -----------------------------------------------------------------------
 
 CALLBACK = "entered a 1; callback_added a 1"
 
@@ -99,7 +99,7 @@ def test_lost_hold_ends(case: str) -> None:
     judge(case)
 
 
-# --- I26: a client deletes only its own znodes
+# --- I26: a client deletes only its own znodes ---------------------------------------------------
 
 HELD_BY_A = "waits a 1; 1 holds a 1"
 

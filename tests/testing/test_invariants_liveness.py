@@ -17,7 +17,7 @@ def test_bounds() -> None:
     assert Bounds(session_timeout=6, harmless=1).longest_harmless == 1
 
 
-# --- I9: progress, which is due within 7 s
+# --- I9: progress, which is due within 7 s -------------------------------------------------------
 
 PROGRESS = """
 waiter never served: turn a 1; joined b => I9 at 3.0000: /l: b has waited since 3.0000
@@ -76,7 +76,7 @@ def test_progress(case: str) -> None:
     judge(case)
 
 
-# --- I10: first come, first served
+# --- I10: first come, first served ---------------------------------------------------------------
 
 ORDER = """
 order of the znodes: 1 waits a 1; 2 waits b 2; 3 waits c 3; 4 holds a 1; 5 leaves a 1; gone b 2;
@@ -103,7 +103,7 @@ def test_first_come_first_served(case: str) -> None:
     judge(case)
 
 
-# --- I11: calls end within their limit
+# --- I11: calls end within their limit -----------------------------------------------------------
 
 CALLS = """
 call within its limit: 1 began a release 3; began a get 99; began b release;
@@ -137,7 +137,7 @@ def test_wait_has_a_limit(wait: float, limit: float, late: float, broken: bool, 
     assert ("I11" in tale.broken()) is broken
 
 
-# --- I13: nothing is lost without a fault of 1.33 s; faults less than 2 s apart count as one
+# --- I13: nothing is lost without a fault of 1.33 s; faults less than 2 s apart count as one -----
 
 LOSS_AT_10 = "9.5 entered a 1; 10 stepped_down a 1 expired; left a 1 was_lost; 100 healed"
 LOSS_AT_20 = "19.5 entered a 1; 20 stepped_down a 1 expired; left a 1 was_lost; 100 healed"
@@ -191,7 +191,7 @@ def test_no_false_alarm(case: str) -> None:
     judge(case)
 
 
-# --- I14: a departure wakes few
+# --- I14: a departure wakes few ------------------------------------------------------------------
 
 NOTIFIED_BEFORE = (
     "1 waits a 1; notified #1 @d; 2 waits b 2; notified #2 @d; 3 waits c 3; notified #3 @d; "

@@ -18,7 +18,7 @@ from aiolead.testing.invariants import (
     violations,
 )
 
-# --- I15, I16, I18, I27: resources and requests
+# --- I15, I16, I18, I27: resources and requests --------------------------------------------------
 
 RESOURCES = """
 leftovers: leftover tasks 0 => ok;
@@ -67,7 +67,7 @@ def test_nothing_grows(counts: list[int], broken: list[str]) -> None:
     assert tale.broken() == broken
 
 
-# --- I19: each hold begins once, and its loss is reported once
+# --- I19: each hold begins once, and its loss is reported once -----------------------------------
 
 SIGNALS = """
 second report of a loss: 1 entered a 1; 2 stepped_down a 1 lost; 3 left a 1 was_lost; 4 entered a 2;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from testing.history_builder import histories, judge
 
-# --- I5: a hold ends before its client has another session
+# --- I5: a hold ends before its client has another session ---------------------------------------
 
 NEXT_SESSION = (
     "1 session host connected 1; 2 entered host/a 1 session_id=1; 5 session host expired 1; "
@@ -40,7 +40,7 @@ def test_no_zombie(case: str) -> None:
     judge(case)
 
 
-# --- I6: one znode per turn, gone within 7 s
+# --- I6: one znode per turn, gone within 7 s -----------------------------------------------------
 
 TWO_ZNODES = "session a connected @a; waits a 1; 1 creates a 2; 2 holds a 1; 3 leaves a 1"
 HELD_TWICE = "session a connected @a; waits a 1; 1 creates a 2; 2 holds a 1"
@@ -81,7 +81,7 @@ def test_exactly_once(case: str) -> None:
     judge(case)
 
 
-# --- I12: a contender that gives up leaves nothing behind
+# --- I12: a contender that gives up leaves nothing behind ----------------------------------------
 
 GIVES_UP = (
     "session b connected @b; session a connected @a; waits a 1; 2 holds a 1; 3 leaves a 1; "
@@ -131,7 +131,7 @@ def test_nothing_left_behind(case: str) -> None:
     judge(case)
 
 
-# --- I21: a released place is free
+# --- I21: a released place is free ---------------------------------------------------------------
 
 LEFT = "session a connected @a; 1 waits a 1; 2 holds a 1; 5 left a 1"
 
@@ -163,7 +163,7 @@ def test_released_place_is_free(case: str) -> None:
     judge(case)
 
 
-# --- I7, I8 and I22: sessions, reads and guardians
+# --- I7, I8 and I22: sessions, reads and guardians -----------------------------------------------
 
 SESSIONS = """
 new session after the old one expired: session a connecting 0; session a connected 1;

@@ -39,8 +39,11 @@ pytestmark = pytest.mark.timeout(60)
 
 @contextmanager
 def serving(folder: Path, **settings: Any) -> Iterator[World]:
+    """A server that goes on with the data of a folder."""
     with closing(Store(folder)) as store:
-        yield World(store, **settings)
+        world = World(store, **settings)
+        world.core.restarted(world.now)
+        yield world
 
 
 def picture(tree: Tree) -> dict[str, Any]:
@@ -98,7 +101,6 @@ def test_next_server_has_the_same_state(tmp_path: Path, seed: int) -> None:
                 assert summary(core.processor.tree) == totals
                 assert {s.id: s.timeout_ms for s in core.sessions.all()} == sessions
                 assert core.processor.zxid == zxid
-            core.restarted(world.now)
             clients = [world.client(timeout=10) for _ in range(3)]
             root = "/zookeeper/quota"
             for path in (f"{root}/a", f"{root}/a/zookeeper_limits", f"{root}/a/zookeeper_stats"):
@@ -120,7 +122,6 @@ def test_session_goes_on_and_keeps_its_ephemeral_znodes(tmp_path: Path) -> None:
         client.create("/n-", flags=SEQUENTIAL)
         seen, session = world.core.processor.zxid, client.session
     with serving(tmp_path) as world:
-        world.core.restarted(world.now)
         thief = world.connect()
         thief.greet(session=(session[0], bytes(16)))
         assert thief.session_id == 0
@@ -143,7 +144,6 @@ def test_ended_session_stays_ended(tmp_path: Path) -> None:
         closed.ask_raw(OpCode.CLOSE_SESSION)
         world.core.expire(expired.session_id, world.now)
     with serving(tmp_path) as world:
-        world.core.restarted(world.now)
         for client in (closed, expired):
             late = world.connect()
             late.greet(session=client.session)
@@ -159,7 +159,6 @@ def test_zxid_of_refused_write_is_kept(tmp_path: Path) -> None:
         assert client.ask(create("/zookeeper"))[0] == NodeExistsError.code
         seen, session = world.core.processor.zxid, client.session
     with serving(tmp_path) as world:
-        world.core.restarted(world.now)
         again = world.connect()
         again.greet(session=session, seen=seen)
         assert again.session_id == client.session_id
@@ -194,19 +193,13 @@ def test_data_dir_is_used_by_one_server_at_a_time(tmp_path: Path) -> None:
     Store(tmp_path).close()
 
 
-def test_data_dir_that_is_a_file(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(ConfigurationError, match=r"data_dir: .*file: File exists"):
-        Store(tmp_path / "file")
-
-
-def test_file_of_another_program_is_refused(tmp_path: Path) -> None:
+def test_files_of_other_programs_and_formats_are_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"notes " * 1000)
     with pytest.raises(ConfigurationError, match="not of this server"):
         Store(tmp_path)
-
-
-def test_file_of_another_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"data_dir: .*: File exists"):
+        Store(tmp_path / FILE)
+    (tmp_path / FILE).unlink()
     with closing(sqlite3.connect(tmp_path / FILE)) as db:
         db.execute("PRAGMA user_version = 99")
     with pytest.raises(ConfigurationError, match="its format is 99, not 1"):
