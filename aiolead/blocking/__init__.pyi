@@ -697,7 +697,7 @@ class SequenceAllocator:
     def next(self) -> int:
         """Return a number that no other caller gets."""
     def take(self, count: int) -> range:
-        """Return `count` consecutive numbers; those at hand stay there."""
+        """Return `count` consecutive numbers."""
     def stamp(self) -> int:
         """Return a number that no path of the ensemble ever returns again, by one request."""
 

@@ -22,8 +22,6 @@ from math import inf
 from typing import Any, Literal
 from unittest import mock
 
-from tests.session.half_ticks import waited
-
 from aiolead._client.net.supervisor import LONGEST_SLEEP
 from aiolead._session import machine as machine_module
 from aiolead._session.lease.lease_book import HeldZnode, LeaseBook
@@ -37,6 +35,7 @@ from aiolead.testing.simulation.process import Process
 from aiolead.testing.simulation.run import Scenario, simulate
 from aiolead.testing.simulation.timeline import Timeline
 from aiolead.testing.simulation.world import World
+from tests.session.script import waited
 
 from .lease_rules import Client, Rules
 from .schedules import check_schedules

@@ -121,7 +121,7 @@ class Recorder:
     def recording(self) -> Iterator[None]:
         """Until the end of the block."""
         recorder, real = self, RealContender
-        place_among, behind_ours, arm = real._place_among, real._behind_ours, real._arm
+        place_among, behind_ours, arm = real._place_among, real._behind_ours, real._read_ahead
         note_front, hold, forget = real._note_front, real.hold, real.forget
         leave_watches, delete = real._leave_watches, EphemeralNode._delete
         delete_until_gone, withdraw = EphemeralNode._delete_until_gone.__func__, real.withdraw  # type: ignore[attr-defined]
@@ -273,7 +273,7 @@ class Recorder:
         patches: list[tuple[type, str, Callable[..., Any] | classmethod[Any, Any, Any]]] = [
             (real, "_place_among", listed),
             (real, "_behind_ours", was_behind_ours),
-            (real, "_arm", armed),
+            (real, "_read_ahead", armed),
             (real, "_note_front", in_front),
             (real, "hold", held),
             (real, "forget", forgotten),

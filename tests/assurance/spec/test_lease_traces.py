@@ -9,13 +9,13 @@ import sys
 from types import ModuleType
 
 import pytest
-from tests.session.half_ticks import waited
 
 from aiolead._session.lease.proof import LeaseProof
 from aiolead._session.lease.timing import LOSING, Timing
 from aiolead.errors import LossReason
 from aiolead.testing.simulation.run import load_scenario
 from tests.assurance.mutants.fixtures import mutated_or_skip
+from tests.session.script import waited
 
 from . import lease_traces
 from .lease_traces import ClientTrace, Ended, Recorder, Step, checked, violations
