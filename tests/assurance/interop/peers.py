@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +20,7 @@ import anyio
 import anyio.to_thread
 from assurance.chaos.curator import OPTIONS, compiled
 
+import aiolead
 from aiolead.testing.installation import find_installation
 
 T = TypeVar("T")
@@ -153,6 +155,9 @@ class Pending(Generic[T]):
 
 _actors = itertools.count(1)
 
+Connect = Callable[[], aiolead.types.Connection]
+"""Makes one more client of aiolead, to be entered."""
+
 
 class Peer:
     """An actor: a client of the library, and what calls it. A context manager.
@@ -199,3 +204,7 @@ class Peer:
     async def __aexit__(self, *_: object) -> None:
         with anyio.move_on_after(PATIENCE, shield=True):
             await self.close()
+
+
+NewCurator = Callable[[], Peer]
+"""Makes one more client of Curator, to be entered."""

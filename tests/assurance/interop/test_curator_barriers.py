@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import anyio
 import pytest
-from assurance.interop.peers import LONG, SHORT, Peer
+from assurance.interop.peers import LONG, SHORT, Connect, NewCurator, Peer
 from kit.clients import eventually, names
 
 import aiolead
 from aiolead import AcquireTimeout, Barrier, Client, DoubleBarrier, Semaphore, SharedValue
 from aiolead.types import Codec
-
-NewCurator = Callable[[], Peer]
-Connect = Callable[[], aiolead.types.Connection]
 
 PATH = "/barriers/one"
 

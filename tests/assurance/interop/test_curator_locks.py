@@ -5,11 +5,9 @@ Taking turns is in test_matrix.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import anyio
 import pytest
-from assurance.interop.peers import LONG, PATIENCE, SHORT, Peer
+from assurance.interop.peers import LONG, PATIENCE, SHORT, Connect, NewCurator, Peer
 from kit.clients import eventually, joined
 
 import aiolead
@@ -22,9 +20,6 @@ from aiolead import (
     ReadWriteLock,
     ReentrantLock,
 )
-
-NewCurator = Callable[[], Peer]
-Connect = Callable[[], aiolead.types.Connection]
 
 PATH = "/locks/one"
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from assurance.interop.peers import LONG, Peer
+from assurance.interop.peers import LONG, NewCurator, Peer
 from kit.clients import eventually
 
 import aiolead
@@ -20,9 +19,6 @@ from aiolead import (
     ServiceRegistry,
 )
 from aiolead.types import Picker, RoundRobin
-
-NewCurator = Callable[[], Peer]
-Connect = Callable[[], aiolead.types.Connection]
 
 PATH = "/members/one"
 

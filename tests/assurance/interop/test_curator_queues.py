@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import anyio
 import pytest
-from assurance.interop.peers import LONG, SHORT, Peer
+from assurance.interop.peers import LONG, SHORT, Connect, NewCurator, Peer
 from kit.clients import eventually
 
 import aiolead
 from aiolead import Client, DelayQueue, PriorityQueue, Queue
-
-NewCurator = Callable[[], Peer]
-Connect = Callable[[], aiolead.types.Connection]
 
 PATH = "/queues/one"
 CLAIMS = "/queues/one-locks"

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import anyio
 import pytest
-from assurance.interop.peers import LONG, Peer, PeerError
+from assurance.interop.peers import LONG, NewCurator, Peer, PeerError
 from kit.clients import eventually
 
-import aiolead
 from aiolead import Client, Counter, SequenceAllocator, SharedValue, TreeCache
 from aiolead.errors import CounterOverflowError, InvalidDataError
 from aiolead.types import Codec
-
-NewCurator = Callable[[], Peer]
-Connect = Callable[[], aiolead.types.Connection]
 
 PATH = "/values/one"
 

@@ -5,20 +5,15 @@ Taking turns is in test_matrix.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import anyio
 import pytest
 from assurance.interop.kazoo_peer import Kazoo
-from assurance.interop.peers import PATIENCE
+from assurance.interop.peers import PATIENCE, Connect
 from kit.clients import eventually, joined, names
 
-import aiolead
 from aiolead import Barrier, Client, Counter, DoubleBarrier, Lock, Semaphore
 from aiolead.paths import parent
 from aiolead.types import Codec, Layout
-
-Connect = Callable[[], aiolead.types.Connection]
 
 PATH = "/kazoo/one"
 

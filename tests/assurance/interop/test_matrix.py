@@ -17,7 +17,7 @@ from functools import partial
 import anyio
 import pytest
 from anyio.abc import TaskGroup
-from assurance.interop.peers import LONG, PATIENCE, Peer
+from assurance.interop.peers import LONG, PATIENCE, Connect, Peer
 from kit.clients import joined
 from kit.faults import only_on
 
@@ -29,7 +29,6 @@ from aiolead.types import Layout
 
 pytestmark = only_on("trio")
 
-Connect = Callable[[], aiolead.types.Connection]
 
 PATH = "/one"
 ROUNDS = 3
