@@ -8,6 +8,7 @@ a line. It answers with one JSON object a line. All times are those of one clock
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import mmap
 import multiprocessing
@@ -31,6 +32,8 @@ what ends within a test was closed.
 
 SLOTS = 16
 
+
+ENTER_CGROUP = ["sh", "-c", 'echo $$ > "$0"/cgroup.procs && exec "$@"']
 
 EXECUTE = "import os, sys; os.execv(sys.argv[1], sys.argv[1:])"
 
@@ -83,10 +86,10 @@ class Owner:
         self._timeout = settings.get("timeout", TIMEOUT)
         given = {"hosts": hosts, "life": str(self.life), "timeout": TIMEOUT, **settings}
         source = Path(__file__).parent.parent.parent
-        before = [str(settings[name]) for name in ("cgroup",) if name in settings]
+        entering = [*ENTER_CGROUP, settings["cgroup"]] if "cgroup" in settings else []
         tracing = [] if settings.get("may_trace", True) else MAY_NOT_TRACE
         self.process = subprocess.Popen(
-            [*tracing, *_within(before), sys.executable, __file__, json.dumps(given)],
+            [*tracing, *entering, sys.executable, __file__, json.dumps(given)],
             env={
                 **os.environ,
                 "AIOLEAD_AUTH": "digest:app:hunter2",
@@ -154,13 +157,6 @@ class Owner:
         return max(struct.unpack(f"{SLOTS}d", self.life.read_bytes()))
 
 
-def _within(cgroup: list[str]) -> list[str]:
-    """A shell that enters a control group first."""
-    if not cgroup:
-        return []
-    return ["sh", "-c", 'echo $$ > "$0"/cgroup.procs && exec "$@"', *cgroup]
-
-
 # --- the program ---------------------------------------------------------------------------------
 
 
@@ -187,25 +183,8 @@ def forked(job: Callable[[], object]) -> int:
     return pid
 
 
-def fork() -> None:
-    os.waitpid(forked(lambda: None), 0)
-
-
-def fork_that_lives() -> int:
-    return forked(lambda: time.sleep(1000))
-
-
-def fork_and_exec() -> None:
-    subprocess.run(["true"], check=True)
-    subprocess.run(["true"], check=True, close_fds=False)
-
-
-def nothing() -> None:
-    pass
-
-
 def multiprocess() -> None:
-    child = multiprocessing.get_context("fork").Process(target=nothing)
+    child = multiprocessing.get_context("fork").Process(target=int)
     child.start()
     child.join()
 
@@ -226,67 +205,47 @@ def daemon() -> int:
     return int(os.read(source, 64))
 
 
-def close_descriptors() -> NoReturn:
-    os.closerange(3, 4096)
-    say("close-descriptors")
-    time.sleep(1000)
-    raise SystemExit
-
-
-def close_and_exec() -> NoReturn:
-    os.closerange(3, 4096)
-    os.execv("/bin/sleep", ["sleep", "1000"])
-
-
-def drop_privileges() -> None:
-    os.setgid(65534)
-    os.setuid(65534)
-
-
 def hide() -> None:
-    """As programs that have secrets do: nobody else of the user may read the memory."""
+    """As programs that have secrets do: no other process of the user may read the memory."""
     ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
 
 
-def end_main_thread() -> NoReturn:
-    say("end-main-thread")
-    ctypes.CDLL(None).syscall(60, 0)  # exit, of this thread alone
-    raise SystemExit
+def sleep(*, after: str = "") -> None:
+    if after:
+        say(after)
+    time.sleep(1000)
 
 
-def use_up_memory() -> NoReturn:
-    hoard: list[bytearray] = []
-    while True:
-        hoard.append(bytearray(b"\xff" * (1 << 20)))
-
-
-def wait_in_a_system_call() -> None:
-    os.read(os.pipe()[0], 1)
+def execute(*program: str) -> None:
+    os.execv(program[0], program)
 
 
 ENDS: dict[str, Callable[[], object]] = {
     "os._exit": lambda: os._exit(0),
     "abort": os.abort,
     "segfault": lambda: ctypes.string_at(0),
-    "out-of-memory": use_up_memory,
-    "exec": lambda: os.execv("/bin/sleep", ["sleep", "1000"]),
-    "close-and-exec": close_and_exec,
-    "again": lambda: os.execv(sys.executable, [sys.executable, *sys.argv]),
-    "close-descriptors": close_descriptors,
-    "end-main-thread": end_main_thread,
+    "out-of-memory": lambda: [bytearray(b"\xff" * (1 << 20)) for _ in itertools.count()],
+    "exec": lambda: execute("/bin/sleep", "1000"),
+    "close-and-exec": lambda: (os.closerange(3, 4096), execute("/bin/sleep", "1000")),
+    "again": lambda: execute(sys.executable, *sys.argv),
+    "close-descriptors": lambda: (os.closerange(3, 4096), sleep(after="close-descriptors")),
+    # The system call `exit` ends this thread alone.
+    "end-main-thread": lambda: (say("end-main-thread"), ctypes.CDLL(None).syscall(60, 0)),
 }
 """Orders that nobody returns from."""
 
-ACTS: dict[str, Callable[[], int | None]] = {
-    "fork": fork,
-    "fork-that-lives": fork_that_lives,
-    "fork-and-exec": fork_and_exec,
+ACTS: dict[str, Callable[[], object]] = {
+    "fork": lambda: os.waitpid(forked(lambda: None), 0),
+    "fork-that-lives": lambda: forked(sleep),
+    "fork-and-exec": lambda: [
+        subprocess.run(["true"], check=True, close_fds=closes) for closes in (True, False)
+    ],
     "multiprocess": multiprocess,
     "daemon": daemon,
-    "drop-privileges": drop_privileges,
+    "drop-privileges": lambda: (os.setgid(65534), os.setuid(65534)),
     "hide": hide,
 }
-"""Orders that may return a process."""
+"""Orders that may return the id of a process."""
 
 
 async def obey(client: Any) -> None:
@@ -310,8 +269,8 @@ async def obey(client: Any) -> None:
             await client.ready()
             say(order, session=client.session_id, password=client.credentials.password.hex())
         else:
-            pid = ACTS[order]()
-            say(order, **({} if pid is None else {"pid": pid}))
+            result = ACTS[order]()
+            say(order, **({"pid": result} if isinstance(result, int) else {}))
 
 
 async def hold(settings: dict[str, Any]) -> None:
@@ -376,7 +335,8 @@ def live(settings: dict[str, Any]) -> None:
     for has_begun in begun:
         has_begun.wait()
     if settings.get("threads", 1) > 1:
-        threading.Thread(target=wait_in_a_system_call, daemon=True).start()
+        # In a system call, forever.
+        threading.Thread(target=os.read, args=(os.pipe()[0], 1), daemon=True).start()
 
 
 def main(settings: dict[str, Any]) -> None:

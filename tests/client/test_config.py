@@ -31,7 +31,7 @@ SUPER = Auth.digest("super", "secret")
 
 
 @pytest.fixture
-def ensemble(network: Network) -> Network:
+def changeable(network: Network) -> Network:
     """Servers with a configuration that the super user may change."""
     network.server = embedded(config=CONFIG, super_digest=SUPER.acl().id)
     return network
@@ -53,8 +53,8 @@ async def test_change_is_refused_where_it_is_disabled(server: ServerUnderTest) -
         assert type(raised.value).__name__ == wanted
 
 
-async def test_configuration_is_changed_and_watched(ensemble: Network) -> None:
-    async with ensemble, ensemble.connect("10.0.0.1/app", auth=[SUPER]) as client:
+async def test_configuration_is_changed_and_watched(changeable: Network) -> None:
+    async with changeable, changeable.connect("10.0.0.1/app", auth=[SUPER]) as client:
         before = await client.get_config()
         assert [spec.id for spec in before.servers] == [1, 2]
         watch = client.backend.make_watch()
@@ -95,9 +95,9 @@ OBSERVER = "server.8=10.0.0.8:1:2:observer;3"
     ],
 )
 async def test_change_that_would_end_the_ensemble_is_refused(
-    ensemble: Network, change: dict[str, Any], error: type[ServerError] | None
+    changeable: Network, change: dict[str, Any], error: type[ServerError] | None
 ) -> None:
-    async with ensemble, ensemble.connect(ONE) as client:
+    async with changeable, changeable.connect(ONE) as client:
         before = await client.get_config()
         # The permission is looked at last.
         with pytest.raises(error or NoAuthError):
@@ -114,13 +114,13 @@ async def test_change_that_would_end_the_ensemble_is_refused(
             assert (await client.reconfig(**change)).version > before.version
 
 
-async def test_refused_change_takes_a_zxid(ensemble: Network) -> None:
-    async with ensemble, ensemble.connect(ONE) as client:
+async def test_refused_change_takes_a_zxid(changeable: Network) -> None:
+    async with changeable, changeable.connect(ONE) as client:
         await client.sync()
-        zxid = ensemble.server.zxid
+        zxid = changeable.server.zxid
         with pytest.raises(NoAuthError):
             await client.reconfig(leaving=[7])
-        assert ensemble.server.zxid == zxid + 1
+        assert changeable.server.zxid == zxid + 1
 
 
 @pytest.mark.parametrize(
@@ -142,22 +142,22 @@ async def test_refused_change_takes_a_zxid(ensemble: Network) -> None:
     ],
 )
 async def test_invalid_change_is_not_sent(
-    ensemble: Network, arguments: dict[str, Any], complaint: str
+    changeable: Network, arguments: dict[str, Any], complaint: str
 ) -> None:
-    async with ensemble, ensemble.connect(ONE) as client:
-        packets = ensemble.server.packets_in
+    async with changeable, changeable.connect(ONE) as client:
+        packets = changeable.server.packets_in
         with pytest.raises(ConfigurationError, match=complaint):
             client.reconfig(**arguments)
         await client.exists("/")
-        assert ensemble.server.packets_in == packets + 1
+        assert changeable.server.packets_in == packets + 1
 
 
-async def test_client_follows_the_configuration(ensemble: Network) -> None:
+async def test_client_follows_the_configuration(changeable: Network) -> None:
     async def reached(*servers: str) -> None:
-        await eventually(lambda: ensemble.dialled[-1] in servers, f"it moves to one of {servers}")
+        await eventually(lambda: changeable.dialled[-1] in servers, f"it moves to one of {servers}")
 
-    async with ensemble, ensemble.connect(ONE, auth=[SUPER]) as operator:
-        async with ensemble.connect("10.0.0.9", observe_config=True) as client:
+    async with changeable, changeable.connect(ONE, auth=[SUPER]) as operator:
+        async with changeable.connect("10.0.0.9", observe_config=True) as client:
             session = client.session_id
             await reached(ONE, TWO)  # the one that it knew is no member
             for joining in (THIRD, "server.4=10.0.0.4:1:2;2181"):
@@ -167,7 +167,7 @@ async def test_client_follows_the_configuration(ensemble: Network) -> None:
             await client.ready()
             assert client.session_id == session
             # ... and in the next session, too.
-            ensemble.server.expire_session(session)
+            changeable.server.expire_session(session)
             await eventually(lambda: client.session_id not in (0, session), "a new session")
             await client.ready()
             for number in (5, 6):
