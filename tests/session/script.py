@@ -278,11 +278,19 @@ class Script:
                 return found
         raise AssertionError("no renewal")
 
-    def renew(self, within: float = 10.0) -> Packet:
-        """Lets time pass up to the next renewal, and answers both of its steps."""
-        packet = self.next_renewal(within)
-        self.answer(packet)
-        self.confirm()
+    def next_sync(self) -> Packet:
+        """Answers the next transaction of a renewal, and returns the sync behind it."""
+        self.answer(self.next_renewal())
+        sync = self.one()
+        assert sync.op is OpCode.SYNC
+        return sync
+
+    def renew(self, times: int = 1) -> Packet:
+        """Answers both steps of some renewals; returns the last transaction."""
+        for _ in range(times):
+            packet = self.next_renewal()
+            self.answer(packet)
+            self.confirm()
         return packet
 
     # --- answers -------------------------------------------------------------------------------

@@ -42,10 +42,8 @@ def test_answer_after_the_end_of_the_lease_does_not_revive_it(
 ) -> None:
     """An event loop that was blocked may find the answer before it looks at the time."""
     holder = script.hold(urgent=True)
-    for _ in range(2):
-        script.renew()
-    script.answer(script.next_renewal())
-    (sync,) = script.sent()
+    script.renew(2)
+    sync = script.next_sync()
     script.now = script.deadline + late
     script.answer(sync)
     assert script.deadline > script.now  # for the holds that begin from now on
@@ -76,8 +74,7 @@ def test_holds_that_resign_on_disconnect_end_with_the_connection(script: Script)
 @pytest.mark.parametrize("answer", ["none", "answered", "expired"])
 def test_expired_session_ends_every_hold_and_its_renewal(script: Script, answer: str) -> None:
     holders = [script.hold(urgent=True), script.hold()]
-    script.answer(script.next_renewal())
-    (sync,) = script.sent()
+    sync = script.next_sync()
     if answer == "expired":
         with pytest.raises(SessionExpiredError):
             script.answer(sync, err=-112)

@@ -323,8 +323,7 @@ def test_slow_answer_has_half_of_a_short_lease() -> None:
     script = connected(grace_period=2.0)
     script.machine.can_move = True
     script.hold(urgent=True)
-    for _ in range(4):
-        script.renew()
+    script.renew(4)
     script.next_renewal()
     left = script.deadline - script.now
     assert left < 3.0
@@ -471,8 +470,7 @@ def test_other_refusals_are_retried_until_the_lease_ends(script: Script, code: i
 @pytest.mark.parametrize("code", OVERLOADED)
 def test_server_that_refuses_for_a_while_costs_no_hold(script: Script, code: int) -> None:
     holder = script.hold(urgent=True)
-    for _ in range(3):
-        script.renew()
+    script.renew(3)
     refuse_transactions(script, code, script.deadline - TIMEOUT / 16)
     assert holder.lost == []
 
@@ -532,8 +530,7 @@ def test_server_that_confirms_nothing_is_left_and_the_only_one_as_a_last_resort(
 ) -> None:
     script.machine.can_move = can_move
     holder = script.hold(urgent=True)
-    for _ in range(3):
-        script.renew()
+    script.renew(3)
     packet = script.next_renewal()
     if step is OpCode.SYNC:
         script.answer(packet)

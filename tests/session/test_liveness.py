@@ -264,8 +264,7 @@ def test_hold_is_confirmed_within_half_of_the_session_timeout(script: Script) ->
 
 def test_pings_do_not_confirm_a_hold(script: Script) -> None:
     holder = script.hold(urgent=True)
-    for _ in range(3):
-        script.renew()
+    script.renew(3)
     confirmed = script.machine.confirmed_at
     script.next_renewal()  # the server is partitioned from the others, and answers pings
     for _ in range(21):
@@ -289,8 +288,7 @@ def test_lost_hold_is_not_confirmed_until_it_is_released(
     proven = script.machine.confirmed_at
     stubborn.lose(reason)
     script.hold("/b", urgent=True)
-    for _ in range(6):
-        script.renew()
+    script.renew(6)
     # The renewals of the other hold do not count for it.
     assert script.machine.confirmed_at == proven
     stubborn.release()
