@@ -16,10 +16,11 @@ from aiolead._wire.requests import (
     Exists,
     GetChildren,
     GetData,
+    Reconfig,
     SetData,
     SetWatches,
 )
-from aiolead.errors import NoNodeError
+from aiolead.errors import NoNodeError, ReconfigDisabledError
 from aiolead.model import EventType
 from aiolead.testing._server.connection import HIGH_WATER, MAX_UNSENT, Closing
 from aiolead.testing._server.protocol import MAX_IDENTITIES
@@ -307,6 +308,12 @@ def test_number_of_identities_is_bounded(client: Client) -> None:
             break
     assert last.err == -115
     assert len(client.connection.identities) == MAX_IDENTITIES
+
+
+def test_reconfig_without_an_ensemble_is_refused(client: Client) -> None:
+    """As an ensemble with `reconfigEnabled=false` answers."""
+    request = Reconfig("server.9=localhost:2888:3888;2181", None, None, -1)
+    assert client.ask(request)[0] == ReconfigDisabledError.code
 
 
 # --- faults ------------------------------------------------------------------------------------
