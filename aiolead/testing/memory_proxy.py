@@ -6,12 +6,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import anyio
 from anyio.abc import ByteStream
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
 
+from .._client.connect import Connection, connect
 from .._client.connect_options import Hooks
 from ._proxy.tap import (
     Break,
@@ -28,9 +29,6 @@ from ._proxy.tap import (
 from .embedded import EmbeddedServer
 from .proxy import Ops, op_set
 from .streams import MemoryStream
-
-if TYPE_CHECKING:
-    from ..types import Connection
 
 __all__ = ["MemoryHeldReply", "MemoryProxy"]
 
@@ -121,8 +119,6 @@ class MemoryProxy:
         Args:
             options: those of `aiolead.connect`. Hooks keep all but their `dial`.
         """
-        from .._client.connect import connect
-
         hooks = replace(options.pop("hooks", None) or Hooks(), dial=self.dial)
         return connect("127.0.0.1:1", hooks=hooks, **options)
 
