@@ -557,48 +557,48 @@ async def test_ready_stays_until_the_znode_is_gone_in_memory(server: EmbeddedSer
         await leave_over_a_lost_link(a, b, proxy)
 
 
-@pytest.mark.parametrize("heard", range(3))
+@pytest.mark.parametrize("received", range(3))
 @pytest.mark.parametrize("is_late", [True, False], ids=["given up first", "given up last"])
-@pytest.mark.parametrize("b_ends", ["timeout", "cancelled", "expired"])
-@pytest.mark.parametrize("a_ends", ["cancelled while it waits to leave", "raises"])
+@pytest.mark.parametrize("end", ["timeout", "cancelled", "expired"])
+@pytest.mark.parametrize("other_end", ["cancelled while it waits to leave", "raises"])
 @with_virtual_server
 async def test_member_that_gives_up_unaware_of_its_round_leaves_no_ready(
     server: EmbeddedServer,
     link: Link,
-    a: Client,
-    a_ends: str,
-    b_ends: str,
+    client: Client,
+    other: Client,
+    other_end: str,
+    end: str,
     is_late: bool,
-    heard: int,
+    received: int,
 ) -> None:
     """It was counted, and so the round has begun, but it does not know that yet."""
-    async with link.connect() as b:
-        gives_up = anyio.CancelScope()
+    gives_up = anyio.CancelScope()
 
-        async def enter_behind_a_slow_link() -> None:
-            timeout = 1.0 if b_ends == "timeout" else None
-            with gives_up, suppress(AcquireTimeout, BarrierLost):
-                await enter(DoubleBarrier(b, PATH, 2).enter(timeout=timeout))
+    async def enter_behind_a_slow_link() -> None:
+        timeout = 1.0 if end == "timeout" else None
+        with gives_up, suppress(AcquireTimeout, BarrierLost):
+            await enter(DoubleBarrier(client, PATH, 2).enter(timeout=timeout))
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(enter_behind_a_slow_link)
-            await settled()
-            assert len(await names(a, PATH)) == 1
-            link.hold(after=heard)
-            with anyio.move_on_after(3.0 if is_late else 0.5), suppress(KeyError):
-                async with DoubleBarrier(a, PATH, 2):
-                    assert await a.exists(READY) is not None
-                    if a_ends == "raises":
-                        await anyio.sleep(3.0 if is_late else 0.5)
-                        raise KeyError
-            await passes(1.0)
-            if b_ends == "expired":
-                server.expire_session(b.session_id)
-            if b_ends != "timeout":
-                gives_up.cancel()
-            link.release()
-            await passes(20.0)
-        assert contenders_left(server, PATH) == []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(enter_behind_a_slow_link)
+        await settled()
+        assert len(await names(other, PATH)) == 1
+        link.hold(after=received)
+        with anyio.move_on_after(3.0 if is_late else 0.5), suppress(KeyError):
+            async with DoubleBarrier(other, PATH, 2):
+                assert await other.exists(READY) is not None
+                if other_end == "raises":
+                    await anyio.sleep(3.0 if is_late else 0.5)
+                    raise KeyError
+        await passes(1.0)
+        if end == "expired":
+            server.expire_session(client.session_id)
+        if end != "timeout":
+            gives_up.cancel()
+        link.release()
+        await passes(20.0)
+    assert contenders_left(server, PATH) == []
 
 
 @lost_message
