@@ -1,4 +1,4 @@
-"""Clients of the embedded server's core: no sockets, no event loop, a clock that stands still."""
+"""Clients of the core of the embedded server, without sockets, event loop and running clock."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from aiolead.testing._server.core import Core
 from aiolead.testing._server.settings import Settings
 from aiolead.testing._server.store import Store
 
+NEW_SESSION = (0, bytes(16))
+
 
 class World:
     """A server and the time it is there; with a store, it goes on where the server before ended."""
@@ -33,7 +35,7 @@ class World:
         assert connection is not None
         return Client(self, connection)
 
-    def client(self, timeout: float = 5.0, session: tuple[int, bytes] = (0, bytes(16))) -> Client:
+    def client(self, timeout: float = 5.0, session: tuple[int, bytes] = NEW_SESSION) -> Client:
         """A connection with a session."""
         client = self.connect()
         client.greet(timeout, session)
@@ -49,15 +51,13 @@ class World:
         self.now = end
 
 
-class Client:
-    """One connection. Answers are read at once, unless the test delays that."""
+class Talk:
+    """The protocol of one connection, without input and output: requests, replies and events."""
 
-    def __init__(self, world: World, connection: Connection) -> None:
-        self.world = world
-        self.connection = connection
+    def __init__(self) -> None:
         self.session_id = 0
         self.password = b""
-        self.timeout_ms = 0
+        self.timeout = 0.0
         self.events: list[tuple[EventType, str]] = []
         self._frames = FrameReader(1 << 28)
         self._xid = 0
@@ -65,6 +65,38 @@ class Client:
     @property
     def session(self) -> tuple[int, bytes]:
         return self.session_id, self.password
+
+    def hello(self, timeout: float, session: tuple[int, bytes], seen: int = 0) -> bytes:
+        return encode_record(ConnectRequest(seen, round(timeout * 1000), *session))
+
+    def welcomed(self, frame: bytes) -> ConnectResponse:
+        response = ConnectResponse.read(Reader(frame))
+        self.session_id, self.password = response.session_id, response.password
+        self.timeout = response.timeout_ms / 1000
+        return response
+
+    def request(self, op: int, body: bytes = b"") -> bytes:
+        self._xid += 1
+        return encode_request(self._xid, op, body)
+
+    def reply(self, frame: bytes) -> tuple[ReplyHeader, Reader] | None:
+        """A reply; None for an event, which goes to `events`."""
+        r = Reader(frame)
+        header = ReplyHeader.read(r)
+        if header.xid != XID_EVENT:
+            return header, r
+        event = WatcherEvent.read(r)
+        self.events.append((EventType(event.type), event.path))
+        return None
+
+
+class Client(Talk):
+    """One connection to a core. Answers are read at once, unless the test delays that."""
+
+    def __init__(self, world: World, connection: Connection) -> None:
+        super().__init__()
+        self.world = world
+        self.connection = connection
 
     @property
     def closing(self) -> Closing:
@@ -74,16 +106,11 @@ class Client:
         return self.world.core.receive(self.connection, data, self.world.now)
 
     def greet(
-        self, timeout: float = 5.0, session: tuple[int, bytes] = (0, bytes(16)), seen: int = 0
+        self, timeout: float = 5.0, session: tuple[int, bytes] = NEW_SESSION, seen: int = 0
     ) -> ConnectResponse | None:
-        self.feed(encode_record(ConnectRequest(seen, round(timeout * 1000), *session)))
+        self.feed(self.hello(timeout, session, seen))
         frames = self.read()
-        if not frames:
-            return None
-        response = ConnectResponse.read(Reader(frames[0]))
-        self.session_id, self.password = response.session_id, response.password
-        self.timeout_ms = response.timeout_ms
-        return response
+        return self.welcomed(frames[0]) if frames else None
 
     def read(self) -> list[bytes]:
         """The frames that are waiting for the client."""
@@ -94,24 +121,14 @@ class Client:
         return self.ask_raw(request.op, encode_body(request))
 
     def ask_raw(self, op: int, body: bytes = b"") -> tuple[int, Reader]:
-        self._xid += 1
-        self.feed(encode_request(self._xid, op, body))
+        self.feed(self.request(op, body))
         header, r = self.answers()[-1]
         assert header.xid == self._xid
         return header.err, r
 
     def answers(self) -> list[tuple[ReplyHeader, Reader]]:
-        """The replies that are waiting; events go to `events`."""
-        answers = []
-        for frame in self.read():
-            r = Reader(frame)
-            header = ReplyHeader.read(r)
-            if header.xid == XID_EVENT:
-                event = WatcherEvent.read(r)
-                self.events.append((EventType(event.type), event.path))
-            else:
-                answers.append((header, r))
-        return answers
+        """The replies that are waiting."""
+        return [reply for frame in self.read() if (reply := self.reply(frame))]
 
     def heard(self) -> list[tuple[EventType, str]]:
         """The events since the last time."""

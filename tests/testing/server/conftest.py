@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from testing.stream_client import NEW_SESSION, StreamClient, dial
-from testing.wire_core import Client, World
+from testing.stream_client import StreamClient, dial
+from testing.wire_core import NEW_SESSION, Client, World
 
 from aiolead.testing import EmbeddedServer
 
