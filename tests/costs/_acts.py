@@ -57,6 +57,8 @@ def prepared(make: New[T], do: Callable[[T], Awaitable[object]]) -> Setup[T]:
 
 
 def call(setup: Setup[T], do: Callable[[T], Awaitable[object]]) -> Act:
+    """A call, until it returns."""
+
     async def act(bench: Bench) -> None:
         one = await setup(bench)
         async with bench.measured():
