@@ -196,44 +196,34 @@ def test_empty_queue_stays_a_queue() -> None:
 
 async def in_use(client: aiolead.Client, stack: AsyncExitStack) -> dict[str, str]:
     """Puts every recipe to use; returns the recipe at each path."""
-    await Queue(client, "/r/queue").put(b"1")
-    await PriorityQueue(client, "/r/priorities").put(b"1", priority=-3)
-    await DelayQueue(client, "/r/delays").put(b"1", delay=60.0)
-    await TaskBoard(client, "/r/board").submit(b"1")
-    await Config(client, "/r/config").publish({"limit": b"1"})
-    await Barrier(client, "/r/barrier").set()
+    done = {
+        ("/r/queue", "queue"): Queue(client, "/r/queue").put(b"1"),
+        ("/r/urgent", "priority queue"): PriorityQueue(client, "/r/urgent").put(b"1", priority=-3),
+        ("/r/delays", "delay queue"): DelayQueue(client, "/r/delays").put(b"1", delay=60.0),
+        ("/r/board", "task board"): TaskBoard(client, "/r/board").submit(b"1"),
+        ("/r/config", "configuration"): Config(client, "/r/config").publish({"limit": b"1"}),
+        ("/r/barrier", "barrier"): Barrier(client, "/r/barrier").set(),
+    }
     instance = ServiceInstance(name="web", address="10.0.0.7", port=80)
-    for holding in (
-        Group(client, "/r/group").join(identity="web-1"),
-        ServiceRegistry(client, "/r/services").register(instance),
-        DoubleBarrier(client, "/r/double", 1).enter(),
-        Election(client, "/r/election").leadership(),
-        Lock(client, "/r/lock").acquire(),
-        Lock(client, "/r/kazoos", layout=Layout.KAZOO).acquire(),
-        Lock(client, "/r/own", layout=Layout(lock="{id}-job-")).acquire(),
-        Semaphore(client, "/r/semaphore", 2).acquire(),
-        Semaphore(client, "/r/theirs", 2, layout=Layout.KAZOO).acquire(),
-    ):
-        await stack.enter_async_context(holding)
+    registry, jobs = ServiceRegistry(client, "/r/services"), Layout(lock="{id}-job-")
+    held = {
+        ("/r/group", "group"): Group(client, "/r/group").join(identity="web-1"),
+        ("/r/services/web", "service"): registry.register(instance),
+        ("/r/double", "double barrier"): DoubleBarrier(client, "/r/double", 1).enter(),
+        ("/r/election", "election"): Election(client, "/r/election").leadership(),
+        ("/r/lock", "lock"): Lock(client, "/r/lock").acquire(),
+        ("/r/kazoos", "lock"): Lock(client, "/r/kazoos", layout=Layout.KAZOO).acquire(),
+        ("/r/own", "unknown"): Lock(client, "/r/own", layout=jobs).acquire(),
+        ("/r/semaphore", "semaphore"): Semaphore(client, "/r/semaphore", 2).acquire(),
+        ("/r/s", "semaphore"): Semaphore(client, "/r/s", 2, layout=Layout.KAZOO).acquire(),
+    }
+    for call in done.values():
+        await call
+    for context in held.values():
+        await stack.enter_async_context(context)
     await client.create("/r/seq-", mode=aiolead.CreateMode.PERSISTENT_SEQUENTIAL)
     await client.create("/late1795382090530790488")
-    return {
-        "/r/queue": "queue",
-        "/r/priorities": "priority queue",
-        "/r/delays": "delay queue",
-        "/r/board": "task board",
-        "/r/config": "configuration",
-        "/r/barrier": "barrier",
-        "/r/group": "group",
-        "/r/services/web": "service",
-        "/r/double": "double barrier",
-        "/r/election": "election",
-        "/r/lock": "lock",
-        "/r/kazoos": "lock",
-        "/r/own": "unknown",
-        "/r/semaphore": "semaphore",
-        "/r/theirs": "semaphore",
-    }
+    return dict([*done, *held])
 
 
 async def test_every_recipe_in_use_is_recognized(hosts: str) -> None:
