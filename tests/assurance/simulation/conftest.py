@@ -1,4 +1,4 @@
-"""What many tests of the simulation begin with."""
+"""Fixtures of many tests of the simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a ZooKeeper server has on its disk, read while it is down: what it will vote with."""
+"""The disk of a ZooKeeper server that is down: it decides the vote of the server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Disk:
 
     @property
     def in_memory(self) -> tuple[int, ...]:
-        """What the server keeps at hand for learners, when it comes up."""
+        """The transactions that the server keeps for learners, when it starts."""
         return tuple(zxid for zxid in self.logged if zxid > self.snapshot)
 
 
@@ -44,8 +44,8 @@ def read_disk(server: BlockingServer) -> Disk:
         return Disk(0, 0, ())
     snapshots = [int(path.suffix[1:], 16) for path in directory.glob("snapshot.*")]
     logs = sorted(directory.glob("log.*"), key=lambda path: int(path.suffix[1:], 16))
-    # A follower that is brought up to date may log a transaction twice, with a warning; what it
-    # loads is the same.
+    # A follower that is brought up to date may log a transaction twice, with a
+    # warning. It loads the same.
     logged = dict.fromkeys(each.zxid for log in logs for each in transactions(log.read_bytes()))
     return Disk(epoch, max(snapshots, default=0), tuple(logged))
 

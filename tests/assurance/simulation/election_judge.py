@@ -33,7 +33,7 @@ COUNTER_BITS = 32
 
 @dataclass(frozen=True)
 class Weather:
-    """What happens to notifications and servers, until the calm comes.
+    """Faults of notifications and servers, until the calm comes.
 
     Attributes:
         loss: the share of the notifications that are lost.
@@ -52,7 +52,7 @@ class Weather:
 
 @dataclass
 class Server:
-    """What a server has on disk, and its election while it is up."""
+    """The disk of a server, and its election while it is up."""
 
     name: int
     epoch: int = 0
@@ -74,13 +74,13 @@ class Server:
 
 
 class ElectionJudge:
-    """Servers that elect, and whoever lets things happen to them.
+    """Servers that elect, under faults.
 
     Args:
         rng: decides everything.
         voters: how many servers vote; they are called 1, 2 and so on.
         observers: how many do not; their names follow on.
-        weather: what goes wrong.
+        weather: the faults.
     """
 
     GRACE = 3.0
@@ -110,7 +110,7 @@ class ElectionJudge:
         self._watch_due = self.WATCH
         self._crash_due = self._next_crash()
 
-    # What may be done to servers ------------------------------------------------------------------
+    # Starting and killing servers -----------------------------------------------------------------
 
     def start(self, *names: int) -> None:
         """Starts servers and has them look for a leader."""
@@ -208,7 +208,7 @@ class ElectionJudge:
             entry = (self.now + delay, next(self._order), sender, letter)
             heappush(self._letters, entry)
 
-    # What servers do ------------------------------------------------------------------------------
+    # The servers ----------------------------------------------------------------------------------
 
     def _look(self, server: Server) -> None:
         assert server.election is not None
@@ -327,7 +327,7 @@ class ElectionJudge:
         server.last_vote = mark
 
     def _judge_decision(self, server: Server, election: Election) -> None:
-        """Whoever decides has a majority that has really said so, and the leader's own word."""
+        """A decision needs the real votes of a majority, and the leader's own."""
         vote = election.vote
         settled = self._settled[vote.leader, vote.epoch]
         cast = self._cast[vote, election.round]

@@ -280,5 +280,5 @@ def create(path: str, flags: int = 0, data: bytes = b"") -> Create:
 
 
 def check(path: str, version: int = -1) -> Multi:
-    """What a holder renews its lease with."""
+    """The request that renews the lease of a holder."""
     return Multi((Check(path, version),))

@@ -1,4 +1,4 @@
-"""A real ensemble and the model of one, behind one face: both are told the same stories."""
+"""A real ensemble and the model of one, with one interface, so that both play the same stories."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from aiolead.testing.simulation.ensemble import Server
 
 TICK = 0.25
 SYNC_LIMIT = 12
-"""In ticks: three seconds, in which a short session ends while its server is cut off."""
+"""In ticks: three seconds, in which a short session ends while its server is isolated."""
 MAX_SESSION = PATIENCE
 """The default session timeout of the stories, in seconds: longer than a slow server takes."""
 
@@ -117,7 +117,7 @@ class RealEnsemble:
             found[:] = [role for role in others if leads(role)]
             return bool(found)
 
-        # A vote that was lost with its link is repeated after ever longer pauses, up to a minute.
+        # A vote that was lost with its connection is repeated, with pauses of up to a minute.
         assert wait_until(look, 90.0), "nobody leads"
         return found[0]
 
@@ -204,7 +204,7 @@ def _other(where: Mapping[str, Address], role: str) -> Address | None:
 
 
 class ModelSocket:
-    """A blocking socket to the model: whoever waits for it lets the model's time pass."""
+    """A blocking socket to the model. While a test waits for it, the time of the model passes."""
 
     def __init__(self, model: Model, address: str) -> None:
         self._model = model

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def output_of(code: str, *, hash_seed: int = 0) -> str:
-    """What a program prints.
+    """Runs a program, and returns its output.
 
     Args:
         code: the program. It can import the package and the tests.

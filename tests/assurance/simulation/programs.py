@@ -1,4 +1,4 @@
-"""What the programs of the scenarios have in common: clients, turns, and bodies that end late."""
+"""Parts that the programs of the scenarios share: clients, turns, and bodies that end late."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ async def over_clients(
 
     Args:
         world: the world.
-        process: whose clients these are. Some are closed before the contenders are done.
+        process: the process of the clients. Some are closed before the contenders are done.
         names: of the contenders.
-        contend_over: what they do over one client. Called once for each client.
+        contend_over: returns the turns of the contenders over one client.
     """
     left = set(names)
     while left:
@@ -81,8 +81,8 @@ async def insist(
 
     Args:
         world: the world.
-        process: whose clients these are.
-        work: what to do over one client.
+        process: the process of the clients.
+        work: the work over one client.
         expected: the errors after which it is tried again, over another client.
         pause: between two clients, in seconds. Random by default.
     """
@@ -101,7 +101,7 @@ def way_in(
 
     Args:
         rng: chooses.
-        lock: what to acquire.
+        lock: the lock, or one side of it.
         tau: the session timeout, in seconds.
         weights: of `acquire()`, of the lock itself as a context manager, of `acquire(timeout=)` and
             of `try_acquire()`.
@@ -148,7 +148,7 @@ def claimed(world: World, who: str, item: Any, *, may_be_revoked: bool = True) -
         isinstance(e, Revoked) and e.line == item.path for e in history.events
     ):
         # An operator has deleted a claim on it before. This one has the same name. So a late
-        # request of the owner of that one may delete this one. (I1 is checked all the same.)
+        # request of the owner of the earlier claim may delete this one. (I1 is checked still.)
         history.revoked(item.path, who)
     signal = item._on_lost
     told(history, item.path, who, item)

@@ -1,4 +1,4 @@
-"""What is simulated of our own: contenders that use the recipes in all ways, in a world of faults.
+"""Contenders that use locks and elections in all ways, in a world of faults.
 
 Run by `test_schedules.py` for a minute, by `make soak` for as long as one likes:
 
@@ -45,7 +45,7 @@ ELECTION = "/lines/election"
 REGISTER = "/register"
 
 LAYOUTS = (aiolead.types.Layout.CURATOR, aiolead.types.Layout.KAZOO)
-"""One to which whoever joins needs no look before, and one to which it does."""
+"""A contender joins the first one without a look, and has to look at the second one before."""
 
 LONGEST = 3.5
 """The longest that a program of a patient plan holds, in session timeouts."""
@@ -67,7 +67,7 @@ class Store:
 
 @dataclass(slots=True)
 class Plan:
-    """What all contenders of a run agree on."""
+    """The state that all contenders of a run share."""
 
     world: World
     lines: tuple[str, ...]
@@ -232,7 +232,7 @@ class _OneTurn:
                 raise
 
     async def _campaign(self, election: aiolead.Election) -> None:
-        """Nothing is cancelled here when leadership is lost: what counts is when we are told."""
+        """Nothing is cancelled here when leadership is lost. The time of the report counts."""
         history, line, who = self._history, self._line, self._who
         leading: aiolead.Term | None = None
         waits = False
@@ -389,7 +389,7 @@ async def lockset(world: World) -> None:
 
 
 class Updates:
-    """Two registers, and who has changed them."""
+    """Two registers, and the updates of them."""
 
     def __init__(self, world: World) -> None:
         self.busy = 0

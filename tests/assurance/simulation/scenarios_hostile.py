@@ -54,7 +54,7 @@ class Recipe:
     """One way to hold something.
 
     Attributes:
-        line: what is held, as the invariants know it: the parent of the znodes, or the one znode.
+        line: its line, as the invariants know it: the parent of the znodes, or the one znode.
         make: makes the recipe, for a client and an identity.
         parents: where its znodes are; below its line by default.
         fixed: names below the parents that mean something to it.
@@ -110,7 +110,7 @@ RECIPES: dict[str, Recipe] = {
         acquire=lambda it, wait: it.claim("w", most=1, timeout=wait),
     ),
 }
-"""The seed chooses among these. What comes later gets a table of its own, so that seeds keep their
+"""The seed chooses among these. Later recipes get a table of their own, so that seeds keep their
 meaning."""
 
 LATER: dict[str, Recipe] = {
@@ -127,7 +127,7 @@ LATER: dict[str, Recipe] = {
 
 @dataclass(slots=True)
 class Plan:
-    """What all programs of a run agree on."""
+    """The state that all programs of a run share."""
 
     world: World
     recipe: Recipe
@@ -201,7 +201,7 @@ async def session_to_resume(plan: Plan, process: Process) -> SessionCredentials 
 def share(plan: Plan, client: aiolead.Client, *, is_own: bool) -> None:
     """Lets others continue a session; it outlives this client, unless the scenario is about that.
 
-    Whoever closes a session ends what all others hold in it.
+    A client that closes a session ends the holds of all others in it.
     """
     with suppress(UsageError):
         if is_own:
@@ -218,8 +218,7 @@ async def leave_shared(
 ) -> None:
     """Leaves a continued session after a while, and any when the world heals.
 
-    What others have left behind in a session blocks the line for as long as anybody goes on with
-    it.
+    The znodes of others in a session block the queue for as long as a client continues it.
     """
     world, rng = plan.world, process.rng
     seconds = rng.choice((0.5, 2.0, 5.0)) * rng.random() * world.schedule.session_timeout

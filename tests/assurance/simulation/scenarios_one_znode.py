@@ -47,7 +47,7 @@ class OneZnode:
         self.keeps = rng.random() < 0.3
         self.tasks = rng.choice((2, 2, 3))
         self.waiting: dict[str, dict[anyio.CancelScope, None]] = {}
-        """Whoever waits, by process: may be cancelled as another one leaves."""
+        """The waiting tasks, by process: they may be cancelled as another one leaves."""
         self.leaving: dict[str, anyio.Event] = {}
         """Set as another task of the process joins: then its holder leaves, too."""
 

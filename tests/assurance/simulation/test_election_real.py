@@ -1,7 +1,7 @@
 """The election kernel, and the choice of how to synchronise, against real ensembles.
 
-What each server will vote with is read from its disk before it is started, and the kernel names the
-leader; then the servers elect. They are all down in between, and so many are started that each of
+The vote of each server is read from its disk before it is started, and the kernel names the leader.
+Then the servers elect. They are all down in between, and so many are started that each of
 them is needed for a majority: otherwise those that are up first could do without the last one.
 Where more are to vote, each is frozen as soon as it looks for a leader; then all go on together.
 """
@@ -42,7 +42,7 @@ SYNCHRONISED = {
     "Truncating log": SyncKind.TRUNC,
     "Getting a snapshot from": SyncKind.SNAP,
 }
-"""What a learner's log says of how it was brought up to date; the zxid is the line's last word."""
+"""How a learner was brought up to date, in the words of its log. The last word is the zxid."""
 
 
 class Trials:
@@ -229,7 +229,7 @@ def _decisions(log: str) -> list[str]:
 
 
 def _heard(log: str) -> set[int]:
-    """Whose votes a server had before it led."""
+    """The servers whose votes a server had before it led."""
     before, _, _ = log.partition("LEADING - LEADER ELECTION TOOK")
     return {int(name) for name in re.findall(r"n\.sid:(\d+), n\.state:LOOKING", before)}
 
@@ -246,7 +246,7 @@ def _synchronised(log: str) -> tuple[SyncKind, int]:
 
 @pytest.fixture
 def trials(request: pytest.FixtureRequest) -> Iterator[Trials]:
-    # What goes wrong after an election, see above, is noticed after `init_limit` ticks.
+    # An error after an election, see above, is noticed after `init_limit` ticks.
     ensemble = BlockingEnsemble(request.param, init_limit=6)
     try:
         yield Trials(ensemble)

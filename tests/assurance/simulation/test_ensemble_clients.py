@@ -68,7 +68,7 @@ def test_read_waits_for_an_earlier_write_of_its_session(stage: Stage) -> None:
     stage.run(0.3)
     assert not busy.replies
     assert not busy.pings
-    assert other.ask(Exists("/a")).err == -101  # Who has not written does not wait.
+    assert other.ask(Exists("/a")).err == -101  # A session that has not written does not wait.
     stage.heal()
     stage.until(lambda: busy.pings)
     assert busy.heard == [wrote, read]

@@ -17,7 +17,7 @@ SEEDS = range(20)
 
 
 class Writer:
-    """A client that writes one znode after the other, and comes back when it is cut off."""
+    """A client that writes one znode after the other, and comes back when it is disconnected."""
 
     def __init__(self, stage: Stage, name: str, rng: random.Random) -> None:
         self.stage = stage
@@ -129,7 +129,7 @@ def silence(
 
 @cache
 def play(seed: int) -> Stage:
-    """What a seed means, with all that has to hold in the end."""
+    """Runs the schedule of a seed, and checks all that has to hold in the end."""
     rng = random.Random(seed)
     voters, observers = rng.choice(((3, 0), (3, 0), (5, 0), (3, 1), (2, 0), (1, 0)))
     stage = Stage(

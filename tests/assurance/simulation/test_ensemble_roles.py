@@ -30,7 +30,7 @@ def test_highest_id_leads_a_new_ensemble(stage: Stage) -> None:
     assert stage.leader.id == 3
     assert [server.state for server in stage.ensemble.servers] == ["following"] * 2 + ["leading"]
     assert stage.leader.zxid == 1 << 32
-    # The others have taken no part in the new epoch that they could tell a client of.
+    # The others have no transaction of the new epoch yet.
     assert [server.zxid for server in stage.followers()] == [0, 0]
     assert stage.told("leader-elected") == [
         {"kind": "leader-elected", "at": leader_since(stage), "server": 3, "epoch": 1}
@@ -141,7 +141,7 @@ def test_old_leader_drops_uncommitted_writes(stage: Stage, later: int, kind: Syn
 
 
 def test_log_of_a_new_leader_is_committed(stage: Stage) -> None:
-    """A write whose author never heard of it: its leader died before it could count."""
+    """A write without an answer: its leader died before it could count the acknowledgements."""
     client = stage.client(stage.leader)
     for follower in stage.followers():
         stage.network.path(follower.host, stage.leader.host).silence()

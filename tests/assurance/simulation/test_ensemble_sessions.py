@@ -104,7 +104,7 @@ def test_last_touches_die_with_their_follower(act: str, h: float) -> None:
 
 
 def cut_off(delay: float, act: str, h: float) -> tuple[Stage, Client, list[float], float]:
-    """A client at a follower that is cut off from the quorum; its sends that were acknowledged."""
+    """A client at a follower that is isolated; its requests that were acknowledged."""
     stage = Stage(tick=TICK, sync_limit=10)
     stage.start()
     victim = stage.followers()[0]
@@ -229,7 +229,7 @@ def test_isolated_leader_answers_no_write() -> None:
     acked, late, stage = isolated_leader("set")
     assert acked
     assert not late
-    # The others' new leader starts the session anew.
+    # The new leader of the others starts the session timeout again.
     assert deletion(stage) > 2.0
 
 
@@ -245,7 +245,7 @@ def test_new_leader_restarts_every_session_timeout(stage: Stage) -> None:
 
 
 def test_forwarded_request_does_not_touch_its_session(stage: Stage) -> None:
-    """The leader hears of a session in the answer to its ping, and not before."""
+    """The leader learns of a session by the answer to its ping, and not before."""
     client = holder(stage, stage.follower)
     stage.run(1.3)
     xid = client.send(SetData("/held", b"", -1))
@@ -265,7 +265,7 @@ def test_reconnection_touches_the_session_at_the_leader(stage: Stage) -> None:
     again = stage.client(other, timeout=TAU, session=client.session)
     assert again.session_id == client.session_id
     came = stage.now
-    other.kill()  # Whatever it has in its touch table is lost.
+    other.kill()  # Its touch table is lost.
     assert TAU - 4 * STEP < deletion(stage) - came <= TAU + TICK
 
 
@@ -293,7 +293,7 @@ def test_client_of_an_expired_session_is_disconnected(stage: Stage) -> None:
 
 
 def test_write_of_a_session_that_is_ending_is_refused() -> None:
-    """An isolated leader ends a session that it does not hear of, and then refuses its writes."""
+    """An isolated leader ends a session without touches, and then refuses its writes."""
     stage = started(tick=TICK, sync_limit=20)
     follower, other = stage.followers()
     client = holder(stage, follower)
@@ -307,7 +307,7 @@ def test_write_of_a_session_that_is_ending_is_refused() -> None:
     xid = client.send(SetData("/held", b"", -1))
     stage.heal()
     stage.run(2.0)
-    # The end was proposed first: the client is cut off before its write is answered.
+    # The end was proposed first: the client is disconnected before its write is answered.
     assert client.is_closed
     assert xid not in client.replies
 

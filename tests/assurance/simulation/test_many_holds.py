@@ -1,7 +1,7 @@
 """Many holds of one session that are lost together: each body has time to stop.
 
-It takes a process `SLOW` seconds to cancel a body. So that this is told from how late servers end a
-session, it is a thousand times what the client counts with, and the client is told so.
+A process takes `SLOW` seconds to cancel a body. That is a thousand times the usual value, so that
+the delay of servers that end a session does not hide it. The client knows the value.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def slow() -> Iterator[None]:
 async def many(world: World) -> None:
     """Two processes hold twelve locks each, all the time, and lose them together."""
     world.losing = SLOW
-    world.harmless_to_holds = -1.0  # their leases are shorter than those of others
+    world.harmless_to_holds = -1.0  # their leases are shorter than usual
     for number in range(2):
         name = f"p{number}"
         world.start(name, partial(holder, world))
@@ -74,7 +74,7 @@ async def hold(world: World, process: Process, client: aiolead.Client, path: str
         await anyio.sleep(0.01)
 
 
-# A server takes its sessions' last words with it, while their holders hear nothing more.
+# A server is isolated with the last touches of its sessions, and their holders receive nothing.
 SEEDS = range(8)
 
 

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class End:
-    """One end of a connection, which notes what it is told, and when."""
+    """One end of a connection, which notes its reports and their times."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
@@ -122,7 +122,7 @@ def test_bytes_arrive_later_and_in_order(scene: Scene) -> None:
     assert server.parts == []
     wire.send(b"three")
     scene.run(0.006)
-    assert server.parts == [b"onetwo"]  # what is sent at one instant leaves in one packet
+    assert server.parts == [b"onetwo"]  # bytes that are sent at one time leave in one packet
     scene.run(1.0)
     assert server.parts == [b"onetwo", b"three"]
     assert wire.unsent == 0
@@ -161,7 +161,7 @@ def test_close_arrives_after_the_data(scene: Scene) -> None:
     assert server.what == ["ended"]
     server_wire.close()
     scene.run(1.0)
-    assert client.told == []  # nothing is told to who has closed
+    assert client.told == []  # an end that has closed gets no report
     assert scene.network.connections() == []
 
 
@@ -331,7 +331,7 @@ def test_end_on_a_silent_path_arrives_late(scene: Scene) -> None:
 
 
 def test_reset_on_a_silent_path_is_lost(scene: Scene) -> None:
-    """Whose host has died is told so only when it sends something to where nobody is any more."""
+    """An end whose peer has died learns that only when it sends something."""
     client, _, wire, server_wire = scene.connected()
     scene.back.silence()
     server_wire.send(b"never repeated by the dead")
@@ -648,7 +648,7 @@ def test_send_waits_while_the_buffer_is_full(played: Scene) -> None:
         played.there.silence()
         await stream.send(bytes(MAX_UNSENT))
         played.timeline.after(100, played.there.reset)
-        await stream.send(b"never")  # the connection breaks: nobody waits for ever
+        await stream.send(b"never")  # the connection breaks: nobody waits forever
         assert stream.is_open is False
 
     played.play(main)

@@ -256,7 +256,7 @@ class _Deaf:
 
 
 def test_packets_of_a_stopped_process_arrive(scene: Scene) -> None:
-    """What it has sent is on its way, whether it is stopped or not."""
+    """Its packets are on their way, whether it is stopped or not."""
 
     async def program(process: Process) -> None:
         scene.timeline.after(2.0, lambda: scene.note("arrived"))

@@ -1,4 +1,4 @@
-"""What a seed means: the same trace, always; and how a schedule that fails is made smaller."""
+"""A seed always gives the same trace, and a schedule that fails is made smaller."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ ROWS = [
         range(1000, 1012),
         range(12),
         (
-            "entered again while the link was lost",
+            "entered again while the connection was lost",
             "lost at several levels at once",
             "refused to enter again after a loss",
             "an inner block was cancelled, and the outer one went on",
@@ -95,7 +95,7 @@ ROWS = [
         range(1000, 1012),
         range(12),
         (
-            "began anew, since one of several was lost before all were held",
+            "began again, since one of several was lost before all were held",
             "ran out of time with some of several",
             "lost one of several, and had the others",
         ),
@@ -105,9 +105,9 @@ ROWS = [
         range(1000, 1012),
         range(12),
         (
-            "left while its znode was being made anew",
-            "made anew after somebody had deleted it",
-            "made anew in another session",
+            "left while its znode was being created again",
+            "created again after somebody had deleted it",
+            "created again in another session",
             "waited for the end of somebody else's znode",
         ),
     ),

@@ -26,7 +26,7 @@ _ALL = [
 ]
 BLOCKS: dict[Backend, list[tuple[str, int]]] = {"asyncio": _ALL[::2], "trio": _ALL[1::2]}
 """300 schedules, half of them on each event loop: the scenario and the first seed of each block.
-What is decided does not depend on the loop; what does is met by any schedule."""
+Decisions do not depend on the loop; any schedule meets the parts that do."""
 
 ALWAYS = (
     "stepped down by the clock",

@@ -1,4 +1,4 @@
-"""What a server that lags behind may not lead a client to believe: on the model of an ensemble."""
+"""Recipes at a server that lags behind, on the model of an ensemble."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def in_a_process(
 
 
 def hears_late(stage: Stage, server: Server) -> None:
-    """From now on a server hears of everything later than the others do."""
+    """From now on a server receives everything later than the others do."""
     leader = stage.ensemble.leader()
     assert leader is not None
     stage.network.path(leader.host, server.host).range = (SLOW, SLOW)
@@ -52,7 +52,7 @@ def test_lost_create_is_found_before_it_is_committed(
     backend: Backend,
 ) -> None:
     """The leader vouches for a session that moves without waiting for what it has proposed for it.
-    So a server may list the line before a create that was made elsewhere is committed. A `sync`
+    So a server may list the queue before a create that was made elsewhere is committed. A `sync`
     before that waits for it; without one the create would be sent a second time.
     """
     stage = Stage()

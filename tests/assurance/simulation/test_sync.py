@@ -19,7 +19,7 @@ def z(epoch: int, counter: int) -> int:
 
 
 MEMORY = [z(2, 5), z(2, 6), z(4, 1), z(4, 2), z(4, 5)]
-"""What the leader has in memory; it was elected for epoch 5."""
+"""The leader's memory; it was elected for epoch 5."""
 
 DISK = [z(2, 1), z(2, 3), z(2, 4), z(2, 5), z(2, 6)]
 
@@ -99,7 +99,7 @@ def test_plan_of_an_empty_memory(learner: int, plan: SyncPlan) -> None:
 
 @dataclass
 class Histories:
-    """What the ensemble agreed on, and a learner that knows a part of it, and maybe more."""
+    """The agreed log of an ensemble, and a learner that knows a part of it, and maybe more."""
 
     agreed: list[int]
     learner: list[int]
@@ -117,7 +117,7 @@ def histories(draw: st.DrawFn) -> Histories:
     learner = agreed[:known]
     last = learner[-1] if learner else 0
     following = agreed[known] if known < len(agreed) else z(len(lengths) + 1, 0)
-    # What was proposed and not agreed on belongs between what is known and what came next.
+    # A proposal without agreement belongs between the known ones and the next agreed one.
     candidates = [z(last >> 32, (last & 0xFFFFFFFF) + 1), *(z(e, 1) for e in range(1, 6))]
     beyond = [c for c in candidates if last < c and c >> 32 < following >> 32]
     joined = [z(e, 0) for e in range(1, 7) if last < z(e, 0) and z(e, 0) < following]
@@ -151,5 +151,5 @@ def test_plan_gives_the_learner_the_agreed_log(case: Histories) -> None:
         case _:
             log = case.learner
     assert [*log, *plan.proposals] == case.agreed
-    # What the leader does from now on is newer, and is not lost.
+    # Later transactions of the leader are newer, and are not lost.
     assert plan.forward_after >= (case.agreed[-1] if case.agreed else 0)

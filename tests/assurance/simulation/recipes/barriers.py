@@ -5,7 +5,7 @@
 * `hurry`: at first without pauses, so that each round begins while the one before it ends.
 * `forged`: with a hostile writer, who creates persistent znodes beside the members.
 
-What has to hold:
+These must hold:
 
     barrier-early   nobody is let through a barrier that was closed all the while; nobody is inside
                     a double barrier if there were never enough since it was empty
@@ -46,7 +46,7 @@ READY = f"{STEPS}/ready"
 
 @dataclass(slots=True)
 class Gate:
-    """What the programs of a run tell each other."""
+    """The state that the programs of a run share."""
 
     world: World
     is_open_for_good: anyio.Event = field(default_factory=anyio.Event)
@@ -115,7 +115,7 @@ def is_there(world: World, path: str) -> bool:
 
 @dataclass(slots=True)
 class Steps:
-    """What the members of a run agree on, and what they tell each other."""
+    """The state that the members of a run share."""
 
     world: World
     count: int

@@ -3,11 +3,11 @@
 * `work`: tasks are announced, taken by workers that report, finish, fail, leave and are killed,
   and somebody looks on.
 
-What has to hold, besides the invariants of everything that is held (a line for each claim):
+These must hold, besides the invariants of everything that is held (a line for each claim):
 
-    board-once     a task has one result, of somebody who had it, and is not taken after that
-    board-view     who looks on sees in the end what is there
-    I9             every task that was announced has a result in the end, and who looks on sees it
+    board-once     a task has one result, of a worker that had it, and is not taken after that
+    board-view     the watcher sees in the end the tasks that there are
+    I9             every task that was announced has a result in the end, and the watcher sees it
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BOARD = "/board"
 
 @dataclass(slots=True)
 class Plan:
-    """What all programs of a run tell each other."""
+    """The state that all programs of a run share."""
 
     world: World
     all_announced: anyio.Event = field(default_factory=anyio.Event)

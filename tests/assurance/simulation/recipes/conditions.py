@@ -3,7 +3,7 @@
 * `buffer`: producers put into a buffer and notify one, consumers wait until something is in it.
   All of them are cancelled, lose their sessions, or are killed, at any moment.
 
-What has to hold, besides the invariants of everything that is held:
+These must hold, besides the invariants of everything that is held:
 
     signal-lost     in the end no signal is without its waiter while somebody waits without one
     buffer          what was put is taken, once
@@ -35,7 +35,7 @@ BUFFER = "/buffer"
 
 
 class Plan:
-    """What all programs of a run agree on, and what they tell each other."""
+    """The state that all programs of a run share."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -148,7 +148,7 @@ async def auditor(plan: Plan, process: Process) -> None:
 
 
 async def nothing_left(plan: Plan, process: Process) -> bool:
-    """Whether everybody has gone, and taken everything with him; if that never comes, it is I9."""
+    """Whether all have left, with all their znodes. If that never comes, it is I9."""
     if plan.busy:
         return False
     with suppress(ConnectFailed, SessionError, ConnectionLossError):

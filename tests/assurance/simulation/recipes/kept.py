@@ -4,13 +4,13 @@
   name others want as well, a sequential one, one that is persistent. An operator deletes and
   overwrites them, above all just as a block ends.
 
-What has to hold:
+These must hold:
 
     kept-set      what `set` has confirmed is there, as long as nobody else writes or deletes it
     kept-twice    there are never two of a sequential one
     kept-gone     after the healing there is exactly that one znode, with what was wanted last, and
                   its keeper knows it; nothing is left of those before it
-    kept-left     once a block has been left, and its link was never lost, nothing is there
+    kept-left     once a block has been left, without a lost connection, nothing is there
     kept-others   what somebody else keeps is not deleted, unless it was made between the deletion
                   of ours by an operator and the news of that
 """
@@ -47,15 +47,15 @@ MODES = {
     "for-good": CreateMode.PERSISTENT,
 }
 
-LEFT_AMID = "left while its znode was being made anew"
-ANEW = "made anew after somebody had deleted it"
-ANOTHER_SESSION = "made anew in another session"
+LEFT_AMID = "left while its znode was being created again"
+ANEW = "created again after somebody had deleted it"
+ANOTHER_SESSION = "created again in another session"
 WAITED = "waited for the end of somebody else's znode"
 
 
 @dataclass(slots=True)
 class Plan:
-    """What all programs of a run tell each other."""
+    """The state that all programs of a run share."""
 
     world: World
     busy: set[str] = field(default_factory=set)
@@ -104,7 +104,7 @@ async def trouble(world: World) -> None:
 
 
 async def operator(plan: Plan, process: Process) -> None:
-    """Deletes what he is asked to; until the healing also what nobody has asked for."""
+    """Deletes the znodes that it is asked to; until the healing also others."""
     world, rng = plan.world, process.rng
     while plan.busy:
         with suppress(ConnectFailed, SessionError, ConnectionLossError, NoNodeError):
@@ -213,7 +213,7 @@ class _Block:
         if is_last:
             await self._until_right(node)
         if rng.random() < 0.5:
-            # It is deleted, and made anew; we leave at any moment of that.
+            # It is deleted, and created again; the block is left at any moment of that.
             self._plan.asked.append(node.path)
             self._plan.tell()
             schedule = self._world.schedule
@@ -277,7 +277,7 @@ class _Block:
                 continue
             last = before.get(event.path)
             before[event.path] = event
-            # Where ours had gone, and theirs had come, before we heard of it, nobody can tell.
+            # The keeper cannot know this before the news: its znode had gone, another had come.
             was_ours = last is not None and last.owner in sessions and last.by not in sessions
             if event.owner and event.by in sessions - {event.owner} and not was_ours:
                 self._wrong("kept-others", f"has deleted {event}")

@@ -1,11 +1,10 @@
 """Members of a group, and work that they share, in a world of faults.
 
 * `group`: members that join, update their data and leave, by name; an operator that throws them
-  out. Whoever follows them must be right in the end, by value and by changes; what an update has
-  confirmed must be there.
+  out. An observer must be right in the end, by value and by changes. A confirmed update must be
+  there.
 * `services`: instances that are registered, publish their load and drain. In the end each process
-  that lives is seen by everybody, with what it has said last, and requests go to those that want
-  them.
+  that lives is seen by all others, with its last load, and requests go to those that want them.
 * `partition`: items that are split over processes that come and go. Never are there two owners, as
   the history's invariants have it; after the healing all items are owned.
 """
@@ -63,13 +62,13 @@ async def over_all_clients(world: World, body: Body, process: Process) -> None:
 
 
 class Members:
-    """What is true of the group in the end."""
+    """The state of the group in the end."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.names: set[str] = set()
         self.settled: dict[str, bytes] = {}
-        """What those members hold that have done their last update."""
+        """The data of the members that have done their last update."""
         self.looking = 0
         self.all_have_looked = anyio.Event()
 
@@ -125,7 +124,7 @@ async def member(plan: Members, process: Process, client: aiolead.Client) -> Non
 async def check_update(
     plan: Members, client: aiolead.Client, membership: aiolead.types.Membership, count: int
 ) -> None:
-    """What was confirmed is there, unless the znode is gone."""
+    """A confirmed update is there, unless the znode is gone."""
     with suppress(ConnectionLossError, NoNodeError):
         await client.sync(membership.path)
         data, _ = await client.get(membership.path)
@@ -156,7 +155,7 @@ async def observer(plan: Members, _process: Process, client: aiolead.Client) -> 
 async def add_up(
     world: World, view: aiolead.types.MembersView, told: dict[str, aiolead.types.Member]
 ) -> None:
-    """What the changes add up to; none of them may make no sense after those before it."""
+    """Adds up the changes. Each must fit those before it."""
     with suppress(SessionError):
         async for change in view.changes():
             name = change.member.id
@@ -182,7 +181,7 @@ async def operator(plan: Members, process: Process, client: aiolead.Client) -> N
 
 
 class Services:
-    """What is true of the services in the end."""
+    """The state of the services in the end."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -190,7 +189,7 @@ class Services:
         self.busy: set[str] = set()
         """Those that have to have looked at all others."""
         self.said: dict[str, tuple[float, bool]] = {}
-        """What each has said last: its load, and whether it wants requests."""
+        """The last load of each, and whether it wants requests."""
         self.all_have_looked = anyio.Event()
 
 
@@ -256,7 +255,7 @@ async def until_all_is_seen(
 
 
 class Work:
-    """Who owns what."""
+    """The owners of the items."""
 
     def __init__(self, world: World) -> None:
         self.world = world

@@ -2,11 +2,11 @@
 
 * `together`: processes take one, two or three of three locks as one, named in any order.
 
-What has to hold, besides the invariants of everything that is held (each of the locks is a line; so
+These must hold, besides the invariants of everything that is held (each of the locks is a line; so
 none is held by another one meanwhile, and after the healing all are served: no cycle of waiting):
 
-    multi-all     whoever is let in has all of them, in the order of their paths
-    multi-none    whoever is refused has none of them, and no place in their lines
+    multi-all     a holder has all of them, in the order of their paths
+    multi-none    a contender that is refused has none of them, and no place in their queues
     multi-loss    a loss of one ends the body, and is raised
 """
 
@@ -37,14 +37,14 @@ ROUNDS = 3
 """How many turns everybody takes after the healing: all together, so that they get in each other's
 way."""
 
-ANEW = "began anew, since one of several was lost before all were held"
+ANEW = "began again, since one of several was lost before all were held"
 TIMED_OUT = "ran out of time with some of several"
 LOST_ONE = "lost one of several, and had the others"
 
 
 @dataclass(slots=True)
 class Plan:
-    """What all programs of a run agree on."""
+    """The state that all programs of a run share."""
 
     world: World
     kinds: dict[str, str] = field(default_factory=dict)  # by line
@@ -102,7 +102,7 @@ async def take_turn(plan: Plan, process: Process, client: aiolead.Client) -> boo
     world = plan.world
     was_healed, held = world.is_healed, False
     turn = _OneTurn(plan, process, client)
-    # No line of the history: whoever has one of several lets go of it, which takes a moment.
+    # Not a queue of the history: a contender with one of several locks has to release it first.
     with (
         world.may_be_cancelled(process, "/lines", process.name),
         suppress(TenureLost, ConnectionLossError),
@@ -141,7 +141,7 @@ class _OneTurn:
         if limit is not None:
             # Each of them may take as long as a try of its own.
             limit = limit or len(self._lines) * tau
-            # To let go of those that it has is to leave them.
+            # Then it releases those that it has.
             limit += (len(self._lines) - 1) * tau / 3
         for line in self._lines:
             self._history.joined(line, self._who, wait=limit)
@@ -162,7 +162,7 @@ class _OneTurn:
                     self._withdrew("cancelled" if is_cancelled else "error")
             raise
         if any(each.loss is not None for each in held.holds):
-            self._wrong("multi-loss", "has lost one, and is not told so")
+            self._wrong("multi-loss", "has lost one, and is not notified")
         return True
 
     def _withdrew(self, why: str) -> None:
@@ -221,7 +221,7 @@ class _OneTurn:
                 held.check()
 
     async def look_for_rest(self) -> None:
-        """After a refusal, nothing is left; unless the link was lost, when it takes a while."""
+        """After a refusal nothing is left. After a lost connection that takes a while."""
         session_id = self._client.session_id
         # The delete of a znode whose create was unanswered leaves when that is answered.
         for _ in range(2):
@@ -234,7 +234,7 @@ class _OneTurn:
     # --- what has happened -----------------------------------------------------------------------
 
     def _was_connected(self) -> bool:
-        """Whether nothing was heard of the session since the turn began."""
+        """Whether the session has not changed its state since the turn began."""
         events = self._history.events[self._since :]
         return not any(isinstance(e, Session) and e.contender == self._who for e in events)
 

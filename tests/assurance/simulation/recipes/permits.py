@@ -5,10 +5,10 @@
 * `limits`: the same, while somebody changes the limit.
 * `exclusive`: processes contend for a lock that is one znode.
 
-What has to hold, besides the invariants of everything that is held (a semaphore is a line with as
+These must hold, besides the invariants of everything that is held (a semaphore is a line with as
 many places as it has permits):
 
-    limit    who gets permits gets them within a limit that was in force while he asked for them
+    limit    permits are granted within a limit that was in force while they were asked for
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ SEMAPHORE = "/licences"
 EXCLUSIVE = "/exclusive/lock"
 
 PERMITS, LOCKED = f"{SEMAPHORE}/leases", "/exclusive"
-"""The lines, as the invariants know them: where the znodes are that stand for what is held."""
+"""The lines, as the invariants know them: the paths of the znodes of holders."""
 
 
 @dataclass(slots=True)
 class Plan:
-    """What all programs of a run agree on, and what they tell each other."""
+    """The state that all programs of a run share."""
 
     world: World
     limit: int
@@ -58,7 +58,7 @@ class Plan:
     limits: list[tuple[float, float, int]] = field(default_factory=list)
     """Which limits were in force: from when, until when at the latest, and how many."""
     holding: dict[str, tuple[aiolead.types.Tenure, int]] = field(default_factory=dict)
-    """Whose body runs: with what, and how many permits."""
+    """The contenders whose bodies run, with their holds and numbers of permits."""
 
 
 async def permits(world: World) -> None:
@@ -217,7 +217,7 @@ async def operator(plan: Plan, process: Process) -> None:
                 number = len(plan.limits)
                 plan.limits.append((world.now, float("inf"), limit))
                 await aiolead.Semaphore(client, SEMAPHORE, plan.limit).set_limit(limit)
-                # From here on it is the only one; whatever came before it has ended.
+                # From here on it is the only one; the limits before it have ended.
                 plan.limits[:number] = [
                     (since, min(until, world.now), before)
                     for since, until, before in plan.limits[:number]

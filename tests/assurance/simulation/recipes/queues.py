@@ -9,7 +9,7 @@
 * `turns`: consumers hold one item in turn, which nobody acknowledges. No other item comes and wakes
   a consumer that waits for it.
 
-What has to hold, besides the invariants of everything that is held (a line for each claim):
+These must hold, besides the invariants of everything that is held (a line for each claim):
 
     queue-lost    what was put is there until somebody has acknowledged it
     queue-again   what was acknowledged is not handed out again, unless an operator has deleted the
@@ -57,7 +57,7 @@ from tests.assurance.simulation.programs import (
 QUEUE, CLAIMS = "/jobs", "/jobs-claims"
 
 EPOCH = 1e6
-"""What time of day it is when a run begins, in seconds."""
+"""The time of day when a run begins, in seconds."""
 
 IN_TIME = "handed out as it came due, to somebody who was waiting"
 OVERTAKEN = "an item was due before one that was put earlier"
@@ -72,7 +72,7 @@ AnyQueue = aiolead.Queue | aiolead.PriorityQueue | aiolead.DelayQueue
 
 @dataclass(slots=True)
 class Plan:
-    """What all programs of a run agree on, and what they tell each other."""
+    """The state that all programs of a run share."""
 
     world: World
     kind: type[AnyQueue]

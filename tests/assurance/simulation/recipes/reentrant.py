@@ -4,7 +4,7 @@
   that, level within level. The tasks of a process share one object. Single levels are cancelled,
   and children of the holder try for the lock.
 
-What has to hold, besides the invariants of everything that is held (each task is a contender, and a
+These must hold, besides the invariants of everything that is held (each task is a contender, and a
 child of one is another):
 
     reentrant-count   `hold_count` is the number of blocks that this very task is in
@@ -38,7 +38,7 @@ DEEPEST = 4
 SLICES = 4
 """How often one that stays in a block looks up."""
 
-AGAIN_WITHOUT_A_LINK = "entered again while the link was lost"
+AGAIN_WITHOUT_A_LINK = "entered again while the connection was lost"
 LOST_AT_ONCE = "lost at several levels at once"
 REFUSED = "refused to enter again after a loss"
 INNER_CANCELLED = "an inner block was cancelled, and the outer one went on"
@@ -122,7 +122,7 @@ class _Levels:
                     await self._once_more(held)
                 raise
         if held.loss is not None:
-            self._wrong("reentrant-loss", "has lost it, and is not told so")
+            self._wrong("reentrant-loss", "has lost it, and is not notified")
         return True
 
     def _note_loss(self, held: aiolead.Held) -> None:
@@ -136,7 +136,7 @@ class _Levels:
         held._on_lost = on_lost
 
     async def _level(self, held: aiolead.Held) -> None:
-        """What is done within one block."""
+        """The body of one block."""
         rng = self._rng
         self._count()
         await self._stay(held)

@@ -2,7 +2,7 @@
 
 * `share`: processes read and write under one lock, by all the ways there are, and downgrade.
 
-What has to hold, besides the invariants of everything that is held (where a writer is never with
+These must hold, besides the invariants of everything that is held (where a writer is never with
 anybody, and readers share):
 
     rw-changed    what readers see does not change while they hold, by the servers' own order
@@ -42,7 +42,7 @@ REGISTER = "/register"
 
 
 class Plan:
-    """What all programs of a run agree on."""
+    """The state that all programs of a run share."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -169,7 +169,7 @@ class _OneTurn:
         return length_of(self._rng, spans, weights) * self._client.session_timeout
 
     async def _read(self, held: aiolead.Held, token: int) -> None:
-        """What is there when it begins is there as long as it holds."""
+        """The content must not change as long as it holds."""
         before = await self._content(held)
         await anyio.sleep(self._length())
         self._history.looked(LINE, self._who, token, held=held.is_held)

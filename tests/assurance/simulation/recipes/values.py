@@ -5,7 +5,7 @@
 * `named`: processes claim names, of which there are fewer than processes.
 * `mirror`: processes publish a configuration and change a tree; others follow both, and a value.
 
-What has to hold, besides the invariants of everything that is held (a line for each name):
+These must hold, besides the invariants of everything that is held (a line for each name):
 
     count-lost      a counter is between what was confirmed and what was attempted
     count-again     no number is given out twice, by whatever process
@@ -50,7 +50,7 @@ LAST_WORD = "the last word of what is followed"
 
 @dataclass(slots=True)
 class Plan:
-    """What all programs of a run agree on, and what they tell each other."""
+    """The state that all programs of a run share."""
 
     world: World
     busy: int = 0
@@ -273,7 +273,7 @@ async def change_tree(client: aiolead.Client, process: Process, mark: bytes) -> 
 
 
 async def follower(plan: Plan, process: Process) -> None:
-    """Follows until everybody has written his last; then all it has is what there is."""
+    """Follows until all writers have finished. Then its copies must be equal to the znodes."""
     world = plan.world
 
     async def work(client: aiolead.Client) -> bool:
