@@ -139,7 +139,7 @@ class Seat:
 
     @property
     def actor(self) -> Actor:
-        """Who sits here."""
+        """The latest process of the seat."""
         return self.actors[-1]
 
     def fill(self) -> Actor:
@@ -156,7 +156,7 @@ class Seat:
             link.heal()
 
     def close(self) -> None:
-        """Kills whoever still sits here, and ends the links."""
+        """Kills its processes, and ends the connections."""
         for actor in self.actors:
             actor.kill()
         for link in self.links:

@@ -1,4 +1,4 @@
-"""What histories say about holders: pure functions of the events."""
+"""Holders in histories: pure functions of the events."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Span:
 
 
 def beliefs(events: Iterable[Event] | Reading) -> list[Span]:
-    """Who believed when that he held.
+    """The times in which contenders believed that they held.
 
-    A belief ends when its holder lets go, is told better, or is killed. The time for which its
-    process was stopped is left out: who does not run cannot act. It counts again from the moment in
-    which it runs on and has not been told better.
+    A belief ends when its holder releases, is notified of its loss, or is killed. Time in which its
+    process is stopped does not count, since the process cannot act. It counts again when the
+    process continues without a notification.
     """
     found: list[Span] = []
     for turn in Reading.of(events).holds():

@@ -20,7 +20,7 @@ def confirmations(history: Path) -> Path:
 
 
 class Diary:
-    """What one contender writes down, about its turns in one line.
+    """The history of one contender in one queue.
 
     A context manager. Its clock is CLOCK_MONOTONIC, which all processes of a machine share.
 
@@ -73,7 +73,7 @@ class Diary:
             self.history.withdrew(self.line, self.contender, why)
 
     def entered(self, token: int | None = None, path: str = "", session_id: int = 0) -> None:
-        """It was told that it holds.
+        """It was notified that it holds.
 
         Args:
             token: where a library gives its users none, the time stands in.
@@ -100,15 +100,15 @@ class Diary:
         self.history.session(self.contender, state, session_id)
 
     def looked(self, *, held: bool, at: float) -> None:
-        """It was told that it holds, or not, in answer to a question asked at `at`.
+        """It asked at `at` whether it holds, and got this answer.
 
-        The time is taken first: whoever is stopped between the two has an answer of a later time.
+        The time is taken first. A process that is stopped between the two has a later answer.
         """
         look = Looked(at=at, line=self.line, contender=self.contender, token=self._token, held=held)
         self.history.record(look)
 
     def new_element(self) -> str:
-        """What it has never added to anything."""
+        """An element that it has never added to anything."""
         self._elements += 1
         return f"{self.contender}:{self._elements}"
 
@@ -119,7 +119,7 @@ class Diary:
 
 
 class Chronicle(History):
-    """What the driver does to contenders, links and servers. Several threads report it."""
+    """The faults of contenders, connections and servers. Several threads report them."""
 
     def __init__(self) -> None:
         super().__init__(Diary.clock)

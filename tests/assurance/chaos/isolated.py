@@ -1,7 +1,7 @@
-"""The follower that a holder is connected to is cut off from its peers: how long do two hold?
+"""The follower of a holder is isolated from its peers: how long do two contenders hold?
 
-The holder's own link stays up. Its server goes on answering pings and reads for `syncLimit` ticks,
-which is longer than the session lasts: the others expire it and give its role to the next in line.
+The holder's own connection stays up. Its server answers pings and reads for `syncLimit` ticks. That
+is longer than the session lasts: the other servers expire it, and the next contender holds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FOREVER = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What came of one trial. All times are in seconds.
+    """The result of one trial. All times are in seconds.
 
     Attributes:
         recipe: of the two contenders.
@@ -128,5 +128,5 @@ def _until(condition: Callable[[], bool], actor: Actor) -> None:
     deadline = time.monotonic() + _PATIENCE
     while not condition():
         if time.monotonic() >= deadline:
-            raise TimeoutError(f"{actor.name} does not stand in line in time\n{actor.tail()}")
+            raise TimeoutError(f"{actor.name} has not joined the queue in time\n{actor.tail()}")
         time.sleep(0.05)

@@ -6,7 +6,7 @@ A leader that was stopped for about as long as its followers wait for it comes b
 that is about to elect another one. Sessions move, and servers skip requests or answers
 (ZOOKEEPER-2886). Four clients use every recipe meanwhile. What must hold:
 
-* No error reaches a user but a lost connection, and a hold that was lost.
+* Only two errors reach a user: a lost connection, and a lost hold.
 * No job of a client's own ends with an error.
 * Once all is well, everybody has a turn at everything within one session timeout, of the time that
   this process runs. So nobody waits for a znode that a living session has let go of.
@@ -52,12 +52,12 @@ PATIENCE = 60.0
 """How long what must come may take before the run is given up, in seconds."""
 
 OWN = frozenset({"DoubleBarrier"})
-"""What each client has for itself: members who come and go would keep each other inside."""
+"""Recipes with a path for each client: members who come and go would keep each other inside."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What came of a run.
+    """The result of a run.
 
     Attributes:
         pauses: how often the leader was stopped.
@@ -87,7 +87,7 @@ class Report:
 
 
 class _Jobs(logging.Handler):
-    """What clients log of jobs of their own that have failed."""
+    """The log messages of background jobs that have failed."""
 
     def __init__(self, report: Report) -> None:
         super().__init__(logging.DEBUG)
@@ -263,7 +263,7 @@ def play(ensemble: BlockingEnsemble, *, seconds: float, seed: int, backend: str)
     handler, logger = _Jobs(report), logging.getLogger("aiolead")
     level = logger.level
     logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)  # it tells of connections that are lost, and why
+    logger.setLevel(logging.DEBUG)  # it has lost connections, and the reasons
     try:
         anyio.run(_Run(ensemble, seconds, seed, report).play, backend=backend)
     finally:

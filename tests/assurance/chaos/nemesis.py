@@ -40,7 +40,7 @@ class Place:
 
 
 class Nemesis:
-    """What is done to whom.
+    """Does faults, and undoes them.
 
     Args:
         ensemble: the servers; partitionable.
@@ -146,13 +146,13 @@ class Nemesis:
         return Place(server.connect_string, occupies, server=server)
 
     def _holder(self) -> Seat | None:
-        """Who entered last, of those who have not left: one who is stopped may think he holds."""
+        """The seat that entered last, of those that have not left. A stopped one counts."""
         since = [(seat.actor.holds_since(), number) for number, seat in enumerate(self._seats)]
         holding = [(at, number) for at, number in since if at is not None]
         return self._seats[max(holding)[1]] if holding else None
 
     def _member(self, fault: Fault, used: BlockingServer) -> BlockingServer:
-        """The leader, or a follower: the one that the holder uses, if it is to be his."""
+        """The leader, or a follower: that of the holder, if the fault aims at the holder."""
         try:
             leader = self._ensemble.leader(timeout=1.0)
         except LaunchError:

@@ -27,7 +27,7 @@ _WHAT = {
 
 
 def name_of(recipe: str) -> str:
-    """A recipe with the version of its library, and until when its user believes that he holds."""
+    """A recipe with the version of its library, and until when its user believes that it holds."""
     library = recipe.partition("-")[0]
     if library == "aiolead":
         return f"{library} {_WHAT[recipe]}"
@@ -91,7 +91,7 @@ def by_recipe(results: Sequence[R]) -> list[tuple[str, list[R]]]:
 
 
 def seen_table(outcomes: Iterable[Outcome]) -> str:
-    """How often rare situations were reached, with all recipes that tell enough."""
+    """How often rare situations were reached, with all recipes that report enough."""
     seen = Counter[str]()
     for outcome in outcomes:
         if outcome.is_ours:

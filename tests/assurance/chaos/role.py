@@ -1,4 +1,4 @@
-"""What a contender is to do: handed from the driver to its process on the command line."""
+"""The task of a contender: the driver passes it on the command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECIPES = (*PYTHON_RECIPES, *curator.RECIPES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """What a contender is to do. All times are in seconds.
+    """The task of a contender. All times are in seconds.
 
     Attributes:
         recipe: what it contends with, one of `RECIPES`.
@@ -69,7 +69,7 @@ class Role:
                 options += [f"--{option.replace('_', '-')}", str(value)]
         if self.library == "curator":
             return [*curator.command(), *options]
-        # `env` turns into the interpreter: what is stopped and killed is that one.
+        # `env` turns into the interpreter, so that stops and kills reach it.
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         run = [sys.executable, "-m", "tests.assurance.chaos.contender"]
         return ["/usr/bin/env", f"PYTHONPATH={path}", *run, *options]

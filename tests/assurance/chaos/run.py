@@ -43,7 +43,7 @@ HOLDS = ((0.02, 0.2), (0.2, 1.0), (0.5, 2.5), (0.05, 0.5))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of one seed. All times are in seconds.
+    """The result of one seed. All times are in seconds.
 
     Attributes:
         schedule: what was done.
@@ -163,7 +163,7 @@ class _Run:
         self._is_ours = recipe.startswith("aiolead")
 
     def take_seats(self, count: int) -> None:
-        """Starts everybody, and waits until all have been in line."""
+        """Starts all contenders, and waits until each has held once."""
         znode = tokens = ""
         if self._is_ours:
             znode = f"{self._line}-set"
@@ -263,7 +263,7 @@ class _Run:
         )
 
     def _kept(self) -> dict[str, list[str]]:
-        """What is in each store at the end."""
+        """The elements of each store at the end."""
         kept = {"file": self._file.read()}
         if self._store is not None:
             kept["tokens"] = self._store.elements

@@ -1,7 +1,7 @@
 """Which faults a seed means, and when.
 
-The same seed gives the same schedule. What the processes make of it differs from run to run: they
-are real, and so is time.
+The same seed gives the same schedule. The effects differ from run to run: processes and
+time are real.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class Kind(enum.Enum):
     SERVER_STOPPED = "server stopped"
     SERVER_RESTARTED = "server restarted"
     SERVERS_ROLLED = "servers restarted one after the other"
-    FOLLOWER_ISOLATED = "network: a follower is cut off from its peers"
-    LEADER_ISOLATED = "network: the leader is cut off from its peers"
+    FOLLOWER_ISOLATED = "network: a follower is isolated from its peers"
+    LEADER_ISOLATED = "network: the leader is isolated from its peers"
     LINK_RESET = "link reset"
     LINK_REFUSED = "link reset and refused"
     LINK_SILENT = "link silent"
@@ -32,7 +32,7 @@ class Kind(enum.Enum):
 
     @property
     def scope(self) -> str:
-        """What it is done to: server, servers, network, link or contender."""
+        """Its target: server, servers, network, link or contender."""
         return self.value.partition(" ")[0].rstrip(":")
 
 
@@ -86,7 +86,7 @@ class Schedule:
     def of(
         cls, seed: int, *, servers: int, contenders: int, seconds: float, session_timeout: float
     ) -> Schedule:
-        """What a seed means: a random subset of the kinds, in a random number.
+        """The schedule of a seed: a random subset of the kinds, in a random number.
 
         Args:
             seed: what everything is drawn from.

@@ -1,4 +1,4 @@
-"""What servers and contenders go by, in all runs of one call."""
+"""The settings of servers and contenders, in all runs of one call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aiolead.testing.invariants import Bounds, Reading, violations
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What servers and contenders go by.
+    """The settings of servers and contenders.
 
     Attributes:
         tick_time: the servers', in seconds.
@@ -41,7 +41,7 @@ class Settings:
             yield ensemble
 
     def violations(self, events: Iterable[Event] | Reading, *, is_complete: bool) -> list[str]:
-        """What the invariants say of a history.
+        """The violations of the invariants in a history.
 
         Args:
             events: what contenders, the driver and the servers have told.
@@ -60,4 +60,4 @@ class Settings:
 
 
 _UNHEARD = ("I13",)
-"""Not asked for: a machine that is busy breaks things as well, and tells nobody."""
+"""Not checked: a busy machine breaks connections as well, without a fault in the history."""

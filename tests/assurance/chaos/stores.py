@@ -1,11 +1,11 @@
-"""What holders change: sets to which everybody adds, by reading, changing and writing them back.
+"""Sets to which all holders add, by reading, changing and writing them back.
 
-Whoever writes back what he has read before somebody else wrote takes that one's element away: an
-*update is lost*. Three stores show what a lock is worth:
+A holder that writes back an old set takes the elements of others away: an *update is lost*. Three
+stores show what a lock is worth:
 
-* a plain file believes everybody: nothing is lost as long as no two hold;
-* a `TokenStore` refuses whoever shows a smaller fencing token than it has seen: nothing that it has
-  confirmed is ever lost, even if a holder was stopped for a while and does not know it;
+* a plain file accepts every write: nothing is lost as long as no two hold;
+* a `TokenStore` refuses a smaller fencing token than it has seen: a confirmed element is never
+  lost, even if a holder was stopped for a while and does not know it;
 * a znode that is written by `fenced()`: the ensemble itself refuses.
 """
 
@@ -52,7 +52,7 @@ class PlainSet:
 
 
 class TokenStore:
-    """A set behind a Unix socket that refuses whoever shows a smaller token than it has seen.
+    """A set behind a Unix socket that refuses smaller tokens than it has seen.
 
     Reading shows the token, too: what was read by an older holder before a newer one has read, it
     may not write any more. A context manager; serves in threads of its own.

@@ -1,4 +1,4 @@
-"""What the runs with real processes conclude, from histories made by hand."""
+"""Conclusions of the runs with real processes, from histories made by hand."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def disk(*zxids: int, snapshots: tuple[int, ...] = ()) -> Stored:
         # It was down for the rest, or it was sent a snapshot.
         ((disk(1, 2, 3), disk(1, 2, 3), disk(1)), []),
         ((disk(1, 2, 3), disk(1, 2, 3), disk(1, 3, snapshots=(2,))), []),
-        # Nobody else has it: a leader that was cut off.
+        # Only an isolated leader has it.
         ((disk(1, 2, 3), disk(1, 3), disk(1, 3)), []),
         ((disk(1, 2, 3), disk(1, 2, 3), disk(1, 3)), [2]),
         ((disk(1, 2, 3), disk(1, 2, 3), disk(1, 3, snapshots=(1, 3))), [2]),
@@ -179,7 +179,7 @@ async def test_token_store_refuses_smaller_tokens(tmp_path: Path) -> None:
         assert await old.read() == []
         await old.write(["old:1"])
         assert await new.read() == ["old:1"]
-        # What the old one has read before the new one did, it may not write any more.
+        # The old one has read before the new one did, and may not write any more.
         with pytest.raises(Refused):
             await old.write(["old:1", "old:2"])
         await new.write(["old:1", "new:1"])
@@ -187,7 +187,7 @@ async def test_token_store_refuses_smaller_tokens(tmp_path: Path) -> None:
             await old.read()
         assert store.elements == ["old:1", "new:1"]
         assert store.refusals == 2
-        # Somebody who is killed as he writes does not harm anybody.
+        # A holder that is killed while it writes does no harm.
         async with await anyio.connect_unix(path) as half:
             await half.send(b'{"who": "x", "tok')
         assert await new.read() == ["old:1", "new:1"]

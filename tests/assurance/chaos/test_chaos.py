@@ -34,8 +34,7 @@ NASTY = (
     (Kind.SERVER_KILLED, 4.2, 1.5),
     (Kind.CONTENDER_KILLED, 6.3, 0.7),
 )
-"""What is done to whoever holds, when, and for how long, in seconds: mostly longer than a session
-lasts."""
+"""Faults of the holder, with start and duration in seconds. Most are longer than a session."""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +60,7 @@ def test_holder_under_every_kind_of_fault(
     done = {event.kind for event in outcome.events if isinstance(event, FaultBegan)}
     assert done == {kind.value for kind, _, _ in NASTY}
     assert outcome.seen["handed over while something was broken"]
-    # Whoever was stopped believes the file for longer than it believes him; not so the others.
+    # The file accepts late writes of a stopped holder; the other stores do not.
     assert set(outcome.lost) == {"file", "tokens", "znode"}
     assert not outcome.lost["tokens"]
     assert not outcome.lost["znode"]

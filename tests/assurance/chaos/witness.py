@@ -1,4 +1,4 @@
-"""What the servers did, and when: read from their transaction logs.
+"""The transactions of the servers, with their times, from the transaction logs.
 
 Every server logs each transaction before it acknowledges it, with the time at which the leader made
 it. That time comes before anybody can learn of the transaction, from any server. So the deletion of
@@ -87,7 +87,7 @@ def transactions(log: bytes) -> Iterator[Transaction]:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What one server has on its disk.
+    """The disk of one server.
 
     Attributes:
         entries: of its logs. A server that was sent what it has already writes it twice.
@@ -107,7 +107,7 @@ class Stored:
 
 
 def committed(disks: Sequence[Stored]) -> list[Transaction]:
-    """What most servers of an ensemble have in their logs, in order."""
+    """The transactions in the logs of most servers of an ensemble, in order."""
     copies = Counter(entry for disk in disks for entry in disk.entries)
     most = len(disks) // 2 + 1
     return sorted((t for t, count in copies.items() if count >= most), key=lambda t: t.zxid)
@@ -126,7 +126,7 @@ def forgotten(disks: Sequence[Stored]) -> list[int]:
         own = sorted(entry.zxid for entry in disk.entries)
         for zxid in {entry.zxid for entry in committed(disks)}.difference(own):
             place = bisect(own, zxid)
-            # What a server was sent as a snapshot, it has no log of.
+            # A server has no log of the transactions in a snapshot that it was sent.
             sent = any(zxid <= last < own[place] for last in disk.snapshots if place < len(own))
             if place < len(own) and not sent:
                 found.add(zxid)
@@ -134,12 +134,12 @@ def forgotten(disks: Sequence[Stored]) -> list[int]:
 
 
 def disks_of(ensemble: BlockingEnsemble) -> list[Stored]:
-    """What each server has on its disk."""
+    """The disk of each server."""
     return [Stored.by(server) for server in ensemble.servers]
 
 
 def testimony(ensemble: BlockingEnsemble, line: str) -> list[Event]:
-    """What became of the znodes right below `line`, and of all sessions, on the monotonic clock."""
+    """The events of the znodes right below `line`, and of all sessions, on the monotonic clock."""
     offset = time.time() - time.monotonic()
     account = _Account(line)
     for entry in committed(disks_of(ensemble)):
@@ -148,7 +148,7 @@ def testimony(ensemble: BlockingEnsemble, line: str) -> list[Event]:
 
 
 def merged(told: Iterable[Event], testimony: Iterable[Event]) -> list[Event]:
-    """What contenders and servers say, in the order of time.
+    """The events of contenders and servers, in the order of time.
 
     Logs have whole milliseconds. Within such a one, causes come before effects: joining, the
     creation of a znode, entering; and leaving, and the deletion that the holder asks for. What the

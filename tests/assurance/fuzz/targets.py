@@ -1,4 +1,4 @@
-"""What reads bytes from the network, and what must hold whatever they are.
+"""The parsers of bytes from the network, and the rules that hold for any bytes.
 
 Each target takes bytes and returns nothing. It raises only if something is wrong: an exception that
 is none of ours, a buffer that grows beyond what was allowed, a request that is never settled.
@@ -45,7 +45,7 @@ ALLOWED = (
     SessionExpiredError,
     SessionMovedError,
 )
-"""What bytes may make a session machine raise; the link is cut then."""
+"""The errors that bytes may raise in a session machine; its connection is closed then."""
 
 
 # --- frames and records ------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def frames(data: bytes) -> None:
 
 
 def records() -> dict[str, Callable[[Reader], Any]]:
-    """How each record of the protocol is read; those that are told their operation, for each."""
+    """The reader of each record of the protocol; one for each operation that it depends on."""
     found: dict[str, Callable[[Reader], Any]] = {}
     for module in (handshake, requests, replies):
         for name, value in vars(module).items():
@@ -113,12 +113,12 @@ def record(data: bytes) -> None:
 
 
 def version(data: bytes) -> None:
-    """What a server says of its version."""
+    """The version that a server reports."""
     versions.version_in(data)
 
 
 def quota(data: bytes) -> None:
-    """What somebody has written where servers keep quotas."""
+    """Data of the znodes in which servers keep quotas."""
     for decode in (decode_limits, decode_usage):
         try:
             value: Any = decode(data)
@@ -129,7 +129,7 @@ def quota(data: bytes) -> None:
 
 
 def config(data: bytes) -> None:
-    """What `/zookeeper/config` says, and what comes of writing it."""
+    """Data of `/zookeeper/config`, read and written again."""
     try:
         found = parse_config(data)
     except RemoteWireError:
@@ -166,7 +166,7 @@ class Talker:
         self.machine = core.machine
         self.client = Client(core, "")
         self.calls: list[Any] = []
-        self._watches: list[Any] = []  # who drops a watch takes it back
+        self._watches: list[Any] = []  # a watch that is dropped is removed
         self._held: HeldZnode | None = None
 
     def _make(self, core: Core) -> SessionMachine:
@@ -224,26 +224,26 @@ class Talker:
         self.machine.connection_lost(self.now)
 
     def said(self) -> bytes:
-        """What it has to say, and says now."""
+        """Returns all that it has to send, and sends it."""
         said = bytearray()
         while data := self.machine.data_to_send(self.now):
             said += data
         return bytes(said)
 
     def hear(self, data: bytes) -> bool:
-        """Takes bytes; False if the link is to be cut for them."""
+        """Takes bytes; False if the connection is to be closed for them."""
         try:
             self.machine.receive(data, self.now)
             while self.machine.decoding is not None:
                 self.machine.receive(b"", self.now)
         except ALLOWED:
             return False
-        # What is kept of an incomplete frame is never more than a frame may have.
+        # The buffer of an incomplete frame never exceeds the limit of a frame.
         assert self.machine._frames.buffered <= LIMIT + 4 + len(data)
         return True
 
     def pass_time(self, seconds: float = 0.2) -> bool:
-        """Time passes; False if the link is to be cut. From the first session on, /a is held."""
+        """Time passes; False if the connection is to be closed. A session holds /a."""
         self.now += seconds
         if self._held is None and self.machine.state is SessionState.CONNECTED:
             self._held = self.machine.leases.hold(
@@ -254,7 +254,7 @@ class Talker:
         return due is None
 
     def close(self) -> None:
-        """Whatever was asked is settled now."""
+        """All requests are settled now."""
         if self._held is not None:
             self._held.release()
         self.machine.closed()
@@ -314,7 +314,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 
 
 def talk() -> tuple[bytes, bytes]:
-    """What a client and the embedded server say to each other if nothing goes wrong.
+    """The bytes of a client and of the embedded server if nothing goes wrong.
 
     At the end of it the client holds something, and has that confirmed.
     """
@@ -332,7 +332,7 @@ def talk() -> tuple[bytes, bytes]:
             to_client += answer
             assert talker.hear(answer)
         then()
-    assert core.traffic.requests["MULTI"] == 5, "what is held was confirmed"
+    assert core.traffic.requests["MULTI"] == 5, "the hold was confirmed"
     return bytes(to_server), bytes(to_client)
 
 

@@ -169,7 +169,7 @@ def main(library: str) -> None:
             actors[name] = (made, ThreadPoolExecutor(1))
         actor, thread = actors[name]
         thread.submit(obey, actor, number, command, words)
-    # Whoever has started this process is gone.
+    # The process that has started this one is gone.
     os._exit(0)
 
 

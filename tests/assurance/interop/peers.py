@@ -1,4 +1,4 @@
-"""The real Curator, kazoo and aiozk, in processes that do what a test tells them.
+"""The real Curator, kazoo and aiozk, in processes that a test controls.
 
 See tests/assurance/interop/Peer.java and tests/assurance/interop/peer.py.
 """
@@ -45,7 +45,7 @@ _MORE = (
 
 
 def peer_command(library: str) -> list[str]:
-    """What starts the process of a library.
+    """The command of the process of a library.
 
     Raises:
         CuratorNotFoundError: it is Curator, and not installed, or there is no compiler.
@@ -59,7 +59,7 @@ def peer_command(library: str) -> list[str]:
 
 
 class PeerError(Exception):
-    """What the library has thrown."""
+    """The library has thrown an exception."""
 
 
 class PeerProcess:
@@ -100,7 +100,7 @@ class PeerProcess:
             self._process.stdout.close()
 
     def tell(self, actor: str, command: str, *arguments: object) -> Future[str]:
-        """Has an actor do something, after all that it was told before."""
+        """Has an actor do something, after its earlier commands."""
         assert self._process.stdin is not None
         future: Future[str] = Future()
         with self._lock:
@@ -135,7 +135,7 @@ def _word(argument: object) -> str:
 
 
 class Pending(Generic[T]):
-    """What somebody is doing in another thread."""
+    """A call in another thread."""
 
     def __init__(self, future: Future[T]) -> None:
         self._future = future

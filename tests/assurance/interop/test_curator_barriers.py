@@ -108,7 +108,7 @@ async def _in_line(client: Client, count: int) -> None:
     async def are_there() -> bool:
         return len(await names(client, f"{PATH}/locks")) == count
 
-    await eventually(are_there, f"{count} are in line")
+    await eventually(are_there, f"{count} are in the queue")
 
 
 # --- Barrier -------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ async def test_barrier_is_shared(client: Client, java: Peer) -> None:
 @pytest.mark.parametrize("first", ["python", "java"])
 @pytest.mark.parametrize("last", ["python", "java"])
 async def test_double_barrier_is_shared(client: Client, java: Peer, first: str, last: str) -> None:
-    """Whoever comes first, and whoever is the last to leave."""
+    """With each order of arrivals and departures."""
     inside, leave = anyio.Event(), anyio.Event()
     left = anyio.Event()
 

@@ -1,4 +1,4 @@
-"""What locks and elections share with the real Curator beyond taking turns, in both directions.
+"""Locks and elections on one path with the real Curator, beyond taking turns, in both directions.
 
 Taking turns is in test_matrix.py.
 """
@@ -55,7 +55,7 @@ async def test_foreign_child_blocks_curator_only(client: Client, java: Peer) -> 
 
 
 async def test_latch_lists_two_leaders(connect: Connect, curator: NewCurator) -> None:
-    """A latch reads names that tell how many lead: it lists both of us, and leads after us."""
+    """A latch reads names with a number of leaders: it lists both, and leads after them."""
     async with connect() as one, connect() as two, curator() as java:
         first = Election(one, PATH, identity="first", leaders=2)
         second = Election(two, PATH, identity="second", leaders=2)
@@ -164,7 +164,7 @@ async def test_downgrade_admits_readers_of_curator(
 
 
 async def test_downgrade_of_curator_admits_readers(client: Client, java: Peer) -> None:
-    """It takes the lock for reading besides, and lets go of that for writing then."""
+    """Curator acquires the lock for reading, and then releases the one for writing."""
     lock = ReadWriteLock(client, PATH)
     assert await java.is_so("write.acquire", PATH, LONG)
     entered, leave = anyio.Event(), anyio.Event()

@@ -130,7 +130,7 @@ async def test_curator_finds_a_registered_service(client: Client, java: Peer) ->
         )
         assert await java("discovery.uri", PATH, "web", "python") == "http://10.0.0.7:8080"
         assert await java("discovery.pick", PATH, "web", 2) == "python,python"
-        # What Curator does not know of is no obstacle.
+        # Curator ignores unknown fields.
         await registration.update(replace(WEB, weight=2.0, load=0.5))
         assert await java("discovery.list", PATH, "web") == (
             "python;10.0.0.7;8080;ours;DYNAMIC;true"

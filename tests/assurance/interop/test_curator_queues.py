@@ -17,7 +17,7 @@ CLAIMS = "/queues/one-locks"
 
 
 async def taken(java: Peer, count: int) -> list[bytes]:
-    """What Curator's consumer was given, in that order."""
+    """The items of Curator's consumer, in order."""
     return [bytes.fromhex(await java("queue.take", PATH, LONG)) for _ in range(count)]
 
 

@@ -35,7 +35,7 @@ async def test_both_update_a_shared_value(client: Client, java: Peer) -> None:
 async def test_curator_finds_a_shared_value(client: Client, java: Peer) -> None:
     await SharedValue(client, PATH).set(b"first")
     assert await java("shared.start", PATH, b"seed") == b"first".hex()
-    # What Curator knows is old for a moment; its compare-and-set must not overwrite ours.
+    # Curator's value is old for a moment; its compare-and-set must not overwrite the new one.
     await SharedValue(client, PATH).set(b"second")
     if not await java.is_so("shared.try-set", PATH, b"third"):
         assert (await SharedValue(client, PATH).get()).value == b"second"
@@ -146,7 +146,7 @@ async def test_blocks_of_numbers_alternate(client: Client, java: Peer) -> None:
     assert [await java("atomic.next", PATH, 3) for _ in range(3)] == ["6", "7", "8"]
     assert [await ours.next() for _ in range(5)] == [2, 3, 4, 5, 9]
     assert await java("atomic.next", PATH, 3) == "14"
-    assert await ours.take(2) == range(10, 12), "what is left of our block"
+    assert await ours.take(2) == range(10, 12), "the rest of its block"
 
 
 async def test_no_number_is_given_out_twice_beside_curator(client: Client, java: Peer) -> None:

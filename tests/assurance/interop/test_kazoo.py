@@ -1,4 +1,4 @@
-"""What is shared with the real kazoo beyond taking turns, in both directions.
+"""Recipes on one path with the real kazoo, beyond taking turns, in both directions.
 
 Taking turns is in test_matrix.py.
 """

@@ -66,7 +66,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """What is done with one of ours.
+    """A recipe of aiolead.
 
     Attributes:
         acquire: enters it.
@@ -103,7 +103,7 @@ class Cell:
 
     @property
     def queue(self) -> str:
-        """Where the line is."""
+        """The path of the queue."""
         if self.ours.name != "Semaphore":
             return PATH
         return f"{PATH}/locks" if self.library == "curator" else f"{PATH}-__lock__"
@@ -158,10 +158,10 @@ CELLS = [
         reads=False,
     ),
 ]
-"""Whatever excludes. `writelock` is ZooKeeper's own, which lives in the process of Curator."""
+"""All recipes that exclude others. `writelock` is ZooKeeper's own, in the process of Curator."""
 
 CONTENDING = [cell for cell in CELLS if cell.theirs != "writelock"]
-"""A `WriteLock` may wait for ever for one that goes as it comes: it does not look again."""
+"""A `WriteLock` may wait forever for a znode that is deleted as it looks. It looks once."""
 
 EVERY = [
     *(
@@ -194,7 +194,7 @@ def peer(cell: Cell, hosts: str, request: pytest.FixtureRequest) -> Callable[[],
 
 
 class Turn:
-    """A turn of ours, in a task of its own, which goes on until it is told to end."""
+    """A turn of aiolead, in a task of its own, until `leave`."""
 
     def __init__(self, ours: Ours) -> None:
         self._ours = ours
@@ -245,7 +245,7 @@ class TheirTurn:
 async def test_contenders_hold_in_order_of_arrival(
     connect: Connect, peer: Callable[[], Peer], cell: Cell, first: str
 ) -> None:
-    """In the order of arrival, whosever they are; and each side sees the other one in line."""
+    """Contenders of both sides, which see each other in the queue."""
     async with AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connect()) for _ in range(2)]
         peers = [await stack.enter_async_context(peer()) for _ in range(3)]
@@ -283,7 +283,7 @@ async def test_contenders_hold_in_order_of_arrival(
 async def test_contenders_hold_one_at_a_time(
     connect: Connect, peer: Callable[[], Peer], cell: Cell
 ) -> None:
-    """Two of ours and two of theirs, whoever comes first, again and again."""
+    """Two of aiolead and two of the other library, again and again."""
     inside: list[object] = []
 
     async def alone(who: object) -> None:
@@ -339,7 +339,7 @@ async def test_readers_share_and_writers_exclude(
 async def test_other_layouts_are_refused(
     connect: Connect, peer: Callable[[], Peer], cell: Cell
 ) -> None:
-    """Whatever of ours would not exclude it, or be seen by it: before anything is written."""
+    """A recipe that would not exclude it, or that it ignores, is refused before any write."""
     every = PERMITS if cell.ours.name == "Semaphore" else EVERY
     async with connect() as client, peer() as other:
         assert await other.is_so(f"{cell.theirs}.acquire", PATH, LONG)

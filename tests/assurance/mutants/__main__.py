@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def hunted(mutants: list[Mutant], options: argparse.Namespace) -> Mapping[str, Result]:
-    """What became of each bug; says so as the hunts end."""
+    """The results of the hunts, which are printed as they end."""
     results = {mutant.name: Result(stale=stale(mutant)) for mutant in mutants}
     if options.check:
         return results

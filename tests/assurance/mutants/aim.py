@@ -24,7 +24,7 @@ PARTS = {
 
 
 def aimed(seed: int, aim: Aim) -> Schedule:
-    """What a seed means, with faults added; every other time they take the place of its own.
+    """The schedule of a seed, with faults added; every other time they take the place of its own.
 
     Args:
         seed: the seed.

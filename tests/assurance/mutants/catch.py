@@ -1,4 +1,4 @@
-"""Who notices a planted bug: the simulation, or some test; and how soon."""
+"""Hunts for a planted bug with the simulation and with tests."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .model import Mutant
 from .plant import ROOT, environment, mutated, plant
 
 SCENARIO = "tests/assurance/simulation/scenarios.py:contend"
-"""What the simulation runs."""
+"""The scenario of the simulation."""
 
 SLOWEST_SEED = 30.0
-"""Real seconds for one schedule; they take milliseconds. What takes longer hangs."""
+"""Real seconds for one schedule, which takes milliseconds. A longer one counts as a hang."""
 
 SLOWEST_TESTS = 300.0
 """Real seconds for the tests that see a mutant; they take a few."""
@@ -34,7 +34,7 @@ PYTEST = ("-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "--
 
 @dataclass(frozen=True, slots=True)
 class Hunt:
-    """What became of a search.
+    """The result of a search.
 
     Attributes:
         caught: by what: the names of invariants, a crash, a test; empty if by nothing.
@@ -121,7 +121,7 @@ def hunt_truly(
 
 
 def _watched(child: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
-    """What the child says; it is killed when it says nothing for too long."""
+    """The lines of the child, which is killed when it prints nothing for too long."""
     assert child.stdout is not None
     overdue = threading.Timer(2 * SLOWEST_SEED, child.kill)
     overdue.start()
@@ -135,7 +135,7 @@ def _watched(child: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
 
 
 def verdict(lines: list[dict[str, Any]], errors: str) -> Hunt:
-    """What became of a search.
+    """The result of a search.
 
     Args:
         lines: what the child has said.

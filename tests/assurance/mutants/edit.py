@@ -59,7 +59,7 @@ def spliced(text: str, span: Span, new: str) -> str:
 
 
 def scopes_of(tree: ast.Module, qualname: str) -> Iterator[Scope]:
-    """What has a qualified name in a module: `Class.method`, `Class`, `function`, `CONSTANT`."""
+    """The definitions of a qualified name: `Class.method`, `Class`, `function`, `CONSTANT`."""
     found: list[Scope] = [tree]
     for name in qualname.split(".") if qualname else ():
         found = [node for scope in found for node in _defined(scope, name)]
@@ -118,7 +118,7 @@ def _blocks(text: str, scope: Scope, pattern: Sequence[ast.stmt]) -> Iterator[Sp
 
 
 def _headers(text: str, scope: Scope, pattern: ast.stmt) -> Iterator[Span]:
-    """What stands between the keyword and the colon of a compound statement."""
+    """The code between the keyword and the colon of a compound statement."""
     wanted = [_meaning(each) for each in _header(pattern)]
     for node in ast.walk(scope):
         if type(node) is type(pattern) and [_meaning(each) for each in _header(node)] == wanted:

@@ -1,7 +1,7 @@
 """The child: runs seed after seed of a scenario, in a planted copy, until something is wrong.
 
-It tells, in lines of JSON, which schedule it begins, so that whoever started it knows in which one
-it hangs or dies, and at last what it found.
+It tells, in lines of JSON, which schedule it begins, so that its parent knows in which one
+it hangs or dies, and at last the result.
 """
 
 from __future__ import annotations

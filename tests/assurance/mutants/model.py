@@ -1,4 +1,4 @@
-"""What a planted bug is."""
+"""The parts of a planted bug."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What has to go wrong for a bug to show. See `aim.aimed`.
+    """The faults that a bug needs to show. See `aim.aimed`.
 
     Attributes:
         faults: one of each of these kinds, which begin at about the same time. None at all for

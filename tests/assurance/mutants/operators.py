@@ -1,4 +1,4 @@
-"""What random mutants do to the code."""
+"""The operators of random mutants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of the hunts, as Markdown."""
+"""The results of the hunts, as Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BACKENDS = ("asyncio", "trio")
 
 @dataclass(slots=True)
 class Result:
-    """What became of one planted bug.
+    """The results of one planted bug.
 
     Attributes:
         stale: why it could not be planted; else "".
@@ -26,7 +26,7 @@ class Result:
     hunts: dict[str, Hunt] = field(default_factory=dict)
 
     def complaints(self, mutant: Mutant) -> list[str]:
-        """What is wrong: the bug cannot be planted, or is not seen."""
+        """The problems: the bug cannot be planted, or is not seen."""
         if self.stale:
             return [f"{mutant.name}: cannot be planted any more: {self.stale}"]
         found = []

@@ -1,4 +1,4 @@
-"""What TLC is to check, and what it must find: the entries of the table of specifications."""
+"""The entries of the table of specifications: checks and planted errors."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Ended:
 
 @dataclass(slots=True)
 class ClientTrace:
-    """What one client did.
+    """The steps of one client.
 
     Attributes:
         timings: the intervals, and from which step on.
@@ -371,7 +371,7 @@ def _is_explained(rules: Rules, answered: list[Step], proven: float) -> bool:
 
 
 def _replayed(rules: Rules, a: Step, w: Step, second: Step, proven: float) -> float:
-    """What is left after these requests; -inf if the specification does not allow them."""
+    """The lease that is left after these requests; -inf if they are not allowed."""
     first = {"handshake": rules.connect, "created": rules.connect}.get(a.request, rules.send_a)
     is_moved = a.request in ("handshake", "created")
     to_do: list[tuple[float, Callable[[Client], Client | None]]] = [

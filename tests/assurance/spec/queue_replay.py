@@ -322,7 +322,7 @@ class _Replay:
         names = {z.name: z for z in it.watch}
         if tuple(names) != step.watch:
             yield f"Arm: it watches something else than it has to: {step}"
-        # What it has been told: what is gone is gone, and nothing else has gone that it has seen.
+        # The znodes that it was notified of are gone, and no other one that it has seen.
         gone = frozenset(z for name, z in names.items() if name in step.names)
         yield from self._not_gone(queue, gone, step)
         for z in it.watch:

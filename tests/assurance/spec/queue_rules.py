@@ -52,7 +52,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What its client knows: the znodes, the last one of its own in front, and those it claims.
+    """The knowledge of its client: the znodes, its last one in front, and those it claims.
 
     `is_caught_up` says that this is all that the servers have committed, and that its session
     lives; `on_the_way` are the names of creates that may still be applied.

@@ -1,4 +1,4 @@
-"""What clients and leaders do in simulated schedules is what the specification of the lease allows.
+"""Clients and leaders in simulated schedules follow the specification of the lease.
 
 `python -m tests.assurance.spec.lease_traces` checks any number of schedules.
 """

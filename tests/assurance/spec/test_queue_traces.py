@@ -1,4 +1,4 @@
-"""What contenders do in simulated schedules is what the specification of the queue allows.
+"""Contenders in simulated schedules follow the specification of the queue.
 
 `python -m tests.assurance.spec.queue_traces` checks any number of schedules.
 """
@@ -79,7 +79,7 @@ def planted(name: str) -> Iterator[None]:
 
 
 def found_in(name: str, bug: str, seeds: range) -> tuple[list[str], list[str]]:
-    """What the check of traces finds, and what the invariants of the history find."""
+    """The findings of the check of traces, and those of the invariants of the history."""
     scenario = load_scenario(f"tests/assurance/simulation/scenarios.py:{name}")
     traced, others = [], []
     for seed in seeds:
@@ -216,7 +216,7 @@ def recorded(*trace: Fact | Step | Pending) -> Recorder:
         (about_d("Join"), about_d("CreateLost"), about_d("Find"), created(D), about_d("Resolve")),
         (created(D), *GIVEN_UP, about_d("Look", D), about_d("LookOver")),
         (*GIVEN_UP, about_d("Look"), Fact("ended", 1.0, session=4), about_d("LookOver")),
-        # A holder's znode is deleted, and it is told that.
+        # A holder's znode is deleted, and it is notified.
         (
             *(*A_HOLDS, step("Watched", A), deleted(A, 99)),
             *(step("Deliver", A, zxid=20), step("Cut", A, zxid=20, at=1.0)),

@@ -37,7 +37,7 @@ class TlcError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What TLC found.
+    """The result of TLC.
 
     Attributes:
         violated: the invariant or property with a counterexample, or empty.

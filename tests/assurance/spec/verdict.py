@@ -1,4 +1,4 @@
-"""What is wrong with an outcome of TLC, compared with the table of specifications."""
+"""Compares an outcome of TLC with the table of specifications."""
 
 from __future__ import annotations
 

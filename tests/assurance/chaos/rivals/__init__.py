@@ -1,1 +1,1 @@
-"""How a contender uses each library: as its documentation says, with all that it tells its user."""
+"""A contender with each library, used as its documentation says, with all of its notifications."""

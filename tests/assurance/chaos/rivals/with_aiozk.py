@@ -1,6 +1,6 @@
 """aiozk: `Lock` and `LeaderElection`, with an eye on the state of the session.
 
-aiozk tells a holder nothing: `is_locked` and `has_leadership` stay true when the session is lost.
+aiozk does not notify a holder: `is_locked` and `has_leadership` stay true when the session is lost.
 What a careful user can do is to wait for the session's states SUSPENDED and LOST. So this contender
 believes that it holds until it lets go or the session's state is one of these.
 """
@@ -55,7 +55,7 @@ class Contender:
         self._plain = PlainSet(role.plain, diary.contender)
 
     async def watch_state(self) -> None:
-        """Hears of each change of the session's state, as aiozk lets its users."""
+        """Waits for each change of the session's state, as aiozk lets its users."""
         state = self._client.session.state
         others = (States.SUSPENDED, States.LOST, States.READ_ONLY)
         while True:
