@@ -120,7 +120,7 @@ async def test_recreated_queue_repeats_no_name(
 
 @with_virtual_server
 async def test_contender_finds_its_znode_after_a_lost_answer(
-    server: EmbeddedServer, link: Link, a: Client
+    server: EmbeddedServer, a: Client
 ) -> None:
     """The answer to its create was lost. Another one of its client comes before it has looked."""
     async with anyio.create_task_group() as tasks:
@@ -141,7 +141,7 @@ async def test_contender_finds_its_znode_after_a_lost_answer(
 
 @with_virtual_server
 async def test_contender_does_not_find_the_znode_of_its_sibling(
-    server: EmbeddedServer, link: Link, a: Client
+    server: EmbeddedServer, a: Client
 ) -> None:
     """Its create was lost. Before it has looked, another one of its client is in front."""
     async with anyio.create_task_group() as tasks:

@@ -78,7 +78,7 @@ async def take(queue: AnyQueue, count: int) -> list[bytes]:
 # --- one queue ---------------------------------------------------------------------------------
 
 
-async def test_first_come_first_served(server: ServerUnderTest, a: Client, b: Client) -> None:
+async def test_first_come_first_served(a: Client, b: Client) -> None:
     queue = Queue(a, PATH)
     put = [await queue.put(b"0")]
     put += await queue.put_many([b"1", b"2", b"3"])
@@ -305,20 +305,18 @@ async def test_released_item_cannot_be_acknowledged(queue: Queue) -> None:
 @on_embedded
 async def test_one_of_two_tasks_acknowledges_an_item(queue: Queue) -> None:
     await queue.put(b"x")
-    refused = 0
+    refused: list[UsageError] = []
 
     async def ack(item: QueueItem) -> None:
-        nonlocal refused
         try:
             await item.ack()
-        except UsageError:
-            refused += 1
+        except UsageError as error:
+            refused.append(error)
 
     async with queue.get() as item, anyio.create_task_group() as tasks:
         tasks.start_soon(ack, item)
         tasks.start_soon(ack, item)
-    assert refused == 1
-    assert await queue.size() == 0
+    assert (len(refused), await queue.size()) == (1, 0)
 
 
 @on_embedded
@@ -596,43 +594,32 @@ async def server_with_items() -> AsyncIterator[EmbeddedServer]:
 
 
 async def test_one_look_serves_several_consumers(server_with_items: EmbeddedServer) -> None:
-    found: list[bytes | None] = []
-    everybody = anyio.Event()
-
-    async def try_one(queue: Queue) -> None:
-        async with queue.try_get() as item:
-            found.append(None if item is None else item.data)
-            if len(found) == 3:
-                everybody.set()
-            await everybody.wait()
-
-    async with in_memory(server_with_items) as client:
+    async with in_memory(server_with_items) as client, anyio.create_task_group() as tasks:
         queue = Queue(client, PATH)
         before = server_with_items.requests["GET_CHILDREN"]
-        with anyio.fail_after(PATIENCE):
-            async with anyio.create_task_group() as tasks:
-                for _ in range(3):
-                    tasks.start_soon(try_one, queue)
-        assert sorted(found, key=str) == [b"first", b"second", b"third"]
+        holders = [Holder(queue.try_get()) for _ in range(3)]
+        for holder in holders:
+            tasks.start_soon(holder)
+        for holder in holders:
+            await happens(holder.entered)
         looks = server_with_items.requests["GET_CHILDREN"] - before
         assert looks == 2, "items and claims are listed once"
+        found = sorted(holder.held.data for holder in holders)
+        assert found == [b"first", b"second", b"third"]
+        tasks.cancel_scope.cancel()
 
 
 async def test_cancelled_look_delays_no_other_consumer(server_with_items: EmbeddedServer) -> None:
-    async def get(queue: Queue, scope: anyio.CancelScope, found: list[bytes]) -> None:
-        with scope:
-            async with queue.get() as item:
-                found.append(item.data)
-
     async with in_memory(server_with_items) as client:
         for turns in range(12):
-            queue, scope, found = Queue(client, PATH), anyio.CancelScope(), list[bytes]()
+            queue = Queue(client, PATH)
+            first, second = Holder(queue.get(), span=0), Holder(queue.get(), span=0)
             with anyio.fail_after(PATIENCE):
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(get, queue, scope, [])
+                    tasks.start_soon(first)
                     await anyio.lowlevel.checkpoint()
-                    tasks.start_soon(get, queue, anyio.CancelScope(), found)
+                    tasks.start_soon(second)
                     for _ in range(turns):
                         await anyio.lowlevel.checkpoint()
-                    scope.cancel()
-            assert found
+                    first.scope.cancel()
+            assert second.has_entered
