@@ -514,7 +514,6 @@ async def test_guardian_gets_a_resumed_session_only_if_it_was_left_to_its_owner(
 async def test_two_processes_that_share_a_session_never_hold_together(
     server: EmbeddedServer, client: Client, recipe: str
 ) -> None:
-    """They take the session from each other all the time."""
     watched = Watched()
 
     async def contend(client: Client, name: str) -> None:

@@ -250,7 +250,6 @@ async def test_refused_release_of_a_cancelled_wait_is_logged(
 async def test_refused_release_is_logged_where_the_body_did_not_end_normally(
     client: Client, other: Client, name: str, ending: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The body's error propagates unchanged; the log has one line for each znode that stays."""
     await prepare(other, EVERY[name])
     znodes: list[str] = []
 

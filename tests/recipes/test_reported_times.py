@@ -8,6 +8,7 @@ import anyio
 import pytest
 from kit.pages import RecordedEvents
 from kit.virtual_time import connect, embedded, passes, virtually
+from recipes.blocks import Holder
 
 from aiolead import Client, Election, Lock, Queue
 from aiolead.events import EventName
@@ -24,12 +25,7 @@ async def test_wait_and_hold_report_how_long_they_took() -> None:
         async with connect(server, on_event=told) as client:
             await passes(10.0)
             async with anyio.create_task_group() as tasks:
-
-                async def hold() -> None:
-                    async with Lock(other, PATH):
-                        await passes(3.0)
-
-                tasks.start_soon(hold)
+                tasks.start_soon(Holder(Lock(other, PATH), span=3.0))
                 await passes(1.0)
                 async with Lock(client, PATH):
                     await passes(5.0)

@@ -284,7 +284,6 @@ async def test_callback_that_a_thread_registers_is_called_at_the_loss(
 
 
 async def test_callbacks_of_several_threads_are_called_once(server: ServerUnderTest) -> None:
-    """Threads register callbacks while the hold is lost: each is called once, and none is lost."""
     clock = JumpingClock()
     calls: list[int] = []
     async with connect(server, clock=clock) as client, leading(client) as body:

@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from kit.clients import OVER_AIOZK, contenders_left, eventually, in_memory
-from recipes.blocks import enter
+from recipes.blocks import Holder, enter
 
 from aiolead import Client, Lock
 from aiolead._session.machine import SessionMachine
@@ -84,16 +84,10 @@ async def test_first_look_keeps_nothing_of_those_that_waited_for_it(
     server: EmbeddedServer, client: Client
 ) -> None:
     """The first look at the queue is one for all, and fails where there is no path yet."""
-    lock = Lock(client, PATH)
-
-    async def wait() -> None:
-        async with lock.acquire():
-            await anyio.sleep_forever()
-
-    before = census()
+    lock, before = Lock(client, PATH), census()
     async with anyio.create_task_group() as tasks:
         for _ in range(5):
-            tasks.start_soon(wait)
+            tasks.start_soon(Holder(lock.acquire()))
         await eventually(lambda: len(contenders_left(server, PATH)) == 5, "queued")
         await anyio.wait_all_tasks_blocked()
         grown = census() - before

@@ -66,7 +66,6 @@ async def test_view_shows_members_that_come_change_and_go(a: Client, b: Client) 
 
 
 async def test_missing_path_is_an_empty_group(a: Client, b: Client) -> None:
-    """Its path is missing, is created, is deleted, and is created again."""
     async with Group(b, PATH).observe() as view:
         assert view.is_live
         for _ in range(2):

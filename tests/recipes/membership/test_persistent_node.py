@@ -274,7 +274,6 @@ async def test_node_is_created_once_and_deleted_whatever_message_is_lost(
 async def test_cancelled_create_is_deleted_whether_or_not_its_answer_comes(
     server: Served, mode: CreateMode, answer: str
 ) -> None:
-    """The client deletes it as the answer comes; if it never does, it looks for the znode."""
     async with behind_a_proxy(server) as (proxy, a, b):
         held = proxy.hold_reply(OpCode.CREATE2)
         async with anyio.create_task_group() as tasks:

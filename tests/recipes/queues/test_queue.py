@@ -478,7 +478,6 @@ async def test_body_error_of_a_consumption_propagates_unchanged(queue: Queue) ->
 
 @on_embedded
 async def test_cancelled_iteration_does_not_disturb_the_next_one(queue: Queue) -> None:
-    """A cancel scope around one step of the iteration: it does not disturb the next one."""
     async with queue.consume() as items:
         for _ in range(2):
             with anyio.move_on_after(0.02):

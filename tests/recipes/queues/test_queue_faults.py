@@ -48,7 +48,6 @@ async def with_items(client: Client, count: int) -> Queue:
 async def test_lost_claim_message_claims_the_first_item_once(
     server: EmbeddedServer, client: Client, drop: Drop
 ) -> None:
-    """It is looked for, not made twice: the item is the first, and there is one claim."""
     queue = await with_items(client, 2)
     drop(server, OpCode.MULTI)
     async with queue.get() as item:
@@ -287,7 +286,6 @@ async def test_lost_ack_of_a_deleted_claim(
 async def test_lost_put_is_reported_unknown(
     server: EmbeddedServer, client: Client, drop: Drop
 ) -> None:
-    """Nobody can know whether it was applied, and it says so."""
     queue = await with_items(client, 0)
     puts: list[Callable[[], Awaitable[object]]] = [
         lambda: queue.put(b"x"),

@@ -391,7 +391,6 @@ async def test_leaving_leaves_no_watch(version: str) -> None:
 
 @virtually
 async def test_overloaded_server_is_asked_again() -> None:
-    """It is asked again, after a while: for the watch, and for what is to be read."""
     async with embedded() as server, connect_virtually(server) as client:
         await client.create(TOP)
         server.throttle(OpCode.ADD_WATCH)

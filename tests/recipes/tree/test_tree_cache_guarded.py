@@ -350,7 +350,6 @@ async def test_leaving_leaves_no_watch() -> None:
 
 
 async def test_comparing_costs_one_request_for_each_unreadable_znode() -> None:
-    """A known unreadable znode costs one request for each look, and no watch."""
     async with EmbeddedServer(version=GUARDED) as server, staged(server) as stage:
         await stage.b.create(TOP)
         for number in range(5):

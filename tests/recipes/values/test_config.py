@@ -124,7 +124,6 @@ async def test_concurrent_publications_are_seen_as_a_whole(a: Client, b: Client)
 
 
 async def test_keys_are_of_the_version_that_is_read() -> None:
-    """They are read again if the version has changed meanwhile."""
     async with EmbeddedServer() as server, in_memory(server) as b:
         wire = Wire(server)
         async with wire.connect() as a:
@@ -161,7 +160,6 @@ async def test_invalid_publication_is_refused_before_it_is_written() -> None:
 
 
 async def test_largest_allowed_configuration_can_be_published(client: Client) -> None:
-    """The largest configuration, in values that take most space in the history."""
     config = Config(client, PATH)
     keys = {f"key-{n:03}": bytes([n % 2 * 0xFF]) * 255 for n in range(1000)}
     assert await config.publish(dict(keys)) == 1
