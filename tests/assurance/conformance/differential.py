@@ -27,10 +27,10 @@ from typing import Any
 
 from kit.checks import PATIENCE
 from kit.raw_client import PING_AFTER, Request
+from testing.wire_core import NEW_SESSION, Talk, create
 
 from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode
-from aiolead._wire.framing import FrameReader, encode_body, encode_record, encode_request
-from aiolead._wire.handshake import ConnectRequest, ConnectResponse
+from aiolead._wire.framing import encode_body, encode_request
 from aiolead._wire.jute import Reader, Record, Writer
 from aiolead._wire.replies import (
     ACLReply,
@@ -63,8 +63,6 @@ from aiolead._wire.requests import (
     Sync,
 )
 from aiolead.model import ACL, OPEN_ACL_UNSAFE, Auth, Permission, Stat
-
-NEW_SESSION = (0, bytes(16))
 
 ANN = Auth.digest("ann", "secret")
 ANYONE_READS = ACL(Permission.READ, "world", "anyone")
@@ -260,26 +258,21 @@ def _parts(value: object) -> tuple[object, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-class Actor:
+class Actor(Talk):
     """A connection, whose answers and events are noted."""
 
     def __init__(self, stage: Stage, name: str, link: Any) -> None:
+        super().__init__()
         self.stage = stage
         self.name = name
         self.link = link
-        self.session_id = 0
         self.password = bytes(16)
-        self._frames = FrameReader(1 << 24)
         self._ready: list[bytes] = []
         # Connections of one session have no request number in common. A server would take the
         # commit of one for the answer to the other (see `Depot`).
         self._xid = 1000 * len(stage._actors)
         self._extra_pings = 0
         """Pings of `_next_answer` whose answers are still to come."""
-
-    @property
-    def session(self) -> tuple[int, bytes]:
-        return self.session_id, self.password
 
     def note(self, *words: Any) -> None:
         self.stage.note(self.name, *words)
@@ -293,7 +286,7 @@ class Actor:
         old: bool = False,
     ) -> None:
         """The handshake. `old` leaves out the read-only flag, as clients before 3.4 do."""
-        frame = encode_record(ConnectRequest(seen, round(timeout * 1000), *session))
+        frame = self.hello(timeout, session, seen)
         if old:
             frame = struct.pack(">i", len(frame) - 5) + frame[4:-1]
         self.say(frame)
@@ -301,8 +294,7 @@ class Actor:
         if answer is None:
             self.note("is turned away")
             return
-        response = ConnectResponse.read(Reader(answer))
-        self.session_id, self.password = response.session_id, response.password
+        response = self.welcomed(answer)
         who = self.stage.session(response.session_id, self.name)
         self.note("is", who, response.timeout_ms, any(response.password), len(answer))
 
@@ -311,12 +303,13 @@ class Actor:
         self.ask_raw(request.op, encode_body(request), xid=xid)
 
     def ask_raw(self, op: int, body: bytes = b"", *, xid: int | None = None) -> None:
-        xid = self._next_xid() if xid is None else xid
+        data = self.request(op, body) if xid is None else encode_request(xid, op, body)
+        xid = self._xid if xid is None else xid
         self.stage.wait_applied()
         frame: bytes | None = None
         # A server that has closed the connection is seen at the next write, or at the next read.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.say(encode_request(xid, op, body))
+            self.say(data)
             while frame := self._next() if op == OpCode.PING else self._next_answer():
                 if not self._event(frame):
                     break
@@ -342,14 +335,14 @@ class Actor:
 
     def raw(self, op: int, body: bytes) -> int:
         """Send a request. Return the zxid of the answer, which is not noted."""
-        self.say(encode_request(self._next_xid(), op, body))
+        self.say(self.request(op, body))
         frame = self._next_answer()
         assert frame is not None
         return ReplyHeader.read(Reader(frame)).zxid
 
     def ask_in_vain(self, request: Request, patience: float) -> None:
         """Note whether a request is answered within so many seconds."""
-        self.say(encode_request(self._next_xid(), request.op, encode_body(request)))
+        self.say(self.request(request.op, encode_body(request)))
         try:
             frame = self._next(patience)
         except TimeoutError:
@@ -397,10 +390,6 @@ class Actor:
     def leave(self) -> None:
         """Close the connection. The session lives on."""
         self.link.close()
-
-    def _next_xid(self) -> int:
-        self._xid += 1
-        return self._xid
 
     def _event(self, frame: bytes) -> bool:
         """Note an event. Return whether the frame is one."""
@@ -475,18 +464,6 @@ def compare(story: Story, first: Stage, second: Stage) -> None:
         if one != other:
             before = "".join(f"\n      {note}" for note in first.notes[max(0, number - 3) : number])
             raise AssertionError(f"note {number}:{before}\n  1:  {one}\n  2:  {other}")
-
-
-def create(
-    path: str,
-    data: bytes | None = b"",
-    flags: int = 0,
-    *,
-    acl: tuple[ACL, ...] = OPEN_ACL_UNSAFE,
-    op: OpCode = OpCode.CREATE2,
-    ttl: int = -1,
-) -> Create:
-    return Create(path, data, acl, flags, ttl, op)
 
 
 REPLIES: dict[int, Any] = {
