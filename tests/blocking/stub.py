@@ -1,4 +1,4 @@
-"""Writes `aiolead/blocking/__init__.pyi`, which tells type checkers what the classes there have.
+"""Writes `aiolead/blocking/__init__.pyi`, the types of the classes there.
 
     python -m tests.blocking.stub
 
@@ -73,7 +73,7 @@ def _bindings(source: type) -> dict[type, Bound]:
 
 
 def _object(name: str) -> Any:
-    """What a name means in the modules of aiolead."""
+    """The object of a name in the modules of aiolead."""
     for module in sorted(each for each in sys.modules if each.startswith("aiolead")):
         if hasattr(sys.modules[module], name):
             return getattr(sys.modules[module], name)
@@ -261,7 +261,7 @@ class Stub:
 
 
 def _entered_for(context: type) -> str:
-    """What entering an async context gives."""
+    """The type that entering an async context gives."""
     for base in context.__mro__:
         for generic in base.__dict__.get("__orig_bases__", ()):
             if _mirror.name_for(typing.get_origin(generic) or object) == "TenureContext":
@@ -281,7 +281,7 @@ def _summary(thing: object) -> str:
 
 
 def stub() -> str:
-    """What the file should hold."""
+    """The text that the file should have."""
     return Stub().text()
 
 

@@ -110,7 +110,7 @@ def test_is_whole_again_for_the_next_test(zookeeper_client):
     asyncio.run(lead(zookeeper_client))
 
 
-def test_who_has_troubles_of_its_own(zookeeper, zookeeper_proxy):
+def test_own_proxy(zookeeper, zookeeper_proxy):
     async def meet():
         async with aiolead.connect(zookeeper_proxy.connect_string) as client:
             await client.create("/met")

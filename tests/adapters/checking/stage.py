@@ -77,7 +77,7 @@ class Stage:
     async def eventually(self, holds: Callable[[], object], what: str) -> None:
         """Wait until something is so, for as long as the promise may take."""
         self.waits_for = what
-        while not holds():  # noqa: ASYNC110 - no event tells of it
+        while not holds():  # noqa: ASYNC110 - there is no event for it
             await anyio.sleep(GLANCE)
         self.waits_for = ""
 

@@ -1,4 +1,4 @@
-"""What a real ensemble says to changes of its configuration, the embedded server says, too."""
+"""A real ensemble and the embedded server answer alike to changes of the configuration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUPER = Auth.digest("super", "secret")
 DIGEST = SUPER.acl().id
 
 Asked = tuple[str | None, str | None, str | None, int]
-"""Who joins, who leaves, all members, and from which version."""
+"""The joining and leaving members, all members, and the version to change."""
 
 REFUSED: list[Asked] = [
     ("some thing", None, None, -1),
