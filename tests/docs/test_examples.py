@@ -236,9 +236,9 @@ def run_with_a_crash(
         os.kill(first, signal.SIGKILL)
         end_lost_session(zookeeper)
         assert leader() != first
+        assert sum(works in line for line in server.lines) == 2
         assert server.finish(signal.SIGTERM) == 0
     assert not any("Traceback" in line for line in server.lines), server.lines
-    assert sum(works in line for line in server.lines) == 2
     assert zookeeper.sessions() == {}, "a worker that is stopped closes its session"
     return first, server.lines
 
