@@ -110,9 +110,8 @@ def refused(make: New[Any], hold: Enter[Any], *, tries: int = 1) -> Act:
             for _ in range(tries - 1):
                 async with other.try_acquire():
                     pass
-            async with bench.measured():
-                async with other.try_acquire() as held:
-                    assert held is None
+            async with bench.measured(), other.try_acquire() as held:
+                assert held is None
 
     return act
 

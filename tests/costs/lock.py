@@ -121,14 +121,13 @@ async def hand_over_to_an_idle_session(bench: Bench, turns: int = 1) -> None:
 
     for number in range(turns):
         await bench.settle()
-        async with anyio.create_task_group() as tasks:
-            async with lock(one):
-                tasks.start_soon(turn)
-                await bench.settle()
-                if number == 0:
-                    await idle(bench, other)
-                if number == turns - 1:
-                    await bench.start()
+        async with anyio.create_task_group() as tasks, lock(one):
+            tasks.start_soon(turn)
+            await bench.settle()
+            if number == 0:
+                await idle(bench, other)
+            if number == turns - 1:
+                await bench.start()
 
 
 async def of_one_client(bench: Bench, *, turns: bool) -> None:

@@ -38,18 +38,16 @@ def entered(one: PersistentNode) -> PersistentNode:
 
 
 async def set_data(bench: Bench) -> None:
-    async with node(await bench.client()) as one:
-        async with bench.measured():
-            await one.set(b"more")
+    async with node(await bench.client()) as one, bench.measured():
+        await one.set(b"more")
 
 
 async def heal(bench: Bench) -> None:
     client, other = await bench.client(), await bench.client()
-    async with node(client) as one:
-        async with bench.measured():
-            await other.delete(PATH)
-            await until(lambda: not one.is_present)
-            await until(lambda: one.is_present)
+    async with node(client) as one, bench.measured():
+        await other.delete(PATH)
+        await until(lambda: not one.is_present)
+        await until(lambda: one.is_present)
 
 
 # --- a group -----------------------------------------------------------------------------------

@@ -56,9 +56,8 @@ async def get_beside_others(bench: Bench) -> None:
 
 async def ack(bench: Bench) -> None:
     one = await filled(1)(bench)
-    async with one.get() as item:
-        async with bench.measured():
-            await item.ack()
+    async with one.get() as item, bench.measured():
+        await item.ack()
 
 
 async def deliver(bench: Bench, waiting: int) -> None:
@@ -149,9 +148,8 @@ async def report(bench: Bench, looking: int) -> None:
 
 async def finish(bench: Bench) -> None:
     one = await used_board(bench)
-    async with one.claim() as task:
-        async with bench.measured():
-            await task.finish(b"done")
+    async with one.claim() as task, bench.measured():
+        await task.finish(b"done")
 
 
 async def observe(bench: Bench) -> None:

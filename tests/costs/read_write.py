@@ -26,9 +26,8 @@ def writing(one: ReadWriteLock) -> AbstractAsyncContextManager[Any]:
 
 
 async def downgrade(bench: Bench) -> None:
-    async with lock(await bench.client()).write as held:
-        async with bench.measured():
-            await held.downgrade()
+    async with lock(await bench.client()).write as held, bench.measured():
+        await held.downgrade()
 
 
 async def last_reader_leaves(bench: Bench) -> None:
@@ -52,10 +51,9 @@ async def last_reader_leaves(bench: Bench) -> None:
 
 async def enter_again(bench: Bench) -> None:
     one = ReentrantLock(await bench.client(), PATH, identity=IDENTITY)
-    async with one:
-        async with bench.measured():
-            async with one:
-                pass
+    async with one, bench.measured():
+        async with one:
+            pass
 
 
 async def revoke(bench: Bench) -> None:

@@ -58,8 +58,7 @@ def test_redis_lock_that_expired_raises_on_release(redis_address: str) -> None:
     with redis.Redis.from_url(url) as one, redis.Redis.from_url(url) as other:
         first, second = one.lock("pages", timeout=0.1), other.lock("pages", blocking_timeout=10)
         went_on = threading.Event()
-        with pytest.raises(redis.exceptions.LockNotOwnedError), first:
-            with second:
-                assert not first.owned()
-                went_on.set()
+        with pytest.raises(redis.exceptions.LockNotOwnedError), first, second:
+            assert not first.owned()
+            went_on.set()
         assert went_on.is_set()
