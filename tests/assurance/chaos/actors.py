@@ -27,8 +27,8 @@ class Actor:
     """One contender's process.
 
     Args:
-        name: who it is, in the histories.
-        role: what it is to do.
+        name: its name in the histories.
+        role: its task.
         hosts: where it connects.
         directory: for its history and its log.
     """
@@ -65,9 +65,9 @@ class Actor:
         """Waits for an event in its history.
 
         Args:
-            kind: what to wait for.
+            kind: the kind of the event.
             timeout: for how long, in seconds.
-            after: what happened before that does not count.
+            after: earlier events do not count.
 
         Returns:
             the first such event.
@@ -112,8 +112,8 @@ class Seat:
     """The place of a contender: links of its own to each server, and one process after the other.
 
     Args:
-        name: of those who sit here; the second one is called `name-2`.
-        role: what they are to do.
+        name: the name of its first process; the second one is called `name-2`.
+        role: the task of its processes.
         ports: of the servers that they may talk to.
         thread: for the proxies; None to go without them.
         directory: for histories and logs.
@@ -167,7 +167,7 @@ def leave_all(actors: Sequence[Actor], timeout: float) -> list[Actor]:
     """Has everybody leave in good order; returns those that had to be killed.
 
     Args:
-        actors: who is to leave.
+        actors: the contenders that have to leave.
         timeout: how long they have, in seconds.
     """
     for actor in actors:

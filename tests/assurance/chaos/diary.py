@@ -26,8 +26,8 @@ class Diary:
 
     Args:
         path: the file; appended to, one system call for each line, so that SIGKILL loses nothing.
-        line: what it contends for.
-        contender: who it is.
+        line: the contended path.
+        contender: its name.
     """
 
     def __init__(self, path: Path, line: str, contender: str) -> None:

@@ -59,7 +59,7 @@ MOST_RESIDENT = 24 * MIB
 """How much the resident set may grow, measured in the same way.
 
 It has all of the above, and the memory that the allocators keep: answers of 1 MB that come at other
-moments leave other gaps. What only C code has lost shows here alone.
+moments leave other gaps. Memory that only C code has lost shows here alone.
 """
 
 LEAST_SAMPLES = 8
@@ -101,10 +101,10 @@ class Sample(NamedTuple):
 
 
 def judge(samples: Sequence[Sample]) -> list[str]:
-    """Compares the first quarter of the measurements with the last one: what has grown too much.
+    """Compares the first quarter of the measurements with the last one.
 
     The lowest value of each quarter counts. Between two measurements, answers of up to 1 MB come
-    and go; what is lost for good is in every measurement after it.
+    and go; a leak is in every measurement after it.
     """
     quarter = max(1, len(samples) // 4)
     first, last = samples[:quarter], samples[-quarter:]
@@ -421,7 +421,7 @@ def main() -> int:
     parser.add_argument("--every", type=float, default=5.0, help="seconds between measurements")
     parser.add_argument("--loop", choices=["asyncio", "uvloop", "trio"], default="asyncio")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--hosts", help="of real servers; the embedded one unless given")
+    parser.add_argument("--hosts", help="of real servers; the embedded one by default")
     parser.add_argument("--leak", type=float, default=0.0, help="bytes to keep a second")
     parser.add_argument("--be-hostile", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

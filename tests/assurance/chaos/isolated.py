@@ -41,7 +41,7 @@ class Trial:
         taken_over: when the second one entered, after the cut.
         learned: when the first one did not believe any longer, after the cut.
         margin: how long before the servers deleted its znode that was; negative if it was later.
-        wrong: what the invariants say; they are only asked about aiolead.
+        wrong: the violations of the invariants, which are checked for aiolead only.
     """
 
     recipe: str
@@ -66,8 +66,8 @@ def isolate_a_holder(
 
     Args:
         ensemble: that of the settings, all serving.
-        settings: what servers and contenders go by.
-        recipe: what both contend with.
+        settings: those of servers and contenders.
+        recipe: the recipe of both contenders.
         rng: when the cut comes.
 
     Raises:

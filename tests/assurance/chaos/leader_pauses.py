@@ -4,12 +4,12 @@
 
 A leader that was stopped for about as long as its followers wait for it comes back to an ensemble
 that is about to elect another one. Sessions move, and servers skip requests or answers
-(ZOOKEEPER-2886). Four clients use every recipe meanwhile. What must hold:
+(ZOOKEEPER-2886). Four clients use every recipe meanwhile. These must hold:
 
 * Only two errors reach a user: a lost connection, and a lost hold.
 * No job of a client's own ends with an error.
 * Once all is well, everybody has a turn at everything within one session timeout, of the time that
-  this process runs. So nobody waits for a znode that a living session has let go of.
+  this process runs. So no contender waits for a znode that a living session has released.
 * When all have left, no session that lives has a znode.
 """
 
@@ -64,7 +64,7 @@ class Report:
         turns: how often something was held.
         losses: how often a hold was lost, a connection under a request, and how often a server
             skipped a request.
-        wrong: what must not have happened.
+        wrong: the violations.
         slowest: how long the last one waited for its turn after the healing, in seconds.
     """
 

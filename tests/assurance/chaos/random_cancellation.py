@@ -128,7 +128,7 @@ def main() -> int:
     parser.add_argument("--loop", choices=["asyncio", "uvloop", "trio"], default="asyncio")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--hosts", help="of real servers; the embedded one unless given")
+    parser.add_argument("--hosts", help="of real servers; the embedded one by default")
     options = parser.parse_args()
     with EmbeddedServer.in_thread() as server:
         hosts = options.hosts or server.connect_string

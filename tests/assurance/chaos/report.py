@@ -17,12 +17,12 @@ R = TypeVar("R", Trial, Outcome)
 _WHAT = {
     "aiolead": "`Election.leadership`",
     "aiolead-lock": "`Lock`",
-    "kazoo": "`Election`, until its listener hears SUSPENDED",
-    "kazoo-lock": "`Lock`, until its listener hears SUSPENDED",
+    "kazoo": "`Election`, until its listener receives SUSPENDED",
+    "kazoo-lock": "`Lock`, until its listener receives SUSPENDED",
     "aiozk": "`Lock`, until the session is SUSPENDED",
     "aiozk-election": "`LeaderElection`, until the session is SUSPENDED",
     "curator": "`LeaderLatch`, while `hasLeadership()`",
-    "curator-lock": "`InterProcessMutex`, until its listener hears SUSPENDED",
+    "curator-lock": "`InterProcessMutex`, until its listener receives SUSPENDED",
 }
 
 

@@ -21,9 +21,9 @@ class Role:
     """The task of a contender. All times are in seconds.
 
     Attributes:
-        recipe: what it contends with, one of `RECIPES`.
-        line: what it contends for.
-        session_timeout: what it asks for.
+        recipe: its recipe, one of `RECIPES`.
+        line: the contended path.
+        session_timeout: the session timeout that it asks for.
         hold_least: how long it holds, at least.
         hold_most: how long it holds, at most.
         seed: of its randomness.

@@ -46,15 +46,15 @@ class Outcome:
     """The result of one seed. All times are in seconds.
 
     Attributes:
-        schedule: what was done.
-        recipe: to whom.
+        schedule: the faults.
+        recipe: the recipe of the contenders.
         holds: how many there were.
         overlap: for how long two believed at the same time that they held.
-        stuck: who had not had its turn within `PATIENCE` of the healing, or could not leave.
+        stuck: contenders without a turn within `PATIENCE` of the healing, or that could not leave.
         lost: for each store, the elements that it had confirmed and has lost.
         kept: for each store, how many elements it has.
         refusals: how often the store that goes by tokens has refused.
-        wrong: what the invariants say; they are only asked about aiolead.
+        wrong: the violations of the invariants, which are checked for aiolead only.
         forgotten: the numbers of transactions that the servers had committed, and have lost. Then
             the run is void, and so are its servers: nothing can be had from such an ensemble.
         margins: how long before the servers deleted its znode each loser had stopped.
@@ -117,9 +117,9 @@ def play(
 
     Args:
         ensemble: that of the settings.
-        settings: what servers and contenders go by.
-        schedule: what is to go wrong; for as many servers and contenders.
-        recipe: what they contend with.
+        settings: those of servers and contenders.
+        schedule: the faults, for as many servers and contenders.
+        recipe: the recipe of the contenders.
         seats: how many contend.
 
     Raises:

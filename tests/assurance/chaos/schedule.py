@@ -44,9 +44,9 @@ class Fault:
     """One fault.
 
     Attributes:
-        kind: what is done.
-        target: to which server or contender, by its number; `HOLDER` for whoever holds by then, and
-            the server that he is connected to.
+        kind: the kind of the fault.
+        target: the number of a server or contender; `HOLDER` for the holder at that time, and the
+            server that it is connected to.
         start: when, in seconds from the start of the schedule.
         duration: for how long, in seconds.
         patience: how long after its end it may still begin, in seconds, if there was nobody before
@@ -73,7 +73,7 @@ class Schedule:
     """The faults of a run.
 
     Attributes:
-        seed: what they were drawn from.
+        seed: the seed that they were drawn from.
         faults: in the order of their starts.
         seconds: when all of them have ended.
     """
@@ -89,7 +89,7 @@ class Schedule:
         """The schedule of a seed: a random subset of the kinds, in a random number.
 
         Args:
-            seed: what everything is drawn from.
+            seed: the seed of all random choices.
             servers: how many there are.
             contenders: how many there are.
             seconds: how long things go wrong.

@@ -17,8 +17,8 @@ class Settings:
 
     Attributes:
         tick_time: the servers', in seconds.
-        sync_limit: the servers', in ticks. By default a server that is cut off from its peers
-            serves on for longer than a session lasts.
+        sync_limit: the servers', in ticks. By default an isolated server serves on
+            for longer than a session lasts.
         session_timeout: that of every contender, in seconds.
     """
 
@@ -44,7 +44,7 @@ class Settings:
         """The violations of the invariants in a history.
 
         Args:
-            events: what contenders, the driver and the servers have told.
+            events: those of contenders, the driver and the servers.
             is_complete: whether everybody was to leave in the end.
         """
         bounds = Bounds(

@@ -59,11 +59,11 @@ class TokenStore:
 
     Args:
         path: of the socket.
-        chronicle: where it tells whom it has believed, and whom it has refused.
-        line: whose holders write here.
+        chronicle: where it reports accepted and refused requests.
+        line: the queue of its holders.
 
     Attributes:
-        elements: what is in it.
+        elements: its content.
         refusals: how often it has refused.
     """
 

@@ -48,10 +48,10 @@ class Transaction:
 
     Attributes:
         at: when the leader made it, in seconds of the wall clock.
-        session: whose it is.
+        session: the session of the request.
         xid: of the request; 0 if the servers did it by themselves.
         zxid: its number.
-        op: what it is; the `OpCode`, as a number.
+        op: the `OpCode`, as a number.
         body: the rest.
     """
 
@@ -150,9 +150,9 @@ def testimony(ensemble: BlockingEnsemble, line: str) -> list[Event]:
 def merged(told: Iterable[Event], testimony: Iterable[Event]) -> list[Event]:
     """The events of contenders and servers, in the order of time.
 
-    Logs have whole milliseconds. Within such a one, causes come before effects: joining, the
-    creation of a znode, entering; and leaving, and the deletion that the holder asks for. What the
-    servers do by themselves is put at the beginning, as early as it may have been.
+    Logs have whole milliseconds. Within a millisecond, causes come before effects: joining, the
+    creation of a znode, entering; and leaving, and the deletion that the holder asks for. Changes
+    by the servers themselves are put at the beginning, as early as they may have been.
     """
     told = list(told)
     entered = {event.token: event.at for event in told if isinstance(event, Entered)}

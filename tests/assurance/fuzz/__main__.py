@@ -2,10 +2,9 @@
 
     python -m tests.assurance.fuzz [--target machine] [--seconds 60]
 
-The fuzzer is atheris (libFuzzer), which instruments the library as it is imported. What breaks a
-target is left as a file in the folder `--findings`, and makes the exit code 1; what the fuzzer
-found to be worth changing further is kept in `--corpus`, so that the next run begins where this one
-ended.
+The fuzzer is atheris (libFuzzer), which instruments the library as it is imported. An input that
+breaks a target is left as a file in the folder `--findings`, and makes the exit code 1. Inputs that
+reach new code are kept in `--corpus`, so that the next run begins where this one ended.
 """
 
 from __future__ import annotations

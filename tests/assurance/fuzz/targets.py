@@ -157,7 +157,7 @@ class Talker:
 
     Attributes:
         machine: its session machine.
-        calls: what was asked.
+        calls: its requests.
     """
 
     def __init__(self) -> None:

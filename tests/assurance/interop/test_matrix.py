@@ -2,8 +2,8 @@
 docs/reference/interop.md.
 
 The others are processes: a Java one with Curator and ZooKeeper's `WriteLock`, one with kazoo, one
-with aiozk. What holds is said by the test's own order of events: nobody is told to let go before
-the test has looked who else has been let in.
+with aiozk. The test's own order of events shows the holders: none releases before the test has looked
+for others.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Ours:
 
     Attributes:
         acquire: enters it.
-        line: who holds and who waits, in order.
+        line: the holders and the waiting contenders, in order.
     """
 
     acquire: Callable[..., AbstractAsyncContextManager[aiolead.Held | aiolead.Term]]
@@ -82,11 +82,11 @@ class Cell:
     """A recipe of theirs, and ours that goes with it.
 
     Attributes:
-        library: whose.
-        theirs: what their process calls it.
+        library: the other library.
+        theirs: the name of the recipe in the process of that library.
         ours: ours.
         also: those of ours that share its path as well; all others are refused.
-        identity: what theirs is called in the line.
+        identity: the identity of its contenders in the queue.
         reads: whether they show identities, and so ours.
     """
 
@@ -255,8 +255,8 @@ async def test_contenders_hold_in_order_of_arrival(
         both = (ours, theirs) if first == "ours" else (theirs, ours)
         turns = [turn for pair in zip(*both, strict=True) for turn in pair]
         names = [cell.identity if turn in theirs else "python" for turn in turns]
-        # Who has a permit of a semaphore is not in its line any more; and who is next may have made
-        # his permit already.
+        # A contender with a permit of a semaphore has left its queue, and the next one may
+        # have a permit already.
         is_semaphore = cell.ours.name == "Semaphore"
         async with anyio.create_task_group() as tasks:
             for number, turn in enumerate(turns):

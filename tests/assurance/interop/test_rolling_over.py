@@ -1,8 +1,7 @@
 """A fleet that moves to aiolead one process at a time: old and new ones contend for one path.
 
-What docs/how-to/moving-a-fleet.md says step by step, with processes. They all have their turns, one
-at a time, by what each of them has written down; and no update of a file that they share is lost,
-which no library is asked about.
+The steps of docs/how-to/moving-a-fleet.md, with processes. By the notes of each process, all have
+their turns, one at a time. No update of a file that they share is lost.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def aimed(seed: int, aim: Aim) -> Schedule:
 
     Args:
         seed: the seed.
-        aim: what to aim at; the seed means what it means by itself if that is nothing.
+        aim: the faults to add; without any, the schedule is that of the seed.
     """
     schedule = Schedule.of(seed)
     if not aim.faults:

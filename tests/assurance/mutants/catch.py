@@ -37,10 +37,10 @@ class Hunt:
     """The result of a search.
 
     Attributes:
-        caught: by what: the names of invariants, a crash, a test; empty if by nothing.
+        caught: the names of invariants, a crash or a test; empty if nothing caught it.
         seeds: how many seeds were tried; 0 for tests.
         seconds: how long it took.
-        text: what was wrong, in one line.
+        text: the problem, in one line.
         replay: the command that does it again, in a planted copy.
     """
 
@@ -138,8 +138,8 @@ def verdict(lines: list[dict[str, Any]], errors: str) -> Hunt:
     """The result of a search.
 
     Args:
-        lines: what the child has said.
-        errors: what it wrote as it died.
+        lines: the messages of the child.
+        errors: its output on standard error.
 
     Raises:
         RuntimeError: it died before it had begun.

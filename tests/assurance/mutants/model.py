@@ -19,7 +19,7 @@ class Change:
             it, another one that is alone in doing so is meant: it has moved.
         old: the code: an expression, statements that follow each other, or the head of an `if`,
             a loop or a `with` (with its colon). It is there exactly once.
-        new: what stands there instead. Nothing at all for statements that are taken out.
+        new: the code that replaces it. Empty for statements that are taken out.
     """
 
     where: str
@@ -70,14 +70,14 @@ class Mutant:
     Why it is kept: the promise at the top of its file in the catalogue, and `seen_in`.
 
     Attributes:
-        name: what the command calls it.
-        wrong: what is wrong, in a sentence.
+        name: its name in the command.
+        wrong: the bug, in a sentence.
         seen_in: the library that had this bug, if it is known.
         changes: how it is planted.
         tests: files with tests that see it, the quickest first.
         simulated: whether the simulation sees it, too.
         aim: which faults bring it out there.
-        note: what has to be known about the result.
+        note: a remark about the result.
     """
 
     name: str

@@ -35,15 +35,15 @@ class PlantedError:
     """An error in the specification, for which TLC must find a counterexample.
 
     Attributes:
-        name: what the page and the tests call it.
-        about: what is wrong, in a sentence.
+        name: its name in the tests.
+        about: the error, in a sentence.
         cfg: the configuration that it changes, without `.cfg`.
         violates: the invariant whose counterexample TLC must print; `LIVENESS` for a property
             over time.
         length: the number of states of the shortest counterexample; None for a liveness property,
             where TLC does not look for the shortest one.
         constants: values instead of those of the configuration.
-        changes: text in the module, each there exactly once, and what replaces it.
+        changes: text in the module, each there exactly once, and its replacement.
         invariants: checked instead of those of the configuration, if any are named.
         properties: likewise.
     """

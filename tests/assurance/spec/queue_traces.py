@@ -4,16 +4,16 @@
 that by `queue_rules`, the contender's part of `docs/spec/queue.tla`:
 
 * A listing shows a state that the servers have committed, none older than this contender's last
-  one; what the contender watches afterwards is what the specification says.
-* It waits only for znodes that are there, or whose end it has not been told yet.
+  one; the contender watches the znodes that the specification says afterwards.
+* It waits only for znodes that are there, or whose end was not reported to it yet.
 * It is in front by a listing, or because what it waited for is gone, as the specification says; and
   fewer than N of the znodes before its own are there at that moment, unless its own is gone, too.
 * It holds only then. With one place, tokens rise.
 * It takes its own znode for gone only if it is; it watches that while it waits, and while it holds
   from the moment at which its hold settles. A client that has seen a later change holds no longer.
 * A create is not sent again before a lost one was looked for. A look shows a state that was
-  committed since it began, and finds what is proven to be of that create. What was not found, and
-  is not wanted, is looked for again.
+  committed since it began, and finds the znode that is proven to be of that create. An unwanted
+  create that was not found is looked for again.
 * A client deletes a znode of its session only after a contender has left it, or as an orphan.
 
 Readers and writers are left out.

@@ -27,7 +27,7 @@ def check_schedules(
         program: the module, for the help.
         checked: runs a schedule: its trace, what the specification does not allow, and what the
             history's invariants find.
-        counted: what a trace has how many of.
+        counted: the counts of a trace.
 
     Returns:
         The exit code: 1 if anything is wrong.

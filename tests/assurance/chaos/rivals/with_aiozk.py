@@ -1,8 +1,8 @@
 """aiozk: `Lock` and `LeaderElection`, with an eye on the state of the session.
 
 aiozk does not notify a holder: `is_locked` and `has_leadership` stay true when the session is lost.
-What a careful user can do is to wait for the session's states SUSPENDED and LOST. So this contender
-believes that it holds until it lets go or the session's state is one of these.
+A careful user waits for the session's states SUSPENDED and LOST. So this contender believes that it
+holds until it releases or the session's state is one of these.
 """
 
 from __future__ import annotations
