@@ -2,8 +2,8 @@
 docs/reference/interop.md.
 
 The others are processes: a Java one with Curator and ZooKeeper's `WriteLock`, one with kazoo, one
-with aiozk. The test's own order of events shows the holders: none releases before the test has looked
-for others.
+with aiozk. The test's own order of events shows the holders: none releases before the test has
+looked for others.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ class Change:
     """One replacement in a named function. See `edit` for how the code is found.
 
     Attributes:
-        where: `module:qualified.name`, the module without the package's name. What is named may
-            also be a class, or a constant of a module or class. If the module does not define
+        where: `module:qualified.name`, the module without the package's name. The name may
+            also be that of a class, or of a constant of a module or class. If the module does not define
             it, another one that is alone in doing so is meant: it has moved.
         old: the code: an expression, statements that follow each other, or the head of an `if`,
             a loop or a `with` (with its colon). It is there exactly once.

@@ -43,7 +43,7 @@ class _Replay:
         self._jobs: dict[tuple[int, str], Job] = {}
         self._owed: dict[tuple[int, str], Step] = {}
         # By contender: the states that its looks began with, its znode that is watched, and the
-        # step at which its client had seen a change that it should have been told of.
+        # step at which its client had seen a change that should have been reported to it.
         self._begun: dict[tuple[int, str], int] = {}
         self._watched: dict[int, str] = {}
         self._held: dict[int, Step] = {}

@@ -2,7 +2,7 @@
 
 kazoo does not interrupt a leader function; its documentation "highly recommends" to listen for the
 states SUSPENDED and LOST and to react. So this contender believes that it holds until its function
-has returned or its listener hears of either, whichever comes first.
+has returned or its listener receives either, whichever comes first.
 """
 
 from __future__ import annotations
