@@ -14,9 +14,9 @@ class Change:
     """One replacement in a named function. See `edit` for how the code is found.
 
     Attributes:
-        where: `module:qualified.name`, the module without the package's name. The name may
-            also be that of a class, or of a constant of a module or class. If the module does not define
-            it, another one that is alone in doing so is meant: it has moved.
+        where: `module:qualified.name`, the module without the package's name. The name may also be
+            that of a class, or of a constant of a module or class. If the module does not define
+            it, the only module that does is meant: it has moved.
         old: the code: an expression, statements that follow each other, or the head of an `if`,
             a loop or a `with` (with its colon). It is there exactly once.
         new: the code that replaces it. Empty for statements that are taken out.
