@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import warnings
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ import anyio
 import pytest
 import trio
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
+from kit.clients import connect
 from kit.selection import BACKENDS
 
 import aiolead
@@ -398,6 +400,14 @@ async def test_transaction_that_is_not_committed_warns(client: Client) -> None:
         await client.transaction()
     gc.collect()
     assert await client.exists("/n") is None
+
+
+async def test_transaction_of_a_closed_client_does_not_warn(zk: EmbeddedServer) -> None:
+    async with connect(zk) as client:
+        transaction = client.transaction().create("/n")
+    with warnings.catch_warnings(action="error"):
+        del transaction
+        gc.collect()
 
 
 # --- requests that are dropped -------------------------------------------------------------------
