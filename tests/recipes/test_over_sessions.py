@@ -266,14 +266,13 @@ async def test_invalid_write_is_reported_once_over_sessions_that_end(name: str) 
 async def test_each_of_two_invalid_writes_of_one_version_is_reported() -> None:
     """Versions repeat when a znode is deleted and created again."""
     reported: list[InvalidDataError] = []
-    async with scene() as stage:
-        async with number_in_value(stage.a, reported.append).observe() as view:
-            for count in (1, 2):
-                await stage.b.create("/value", b"x")
-                await settled()
-                assert [len(reported), view.value] == [count, 0]
-                await stage.b.delete("/value")
-                await settled()
+    async with scene() as stage, number_in_value(stage.a, reported.append).observe() as view:
+        for count in (1, 2):
+            await stage.b.create("/value", b"x")
+            await settled()
+            assert [len(reported), view.value] == [count, 0]
+            await stage.b.delete("/value")
+            await settled()
 
 
 # --- single reads: they go on in the next session -------------------------------------------------

@@ -233,21 +233,20 @@ async def test_view_goes_on_after_a_too_long_reply(name: str) -> None:
         await other.create("/seen", b"old")
         await other.ensure_path("/folder")
         await other.create("/folder/a", b"old")
-        async with holding(server, limits=LONG_REPLY) as client:
-            async with views(client)[name] as view:
-                before = view.value
-                await lengthen(other)
-                await passes(40 * SESSION)
-                assert view.value == before
-                assert not view.is_live
-                await client.create("/reached")
-                # Two, and one after each pause of 1, 2, 4, 8 and 16 session timeouts.
-                assert connections(client) <= 1 + 2 + 5
-                await shorten(other)
-                await other.create("/folder/b")
-                await passes(17 * SESSION)
-                assert view.is_live
-                assert view.value != before
+        async with holding(server, limits=LONG_REPLY) as client, views(client)[name] as view:
+            before = view.value
+            await lengthen(other)
+            await passes(40 * SESSION)
+            assert view.value == before
+            assert not view.is_live
+            await client.create("/reached")
+            # Two, and one after each pause of 1, 2, 4, 8 and 16 session timeouts.
+            assert connections(client) <= 1 + 2 + 5
+            await shorten(other)
+            await other.create("/folder/b")
+            await passes(17 * SESSION)
+            assert view.is_live
+            assert view.value != before
 
 
 async def prepare_views(other: Client) -> None:
@@ -297,19 +296,18 @@ async def test_view_whose_reads_a_proxy_cuts_costs_no_lock() -> None:
     """The request is short, so it takes more connections until it is the likely cause."""
     async with embedded() as server, connect(server) as other:
         await other.ensure_path("/folder/a")
-        async with holding(server) as client:
-            async with client.observe_children("/folder") as view:
-                for op in (OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2):
-                    server.drop_request(op, 1000)
-                await other.create("/folder/b")
-                await passes(40 * SESSION)
-                assert view.value == ["a"]
-                await client.create("/reached")
-                # 16, and one after each pause of 1, 2, 4, 8 and 16 session timeouts.
-                assert connections(client) <= 1 + 16 + 5
-                await server.heal()
-                await passes(17 * SESSION)
-                assert view.value == ["a", "b"]
+        async with holding(server) as client, client.observe_children("/folder") as view:
+            for op in (OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2):
+                server.drop_request(op, 1000)
+            await other.create("/folder/b")
+            await passes(40 * SESSION)
+            assert view.value == ["a"]
+            await client.create("/reached")
+            # 16, and one after each pause of 1, 2, 4, 8 and 16 session timeouts.
+            assert connections(client) <= 1 + 16 + 5
+            await server.heal()
+            await passes(17 * SESSION)
+            assert view.value == ["a", "b"]
 
 
 @virtually
