@@ -94,38 +94,36 @@ def _leader(state: Any) -> int:
 
 SUBJECTS = {
     "config": Subject(
-        lambda client: Config(client, "/config").observe(),
-        lambda client, number: Config(client, "/config").publish({"n": b"%d" % number}),
+        lambda c: Config(c, "/config").observe(),
+        lambda c, n: Config(c, "/config").publish({"n": b"%d" % n}),
         lambda keys: int(keys.get("n", b"0")),
     ),
     "shared value": Subject(
-        lambda client: SharedValue(client, "/value").observe(),
-        lambda client, number: SharedValue(client, "/value").set(b"%d" % number),
+        lambda c: SharedValue(c, "/value").observe(),
+        lambda c, n: SharedValue(c, "/value").set(b"%d" % n),
         lambda data: int(data or b"0"),
     ),
     "data": Subject(
-        lambda client: client.observe_data("/data"),
-        _set,
-        lambda found: int(found[0] or b"0") if found else 0,
+        lambda c: c.observe_data("/data"), _set, lambda found: int(found[0] or b"0") if found else 0
     ),
     "children": Subject(
-        lambda client: client.observe_children("/children"),
+        lambda c: c.observe_children("/children"),
         _add_child,
         lambda names: max(map(int, names), default=0) if names else 0,
     ),
     "group": Subject(
-        lambda client: Group(client, "/group").observe(),
+        lambda c: Group(c, "/group").observe(),
         _join,
         lambda members: max(map(int, members), default=0),
     ),
     "services": Subject(
-        lambda client: ServiceRegistry(client, "/services").observe("web"),
+        lambda c: ServiceRegistry(c, "/services").observe("web"),
         _register,
         lambda instances: max(map(int, instances), default=0),
     ),
-    "election": Subject(lambda client: Election(client, "/election").observe(), _lead, _leader),
+    "election": Subject(lambda c: Election(c, "/election").observe(), _lead, _leader),
     "board": Subject(
-        lambda client: TaskBoard(client, "/board").observe(), _submit, lambda states: len(states)
+        lambda c: TaskBoard(c, "/board").observe(), _submit, lambda states: len(states)
     ),
 }
 
