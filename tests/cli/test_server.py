@@ -135,6 +135,7 @@ def test_sasl_users_log_in(
 ) -> None:
     users = tmp_path / "users"
     users.write_text("ann:open sesame\n\nbob:with:colons\n")
+    users.chmod(0o600)
     options = ("--require-auth", "sasl") if required else ()
     with serving("--sasl-users", str(users), *options) as hosts:
         for login in ("ann:open sesame", "bob:with:colons"):
