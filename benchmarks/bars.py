@@ -1,4 +1,4 @@
-"""What aiolead is to reach, which workload shows it, and whether it does."""
+"""The targets of aiolead, the workload that shows each, and whether it is met."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Check:
     digits: int = 2
 
     def is_met(self, number: float) -> bool:
-        # What is shown decides: 2.999 packets are not less than 3.
+        # The number as it is shown decides: 2.999 packets are not less than 3.
         shown = round(number, self.digits)
         return shown <= self.bound if self.sign == "<=" else shown >= self.bound
 
@@ -47,7 +47,7 @@ class Bar:
     """A line of the table.
 
     Attributes:
-        title: what is done.
+        title: the work.
         where: the workloads that show it, and the setting.
         checks: all of them have to be met.
     """

@@ -47,7 +47,7 @@ with open(sys.argv[1], "w") as file:
         file.flush()
         time.sleep(0.0005)
 """
-"""What `aiolead run` runs: it says when it begins, and shows that it lives."""
+"""The command that `aiolead run` runs: it says when it begins, and shows that it lives."""
 
 
 def summary(times: list[float]) -> str:

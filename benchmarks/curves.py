@@ -29,7 +29,7 @@ def exponent(sizes: Sequence[float], numbers: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What one peer took for each size.
+    """The times of one peer by size.
 
     Attributes:
         peer: whose.
@@ -78,7 +78,7 @@ class Curve:
 
     @property
     def about(self) -> str:
-        """What is done."""
+        """The work."""
         return WORKLOADS[next(iter(self.workloads.values()))].about
 
     def series(self, results: Results, value: Column) -> Iterator[Series]:

@@ -18,7 +18,7 @@ from .peers.registry import PeerKind
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 120.0
-"""How long a peer may take for what it was told, unless the workload says otherwise, in seconds."""
+"""How long a peer may take for a request, unless the workload says otherwise, in seconds."""
 
 SESSION_TIMEOUT = 100.0
 """Of the sessions, in seconds: so long that no ping is due while something is counted."""
@@ -32,7 +32,7 @@ class Driver:
     """One process. A context manager, which kills it; it has nothing to say to anybody after that.
 
     Args:
-        kind: whose.
+        kind: the kind of peer.
         *options: for its host.
     """
 
@@ -54,7 +54,7 @@ class Driver:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self.warmed: set[object] = set()
-        """What it has done often enough to be measured at it."""
+        """The work that it has done often enough to be measured."""
         self.base = 0
         """The memory of the process before the library was imported, in bytes."""
         try:
@@ -84,7 +84,7 @@ class Driver:
         """Has the peer do something; see `interface.Peer`.
 
         Raises:
-            PeerFailedError: it did not, or not in time. It is not to be told anything more.
+            PeerFailedError: it did not, or not in time. It gets no further request.
         """
         words = [verb, *(f"{name}={value}" for name, value in arguments.items())]
         assert self._process.stdin is not None

@@ -1,7 +1,7 @@
 """A network between the peers and the servers: passes bytes on, late if told so, and cuts.
 
-A process of its own with one thread and nothing in it but sockets, so that it costs little; what it
-costs is measured in each run. `select` is used because it keeps time to the microsecond, where
+A process of its own with one thread and nothing in it but sockets, so that it costs little; its
+cost is measured in each run. `select` is used because it keeps time to the microsecond, where
 `epoll` counts milliseconds; so it serves some 500 connections at most.
 
     python -m benchmarks.forwarder 127.0.0.1:2181 127.0.0.1:2182
@@ -49,7 +49,7 @@ class _End:
 
 
 class Loop:
-    """What the process does."""
+    """The main function of the process."""
 
     def __init__(self, targets: list[tuple[str, int]]) -> None:
         self._targets: dict[socket.socket, tuple[str, int]] = {}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def describe() -> dict[str, str]:
-    """What matters of it."""
+    """The properties of the machine that matter."""
     return {
         "processor": _first("/proc/cpuinfo", "model name") or platform.processor() or "unknown",
         "cores": str(len(os.sched_getaffinity(0))),
@@ -47,7 +47,7 @@ def _ticks() -> tuple[int, int]:
 
 
 def _disk(folder: Path) -> str:
-    """What the servers' files are on, and what waiting for it takes."""
+    """The disk with the servers' files, and the time of a synchronous write."""
     mounts = [line.split()[1:3] for line in _lines("/proc/mounts")]
     above = [each for each in mounts if folder.resolve().is_relative_to(each[0])]
     _, kind = max(above, key=lambda each: len(each[0]))

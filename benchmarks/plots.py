@@ -1,4 +1,4 @@
-"""What a run has found, in pictures. It takes matplotlib: the group `bench`."""
+"""The results of a run as pictures. They need matplotlib: the group `bench`."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _throughput(results: Results) -> Any:
 
 
 def _memory(results: Results) -> Any:
-    """What the libraries, their clients, waiters and watches take."""
+    """The memory of the libraries, their clients, waiters and watches."""
     wanted = (
         ("memory", "first", 1e-6, "library and a client, MB"),
         ("memory", "client", 1e-3, "per client, kB"),

@@ -13,14 +13,14 @@ _EVERY = 10.0
 
 
 class Progress:
-    """Tells of a list of steps.
+    """Reports the progress of a list of steps.
 
-    What a step will take is what steps of its kind have taken; before there was one, a guess, by
-    how much guesses were wrong so far.
+    The expected time of a step is that of earlier steps of its kind. Before there was one, it is a
+    guess, times the error of the guesses so far.
 
     Args:
         steps: the kind of each, and a guess, in seconds.
-        out: where it is told; in place if that is a terminal.
+        out: the stream of the report; in place if that is a terminal.
     """
 
     def __init__(self, steps: Sequence[tuple[Hashable, float]], out: TextIO = sys.stderr) -> None:

@@ -29,7 +29,7 @@ SUBJECTS = {
 }
 """The sections of the report: title, the module of the workloads, pictures."""
 
-_TARGETS = "What aiolead is to reach: medians of one run against `limit`, or as the line says.\n"
+_TARGETS = "Targets: medians of one run against `limit`, or as the line says.\n"
 
 
 def reason_not_to_quote(results: Results) -> str | None:
@@ -192,7 +192,7 @@ def _curves(results: Results) -> str:
 
 
 def _workloads(subject: str, results: Results) -> str:
-    """What each workload of a subject is, and its tables."""
+    """The workloads of a subject, and their tables."""
     title, module, pictures = SUBJECTS[subject]
     sections = [f"# {title}\n"]
     sections += [f"![{name}]({name}.svg)\n" for name in pictures]

@@ -1,4 +1,4 @@
-"""What a run has found, and how it is kept: a file of JSON."""
+"""The results of a run, and the file of JSON that keeps them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one peer did once.
+    """One measurement of one peer.
 
     Attributes:
-        workload: what it did.
-        setting: where.
-        peer: who.
-        round: in which round; all peers do the same in each, in another order.
-        values: what was found.
+        workload: the work.
+        setting: the servers.
+        peer: the peer.
+        round: the number of the round; all peers do the same in each, in another order.
+        values: the results by name.
         took: how long it took in all, in seconds.
     """
 
@@ -34,10 +34,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a peer did not do.
+    """A failure of a peer.
 
     Attributes:
-        what: what it raised, or what went wrong.
+        what: the error, in words.
         again: the command that repeats it.
     """
 
@@ -57,15 +57,15 @@ class Results:
         begun: when, in UTC.
         scale: how much of it; see `workloads.model.Scale`.
         seed: of the order of the peers.
-        rounds: how often everybody did everything.
-        machine: what it ran on.
-        versions: of whatever took part.
+        rounds: how often each peer did everything.
+        machine: the properties of the machine.
+        versions: those of all peers and servers.
         busy: how much of the machine others used just before, and just after: 0 to 1.
-        networks: what a read takes, by setting: `direct`, `forwarded`, with the delay `delayed`.
+        networks: the time of a read, by setting: `direct`, `forwarded`, with the delay `delayed`.
         samples: all of them.
         failures: all of them.
         skipped: settings and workloads for which there was no time.
-        herd: what `herd.py` has counted.
+        herd: the counts of `herd.py`.
     """
 
     begun: str
@@ -108,7 +108,7 @@ class Results:
         return statistics.median(values) if values else None
 
     def peers(self, setting: str, workload: str) -> list[str]:
-        """Who has done something there."""
+        """The peers with measurements there."""
         found = (s.peer for s in self.samples if (s.setting, s.workload) == (setting, workload))
         return list(dict.fromkeys(found))
 

@@ -14,12 +14,12 @@ class Row:
     """A line of the table, and of the chart.
 
     Attributes:
-        title: what it is, with its unit.
+        title: the quantity, with its unit.
         setting: where it is measured.
         workload: by which workload.
         key: which of its values.
         better: whether more or less of it is better.
-        scale: what it is multiplied with.
+        scale: its factor.
         digits: behind the point.
     """
 
@@ -57,11 +57,11 @@ ROWS = (
 )
 
 PLACES = {(row.setting, row.workload) for row in ROWS}
-"""What is always measured, however long it takes."""
+"""The rows that are always measured, however long they take."""
 
 OURS = ("aiolead", "aiolead-uvloop", "aiolead-trio")
 COMPARED = ("limit", "kazoo", "aiozk", "curator", "go")
-"""What aiolead on asyncio is compared with, in the order of the columns."""
+"""The peers that aiolead on asyncio is compared with, in the order of the columns."""
 
 
 def median(results: Results, row: Row, peer: str) -> float | None:

@@ -36,7 +36,7 @@ _AFTER_A_FAILURE = 130.0
 
 _CALIBRATION = 100
 _OVERHEAD = 0.4
-"""What a sample takes besides, about, in seconds."""
+"""The overhead of a sample, about, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a run is of; what is empty is chosen by the scale."""
+    """The choices of a run; the scale chooses for empty ones."""
 
     scale: Scale = "full"
     rounds: int = 0
@@ -89,7 +89,7 @@ class Choice:
     def _has(self, setting: Setting, workload: Workload) -> bool:
         if self.workloads and workload.name not in self.workloads:
             return False
-        # Whoever asks for a workload, or a setting, by its name gets it at any scale.
+        # A workload, or a setting, that is named is measured at any scale.
         named = self.scale != "quick" or bool(self.workloads and self.settings)
         where = workload.settings if named else workload.quick_settings
         return setting.name in where and (not self.settings or setting.name in self.settings)
@@ -100,7 +100,7 @@ class Choice:
         if kind.is_ours and kind.loop == "threads" and not workload.is_of_threads:
             return False
         if kind.is_cold and setting != Setting():
-            return False  # what it takes to warm up, it takes everywhere
+            return False  # warming up takes the same time everywhere
         if self.peers:
             return kind.name in self.peers
         if kind.is_other_loop and not (workload.is_of_loops and setting.has_bars):
@@ -139,8 +139,8 @@ class Run:
     """A run, as it goes on.
 
     Args:
-        choice: of what.
-        progress: is told.
+        choice: the choices of the run.
+        progress: the report of the steps.
         file: where the results are written, after each workload; None for nowhere.
         minutes: after so many, only the rows of the comparison are measured.
     """
@@ -225,7 +225,7 @@ class Run:
             try:
                 values = self._take(step, site, at_once, drivers)
             except Exception as error:
-                # Whatever it is, it is reported, and the others go on.
+                # Any error is reported, and the other steps go on.
                 self._note(step, error)
                 drivers.drop(step.peer.name)
                 self._clear(site)
@@ -268,7 +268,7 @@ class Run:
             self._progress.say(f"a server does not answer: {dead}")
 
     def _of_comparison(self, step: Step) -> float:
-        """What a step takes, about, if it is of the comparison; else nothing."""
+        """The time of a step, about, if it is of the comparison; else 0."""
         if (step.setting.name, step.workload.name) not in PLACES:
             return 0.0
         return _OVERHEAD + step.workload.guess(self._choice.scale, step.peer.library)
@@ -307,7 +307,7 @@ class Run:
                 WORKLOADS[name].measure(Take(site, driver, size, more))
 
     def _calibrate(self, site: Site, at_once: Site, drivers: Drivers) -> None:
-        """What a read takes without the network, with it, and with the delay that it adds."""
+        """The times of a read without the network, with it, and with the delay that it adds."""
         if site.forwarder is None:
             return
         driver, count = drivers.get(PEERS["limit"]), _CALIBRATION

@@ -46,7 +46,7 @@ TIMEOUT = 10.0
 ELECTION = "/shutdown"
 
 LEADS = r"\bleads\b(?: at ([\d.]+))?"
-"""What a program prints when it leads: with the time, or the time of reading the line counts."""
+"""The line of a program that leads: with the time, or the time of reading the line counts."""
 
 
 @dataclass(frozen=True, slots=True)

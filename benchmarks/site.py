@@ -19,7 +19,7 @@ from aiolead.testing.launch import wait_until
 from .forwarder import Forwarder
 
 DELAY = 0.001
-"""What the network adds each way where it adds any, in seconds."""
+"""The delay that the network adds each way where it adds any, in seconds."""
 
 _CALM = 0.03
 """After so many seconds without a packet, what was done has been done; see `Site.settled`."""
@@ -38,12 +38,12 @@ does not look for empty containers, so that nobody's are deleted while something
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the peers have in front of them.
+    """The servers and the network of the peers.
 
     Attributes:
         servers: how many.
         fsync: whether writes wait for the disk.
-        delay: what the network adds each way, in seconds.
+        delay: the delay that the network adds each way, in seconds.
     """
 
     servers: int = 1
@@ -83,13 +83,13 @@ ALL_SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What the servers have counted, all together.
+    """The counters of all servers together.
 
     Attributes:
         requests: packets that came in, pings among them.
         packets: packets that went out: answers and events.
-        bytes_in: what came in, with the length of each frame.
-        bytes_out: what went out, the same. (Servers do not count the lengths; we add them.)
+        bytes_in: bytes that came in, with the length of each frame.
+        bytes_out: bytes that went out, the same. (Servers do not count the lengths; we add them.)
     """
 
     requests: int = 0
@@ -114,7 +114,7 @@ class Traffic:
 
 
 _QUESTION = Traffic(requests=1, bytes_in=4)
-"""What a server counts when it is asked something, before it answers."""
+"""The packets that a question itself adds to a server's counters, before the answer."""
 
 _BUFFER = 8192
 """How many characters of such an answer go out as one packet, by the server's count."""
@@ -125,7 +125,7 @@ class Glance:
     """A server at a moment.
 
     Attributes:
-        traffic: what it has counted until then, with the question itself.
+        traffic: its counters until then, with the question itself.
         nodes: how many znodes it has.
         outstanding: how many requests it has not answered.
     """
@@ -186,7 +186,7 @@ class Site:
         return path
 
     def traffic(self) -> Traffic:
-        """What the servers have counted so far."""
+        """The counters of the servers so far."""
         total, owed = Traffic(), Traffic()
         for server in self.servers:
             answer = server.four_letter("mntr")
@@ -209,8 +209,8 @@ class Site:
         before = self.traffic()
         if self.traffic() != before:
             raise CountersError(
-                "what the servers count changes with every question: either somebody else uses "
-                "them, or this version counts its answers in another way than those we know"
+                "the counters change with every question: either somebody else uses the servers, "
+                "or this version counts its answers in another way than the known ones"
             )
 
     def settled(self) -> Traffic:
@@ -245,7 +245,7 @@ class Site:
         )
 
     def version(self) -> str:
-        """What the servers are."""
+        """The version of the servers."""
         return _srvr(self.servers[0])["Zookeeper version"].partition("-")[0]
 
 
@@ -256,7 +256,7 @@ def connect_string(servers: Sequence[BlockingServer]) -> str:
 
 
 def _srvr(server: BlockingServer) -> dict[str, str]:
-    """What a server says of itself, in short."""
+    """The answer of a server to `srvr`, by name."""
     lines = (line.partition(": ") for line in server.four_letter("srvr").splitlines())
     return {name: value for name, _, value in lines}
 

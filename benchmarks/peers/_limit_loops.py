@@ -118,7 +118,7 @@ def dial_trio(tasks: Any) -> Dial:
                         break
                     link.feed(data)
             except OSError:
-                pass  # it was reset, and those who wait are told in any case
+                pass  # it was reset, and all waiters are notified in any case
             finally:
                 link.lose()
                 trio.lowlevel.notify_closing(sock)

@@ -153,7 +153,7 @@ class Link:
         return future
 
     def watch(self, path: bytes) -> Future:
-        """What is awaited for the event of a path, once the watch is set."""
+        """The future of the event of a path, once the watch is set."""
         future = self.watches[path] = self._make_future()
         return future
 
@@ -207,7 +207,7 @@ class Link:
             self.welcome.set_result(None)
 
     def lose(self) -> None:
-        """The connection has ended: whoever waits for a reply is given an empty one."""
+        """The connection has ended: every waiter gets an empty reply."""
         self.is_lost = True
         self._welcomed()
         waiting, self._waiting = self._waiting, deque()

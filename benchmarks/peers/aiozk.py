@@ -162,7 +162,7 @@ class Aiozk:
 
 
 class _Leadership:
-    """A turn in an election. Its elections are made anew for each: one cannot be won twice."""
+    """A turn in an election. Each turn has an election of its own: one cannot be won twice."""
 
     def __init__(self, client: aiozk.ZKClient, path: str) -> None:
         self._client, self._path = client, path

@@ -34,7 +34,7 @@ class CuratorNotFoundError(Exception):
 
 @functools.cache
 def command() -> list[str]:
-    """What starts the process.
+    """The command that starts the process.
 
     Raises:
         CuratorNotFoundError: there is no Curator, or no compiler.

@@ -26,7 +26,7 @@ class GoNotFoundError(Exception):
 
 @functools.cache
 def command() -> list[str]:
-    """What starts the process.
+    """The command that starts the process.
 
     Raises:
         GoNotFoundError: there is no client, or no compiler, or it does not compile.

@@ -30,7 +30,7 @@ class Idle:
     seconds = 0.0
     _since = 0.0
 
-    # What trio calls.
+    # trio calls this.
     def before_io_wait(self, timeout: float) -> None:
         self._since = time.perf_counter()
 
@@ -38,7 +38,7 @@ class Idle:
         self.seconds += time.perf_counter() - self._since
 
     def selector(self) -> Any:
-        """What asyncio is given."""
+        """The selector for asyncio."""
         import selectors
 
         idle = self

@@ -1,4 +1,4 @@
-"""What every peer can be told: a dozen verbs, each of which does its work and times it itself.
+"""The requests that every peer serves: a dozen verbs, each of which times its own work.
 
 A peer runs in a process of its own (`host.py`; the Java one is `Curator.java`) and obeys one line
 at a time. What is in a timed section is the peer's own code, as its users write it: no common layer

@@ -161,7 +161,7 @@ class Kazoo:
                 nonlocal seen
                 if not names:
                     return
-                # What a program does to know who leads: its elections have no observers.
+                # A program has to ask for the leader: kazoo's elections have no observers.
                 try:
                     first = min(names, key=lambda name: name[-10:])
                     name, _ = client.get(f"{path}/{first}")

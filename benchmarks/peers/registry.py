@@ -1,4 +1,4 @@
-"""The peers: who takes part, how each is started, and what it is compared with."""
+"""The peers: their names, how each is started, and which of them it is compared with."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class PeerKind:
     """Somebody who takes part.
 
     Attributes:
-        name: what it is called, in tables and on the command line.
-        library: whose code it is.
+        name: its name in tables and on the command line.
+        library: the library that it measures.
         loop: the event loop it runs on; threads for those that have none.
         command: the command line of its process.
         limit: the name of the limit on the same event loop, which its ratios are to.
@@ -74,7 +74,7 @@ _OF_GO = (
     "connect",
     "recover",
 )
-"""Its only recipe is a lock; what is not in the comparison is not asked of it."""
+"""Its only recipe is a lock; it does only the work of the comparison."""
 
 PEERS: dict[str, PeerKind] = {
     kind.name: kind

@@ -1,4 +1,4 @@
-"""What everybody does: a table, made of one file for each kind of work."""
+"""All workloads: a table, made of one file for each kind of work."""
 
 from . import connecting, crowd, growth, handover, idle, locks, operations, threads
 from .model import Column, Scale, Take, Values, Workload

@@ -1,4 +1,4 @@
-"""Many contenders: getting in line, and being served."""
+"""Many contenders: joining the queue, and being served."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..site import Site
 from .model import ALONE, ONCE, Column, Take, Values, Workload, lean, warm
 
 PATIENCE = 600.0
-"""How long everybody may take to get in line, or to be served, in seconds."""
+"""How long all of them may take to join the queue, or to be served, in seconds."""
 
 _CALM = 0.25
-"""Everybody is in line once there is no packet for so long, in seconds; that is not counted."""
+"""All have joined once there is no packet for so long, in seconds; that is not counted."""
 
 _GLANCES = 0.004
-"""How often a server is looked at, in seconds: the resolution of the time to get in line."""
+"""How often a server is asked, in seconds: the resolution of the time to join."""
 
 
 def crowd(kind: Kind = "lock", most_sessions: int = 1) -> Callable[[Take], Values]:
@@ -54,7 +54,7 @@ def crowd(kind: Kind = "lock", most_sessions: int = 1) -> Callable[[Take], Value
 
 
 def begin(driver: Driver, kind: Kind, path: str, contenders: int, *, hold: bool) -> int:
-    """Has contenders get in line; when they began, in nanoseconds of the monotonic clock."""
+    """Let contenders join; return when they began, in nanoseconds of the monotonic clock."""
     words = {"kind": kind, "path": path, "contenders": contenders, "hold": int(hold)}
     return int(driver.call("queue", PATIENCE, **words)["began"])
 
@@ -90,7 +90,7 @@ _COLUMNS = (
 )
 
 _HOW = (
-    "One contender holds; then all others get in line at once, on one client, in a task of their "
+    "One contender holds; then all others join at once, on one client, in a task of their "
     "own each (or a thread, where the library has no other way). When they all wait, the holder "
     "leaves, and so does everybody as soon as it is their turn."
 )
@@ -108,12 +108,12 @@ _SHARED_SESSIONS = 100
 
 
 def without_curator(kind: PeerKind) -> bool:
-    """Whoever does not need minutes for 1,000."""
+    """Peers that do not need minutes for 1,000."""
     return warm(kind) and kind.library != "curator"
 
 
 def _without_the_quadratic(kind: PeerKind) -> bool:
-    """What kazoo and aiozk do here they have shown with locks."""
+    """Peers other than kazoo and aiozk, whose elections do the work of their locks."""
     return warm(kind) and kind.library not in ("kazoo", "aiozk")
 
 

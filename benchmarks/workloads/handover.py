@@ -36,7 +36,7 @@ _HOLD = 0.01
 
 _DELAYED = ("standalone+delay",)
 _PATIENCE = 60.0
-"""How long it may take until everybody is in line, in seconds."""
+"""How long it may take until all have joined the queue, in seconds."""
 
 _RENEWED = 0.1
 """Holds of aiolead are renewed once they have lasted so long, in seconds."""
@@ -79,15 +79,15 @@ def hand_over(
                         ),
                         _PATIENCE,
                     ):
-                        raise PeerFailedError(f"turns: not in line within {_PATIENCE:g} s")
+                        raise PeerFailedError(f"turns: not in the queue within {_PATIENCE:g} s")
                     time.sleep(_SETTLES)
                     before = take.site.settled()
                 finally:
                     gate.unlink()
                 return [future.result() for future in told], take.site.settled() - before
 
-            # Counted from when all are in line: the last turns of each, for which nobody joins any
-            # more, are counted by themselves and taken off. What is left are turns in a full line.
+            # Counted from when all have joined: the last turns of each, for which nobody joins any
+            # more, are counted by themselves and taken off. The rest are turns in a full queue.
             finale, last = turns_of(1)
             answers, traffic = turns_of(each)
         turns = sorted(tuple(turn) for answer in answers for turn in answer["turns"])
@@ -96,7 +96,7 @@ def hand_over(
         gaps = [later[0] - earlier[1] for earlier, later in pairwise(turns)]
         if min(gaps) < 0:
             raise PeerFailedError(f"turns: two holders at once, for {-min(gaps) / 1e6:.3f} ms")
-        # Only while everybody is in line: not the first turn of each, and not the last one.
+        # Only while the queue is full: not the first turn of each, and not the last one.
         latencies = sorted(gap / 1e9 for gap in gaps[contenders:-contenders])
         quantiles = statistics.quantiles(latencies, n=100, method="inclusive")
         return {
@@ -127,11 +127,10 @@ _COLUMNS = (
 )
 
 _HOW = (
-    "Clients with a session each, in one process, contend for the same thing; who has it holds "
-    f"it for {_HOLD * 1000:g} ms, and gets in line again. The time is that from the holder's "
+    "Clients with a session each, in one process, contend for the same thing; a holder holds "
+    f"it for {_HOLD * 1000:g} ms, and joins again. The time is that from the holder's "
     "beginning to give it back until the next one has it; the counts are those of a whole turn: "
-    "getting in line, waiting, having, giving back, where "
-    "everybody else is in line."
+    "joining the queue, waiting, holding, giving back, while all others are in the queue."
 )
 
 
@@ -202,8 +201,8 @@ WORKLOADS = (
         "handover-10-back-to-back",
         "Hand-over, 10 contenders that hold it for no time",
         hand_over(10, hold=0.0),
-        about="The same with ten, but whoever has it gives it back at once: nothing can be "
-        "prepared while the one before holds.",
+        about="The same with ten, but a holder gives it back at once: nothing can be "
+        "prepared while the holder before holds.",
         settings=ON_THE_PAGE,
         peers=warm,
         most_rounds=1,
@@ -220,7 +219,7 @@ WORKLOADS = (
         "election-3-latch",
         "Hand-over of Curator's other election",
         hand_over(3, kind="latch"),
-        about="Curator by its `LeaderLatch`, made anew for each turn.",
+        about="Curator by its `LeaderLatch`, one for each turn.",
         settings=ALONE,
         peers=lambda kind: kind.library == "curator" and not kind.is_cold,
     ),

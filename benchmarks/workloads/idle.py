@@ -60,7 +60,7 @@ def _idle(take: Take, waiters: int) -> Values:
 
 
 def memory(take: Take) -> Values:
-    """What it takes to import the library and connect, and what each more of something takes."""
+    """The memory of the imported library with one client, and of each further object."""
     driver, hosts = take.driver, take.site.hosts
     path = take.site.make()
     driver.call("open", hosts=hosts, sessions=1, timeout=_SESSION_TIMEOUT)
@@ -104,7 +104,7 @@ WORKLOADS = (
         "idle-waiters",
         f"{_WAITERS:,} idle waiters",
         f"{_WAITERS:,} contenders on one client wait for a lock that is held by another process. "
-        "What the client says meanwhile is counted by a proxy that knows the protocol.",
+        "A proxy that knows the protocol counts the requests of the client meanwhile.",
         idle_waiters,
         _IDLE,
         {"full": 12, "quick": 5, "tiny": 1},
@@ -117,9 +117,9 @@ WORKLOADS = (
     Workload(
         "memory",
         "Memory",
-        "Of the process: what importing the library and connecting one client adds to an "
-        "interpreter with an event loop and anyio; what each of "
-        f"{_CLIENTS} more clients and each of {_WATCHES:,} watches adds to that. Of Java: of the "
+        "Of the process: the memory that importing the library and connecting one client add to an "
+        "interpreter with an event loop and anyio; then that of each of "
+        f"{_CLIENTS} more clients and of each of {_WATCHES:,} watches. Of Java: of the "
         "process at first, and then of the heap, after a collection. A waiter's is in the crowds.",
         memory,
         (

@@ -1,4 +1,4 @@
-"""What a workload is, and what it is given."""
+"""Workloads and their arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..peers.registry import PeerKind
 from ..site import ALL_SETTINGS, Setting, Site
 
 Values = dict[str, Any]
-"""What a sample has found: numbers by name, and lists of numbers for distributions."""
+"""The results of a sample: numbers by name, and lists of numbers for distributions."""
 
 Scale = Literal["full", "quick", "tiny"]
 """How much: all of it, a few minutes, or a look whether everything works."""
@@ -36,10 +36,10 @@ class Column:
 
     Attributes:
         key: its name among the values.
-        title: what it is, with its unit.
+        title: the quantity, with its unit.
         digits: behind the point.
         better: whether more or less of it is better; None where it only explains.
-        scale: what it is multiplied with for the table.
+        scale: its factor in the table.
     """
 
     key: str
@@ -74,17 +74,17 @@ def everybody(_: PeerKind) -> bool:
 
 
 def lean(kind: PeerKind) -> bool:
-    """Whoever does not list everybody for everybody, which takes gigabytes at the largest sizes."""
+    """Peers that do not list all for all, which takes gigabytes at the largest sizes."""
     return kind.library in ("limit", "aiolead")
 
 
 def warm(kind: PeerKind) -> bool:
-    """Whoever is not just started each time."""
+    """Peers that are not just started each time."""
     return not kind.is_cold
 
 
 def in_loop(kind: PeerKind) -> bool:
-    """Whoever runs on an event loop that lets us look at it."""
+    """Peers that run on an event loop that can be measured."""
     return kind.loop in ("asyncio", "trio")
 
 
@@ -95,20 +95,20 @@ class Workload:
     Attributes:
         name: on the command line.
         title: in tables.
-        about: what is done and counted, in a sentence or two.
+        about: the work and the counts, in a sentence or two.
         measure: takes a sample.
-        columns: what is shown; the first one is what the ratios are of.
+        columns: the columns of its table; the ratios are those of the first one.
         sizes: how much of it, by scale.
         settings: where, at full scale.
         quick_settings: where, at the quick scale; nowhere by default.
-        peers: who takes part.
-        quick_peers: who does at the quick scale.
+        peers: a function that chooses the peers.
+        quick_peers: the same for the quick scale.
         is_fresh: whether each sample takes a process of its own.
         most_rounds: how often it is done at most: once, where it takes long and is exact.
         is_of_threads: whether it is for peers with threads, and for `aiolead.blocking`.
         is_of_loops: whether it is done on uvloop and trio, too, where the bars are read.
         options: for the peer's host.
-        seconds: what a sample takes at full scale, about; for the time that is left.
+        seconds: the time of a sample at full scale, about; for the time that is left.
         slow: the same for libraries that take much longer.
         delayed: how many times less of it there is behind the network's delay.
         is_warmed: whether peers do it once for nothing first.
@@ -146,7 +146,7 @@ class Workload:
         return max(self.sizes[scale] // (self.delayed if setting.delay else 1), 1)
 
     def guess(self, scale: Scale, library: str = "") -> float:
-        """What a sample takes at a scale, about, in seconds."""
+        """The time of a sample at a scale, about, in seconds."""
         return self.slow.get(library, self.seconds) * self.sizes[scale] / self.sizes["full"]
 
 
@@ -156,4 +156,4 @@ COUNTED = (
     Column("bytes_in", "bytes in"),
     Column("bytes_out", "bytes out"),
 )
-"""What the servers count."""
+"""Values that the servers count."""

@@ -89,7 +89,7 @@ def test_requests_of_a_curator_lock(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("peer", "requests", "events"), [("limit-trio", 4, 1), ("aiolead-trio", 5, 3)]
+    ("peer", "requests", "events"), [("limit-trio", 4, 1), ("aiolead-trio", 7, 3)]
 )
 def test_requests_of_a_hand_over(site: Site, peer: str, requests: int, events: int) -> None:
     turn = measured(site, peer, "handover-10")["handover-10"]
