@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from kit.virtual_time import SESSION, Link, passes, with_virtual_server
+from recipes.blocks import enter
 from recipes.crowd import crowd
 
 from aiolead import (
@@ -82,8 +83,7 @@ at_once = pytest.mark.parametrize("name", AT_ONCE)
 async def is_refused(context: Context, why: str) -> ConnectionLossError:
     began = anyio.current_time()
     with pytest.raises(ConnectionLossError, match=why) as refused:
-        async with context:
-            pytest.fail("nobody can know that it is ours")
+        await enter(context)
     assert anyio.current_time() - began < 0.001, "on virtual time, only waiting takes any"
     assert refused.value.outcome is Outcome.NOT_APPLIED
     return refused.value
@@ -113,8 +113,7 @@ async def test_attempt_is_refused_after_the_connection_was_lost(
     link.restore()
     await a.ready()
     try:
-        async with AT_ONCE[name](a):
-            pass  # it is as good as new
+        await enter(AT_ONCE[name](a))  # it is as good as new
     except AcquireTimeout:
         assert name.startswith(("DoubleBarrier", "Queue", "TaskBoard"))
 
@@ -132,8 +131,7 @@ async def test_attempt_is_refused_as_the_connection_is_lost_and_leaves_nothing(
 
         async def ask() -> None:
             with pytest.raises(ConnectionLossError) as refused:
-                async with AT_ONCE[name](a):
-                    pytest.fail("nobody can know that it is ours")
+                await enter(AT_ONCE[name](a))
             assert refused.value.outcome is Outcome.NOT_APPLIED
             refused_at.append(anyio.current_time())
 
@@ -158,8 +156,7 @@ async def test_timeout_without_a_server_says_so(link: Link, name: str) -> None:
     async with link.connect(connect_timeout=0) as client:
         began = anyio.current_time()
         with pytest.raises(AcquireTimeout, match="no server was reached within 2 sec") as late:
-            async with WAIT[name](client)(timeout=2.0):
-                pytest.fail("there is no server")
+            await enter(WAIT[name](client)(timeout=2.0))
         assert 2.0 <= anyio.current_time() - began < 2.1
         assert "the proxy refuses connections" in str(late.value)
         assert late.value.blame is Blame.NETWORK
@@ -169,8 +166,7 @@ async def test_timeout_without_a_server_says_so(link: Link, name: str) -> None:
 async def test_timeout_names_its_reason_at_the_end(link: Link, b: Client) -> None:
     async def wait(text: str, blame: Blame) -> None:
         with pytest.raises(AcquireTimeout, match=text) as late:
-            async with Lock(client, PATH).acquire(timeout=4.0):
-                pytest.fail("it is held")
+            await enter(Lock(client, PATH).acquire(timeout=4.0))
         assert late.value.blame is blame
 
     link.room = 0
@@ -203,11 +199,9 @@ async def test_timeout_of_several_locks_may_end_at_one_without_a_connection(
         await passes(0.5)
         link.lose()
         with pytest.raises(AcquireTimeout, match="not all were ours within 1 second"):
-            async with MultiLock(Lock(b, "/a"), Lock(a, "/b")).acquire(timeout=1.0):
-                pytest.fail("there is no connection")
+            await enter(MultiLock(Lock(b, "/a"), Lock(a, "/b")).acquire(timeout=1.0))
         them.leave("other")
         await passes(1.0)
         with pytest.raises(AcquireTimeout, match="not connected to a server") as late:
-            async with MultiLock(Lock(b, "/a"), Lock(a, "/b")).acquire(timeout=1.0):
-                pytest.fail("there is no connection")
+            await enter(MultiLock(Lock(b, "/a"), Lock(a, "/b")).acquire(timeout=1.0))
         assert late.value.blame is Blame.NETWORK

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from kit.clients import PATIENCE, contenders_left, eventually, in_memory, nothing_left
+from recipes.blocks import enter
 from recipes.crowd import crowd
 
 from aiolead import ACL, Client, CreateMode, Election, Lock, ReadWriteLock
@@ -74,8 +75,7 @@ async def test_contender_is_refused_beside_one_that_it_would_not_exclude(
     assert (stat := await local.exists(PATH)) is not None
     assert stat.cversion == 1, "nothing was written"
     await local.delete(f"{PATH}/{neighbour}")
-    async with hold(subject, 0):
-        pass
+    await enter(hold(subject, 0))
 
 
 async def test_neighbour_that_is_gone_when_its_owner_is_asked_for_is_none(local: Client) -> None:
@@ -137,18 +137,15 @@ async def test_last_number_is_given_to_nobody(
     embedded_server.set_sequence(PATH, LAST - 2)
     lock = Lock(local, PATH, layout=layout)
     for _ in range(2):
-        async with lock:
-            pass
+        await enter(lock)
     for _ in range(3):
         with anyio.fail_after(PATIENCE), pytest.raises(SequenceExhaustedError) as caught:
-            async with lock:
-                pytest.fail("another contender may have this number, too")
+            await enter(lock)
         assert caught.value.path == PATH
         await nothing_left(embedded_server, PATH)
     # The cure that the message names.
     await local.delete(PATH)
-    async with lock:
-        pass
+    await enter(lock)
 
 
 async def test_end_of_the_numbers_is_warned_of_early(
@@ -157,13 +154,11 @@ async def test_end_of_the_numbers_is_warned_of_early(
     await local.create(PATH)
     lock = Lock(local, PATH)
     embedded_server.set_sequence(PATH, LAST // 2 - 1)
-    async with lock:
-        pass  # Not yet.
+    await enter(lock)  # Not yet.
     for used, number in ((50, LAST // 2 + 1), (95, LAST * 97 // 100), (95, LAST - 1)):
         embedded_server.set_sequence(PATH, number)
         with pytest.warns(SequenceWarning, match=f"^{PATH} has used up ") as told:
-            async with lock:
-                pass
+            await enter(lock)
         (warning,) = (one.message for one in told)
         assert isinstance(warning, SequenceWarning)
         assert (warning.path, warning.sequence) == (PATH, number)

@@ -10,6 +10,7 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, catch_up, connect, eventually, names
+from recipes.blocks import enter
 
 from aiolead import Client, CreateMode, Election, Lock, ReadWriteLock, ReentrantLock, Semaphore
 from aiolead.errors import MixedLayoutError
@@ -36,8 +37,7 @@ layouts = pytest.mark.parametrize("layout", [Layout.CURATOR, Layout.KAZOO], ids=
 
 async def is_refused(context: Any, held: Any) -> None:
     with pytest.raises(MixedLayoutError, match="a path of its own") as caught, anyio.fail_after(30):
-        async with context:
-            pytest.fail("they do not exclude each other")
+        await enter(context)
     assert caught.value.session_id == held.session_id
     assert caught.value.neighbour == held.path
 
@@ -59,8 +59,7 @@ async def test_contender_is_refused_on_the_path_of_a_semaphore_in_use(
 
         await eventually(nothing_new, "nothing was left")
     await catch_up(b)
-    async with contend(b)(timeout=PATIENCE):
-        pass
+    await enter(contend(b)(timeout=PATIENCE))
 
 
 @contenders
@@ -86,8 +85,7 @@ async def test_lock_is_refused_beside_a_permit_of_kazoos_own(a: Client, b: Clien
     await a.create(f"{PATH}/{uuid4().hex}", b"kazoo", mode=CreateMode.EPHEMERAL)
     await catch_up(b)
     with pytest.raises(MixedLayoutError, match="a permit of a semaphore"):
-        async with Lock(b, PATH).acquire(timeout=PATIENCE):
-            pytest.fail("kazoo's semaphore is in use")
+        await enter(Lock(b, PATH).acquire(timeout=PATIENCE))
 
 
 async def test_children_that_only_look_like_permits_refuse_nothing(a: Client, b: Client) -> None:
@@ -97,5 +95,4 @@ async def test_children_that_only_look_like_permits_refuse_nothing(a: Client, b:
     await a.create(f"{PATH}/leases/contract", b"", mode=CreateMode.EPHEMERAL)
     await a.create(f"{PATH}/{'a' * 32}", b"")
     await catch_up(b)
-    async with Lock(b, PATH).acquire(timeout=PATIENCE):
-        pass
+    await enter(Lock(b, PATH).acquire(timeout=PATIENCE))

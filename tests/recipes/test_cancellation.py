@@ -30,6 +30,7 @@ from kit.clients import (
 )
 from kit.every_recipe import AN_INSTANCE, DONE, FOLLOWED, HELD, KEPT, Done, Followed, Held
 from kit.faults import only_on
+from recipes.blocks import enter
 from recipes.cancelling import (
     at_packet,
     at_suspension,
@@ -487,11 +488,9 @@ async def test_cancelled_while_the_create_is_unanswered(is_applied: bool) -> Non
             if is_applied:
                 assert len(contenders_left(server, PATH)) == 1
             (wire.release if is_applied else server.resume)()
-            async with Lock(b, PATH).acquire(timeout=PATIENCE):
-                pass
+            await enter(Lock(b, PATH).acquire(timeout=PATIENCE))
             await nothing_left(server, PATH)
-            async with lock:
-                pass
+            await enter(lock)
         await nothing_left(server, PATH)
 
 
@@ -510,8 +509,7 @@ async def test_cancelled_while_the_delete_is_unanswered() -> None:
                 await eventually(lambda: contenders_left(server, PATH) == [], "applied")
                 them.cancel("a")
             wire.release()
-            async with lock:
-                pass
+            await enter(lock)
 
 
 @pytest.mark.parametrize("holds", [True, False], ids=["holding", "waiting"])
@@ -533,8 +531,7 @@ async def test_everything_is_cancelled_at_once(holds: bool) -> None:
         # Its session was closed in order: nobody has to wait until it expires.
         assert list(server.sessions()) == [b.session_id]
         assert contenders_left(server, PATH) == []
-        async with Lock(b, PATH).acquire(timeout=0):
-            pass
+        await enter(Lock(b, PATH).acquire(timeout=0))
 
 
 @exhaustive
@@ -553,6 +550,5 @@ async def test_cancelled_while_it_is_being_lost() -> None:
                 ends.append(type(error))
                 raise
         assert ends == [anyio.get_cancelled_exc_class()]
-        async with lock:
-            pass
+        await enter(lock)
         await nothing_left(server, PATH)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from recipes.blocks import enter
 
 from aiolead import (
     AcquireTimeout,
@@ -83,13 +84,11 @@ async def test_context_that_was_entered_does_not_warn(local: Client) -> None:
         async with Lock(local, "/l").try_acquire() as held:
             assert held is None
         with pytest.raises(AcquireTimeout):
-            async with ReentrantLock(local, "/l").acquire(timeout=0):
-                pass
+            await enter(ReentrantLock(local, "/l").acquire(timeout=0))
     reentrant = ReentrantLock(local, "/r")
     async with reentrant, reentrant.acquire(), reentrant.try_acquire():
         pass
-    async with MultiLock(lock, Lock(local, "/m")):
-        pass
+    await enter(MultiLock(lock, Lock(local, "/m")))
     with pytest.raises(ConfigurationError):
         lock.acquire(timeout=-1)  # nothing is left to enter
     gc.collect()

@@ -20,6 +20,7 @@ from kit.clients import (
     stopped_clock,
 )
 from kit.selection import on_embedded
+from recipes.blocks import enter
 
 from aiolead import Client, Election, Term
 from aiolead.errors import ClientClosedError, MixedLayoutError, UsageError
@@ -119,8 +120,7 @@ async def test_latest_leader_is_seen_after_changes_that_nobody_looked_at(
 ) -> None:
     async with Election(b, PATH).observe() as states:
         for number in range(5):
-            async with leading(a, str(number)):
-                pass
+            await enter(leading(a, str(number)))
         async with leading(a, "last") as term:
             state = await until(states, "last")
             assert state.leader is not None
@@ -207,8 +207,7 @@ async def test_observation_ends_with_its_client() -> None:
 @on_embedded
 async def test_observer_is_entered_once(a: Client) -> None:
     observer = Election(a, PATH).observe()
-    async with observer:
-        pass
+    await enter(observer)
     with pytest.raises(UsageError):
         await observer.__aenter__()
 

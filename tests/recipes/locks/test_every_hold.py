@@ -11,6 +11,7 @@ import pytest
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, JumpingClock, catch_up, connect, eventually, raw
 from kit.selection import on_embedded
+from recipes.blocks import enter
 
 from aiolead import (
     AcquireTimeout,
@@ -101,8 +102,7 @@ async def test_waiting_ends_in_time_and_leaves_nothing(
     recipe = make(b)
     async with acquire(make(a)):
         with anyio.fail_after(PATIENCE), pytest.raises(AcquireTimeout) as caught:
-            async with acquire(recipe, wait):
-                pytest.fail("two hold it")
+            await enter(acquire(recipe, wait))
         assert isinstance(caught.value, TimeoutError)
         assert f"{wait:g} seconds" in str(caught.value)
         await has_nothing(b)
@@ -187,8 +187,7 @@ async def test_hold_ends_with_the_lease_of_a_blocked_event_loop(
                     held.check()
         assert caught.value.reason is LossReason.UNCONFIRMED
         # The session itself may well live on: the znode must not stay.
-        async with acquire(make(b), PATIENCE):
-            pass
+        await enter(acquire(make(b), PATIENCE))
 
 
 @recipes
@@ -205,8 +204,7 @@ async def test_released_hold_can_be_had_by_others_while_the_body_goes_on(
         async with acquire(make(b), PATIENCE) as other:
             await other.verify()
         await held.release()
-    async with acquire(recipe, PATIENCE):
-        pass
+    await enter(acquire(recipe, PATIENCE))
 
 
 @on_embedded
@@ -245,8 +243,7 @@ async def test_task_that_holds_it_is_not_made_to_wait_for_itself(a: Client, make
                 assert again is held
         elif not isinstance(recipe, UniqueNames):
             with pytest.raises(AlreadyHeldError):
-                async with acquire(recipe):
-                    pytest.fail("it waits for itself")
+                await enter(acquire(recipe))
         held.check()
 
 

@@ -16,6 +16,7 @@ from kit.clients import (
 )
 from kit.selection import on_embedded
 from kit.virtual_time import SESSION, Link, passes, settled, with_virtual_server
+from recipes.blocks import enter
 from recipes.crowd import Crowd, crowd
 
 from aiolead import AcquireTimeout, Client, Fenced, Held, Lock, LockLost, ReadWriteLock
@@ -112,8 +113,7 @@ async def test_try_acquire_and_timeout(a: Client, b: Client) -> None:
         async with other.write.try_acquire() as writes:
             assert writes is None
         with pytest.raises(AcquireTimeout):
-            async with other.write.acquire(timeout=0.05):
-                pytest.fail("a writer beside a reader")
+            await enter(other.write.acquire(timeout=0.05))
     await joined(a, PATH, 0)  # a waiter that gives up does not wait for the servers
     async with one.write.try_acquire() as held:
         assert type(held) is WriteHeld
@@ -246,16 +246,13 @@ async def test_reader_is_never_made_a_writer(a: Client) -> None:
         for write in (lock.write, same.write):
             for attempt in (write, write.acquire(timeout=1), write.try_acquire()):
                 with pytest.raises(UpgradeError):
-                    async with attempt:
-                        pytest.fail("it was made a writer")
+                    await enter(attempt)
         with pytest.raises(AlreadyHeldError):
-            async with lock.read:
-                pytest.fail("a writer between the two would wait forever")
+            await enter(lock.read)
     async with lock.write as held:
         for read in (lock.read, same.read):
             with pytest.raises(AlreadyHeldError, match="downgrade"):
-                async with read:
-                    pytest.fail("it waits for itself")
+                await enter(read)
         await held.downgrade()
     assert await names(a, PATH) == []
 
@@ -264,12 +261,10 @@ async def test_reader_is_never_made_a_writer(a: Client) -> None:
 async def test_plain_lock_on_the_same_path_is_refused(a: Client, b: Client) -> None:
     async with Lock(a, PATH):
         with pytest.raises(MixedLayoutError, match="path of its own"):
-            async with ReadWriteLock(b, PATH).read:
-                pytest.fail("they do not exclude each other")
+            await enter(ReadWriteLock(b, PATH).read)
     async with ReadWriteLock(a, PATH).read:
         with pytest.raises(MixedLayoutError, match="read/write lock"):
-            async with Lock(b, PATH).acquire(timeout=1):
-                pytest.fail("they do not exclude each other")
+            await enter(Lock(b, PATH).acquire(timeout=1))
 
 
 @on_embedded
@@ -285,8 +280,7 @@ async def test_kazoos_layout_names_readers_and_writers_as_kazoo_does(a: Client, 
             assert "__rlock__" in reads.path
         # kazoo's plain lock does not wait for readers.
         with pytest.raises(MixedLayoutError, match="path of its own"):
-            async with Lock(b, PATH, layout=Layout.KAZOO):
-                pytest.fail("another one, of kazoo, would hold beside them")
+            await enter(Lock(b, PATH, layout=Layout.KAZOO))
 
 
 @on_embedded
