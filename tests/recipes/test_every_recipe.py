@@ -25,6 +25,7 @@ from kit.clients import PATIENCE, catch_up, connect, eventually
 from kit.every_recipe import DONE, FOLLOWED, HELD, HOLDS, KEPT, WAITING, Done, Held, Seen
 from kit.faults import end_session
 from kit.selection import BACKENDS
+from recipes.blocks import happens
 from recipes.crowd import Crowd, crowd
 
 from aiolead import Barrier, Client, Condition, ConnectionLossError
@@ -122,11 +123,6 @@ async def waiters_are(client: Client, count: int) -> None:
     await eventually(is_so, f"{count} wait for the condition")
 
 
-async def comes(event: anyio.Event) -> None:
-    with anyio.fail_after(PATIENCE):
-        await event.wait()
-
-
 # --- links that break ----------------------------------------------------------------------------
 
 
@@ -203,7 +199,7 @@ async def ends(server: ServerUnderTest) -> None:
         assert them.losses.keys() == HELD.keys()
         assert LossReason.CLOSED not in {lost.reason for lost in them.losses.values()}
         await turns.come()
-        await comes(woken)
+        await happens(woken)
         for name, before in tokens.items():
             keeper = them.inside[name]
             await eventually(
@@ -251,7 +247,7 @@ async def dies(server: ServerUnderTest) -> None:
                 if process.returncode is None:
                     process.kill()
         await turns.come()
-        await comes(woken)
+        await happens(woken)
         await catch_up(b)
         for name, what in DONE.items():
             count = await what.count(b, f"/done/{name}")
@@ -319,7 +315,7 @@ async def changes(server: ServerUnderTest) -> None:
         await all_see(4)
         assert not is_open.is_set()
         await gate.remove()
-        await comes(is_open)
+        await happens(is_open)
 
 
 async def counts(server: ServerUnderTest) -> None:

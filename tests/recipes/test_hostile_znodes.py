@@ -16,6 +16,7 @@ import pytest
 from kit.clients import PATIENCE, connect
 from kit.every_recipe import AN_INSTANCE, DONE, HELD, KEPT, Held
 from parsing.hostile_data import ALLOWED_NAMES, DATA_CASES
+from recipes.blocks import enter
 
 from aiolead import (
     AioleadError,
@@ -216,11 +217,6 @@ def doing(*acts: Callable[[Client], Awaitable[object]]) -> Use:
     return use
 
 
-async def entered(context: AbstractAsyncContextManager[Any]) -> None:
-    async with context:
-        pass
-
-
 def config(client: Client) -> Config[Any]:
     return Config(client, PATH)
 
@@ -291,18 +287,18 @@ USES: dict[str, Use] = {
     "Election, observed": following(lambda c: Election(c, PATH).observe(), make_znodes),
     "Election, campaign": following(lambda c: Election(c, PATH).campaign(), make_znodes),
     "Queue, consumed": doing(
-        lambda c: Queue(c, PATH).put(b"x"), lambda c: entered(Queue(c, PATH).get())
+        lambda c: Queue(c, PATH).put(b"x"), lambda c: enter(Queue(c, PATH).get())
     ),
     "PriorityQueue": doing(
         lambda c: PriorityQueue(c, PATH).put(b"x", priority=3),
-        lambda c: entered(PriorityQueue(c, PATH).get()),
+        lambda c: enter(PriorityQueue(c, PATH).get()),
     ),
     "DelayQueue": doing(
         lambda c: DelayQueue(c, PATH).put(b"x", delay=0),
-        lambda c: entered(DelayQueue(c, PATH).get()),
+        lambda c: enter(DelayQueue(c, PATH).get()),
     ),
     "TaskBoard": doing(
-        lambda c: TaskBoard(c, PATH).submit(b"x"), lambda c: entered(TaskBoard(c, PATH).claim())
+        lambda c: TaskBoard(c, PATH).submit(b"x"), lambda c: enter(TaskBoard(c, PATH).claim())
     ),
     "Config": doing(
         lambda c: config(c).publish({"a": b"1"}),
@@ -322,11 +318,11 @@ USES: dict[str, Use] = {
     "Counter": doing(lambda c: Counter(c, PATH).get(), lambda c: Counter(c, PATH).add(1)),
     "DoubleBarrier": doing(
         lambda c: DoubleBarrier(c, PATH, 2).members(),
-        lambda c: entered(DoubleBarrier(c, PATH, 2)),
+        lambda c: enter(DoubleBarrier(c, PATH, 2)),
     ),
     "UniqueNames": doing(
         lambda c: UniqueNames(c, PATH).holders(),
-        lambda c: entered(UniqueNames(c, PATH).claim("worker")),
+        lambda c: enter(UniqueNames(c, PATH).claim("worker")),
     ),
     "ServiceRegistry": doing(
         lambda c: ServiceRegistry(c, PATH).services(),

@@ -435,42 +435,41 @@ class ErrorsOfTheBody(ExceptionGroup[Exception]):
     """Without `derive`, so that a copy of it is of another type."""
 
 
-async def test_group_that_the_body_raises_propagates_unchanged() -> None:
+async def test_group_that_the_body_raises_propagates_unchanged(local: Client) -> None:
     error = ErrorsOfTheBody("of the body", [ValueError("a"), KeyError("b")])
-    async with EmbeddedServer() as server, connect(server) as client:
-        with pytest.raises(ErrorsOfTheBody) as raised:
-            async with Election(client, PATH).running(Work()):
-                raise error
+    with pytest.raises(ErrorsOfTheBody) as raised:
+        async with Election(local, PATH).running(Work()):
+            raise error
     assert raised.value is error
 
 
-async def test_error_of_a_body_out_of_time_propagates_unchanged() -> None:
-    async with EmbeddedServer() as server, connect(server) as client:
-        with (
-            pytest.raises(RuntimeError, match="cleanup failed"),
-            anyio.fail_after(PATIENCE) as scope,
-        ):
-            async with Election(client, PATH).running(Work()):
+async def test_error_of_a_body_out_of_time_propagates_unchanged(local: Client) -> None:
+    with (
+        pytest.raises(RuntimeError, match="cleanup failed"),
+        anyio.fail_after(PATIENCE) as scope,
+    ):
+        async with Election(local, PATH).running(Work()):
+            scope.deadline = anyio.current_time()
+            try:
+                await anyio.sleep_forever()
+            except anyio.get_cancelled_exc_class():
+                raise RuntimeError("cleanup failed") from None
+
+
+async def test_body_out_of_time_raises_timeout_error(local: Client) -> None:
+    work = Work()
+    with pytest.raises(TimeoutError):
+        with anyio.fail_after(PATIENCE) as scope:
+            async with Election(local, PATH).running(work):
+                await work.leads()
                 scope.deadline = anyio.current_time()
-                try:
-                    await anyio.sleep_forever()
-                except anyio.get_cancelled_exc_class():
-                    raise RuntimeError("cleanup failed") from None
+                await anyio.sleep_forever()
+    assert (work.ended, await names(local, PATH)) == (1, [])
 
 
-async def test_body_out_of_time_raises_timeout_error() -> None:
-    async with EmbeddedServer() as server, connect(server) as client:
-        work = Work()
-        with pytest.raises(TimeoutError):
-            with anyio.fail_after(PATIENCE) as scope:
-                async with Election(client, PATH).running(work):
-                    await eventually(lambda: work.is_on, "it leads")
-                    scope.deadline = anyio.current_time()
-                    await anyio.sleep_forever()
-        assert (work.ended, await names(client, PATH)) == (1, [])
-
-
-async def test_error_in_the_cleanup_of_the_worker_propagates_from_a_cancelled_body() -> None:
+async def test_error_in_the_cleanup_of_the_worker_propagates_from_a_cancelled_body(
+    local: Client,
+) -> None:
     error, leads = ValueError("of the worker"), anyio.Event()
 
     async def work(_term: Term) -> None:
@@ -480,30 +479,28 @@ async def test_error_in_the_cleanup_of_the_worker_propagates_from_a_cancelled_bo
         finally:
             raise error
 
-    async with EmbeddedServer() as server, connect(server) as client:
-        with (
-            pytest.raises(ValueError, match="of the worker") as raised,
-            anyio.CancelScope() as scope,
-        ):
-            async with Election(client, PATH).running(work):
-                await leads.wait()
-                scope.cancel()
-                await anyio.sleep_forever()
-        assert raised.value is error
-        assert await names(client, PATH) == []
+    with (
+        pytest.raises(ValueError, match="of the worker") as raised,
+        anyio.CancelScope() as scope,
+    ):
+        async with Election(local, PATH).running(work):
+            await leads.wait()
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert raised.value is error
+    assert await names(local, PATH) == []
 
 
-async def test_error_of_a_body_that_the_worker_has_ended_becomes_a_note() -> None:
+async def test_error_of_a_body_that_the_worker_has_ended_becomes_a_note(local: Client) -> None:
     async def work(_term: Term) -> None:
         raise ValueError("of the worker")
 
-    async with EmbeddedServer() as server, connect(server) as client:
-        with pytest.raises(ValueError, match="of the worker") as raised:
-            async with Election(client, PATH).running(work):
-                try:
-                    await anyio.sleep_forever()
-                finally:
-                    raise RuntimeError("cleanup failed")
+    with pytest.raises(ValueError, match="of the worker") as raised:
+        async with Election(local, PATH).running(work):
+            try:
+                await anyio.sleep_forever()
+            finally:
+                raise RuntimeError("cleanup failed")
     assert raised.value.__notes__ == ["the body raised, too: RuntimeError('cleanup failed')"]
 
 
@@ -517,7 +514,7 @@ async def test_defect_of_the_client_ends_the_block(
         work = Work()
         with anyio.fail_after(PATIENCE), pytest.raises(ClientClosedError) as raised:
             async with Election(client, PATH).running(work):
-                await eventually(lambda: work.is_on, "it leads")
+                await work.leads()
                 monkeypatch.setattr(SessionMachine, "tick", defect)
                 server.disconnect(client.session_id)
                 await anyio.sleep_forever()
@@ -577,86 +574,53 @@ def test_ctrl_c_interrupts_the_worker_on_trio() -> None:
     assert interrupted == [True]
 
 
-async def test_it_is_left_in_another_task_once_the_first_has_ended() -> None:
+async def test_it_is_left_in_another_task_once_the_first_has_ended(local: Client) -> None:
     """As start-up and shut-down hooks of frameworks do."""
-    async with EmbeddedServer() as server, connect(server) as client:
-        work, stack = Work(), AsyncExitStack()
-        running = Election(client, PATH).running(work)
-        await in_ordinary_task(lambda: stack.enter_async_context(running))
-        await eventually(lambda: work.is_on, "it leads")
-        await in_ordinary_task(stack.aclose)
-        assert (work.ended, await names(client, PATH)) == (1, [])
+    work, stack = Work(), AsyncExitStack()
+    running = Election(local, PATH).running(work)
+    await in_ordinary_task(lambda: stack.enter_async_context(running))
+    await work.leads()
+    await in_ordinary_task(stack.aclose)
+    assert (work.ended, await names(local, PATH)) == (1, [])
 
 
-async def test_it_is_not_left_in_another_task_while_the_first_is_inside() -> None:
-    async with EmbeddedServer() as server, connect(server) as client:
-        work, left, ended = Work(), anyio.Event(), anyio.Event()
-        running = Election(client, PATH).running(work)
+async def test_it_is_not_left_in_another_task_while_the_first_is_inside(local: Client) -> None:
+    work, left, ended = Work(), anyio.Event(), anyio.Event()
+    running = Election(local, PATH).running(work)
 
-        async def enter() -> None:
-            await running.__aenter__()
-            await left.wait()
-            ended.set()
+    async def enter() -> None:
+        await running.__aenter__()
+        await left.wait()
+        ended.set()
 
-        if trio.lowlevel.in_trio_run():
-            trio.lowlevel.spawn_system_task(enter)
-        else:
-            task = asyncio.create_task(enter())
-            task.add_done_callback(lambda task: task.result())
-        await eventually(lambda: work.is_on, "it leads")
-        with pytest.raises(UsageError, match="not entered by this task"):
-            await running.__aexit__(None, None, None)
-        left.set()
-        await ended.wait()
-        assert (work.ended, await names(client, PATH)) == (1, [])
+    if trio.lowlevel.in_trio_run():
+        trio.lowlevel.spawn_system_task(enter)
+    else:
+        task = asyncio.create_task(enter())
+        task.add_done_callback(lambda task: task.result())
+    await work.leads()
+    with pytest.raises(UsageError, match="not entered by this task"):
+        await running.__aexit__(None, None, None)
+    left.set()
+    await ended.wait()
+    assert (work.ended, await names(local, PATH)) == (1, [])
 
 
-async def test_abandoned_generator_resigns() -> None:
+async def test_abandoned_generator_resigns(local: Client) -> None:
     async def leading(client: Client) -> AsyncGenerator[None, None]:
         async with Election(client, PATH).running(work):
             while True:
                 yield
 
-    async with EmbeddedServer() as server, connect(server) as client:
-        work, generator = Work(), leading(client)
+    work, generator = Work(), leading(local)
 
-        async def abandon() -> None:
-            await anext(generator)
-            await eventually(lambda: work.is_on, "it leads")
+    async def abandon() -> None:
+        await anext(generator)
+        await work.leads()
 
-        await in_ordinary_task(abandon)
-        await in_ordinary_task(generator.aclose)
-        assert (work.ended, await names(client, PATH)) == (1, [])
-
-
-@on_asyncio
-@on_embedded
-async def test_another_task_may_leave_once_the_first_has_ended(a: Client) -> None:
-    """As start-up and shut-down hooks of frameworks do."""
-    work, stack = Work(), AsyncExitStack()
-    await asyncio.create_task(stack.enter_async_context(Election(a, PATH).running(work)))
-    await work.leads()
-    await asyncio.create_task(stack.aclose())
-    assert (work.ended, await names(a, PATH)) == (1, [])
-
-
-@on_asyncio
-@on_embedded
-async def test_another_task_may_not_leave_while_the_first_is_inside(a: Client) -> None:
-    work, left = Work(), asyncio.Event()
-    context = Election(a, PATH).running(work)
-
-    async def enter() -> None:
-        await context.__aenter__()
-        await left.wait()
-
-    entering = asyncio.create_task(enter())
-    await work.leads()
-    with pytest.raises(UsageError, match="not entered by this task"):
-        await context.__aexit__(None, None, None)
-    left.set()
-    await entering
-    assert (work.ended, await names(a, PATH)) == (1, [])
+    await in_ordinary_task(abandon)
+    await in_ordinary_task(generator.aclose)
+    assert (work.ended, await names(local, PATH)) == (1, [])
 
 
 @on_asyncio
