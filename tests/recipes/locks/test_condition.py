@@ -434,10 +434,8 @@ async def test_lost_answer_to_a_notification_wakes_one_waiter(
             wait(them, name, b)
             await passes(1.0)
         async with Condition(a, PATH) as held:
-            await held.notify()  # makes the parent of the signals
-        await passes(1.0)
-        async with Condition(a, PATH) as held:
-            await passes(1.0)
+            await held.notify()  # makes the parent of the signals, and its signal stays there
+            await passes(2.0)
             lose(server, drop, OpCode.MULTI)
             link.room = 0
             async with anyio.create_task_group() as within:

@@ -8,12 +8,13 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import PATIENCE, catch_up, connect, in_memory
+from kit.clients import PATIENCE, catch_up, connect, contenders_left, in_memory
+from recipes.blocks import enter
 from recipes.crowd import crowd
 
 from aiolead import Client, UniqueNames
 from aiolead.errors import ConfigurationError
-from aiolead.testing import EmbeddedServer
+from aiolead.testing import EmbeddedServer, OpCode
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.both_loops]
 
@@ -63,6 +64,18 @@ async def test_claim_waits_while_no_name_is_free(a: Client, b: Client) -> None:
         await held[1].release()
         await them.are_inside("b")
         assert them.inside["b"].number == 1
+
+
+@pytest.mark.parametrize("is_applied", [True, False], ids=["applied", "not applied"])
+async def test_name_whose_create_had_no_answer_is_claimed_all_the_same(
+    embedded_server: EmbeddedServer, local: Client, is_applied: bool
+) -> None:
+    names = UniqueNames(local, PATH)
+    await enter(names.claim("n"))
+    (embedded_server.drop_reply if is_applied else embedded_server.drop_request)(OpCode.CREATE2)
+    async with names.claim("n", most=1, timeout=PATIENCE) as held:
+        assert held.name == "n-0"
+        assert contenders_left(embedded_server, PATH) == [held.path]
 
 
 @pytest.mark.parametrize(
