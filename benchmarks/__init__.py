@@ -1,1 +1,11 @@
-"""aiolead beside the least that can be done, and beside its peers. See README.md."""
+"""Benchmarks: aiolead and its peers; see README.md.
+
+Some programs use what the tests use. The tests import that from the folder `tests`.
+"""
+
+import sys
+from pathlib import Path
+
+_TESTS = str(Path(__file__).parents[1] / "tests")
+if _TESTS not in sys.path:
+    sys.path.append(_TESTS)

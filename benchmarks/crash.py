@@ -28,9 +28,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from client.control_groups import limited_memory
+from client.guarded import Owner
+
 from aiolead.testing import BlockingEnsemble
-from tests.client.control_groups import limited_memory
-from tests.client.guarded import Owner
 
 TIMEOUT = 10.0
 """The session timeout, in seconds."""

@@ -30,15 +30,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+from hosts.hosts import ELECTION as HOSTED
+from hosts.hosts import PROGRAMS as HOSTS
+from hosts.web_hosts import WEB_HOSTS
+from kit.checks import until
+from kit.pages import ROOT, Program
 
 import aiolead
 from aiolead import blocking
 from aiolead.testing import BlockingEnsemble
-from tests.hosts.hosts import ELECTION as HOSTED
-from tests.hosts.hosts import PROGRAMS as HOSTS
-from tests.hosts.web_hosts import WEB_HOSTS
-from tests.kit.checks import until
-from tests.kit.pages import ROOT, Program
 
 TIMEOUT = 10.0
 """The session timeout, in seconds: what each trial would take if the session was left behind."""

@@ -21,8 +21,9 @@ from aiolead.errors import NoNodeError
 from aiolead.model import SessionState
 from aiolead.paths import parse_connect_string
 from aiolead.testing import EmbeddedServer, FaultProxy, Hooks, MemoryProxy, OpCode
-from kit.checks import PATIENCE
-from kit.raw_client import RawClient
+
+from .checks import PATIENCE
+from .raw_client import RawClient
 
 if TYPE_CHECKING:
     from adapters.aiozk_peer import Adapted

@@ -39,10 +39,11 @@ from aiolead.testing import EmbeddedServer, FaultProxy, Hooks, MemoryProxy
 from aiolead.testing._proxy.thread import LoopThread
 from aiolead.testing.history import History
 from aiolead.testing.invariants import Bounds
-from kit.checks import PATIENCE
-from kit.raw_client import RawClient
-from kit.selection import DebugLoop
-from kit.virtual_time import Link, VirtualClock
+
+from .checks import PATIENCE
+from .raw_client import RawClient
+from .selection import DebugLoop
+from .virtual_time import Link, VirtualClock
 
 T = TypeVar("T")
 

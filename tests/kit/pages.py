@@ -27,8 +27,9 @@ import anyio
 import pytest
 
 from aiolead.events import Event, EventName
-from kit.checks import until
-from kit.cli import WITHIN, Lines
+
+from .checks import until
+from .cli import WITHIN, Lines
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -36,7 +36,8 @@ from aiolead._wire.versions import SRVR, Feature, Version, version_in
 from aiolead.errors import EphemeralOnLocalSessionError
 from aiolead.model import ACL, OPEN_ACL_UNSAFE, Permission
 from aiolead.paths import parse_connect_string
-from kit.checks import PATIENCE
+
+from .checks import PATIENCE
 
 
 class Request(Protocol):

@@ -30,8 +30,8 @@ from typing import Any, TypeVar
 import pytest
 import uvloop
 
-from kit import clients
-from kit.clients import OVER_AIOZK
+from . import clients
+from .clients import OVER_AIOZK
 
 T = TypeVar("T")
 

@@ -18,10 +18,11 @@ import aiolead
 from aiolead.testing import EmbeddedServer
 from aiolead.testing.simulation import Backend, run_virtual
 from aiolead.testing.simulation.process import GRAIN
-from kit import clients
-from kit.clients import SESSION as SESSION
-from kit.clients import Link as Link
-from kit.clients import hooks_by_default
+
+from . import clients
+from .clients import SESSION as SESSION
+from .clients import Link as Link
+from .clients import hooks_by_default
 
 SPAN = 1000.0
 """How long a test may take, in seconds of virtual time."""
