@@ -17,7 +17,7 @@ import trio.testing
 from anyio.abc import ByteStream, SocketAttribute, SocketStream
 from client.fake_server import FakeServer, error
 from conftest import ServerUnderTest
-from kit.clients import PATIENCE, Wire, connect, eventually, tasks_living
+from kit.clients import PATIENCE, Link, connect, eventually, tasks_living
 from kit.selection import BACKENDS
 from kit.virtual_time import embedded as embedded_in_memory
 from kit.virtual_time import settled, virtually
@@ -110,7 +110,7 @@ async def test_connection_is_entered_only_once(server: ServerUnderTest) -> None:
 
 
 async def test_closed_client_refuses_everything(zk: EmbeddedServer) -> None:
-    async with Wire(zk).connect() as client:
+    async with Link(zk).connect() as client:
         open_ = client.get("/", watch=client.backend.make_watch())
         watch = client.backend.make_watch()
         await client.get("/", watch=watch)
@@ -131,7 +131,7 @@ async def test_closed_client_refuses_everything(zk: EmbeddedServer) -> None:
 
 
 async def test_open_request_is_still_sent_at_the_close(zk: EmbeddedServer) -> None:
-    async with Wire(zk).connect() as client:
+    async with Link(zk).connect() as client:
         last = client.create("/last")
     assert last.result().path == "/last"
     assert "/last" in zk.znodes()
@@ -374,12 +374,12 @@ async def test_cancelled_dialling_ends_connecting() -> None:
 
 
 async def test_cancelled_client_waits_for_the_answer_to_its_close(zk: EmbeddedServer) -> None:
-    wire, left, scope = Wire(zk), anyio.Event(), anyio.CancelScope()
+    wire, left, scope = Link(zk), anyio.Event(), anyio.CancelScope()
 
     async def run() -> None:
         with scope:
             async with wire.connect():
-                wire.hold()
+                wire.stall("to_client")
                 scope.cancel()
                 await anyio.sleep_forever()
         left.set()
@@ -389,7 +389,7 @@ async def test_cancelled_client_waits_for_the_answer_to_its_close(zk: EmbeddedSe
         await eventually(lambda: zk.requests["CLOSE_SESSION"] == 1, "the goodbye")
         await anyio.wait_all_tasks_blocked()
         assert not left.is_set()
-        wire.release()
+        wire.heal()
         with anyio.fail_after(PATIENCE):
             await left.wait()
     assert zk.sessions() == {}
@@ -426,7 +426,7 @@ async def test_crash_of_a_client_task_closes_the_client(
 ) -> None:
     """Jobs contain their errors, so this is a defect. It reaches the user of the client."""
     async with EmbeddedServer() as server:
-        async with Wire(server).connect() as client:
+        async with Link(server).connect() as client:
 
             async def job() -> None:
                 await anyio.lowlevel.checkpoint()
@@ -483,7 +483,7 @@ async def test_close_whose_answer_is_lost_ends_the_session(zk: EmbeddedServer) -
 @virtually
 async def test_close_ends_waiting_requests_as_unknown() -> None:
     async with embedded_in_memory() as server:
-        wire, told = Wire(server), []
+        wire, told = Link(server), []
 
         async def wait(client: Client) -> None:
             try:
@@ -493,10 +493,10 @@ async def test_close_ends_waiting_requests_as_unknown() -> None:
 
         async with anyio.create_task_group() as tasks:
             async with wire.connect(session_timeout=4.0) as client:
-                wire.hold()
+                wire.stall("to_client")
                 tasks.start_soon(wait, client)
                 await settled()
-            wire.release()
+            wire.heal()
         assert told == [aiolead.errors.Outcome.UNKNOWN]
 
 
@@ -505,7 +505,7 @@ async def test_close_ends_waiting_requests_as_unknown() -> None:
 
 @on_trio
 async def test_every_verb_is_a_checkpoint(zk: EmbeddedServer) -> None:
-    connection = Wire(zk).connect()
+    connection = Link(zk).connect()
     with trio.testing.assert_checkpoints():
         client = await connection.__aenter__()
     try:

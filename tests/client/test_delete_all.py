@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import Wire, connect, eventually, in_memory, raw
+from kit.clients import Link, connect, eventually, in_memory, raw
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
 
@@ -241,15 +242,15 @@ async def test_requests_in_flight_are_bounded(client: Client, zk: EmbeddedServer
 
 
 async def test_cancelled_deletion_sends_no_more(zk: EmbeddedServer) -> None:
-    wire = Wire(zk)
+    wire = Link(zk)
     async with wire.connect() as client:
         await grow(client, "/a", width=35, depth=2)
         async with anyio.create_task_group() as tasks:
-            before_each(client, OpCode.MULTI, wire.hold)
+            before_each(client, OpCode.MULTI, partial(wire.stall, "to_client"))
             tasks.start_soon(client.delete_all, "/a")
             await eventually(lambda: zk.requests["MULTI"] > 0, "it has begun")
             tasks.cancel_scope.cancel()
-        wire.release()
+        wire.heal()
         await client.sync()
         sent = zk.requests["MULTI"]
         assert 0 < sent <= deletion.TRANSACTIONS

@@ -199,11 +199,11 @@ async def test_connection_lost_long_after_the_request_is_not_blamed_on_it() -> N
         link = Link(server)
         async with link.connect() as client:
             for _ in range(5):
-                link.hold()
+                link.stall("to_client")
                 lost = client.create("/slow", BIG)
                 await passes(SESSION / 3)
-                link.lose()
-                link.restore()
+                link.down()
+                link.heal()
                 with pytest.raises(ConnectionLossError):
                     await lost
                 await client.ready()
@@ -269,8 +269,8 @@ async def test_watches_are_set_again_in_shorter_requests() -> None:
                 await client.create(path)
                 await client.get(path, watch=client.backend.make_watch(fired.append))
             server.limit_requests(LIMIT)
-            link.lose()
-            link.restore()
+            link.down()
+            link.heal()
             await passes(2 * SESSION)
             held.check()
             assert connections(client) <= 4

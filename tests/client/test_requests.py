@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from client.fake_server import FakeServer
-from kit.clients import SESSION, Wire, connect, eventually
+from kit.clients import SESSION, Link, connect, eventually
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
 
@@ -175,7 +175,7 @@ def test_hosts_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_calls_without_an_await_between_them_leave_in_one_segment(zk: EmbeddedServer) -> None:
-    wire = Wire(zk)
+    wire = Link(zk)
     async with wire.connect() as client:
         await client.sync()
         before, packets = len(wire.segments), zk.packets_in
@@ -214,11 +214,11 @@ async def test_more_than_a_socket_holds_is_sent(client: Client) -> None:
 
 
 async def test_answer_of_a_cancelled_caller_goes_to_no_other(zk: EmbeddedServer) -> None:
-    wire = Wire(zk)
+    wire = Link(zk)
     async with wire.connect() as client:
         await client.create("/one", b"one")
         await client.create("/two", b"two")
-        wire.hold()
+        wire.stall("to_client")
         with anyio.move_on_after(0) as scope:
             await client.get("/one")
         assert scope.cancelled_caught
@@ -228,7 +228,7 @@ async def test_answer_of_a_cancelled_caller_goes_to_no_other(zk: EmbeddedServer)
             await reply
         assert scope.cancelled_caught
         second = client.get("/two")
-        wire.release()
+        wire.heal()
         assert (await second)[0] == b"two"
         # The reply that was waited for in vain is there as well.
         assert reply.result()[0] == b"one"

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from client.fake_server import FakeServer, error
 from conftest import ServerUnderTest
-from kit.clients import PATIENCE, JumpingClock, Wire, catch_up, connect, eventually, losing_the_link
+from kit.clients import PATIENCE, JumpingClock, Link, catch_up, connect, eventually, losing_the_link
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
 
@@ -142,7 +142,7 @@ async def test_ready_waits_for_the_connection(client: Client, zk: EmbeddedServer
 
 
 async def test_closed_client_is_never_ready(zk: EmbeddedServer) -> None:
-    async with Wire(zk).connect() as client:
+    async with Link(zk).connect() as client:
         pass
     with pytest.raises(ClientClosedError):
         await client.ready()

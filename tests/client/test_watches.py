@@ -222,8 +222,8 @@ def asked(server: EmbeddedServer) -> int:
 
 
 async def reconnect(link: Link, client: Client) -> None:
-    link.lose()
-    link.restore()
+    link.down()
+    link.heal()
     await settled()
     await client.ready()
 

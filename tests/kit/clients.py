@@ -208,51 +208,26 @@ class Link(MemoryProxy):
         settings = {"session_timeout": SESSION, "dial": self.dial, **options}
         return aiolead.connect("10.0.0.1:2181", **hooked(**settings))
 
-    @property
-    def received(self) -> int:
-        """How many bytes have come in."""
-        return self.bytes["to_client"]
-
-    def hold(self, *, after: int = 0) -> None:
-        self._rule = None
-        if after:
-            self.hold_reply(tuple(OpCode), after=after)
-            self._rule = self._rules[-1]
-        else:
-            self.stall("to_client")
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "room":
-            self.refuse(after=value)
-            return
-        super().__setattr__(name, value)
-
-    @property
-    def left(self) -> int:
-        return self._rule.after if self._rule else 0
-
-    release = restore = MemoryProxy.heal
-    lose = MemoryProxy.down
-
     def hold_at_loss(self, client: aiolead.Client) -> anyio.Event:
         """Holds back everything from the next loss of the connection on; gives when that was."""
         lost = anyio.Event()
 
         def on_state(state: SessionState, _session_id: int) -> None:
             if state is SessionState.SUSPENDED and not lost.is_set():
-                self.hold()
+                self.stall("to_client")
                 lost.set()
 
         client.backend.subscribe(on_state)
         return lost
 
 
-Wire = Link
+EVERY_REPLY = tuple(OpCode)
+"""For `hold_reply`: replies and events of every kind."""
 
 
 def in_memory(server: EmbeddedServer, **options: Any) -> aiolead.types.Connection | Adapted:
     """A client of an embedded server, in memory where it can be."""
-    return connect(server, **options) if OVER_AIOZK else Wire(server).connect(**options)
+    return connect(server, **options) if OVER_AIOZK else Link(server).connect(**options)
 
 
 def contenders_left(server: EmbeddedServer, path: str) -> list[str]:

@@ -93,7 +93,7 @@ async def is_refused(context: Context, why: str) -> ConnectionLossError:
 @with_virtual_server
 async def test_attempt_is_refused_before_a_server_was_reached(link: Link, name: str) -> None:
     """Not even the first attempt of a client that has only begun to connect is waited for."""
-    link.room = 0
+    link.refuse()
     async with link.connect(connect_timeout=0) as client:
         await is_refused(AT_ONCE[name](client), "not connected to a server: connecting")
         await passes(2.0)
@@ -107,10 +107,10 @@ async def test_attempt_is_refused_before_a_server_was_reached(link: Link, name: 
 async def test_attempt_is_refused_after_the_connection_was_lost(
     link: Link, a: Client, name: str
 ) -> None:
-    link.lose()
+    link.down()
     await passes(1.0)
     await is_refused(AT_ONCE[name](a), "not connected to a server: suspended")
-    link.restore()
+    link.heal()
     await a.ready()
     try:
         await enter(AT_ONCE[name](a))  # it is as good as new
@@ -125,7 +125,7 @@ async def test_attempt_is_refused_as_the_connection_is_lost_and_leaves_nothing(
 ) -> None:
     if name.startswith(("Queue", "PriorityQueue", "DelayQueue")):
         await Queue(b, PATH).put(b"x")
-    link.hold()  # it asks, and receives nothing
+    link.stall("to_client")  # it asks, and receives nothing
     refused_at: list[float] = []
     async with anyio.create_task_group() as tasks:
 
@@ -138,10 +138,10 @@ async def test_attempt_is_refused_as_the_connection_is_lost_and_leaves_nothing(
         tasks.start_soon(ask)
         await passes(0.5)
         assert refused_at == []
-        link.lose()
+        link.down()
         lost_at = anyio.current_time()
     assert refused_at[0] - lost_at < 0.001
-    link.restore()
+    link.heal()
     await a.ready()
     await passes(2 * SESSION)
     for path in server.znodes():
@@ -152,7 +152,7 @@ async def test_attempt_is_refused_as_the_connection_is_lost_and_leaves_nothing(
 @pytest.mark.parametrize("name", WAIT)
 @with_virtual_server
 async def test_timeout_without_a_server_says_so(link: Link, name: str) -> None:
-    link.room = 0
+    link.refuse()
     async with link.connect(connect_timeout=0) as client:
         began = anyio.current_time()
         with pytest.raises(AcquireTimeout, match="no server was reached within 2 sec") as late:
@@ -169,7 +169,7 @@ async def test_timeout_names_its_reason_at_the_end(link: Link, b: Client) -> Non
             await enter(Lock(client, PATH).acquire(timeout=4.0))
         assert late.value.blame is blame
 
-    link.room = 0
+    link.refuse()
     async with (
         link.connect(connect_timeout=0) as client,
         Lock(b, PATH),
@@ -179,13 +179,13 @@ async def test_timeout_names_its_reason_at_the_end(link: Link, b: Client) -> Non
         text = f"not our turn within 4 seconds, behind {PATH}/[^ ]+$"
         tasks.start_soon(wait, text, Blame.RIVAL)
         await passes(1.0)
-        link.restore()
+        link.heal()
         await passes(4.0)
         # It goes during the wait.
         text = "not our turn within 4 seconds; now: not connected to a server: suspended"
         tasks.start_soon(wait, text, Blame.NETWORK)
         await passes(1.0)
-        link.lose()
+        link.down()
         await passes(4.0)
 
 
@@ -197,7 +197,7 @@ async def test_timeout_of_several_locks_may_end_at_one_without_a_connection(
     async with Link(server).connect() as other, crowd() as them:
         them.come("other", to=Lock(other, "/a"))
         await passes(0.5)
-        link.lose()
+        link.down()
         with pytest.raises(AcquireTimeout, match="not all were ours within 1 second"):
             await enter(MultiLock(Lock(b, "/a"), Lock(a, "/b")).acquire(timeout=1.0))
         them.leave("other")

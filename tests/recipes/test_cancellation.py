@@ -20,7 +20,7 @@ import anyio.lowlevel
 import pytest
 from kit.clients import (
     PATIENCE,
-    Wire,
+    Link,
     catch_up,
     contenders_left,
     eventually,
@@ -471,13 +471,13 @@ async def test_cancelled_while_the_create_is_unanswered(is_applied: bool) -> Non
     """It does not wait for the answer; the znode goes as soon as that comes."""
     async with EmbeddedServer() as server, in_memory(server) as b:
         await b.create(PATH)
-        wire = Wire(server)
+        wire = Link(server)
         async with wire.connect() as a:
             await has_looked(a, PATH)
             lock = Lock(a, PATH)
             async with crowd() as them:
                 sent = len(wire.segments)
-                (wire.hold if is_applied else server.pause)()
+                (partial(wire.stall, "to_client") if is_applied else server.pause)()
                 them.come("a", to=lock)
                 await eventually(lambda: len(wire.segments) > sent, "it is sent")
                 if is_applied:
@@ -487,7 +487,7 @@ async def test_cancelled_while_the_create_is_unanswered(is_applied: bool) -> Non
             assert them.log == []
             if is_applied:
                 assert len(contenders_left(server, PATH)) == 1
-            (wire.release if is_applied else server.resume)()
+            (wire.heal if is_applied else server.resume)()
             await enter(Lock(b, PATH).acquire(timeout=PATIENCE))
             await nothing_left(server, PATH)
             await enter(lock)
@@ -498,17 +498,17 @@ async def test_cancelled_while_the_create_is_unanswered(is_applied: bool) -> Non
 async def test_cancelled_while_the_delete_is_unanswered() -> None:
     """It waits for the confirmation, but not forever; the znode has gone anyway."""
     async with EmbeddedServer() as server:
-        wire = Wire(server)
+        wire = Link(server)
         async with wire.connect(session_timeout=2) as a:
             lock = Lock(a, PATH)
             async with crowd() as them:
                 them.come("a", to=lock)
                 await them.are_inside("a")
-                wire.hold()
+                wire.stall("to_client")
                 them.leave("a")
                 await eventually(lambda: contenders_left(server, PATH) == [], "applied")
                 them.cancel("a")
-            wire.release()
+            wire.heal()
             await enter(lock)
 
 

@@ -165,6 +165,6 @@ def test_transaction_in_a_session_that_is_over_ends_the_connection() -> None:
     with pytest.raises(SessionExpiredError):
         script.refuse(packet, 0, -112)
     assert isinstance(call.error(), SessionExpiredError)
-    script.lose_link()
+    script.disconnect()
     states = [state for state, _ in script.states]
     assert states == [SessionState.CONNECTED, SessionState.SUSPENDED]

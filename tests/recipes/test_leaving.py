@@ -79,12 +79,12 @@ async def test_leaving_during_a_downgrade_deletes_the_writer_or_the_reader(
     async with anyio.create_task_group() as tasks:
         async with ReadWriteLock(client, PATH).write as held:
             await passes(1.0)
-            link.room = 0
+            link.refuse()
             drop(server, OpCode.MULTI)
             with anyio.move_on_after(0.5):
                 await held.downgrade()
             assert len(ours(server, client)) == 1
-            tasks.start_soon(later, link.restore)
+            tasks.start_soon(later, link.heal)
         assert ours(server, client) == []
 
 
@@ -108,13 +108,13 @@ async def test_reader_that_a_read_does_not_show_yet_is_deleted(
         monkeypatch.setattr(Client, read.__name__, not_yet(read))
     async with ReadWriteLock(client, PATH).write as held:
         await passes(1.0)
-        link.room = 0
+        link.refuse()
         server.drop_reply(OpCode.MULTI)
         with anyio.move_on_after(0.5):
             await held.downgrade()
         (reader,) = ours(server, client)
         assert "__READ__" in reader
-        link.restore()
+        link.heal()
         await passes(0.5)
         drop(server, OpCode.DELETE)
     await passes(3 * SESSION)
@@ -129,22 +129,22 @@ async def test_downgraded_lock_that_others_delete_is_lost(
     with pytest.raises(LockLost):
         async with ReadWriteLock(client, PATH).write as held:
             await passes(1.0)
-            link.hold()
+            link.stall("to_client")
             with anyio.move_on_after(0.1):
                 await held.downgrade()
             (reader,) = contenders_left(server, PATH)
             assert "__READ__" in reader
             await other.delete(reader)
-            link.release()
+            link.heal()
 
 
 @with_virtual_server
 async def test_leaving_waits_for_the_release_of_another_task(link: Link, client: Client) -> None:
     async with anyio.create_task_group() as tasks:
         async with Lock(client, PATH) as held:
-            link.hold()
+            link.stall("to_client")
             tasks.start_soon(held.release)
-            tasks.start_soon(later, link.release)
+            tasks.start_soon(later, link.heal)
             await settled()
             began = anyio.current_time()
         assert anyio.current_time() - began > 0.9
@@ -165,13 +165,13 @@ async def test_leaving_deletes_a_node_whose_repair_was_not_answered(
         async with PersistentNode(client, PATH, b"x", mode=mode) as node:
             await passes(1.0)
             path = node.path
-            link.room = 0
+            link.refuse()
             server.drop_reply(OpCode.CREATE2)
             await other.delete(path)
             await passes(1.0)
             assert path in server.znodes()
             assert not node.is_present
-            tasks.start_soon(later, link.restore)
+            tasks.start_soon(later, link.heal)
         assert path not in server.znodes()
 
 
@@ -186,11 +186,11 @@ async def test_waiting_set_is_refused_once_the_node_was_left(link: Link, client:
 
     async with anyio.create_task_group() as tasks:
         async with PersistentNode(client, PATH, b"x") as node:
-            link.lose()
+            link.down()
             tasks.start_soon(set_it, node)
             await settled()
             assert not refused
-        link.restore()
+        link.heal()
         await passes(2 * SESSION)
         assert len(refused) == 1
         tasks.cancel_scope.cancel()

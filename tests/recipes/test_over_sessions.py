@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import anyio
 import pytest
-from kit.clients import PATIENCE
+from kit.clients import EVERY_REPLY, PATIENCE
 from kit.virtual_time import Link, embedded, passes, settled, virtually
 from kit.virtual_time import connect as connect_virtually
 
@@ -141,11 +141,11 @@ class Scene:
         """End the session of the observing client, which then begins another one."""
         sessions = [each for each in self.server.sessions() if each != self.b.session_id]
         if by_loss:
-            self.link.lose()
+            self.link.down()
         for each in sessions:
             self.server.expire_session(each)
-        self.link.release()
-        self.link.restore()
+        self.link.heal()
+        self.link.heal()
         await passes(20.0)
         await self.a.ready()
         assert self.a.session_id not in sessions
@@ -180,17 +180,17 @@ async def test_view_reports_a_change_over_sessions_that_end(name: str, how: str)
                 await settled()
                 if how == "next session ends too":
                     before = stage.a.session_id
-                    stage.link.lose()
+                    stage.link.down()
                     await subject.change(stage.b, 2)
                     stage.server.expire_session(before)
-                    stage.link.hold(after=heard)
-                    stage.link.restore()
+                    stage.link.heal()
+                    held = stage.link.hold_reply(EVERY_REPLY, after=heard)
                     await passes(4.0)
                 else:
-                    stage.link.hold(after=heard)
+                    held = stage.link.hold_reply(EVERY_REPLY, after=heard)
                     await subject.change(stage.b, 2)
                     await settled()
-                goes_on = stage.link.left == 0
+                goes_on = held.is_held
                 await stage.end_session(by_loss=how != "expired")
                 await passes(1.0)
                 assert view.is_live
@@ -210,13 +210,13 @@ async def test_view_of_a_config_shows_the_version_of_its_value_at_every_moment()
             config = Config(stage.b, "/config")
             await config.publish({"n": b"1"})
             async with Config(stage.a, "/config").observe() as view:
-                stage.link.hold(after=heard)
+                held = stage.link.hold_reply(EVERY_REPLY, after=heard)
                 await config.publish({"n": b"2"})
                 await settled()
-                goes_on = stage.link.left == 0
+                goes_on = held.is_held
                 assert (view.value["n"], view.version) in ((b"1", 1), (b"2", 2))
                 stage.server.expire_session(stage.a.session_id)
-                stage.link.release()
+                stage.link.heal()
                 for _ in range(100):
                     await passes(0.0005)
                     now = view.published
@@ -248,10 +248,10 @@ async def test_invalid_write_is_reported_once_over_sessions_that_end(name: str) 
         async with scene() as stage:
             await write(stage.b, b"1")
             async with make(stage.a, reported.append).observe() as view:
-                stage.link.hold(after=heard)
+                held = stage.link.hold_reply(EVERY_REPLY, after=heard)
                 await write(stage.b, b"x")
                 await settled()
-                goes_on = stage.link.left == 0
+                goes_on = held.is_held
                 for by_loss in (False, True):
                     await stage.end_session(by_loss=by_loss)
                 assert view.value == 1
@@ -354,15 +354,14 @@ async def test_single_read_goes_on_in_the_next_session(name: str, by_loss: bool)
             link = Link(server)
             async with link.connect() as a, anyio.create_task_group() as tasks:
                 before = a.session_id
-                link.hold(after=heard)
+                link.hold_reply(EVERY_REPLY, after=heard)
                 tasks.start_soon(look, a)
                 await settled()
                 is_needed = not found
                 if by_loss:
-                    link.lose()
+                    link.down()
                 server.expire_session(before)
-                link.release()
-                link.restore()
+                link.heal()
                 await passes(20.0)
                 assert found == [expected], f"after {heard} segments"
                 assert a.session_id != before
@@ -378,11 +377,11 @@ async def test_plain_read_of_a_client_still_raises_the_expiry() -> None:
     async with embedded() as server:
         link = Link(server)
         async with link.connect() as client:
-            link.hold()
+            link.stall("to_client")
             reply = client.exists("/")
             await settled()
             server.expire_session(client.session_id)
-            link.lose()
-            link.restore()
+            link.down()
+            link.heal()
             with pytest.raises(SessionExpiredError), anyio.fail_after(PATIENCE):
                 await reply

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import PATIENCE, connect, eventually, proxy_before
+from kit.clients import EVERY_REPLY, PATIENCE, connect, eventually, proxy_before
 from kit.virtual_time import Link, passes, settled, with_virtual_server
 from kit.virtual_time import connect as connect_virtually
 from recipes.blocks import Block, Holder, enter, happens
@@ -150,12 +150,12 @@ async def test_waiter_does_not_take_the_znode_that_its_sibling_deletes(
         for name in ("b1", "b2"):
             tasks.start_soon(watched.hold, name, ExclusiveLock(b, PATH), lambda: passes(0.05))
         await settled()
-        link.hold(after=1)
+        link.hold_reply(EVERY_REPLY, after=1)
         tasks.start_soon(wait_and_give_up)
         await settled()
         leave.set()
         await settled()
-        link.release()
+        link.heal()
         for _ in range(turns):
             await anyio.lowlevel.checkpoint()
         scope.cancel()
@@ -175,13 +175,13 @@ async def test_release_deletes_no_znode_of_the_next_holder(
         await passes(1.0)
         tasks.start_soon(watched.hold, "b", ExclusiveLock(b, PATH), lambda: passes(3.0))
         await settled()
-        link.hold()
+        link.stall("to_client")
         await b.delete(PATH)
         await settled()
         assert watched.inside == {"a", "b"}  # nobody can prevent this: see A6 of the assumptions
         leave.set()
         await settled()
-        link.release()
+        link.heal()
         await passes(5.0)
     assert watched.deleted == ["a"]
 
@@ -197,11 +197,11 @@ async def test_persistent_node_does_not_delete_the_znode_of_the_next_owner(
             await passes(1.0)
             tasks.start_soon(watched.hold, "b", ExclusiveLock(b, PATH), lambda: passes(5.0))
             await settled()
-            link.hold()
+            link.stall("to_client")
             await b.delete(PATH)
             await settled()
             assert watched.inside == {"b"}
-        link.release()
+        link.heal()
         await passes(10.0)
     assert (watched.entered, watched.deleted) == (["b"], [])
 
@@ -217,14 +217,14 @@ async def test_cancelled_persistent_node_does_not_delete_the_znode_of_another_cl
     keeper = Holder(PersistentNode(a, PATH, b"ours", mode=mode))
     async with anyio.create_task_group() as tasks:
         server.drop_request(OpCode.CREATE2)
-        link.room = 0
+        link.refuse()
         tasks.start_soon(keeper)
         await settled()
         await b.create(PATH, writes[0])
         for data in writes[1:]:
             await b.set(PATH, data)
         tasks.cancel_scope.cancel()
-    link.restore()
+    link.heal()
     await passes(2 * SESSION)
     assert await b.exists(PATH) is not None
     assert not keeper.has_entered
@@ -239,12 +239,12 @@ async def test_lost_create_does_not_take_the_znode_of_its_sibling(
     await client.ensure_path(PATH.rpartition("/")[0])
     async with anyio.create_task_group() as tasks:
         server.drop_request(OpCode.CREATE2)
-        link.room = 0
+        link.refuse()
         for name in ("one", "two"):
             lock = ExclusiveLock(client, PATH, identity="same")
             tasks.start_soon(watched.hold, name, lock, lambda: passes(1.0))
             await settled()
-        link.restore()
+        link.heal()
     assert {*watched.entered} == {"one", "two"}
     assert (watched.together, watched.deleted) == ([], [])
 
@@ -313,7 +313,7 @@ async def test_forged_twin_of_a_lost_create_is_not_adopted(
         await settled()
         before = {*server.znodes()}
         server.drop_reply(OpCode.CREATE2)
-        link.room = 0
+        link.refuse()
         tasks.start_soon(victim)
         await settled()
         (real,) = {*server.znodes()} - before
@@ -321,7 +321,7 @@ async def test_forged_twin_of_a_lost_create_is_not_adopted(
         await c.create(twin, b"same", mode=mode)
         if not is_wanted:
             victim.scope.cancel()
-        link.restore()
+        link.heal()
         await passes(30.0)
         assert holder.has_entered
         assert not victim.has_entered
@@ -395,7 +395,7 @@ async def test_resumed_session_waits_for_the_lease_of_its_first_process(
     """The first process is partitioned as another one continues its session."""
     watched, entered = Watched(), anyio.Event()
     async with partitioned_holder(server, watched, CANCELLED[recipe]) as (credentials, link):
-        link.lose()
+        link.down()
         async with (
             connect_virtually(server, resume=credentials) as second,
             anyio.create_task_group() as tasks,
@@ -465,7 +465,7 @@ async def test_closing_a_resumed_session_does_not_hand_over_what_its_first_proce
     ):
         tasks.start_soon(watched.hold, "other", enter(other), anyio.sleep_forever)
         await settled()
-        link.lose()
+        link.down()
         async with connect_virtually(server, resume=credentials):
             pass
         await passes(3 * SESSION)
@@ -491,7 +491,7 @@ async def test_guardian_gets_a_resumed_session_only_if_it_was_left_to_its_owner(
 ) -> None:
     """It closes the session as soon as its process has ended."""
     notified: list[int] = []
-    link.lose()
+    link.down()
     credentials = client.detach() if is_detached else client.credentials
     connection = connect_virtually(server, resume=credentials)
     assert isinstance(connection, aiolead.types.Connection)
@@ -541,7 +541,7 @@ async def test_persistent_node_takes_over_in_a_resumed_session(
         tasks.start_soon(first)
         await happens(first.entered)
         credentials = client.credentials
-        link.lose()
+        link.down()
         async with connect_virtually(server, resume=credentials) as second:
             tasks.start_soon(Holder(PersistentNode(second, PATH, b"second")))
             await passes(SESSION - 2.0)

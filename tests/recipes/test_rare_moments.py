@@ -35,7 +35,7 @@ def contender(client: Client, span: float = 0.0) -> Holder:
 
 async def lost(link: Link, client: Client) -> None:
     """The connection is lost, and the client knows."""
-    link.lose()
+    link.down()
     await settled()
     assert client.state is SessionState.SUSPENDED
 
@@ -76,14 +76,14 @@ async def test_first_contender_joins_again_if_the_session_ends_as_it_proves_its_
         await passes(3 * SESSION)  # nothing is proven any more
         first = contender(a)
         server.drop_request(OpCode.MULTI)
-        link.room = 0
+        link.refuse()
         tasks.start_soon(first)
         await settled()
         assert is_first(contenders_left(server, PATH))
         assert a.state is SessionState.SUSPENDED
         server.expire_session(a.session_id)
         before = server.requests.copy()
-        link.restore()
+        link.heal()
         while server.requests == before:
             await settled()
         asked = server.requests - before
@@ -193,7 +193,7 @@ async def test_restored_znode_of_the_same_name_is_no_hold(link: Link, a: Client,
             await lost(link, a)
             data, _ = await b.get(held.path)
             await b.transaction().delete(held.path).create(held.path, data)
-            link.restore()
+            link.heal()
             await passes(10 * SESSION)
     assert caught.value.reason is LossReason.DELETED
     assert await b.exists(held.path) is not None  # it is not the client's to delete
@@ -210,12 +210,12 @@ async def test_pending_delete_does_not_delete_the_znode_of_another(
     server.drop_reply(OpCode.DELETE)
     async with Lock(a, PATH) as held:
         assert held.path.endswith(FIRST)
-        link.room = 0
+        link.refuse()
     assert contenders_left(server, PATH) == []
     await b.delete(PATH)
     async with Lock(b, PATH) as other:
         assert other.path.endswith(FIRST)
-        link.restore()
+        link.heal()
         await a.ready()
         await passes(1.0)
         await other.verify()
@@ -236,12 +236,12 @@ async def test_create_lost_in_the_next_session_is_looked_for_there(
         tasks.start_soon(somebody)
         await settled()
         server.drop_reply(OpCode.CREATE2)
-        link.room = 2  # the first one says that the session is over
+        link.refuse(after=2)  # the first one says that the session is over
         await passes(1.0)
         assert is_first(contenders_left(server, PATH))
         if cancelled:
             somebody.scope.cancel()
-        link.restore()
+        link.heal()
         await a.ready()
         await passes(1.0)
         left = contenders_left(server, PATH)
@@ -280,7 +280,7 @@ async def test_create_is_deleted_if_cancelled_around_a_lost_link(
         await a.create(PATH)
         await has_looked(a, PATH)
         somebody = contender(a)
-        link.hold()
+        link.stall("to_client")
         tasks.start_soon(somebody)
         await settled()
         assert is_first(contenders_left(server, PATH))
@@ -291,7 +291,7 @@ async def test_create_is_deleted_if_cancelled_around_a_lost_link(
         somebody.scope.cancel()
         await settled()
         assert is_first(contenders_left(server, PATH))
-        link.restore()
+        link.heal()
         await a.ready()
         await settled()
         assert contenders_left(server, PATH) == []
@@ -314,11 +314,11 @@ async def test_timeout_counts_while_there_is_no_link(
             await lost(link, a)
         else:
             server.drop_request(dropped)
-            link.room = 0
+            link.refuse()
 
         async def restored_later() -> None:
             await passes(5.0)
-            link.restore()
+            link.heal()
 
         tasks.start_soon(restored_later)
         began = anyio.current_time()
@@ -357,14 +357,14 @@ async def test_observer_goes_on_after_a_failed_read(
         else:
             await settled()
             server.expire_session(a.session_id)
-        link.restore()
+        link.heal()
 
     async with Election(b, PATH, identity="b").leadership(), anyio.create_task_group() as tasks:
         if why == "no server answers":
             await lost(link, a)
         else:
             server.drop_request(OpCode.GET_CHILDREN)
-            link.room = 0
+            link.refuse()
         tasks.start_soon(heal)
         async with Election(a, PATH).observe() as view:
             leader = view.value.leader

@@ -231,14 +231,14 @@ async def test_refused_release_of_a_cancelled_wait_is_logged(
         async with aiolead.Condition(client, PATH) as held:
             znodes.extend(await ours(client))
             await refuse_deletes(other, *znodes)
-            link.room = 0
+            link.refuse()
             server.drop_request(OpCode.DELETE)
             await held.wait()
 
     with anyio.move_on_after(1.0):
         await wait()
     assert refusals(caplog) == []
-    link.restore()
+    link.heal()
     await passes(2.0)
     assert refusals(caplog) == znodes
 
@@ -332,10 +332,10 @@ async def test_refused_background_delete_is_logged_once(
 ) -> None:
     async with aiolead.Lock(client, PATH) as held:
         await passes(1.0)
-        link.lose()
+        link.down()
         await refuse_deletes(other, held.path)
     assert refusals(caplog) == []
-    link.restore()
+    link.heal()
     await passes(2.0)
     assert refusals(caplog) == [held.path] == await ours(client)
 

@@ -26,12 +26,12 @@ async def test_contender_that_left_before_it_was_read_is_not_waited_for(
         waiter = Holder(Lock(a, PATH), span=0)
         async with Lock(b, PATH):
             await has_looked(a, PATH)
-            link.hold()
+            link.stall("to_client")
             tasks.start_soon(waiter)
             await settled()
             assert len(contenders_left(server, PATH)) == 2
         await settled()
-        link.release()
+        link.heal()
         await settled()
         assert waiter.has_entered
 

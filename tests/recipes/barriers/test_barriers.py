@@ -12,6 +12,7 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from kit.clients import (
+    EVERY_REPLY,
     OVER_AIOZK,
     PATIENCE,
     catch_up,
@@ -109,7 +110,7 @@ async def test_no_removal_is_missed(
         tasks.start_soon(waiter)
         await passes(1.0)
         if what != "nothing":
-            link.lose()
+            link.down()
             await passes(1.0)
             assert not waiter.is_through
         if what == "session expired":
@@ -117,7 +118,7 @@ async def test_no_removal_is_missed(
         await barrier.remove()
         if again:
             await barrier.set()
-        link.restore()
+        link.heal()
         await passes(5.0)
         assert waiter.is_through
 
@@ -134,9 +135,9 @@ async def test_lost_links_and_sessions_let_nobody_through(
             await passes(1.0)
             server.expire_session(a.session_id)
             await passes(1.0)
-            link.lose()
+            link.down()
             await passes(20.0)
-            link.restore()
+            link.heal()
             await b.set(PATH, b"changed")
             await passes(5.0)
             assert not waiter.is_through
@@ -247,13 +248,13 @@ async def test_member_that_died_before_is_not_counted(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(party.join, a, "a")
         await settled()
-        link.lose()
+        link.down()
         server.expire_session(a.session_id)
         tasks.start_soon(party.join, b, "b", 1.0)
         tasks.start_soon(party.join, c, "c", 1.0)
         await passes(5.0)
         assert party.who("in") == []
-        link.restore()  # it comes again, by itself
+        link.heal()  # it comes again, by itself
         await passes(5.0)
         assert party.who("gone") == ["a", "b", "c"]
 
@@ -279,13 +280,13 @@ async def test_member_that_dies_inside_hangs_nobody(
         await passes(3.0)
         assert party.who("out") == ["b", "c"]
         assert party.who("gone") == []
-        link.lose()
+        link.down()
         await passes(3.0)
         assert party.who("gone") == []
         await passes(17.0)
         assert party.who("gone") == ["b", "c"]
         assert [loss.reason for loss in lost] == [LossReason.UNCONFIRMED]
-        link.restore()
+        link.heal()
         await passes(5.0)
         assert contenders_left(server, PATH) == []
 
@@ -584,7 +585,7 @@ async def test_member_that_gives_up_unaware_of_its_round_leaves_no_ready(
         tasks.start_soon(enter_behind_a_slow_link)
         await settled()
         assert len(await names(other, PATH)) == 1
-        link.hold(after=received)
+        link.hold_reply(EVERY_REPLY, after=received)
         with anyio.move_on_after(3.0 if is_late else 0.5), suppress(KeyError):
             async with DoubleBarrier(other, PATH, 2):
                 assert await other.exists(READY) is not None
@@ -596,7 +597,7 @@ async def test_member_that_gives_up_unaware_of_its_round_leaves_no_ready(
             server.expire_session(client.session_id)
         if end != "timeout":
             gives_up.cancel()
-        link.release()
+        link.heal()
         await passes(20.0)
     assert contenders_left(server, PATH) == []
 

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 import pytest
-from kit.clients import PATIENCE, Wire, eventually, in_memory, joined, names, nothing_left
+from kit.clients import PATIENCE, Link, eventually, in_memory, joined, names, nothing_left
 from kit.selection import on_embedded
 
 from aiolead import Client, Election, LeadershipLost, Phase, Term
@@ -274,7 +274,7 @@ async def test_many_tasks_may_iterate_over_one_campaign() -> None:
 
 
 async def test_campaigns_of_one_election_object_contend_with_each_other() -> None:
-    async with EmbeddedServer() as server, Wire(server).connect() as client:
+    async with EmbeddedServer() as server, Link(server).connect() as client:
         election = Election(client, PATH)
         async with election.campaign() as one, election.campaign() as two:
             await joined(client, PATH, 2)

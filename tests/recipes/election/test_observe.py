@@ -11,7 +11,7 @@ import pytest
 from conftest import ServerUnderTest
 from kit.clients import (
     PATIENCE,
-    Wire,
+    Link,
     catch_up,
     connect,
     eventually,
@@ -129,7 +129,7 @@ async def test_latest_leader_is_seen_after_changes_that_nobody_looked_at(
 
 async def test_observer_is_not_woken_by_contenders_behind_the_leader() -> None:
     async with EmbeddedServer(tick_time=3) as server:
-        wire = Wire(server)
+        wire = Link(server)
         async with (
             in_memory(server) as a,
             wire.connect(session_timeout=60, clock=stopped_clock) as b,
@@ -139,12 +139,12 @@ async def test_observer_is_not_woken_by_contenders_behind_the_leader() -> None:
             await until(states, "a")
             await anyio.wait_all_tasks_blocked()
             assert {p for p, who in server.watches().items() if b.session_id in who} == {term.path}
-            received, sent = wire.received, len(wire.segments)
+            received, sent = wire.bytes["to_client"], len(wire.segments)
             for _ in range(5):
                 async with Election(a, PATH).campaign():
                     await joined(a, PATH, 2)
                 await joined(a, PATH, 1)
-            assert (wire.received, len(wire.segments)) == (received, sent)
+            assert (wire.bytes["to_client"], len(wire.segments)) == (received, sent)
             # It does learn of the end, at a cost that is bounded.
             await term.resign()
             await until(states)
@@ -217,7 +217,7 @@ async def test_observer_is_entered_once(a: Client) -> None:
 
 async def test_observers_of_one_client_share_their_reads() -> None:
     async with EmbeddedServer(tick_time=3) as server:
-        wire = Wire(server)
+        wire = Link(server)
         async with (
             in_memory(server) as a,
             in_memory(server) as b,

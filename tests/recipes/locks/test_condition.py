@@ -306,7 +306,7 @@ class Waiters:
     async def notify_unheard(self, *names: str) -> None:
         """Notify one; of these waiters, none receives anything from now on."""
         for name in names:
-            self.links[name].hold()
+            self.links[name].stall("to_client")
         assert await self.notify() == 1
         await passes(1.0)
 
@@ -316,7 +316,7 @@ class Waiters:
         self.crowd.cancel(name)
         await passes(1.0)
         for link in self.links.values():
-            link.release()
+            link.heal()
         await passes(SESSION)
 
     @property
@@ -437,7 +437,7 @@ async def test_lost_answer_to_a_notification_wakes_one_waiter(
             await held.notify()  # makes the parent of the signals, and its signal stays there
             await passes(2.0)
             lose(server, drop, OpCode.MULTI)
-            link.room = 0
+            link.refuse()
             async with anyio.create_task_group() as within:
 
                 async def notify() -> None:
@@ -448,7 +448,7 @@ async def test_lost_answer_to_a_notification_wakes_one_waiter(
                 if leaves:
                     them.cancel("first")
                     await passes(1.0)
-                link.restore()
+                link.heal()
         await passes(1.0)
         assert them.log == ["zeroth", "second" if leaves else "first"]
         async with Condition(a, PATH) as held:
@@ -460,12 +460,12 @@ async def test_waiter_is_notified_after_a_lost_connection(link: Link, a: Client,
     async with crowd() as them:
         wait(them, "a", a)
         await passes(1.0)
-        link.lose()
+        link.down()
         await settled()
         async with Condition(b, PATH) as held:
             assert await held.notify() == 1
         assert them.log == []
-        link.restore()
+        link.heal()
         await passes(1.0)
         assert them.log == ["a"]
 
@@ -482,14 +482,14 @@ async def test_create_of_a_waiter_without_an_answer_is_not_repeated(
     async def wait_unanswered() -> None:
         async with condition as held:
             server.drop_reply(OpCode.CREATE2)
-            link.room = 0
+            link.refuse()
             await held.wait()
             woken.set()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(wait_unanswered)
         await settled()
-        link.restore()
+        link.heal()
         await passes(1.0)
         assert len(contenders_left(server, WAITERS)) == 1
         async with Condition(b, PATH) as held:

@@ -93,13 +93,13 @@ async def test_create_without_an_answer_is_looked_for(
     async with crowd() as them:
         before = server.requests["CREATE2"]
         (server.drop_reply if applied else server.drop_request)(OpCode.CREATE2)
-        link.room = 0
+        link.refuse()
         them.come("a", to=ExclusiveLock(a, PATH))
         await settled()
         assert (PATH in server.znodes()) == applied
         if cancelled:
             them.cancel("a")
-        link.restore()
+        link.heal()
         await passes(20.0)
         assert them.log == ([] if cancelled else ["a"])
     wanted = 1 if applied or cancelled else 2
@@ -116,11 +116,11 @@ async def test_create_that_is_applied_very_late_is_taken_over(
     await a.create(PARENT)
     async with crowd() as them:
         server.drop_request(OpCode.CREATE2)
-        link.room = 0
+        link.refuse()
         them.come("a", to=ExclusiveLock(a, PATH, identity="me"))
         await settled()
         them.cancel("a")
-    link.restore()
+    link.heal()
     await passes(30.0)
     assert them.log == []
     assert PATH not in server.znodes()
@@ -138,11 +138,11 @@ async def test_release_without_a_connection_leaves_the_next_holder(
     """The session is over by the time there is a connection again."""
     async with ExclusiveLock(a, PATH):
         await passes(1.0)
-        link.lose()
+        link.down()
         await settled()
     server.expire_session(a.session_id)
     async with ExclusiveLock(b, PATH) as other:
-        link.restore()
+        link.heal()
         await a.ready()
         await passes(5.0)
         await other.verify()

@@ -204,7 +204,7 @@ async def test_connection_is_lost_in_the_middle_of_a_downgrade(
             them.come("w", to=ReadWriteLock(b, PATH).write)
             await passes(1.0)
             (server.drop_request if what == "request" else server.drop_reply)(OpCode.MULTI)
-            link.room = 0
+            link.refuse()
             async with anyio.create_task_group() as within:
                 within.start_soon(held.downgrade)
                 await settled()
@@ -215,7 +215,7 @@ async def test_connection_is_lost_in_the_middle_of_a_downgrade(
                     return
                 if then == "session ends":
                     server.expire_session(a.session_id)
-                link.restore()
+                link.heal()
             assert held.is_downgraded
             assert is_reader()
             assert len(contenders_left(server, PATH)) == 2
@@ -230,7 +230,7 @@ async def test_connection_is_lost_in_the_middle_of_a_downgrade(
                 await body()
         else:
             await body()
-        link.restore()
+        link.heal()
         await passes(2 * SESSION)
         await them.are_inside("w")
     assert contenders_left(server, PATH) == []

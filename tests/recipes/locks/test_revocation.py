@@ -173,11 +173,11 @@ async def test_term_of_a_campaign_is_asked(a: Client, b: Client) -> None:
 async def test_request_is_known_after_a_lost_connection(link: Link, a: Client, b: Client) -> None:
     async with Lock(a, PATH) as held:
         await passes(1.0)
-        link.lose()
+        link.down()
         await settled()
         await Lock(b, PATH).revoke()
         assert not held.is_revocation_requested
-        link.restore()
+        link.heal()
         await passes(1.0)
         assert held.is_revocation_requested
 

@@ -440,9 +440,9 @@ async def test_front_of_the_queue_that_is_harmed_is_served_and_blocks_nobody(
                 case "session ends":
                     server.expire_session(a.session_id)
                 case "lease runs out":
-                    link.lose()
+                    link.down()
                     await passes(7.5)
-                    link.restore()
+                    link.heal()
                     await a.ready()
                 case _:
                     znodes = contenders_left(server, LOCKS if harm == "place deleted" else LEASES)
@@ -466,11 +466,11 @@ async def test_waiter_at_the_front_holds_nothing(
         async with Semaphore(b, PATH, 1, layout=layout):
             them.come("a", to=Semaphore(a, PATH, 1, layout=layout))
             await passes(5.0)
-            link.lose()
+            link.down()
             for second in range(22):  # until its lease is over, and its session
                 assert (leases.held, leases.is_in_grace) == (0, False)
                 if second == 20:
-                    link.restore()
+                    link.heal()
                 await passes(1.0)
         await them.are_inside("a")
 
@@ -528,14 +528,14 @@ async def test_create_without_an_answer_leaves_as_many_permits_as_are_held(
     async with crowd() as them:
         faults = "dropped_replies" if applied else "dropped_requests"
         setattr(server._running.core, faults, Nth(OpCode.CREATE2, number))
-        link.room = 0
+        link.refuse()
         them.come("a", to=Semaphore(a, PATH, 3).acquire(permits=2))
         await settled()
         assert them.log == []
         assert a.state is SessionState.SUSPENDED
         if cancelled:
             them.cancel("a")
-        link.restore()
+        link.heal()
         await passes(1.0)
         assert them.log == ([] if cancelled else ["a"])
         assert len(contenders_left(server, LEASES)) == (0 if cancelled else 2)

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from kit.clients import (
     PATIENCE,
-    Wire,
+    Link,
     catch_up,
     eventually,
     in_memory,
@@ -127,7 +127,7 @@ async def test_changes_after_a_gap_are_the_differences(a: Client, b: Client) -> 
 async def test_changes_during_an_outage_are_reported_after_it(what: str) -> None:
     """A znode that was created again is another one, of the same version (CURATOR-311)."""
     async with EmbeddedServer() as server, in_memory(server) as a:
-        wire = Wire(server)
+        wire = Link(server)
         await a.ensure_path(PATH)
         for name in ("deleted", "made-anew", "set", "same"):
             await a.create(f"{PATH}/{name}", b"before", mode=CreateMode.EPHEMERAL)
@@ -135,14 +135,14 @@ async def test_changes_during_an_outage_are_reported_after_it(what: str) -> None
             changes = view.changes()
             told = [await anext(changes) for _ in range(4)]
             assert {change.member.id for change in told} == {"deleted", "made-anew", "set", "same"}
-            wire.hold()
+            wire.stall("to_client")
             (server.disconnect if what == "link" else server.expire_session)(b.session_id)
             await a.delete(f"{PATH}/deleted")
             await a.delete(f"{PATH}/made-anew")
             await a.create(f"{PATH}/made-anew", b"before", mode=CreateMode.EPHEMERAL)
             await a.set(f"{PATH}/set", b"after")
             await a.create(f"{PATH}/new", b"", mode=CreateMode.EPHEMERAL)
-            wire.release()
+            wire.heal()
             await sees(
                 view, **{"made-anew": b"before", "set": b"after", "same": b"before", "new": b""}
             )
@@ -198,7 +198,7 @@ async def test_views_end_with_their_client() -> None:
 async def test_each_change_costs_the_same_in_a_group_of_any_size() -> None:
     """No change has everything read again."""
     async with EmbeddedServer(tick_time=3) as server:
-        a_wire, b_wire = Wire(server), Wire(server)
+        a_wire, b_wire = Link(server), Link(server)
         async with (
             a_wire.connect(session_timeout=60, clock=stopped_clock) as a,
             b_wire.connect(session_timeout=60, clock=stopped_clock) as b,
@@ -244,7 +244,7 @@ async def test_observers_of_one_client_share_their_reads(observers: int) -> None
     async with (
         EmbeddedServer(tick_time=3) as server,
         in_memory(server) as a,
-        Wire(server).connect(session_timeout=60, clock=stopped_clock) as b,
+        Link(server).connect(session_timeout=60, clock=stopped_clock) as b,
         AsyncExitStack() as stack,
     ):
         await a.ensure_path(PATH)

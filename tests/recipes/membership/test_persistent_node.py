@@ -331,10 +331,10 @@ async def test_node_left_without_a_link_is_deleted_later() -> None:
         link = Link(server)
         async with link.connect(session_timeout=3) as a:
             async with PersistentNode(a, PATH, b"x"):
-                link.hold()
+                link.stall("to_client")
                 server.disconnect(a.session_id)
             assert await data_at(b) in (b"x", None)
-            link.release()
+            link.heal()
             await nothing_left(server, FOLDER)
 
 

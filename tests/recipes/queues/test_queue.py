@@ -12,7 +12,7 @@ import pytest
 from conftest import ServerUnderTest
 from kit.clients import (
     PATIENCE,
-    Wire,
+    Link,
     catch_up,
     children_are,
     connect,
@@ -553,7 +553,7 @@ async def test_long_queue_is_not_listed_for_each_item() -> None:
     """Though others take items from it: the next few items, and the claims, are enough."""
     items, rounds = 2000, 30
     async with EmbeddedServer() as server, in_memory(server) as producer, in_memory(server) as b:
-        wire = Wire(server)
+        wire = Link(server)
         async with wire.connect() as a:
             queue = Queue(a, "/jobs")
             for first in range(0, items, 500):
@@ -568,13 +568,13 @@ async def test_long_queue_is_not_listed_for_each_item() -> None:
             others = Queue(b, "/jobs")
             await take(queue)
             await take(others)
-            before = wire.received
+            before = wire.bytes["to_client"]
             for number in range(rounds):
                 async with others.get() as held:  # it holds one meanwhile
                     await take(queue)
                     if number % 3:
                         await held.ack()
-            assert (wire.received - before) / rounds < 2048
+            assert (wire.bytes["to_client"] - before) / rounds < 2048
             assert seen[:2] == [0, 1]
             # The item that the other one has released is the first one again.
             assert seen[2:] == sorted(seen[2:])

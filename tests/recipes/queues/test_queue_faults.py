@@ -64,13 +64,13 @@ async def test_cancelled_claim_of_unknown_outcome_is_released(
 ) -> None:
     """The client deletes the claim, if there is one, in the background."""
     queue = await with_items(client, 1)
-    link.room = 0
+    link.refuse()
     drop(server, OpCode.MULTI)
     with anyio.move_on_after(1.0):
         await enter(queue.get())
         pytest.fail("the claim was never confirmed")
     assert client.state is SessionState.SUSPENDED
-    link.restore()
+    link.heal()
     async with Queue(other, PATH).get() as item:
         assert item.data == b"0"
         await item.ack()
@@ -88,13 +88,13 @@ async def test_item_released_during_a_lost_claim_is_claimed_after_it(
     """No watch fires when the reservation ends: the waiting consumer gets the item all the same."""
     async with anyio.create_task_group() as tasks:
         consumer = Holder((await with_items(client, 1)).get(), span=0)
-        link.room = 0
+        link.refuse()
         server.drop_request(OpCode.MULTI)
         tasks.start_soon(consumer)
         await passes(1.0)
         assert client.state is SessionState.SUSPENDED
         async with Queue(other, PATH).get():
-            link.restore()
+            link.heal()
             await passes(1.0)  # the item is refused, since it is taken
             assert not consumer.has_entered
         await passes(2 * SESSION)
@@ -109,13 +109,13 @@ async def test_item_reserved_by_a_cancelled_consumer_goes_to_another_one(
     """Another queue object of the same client gets it, though nothing changes on the servers."""
     async with anyio.create_task_group() as tasks:
         queue, consumer = await with_items(client, 1), Holder(Queue(client, PATH).get(), span=0)
-        link.room = 0
+        link.refuse()
         drop(server, OpCode.MULTI)
         with anyio.move_on_after(1.0):
             await enter(queue.get())
             pytest.fail("the claim was never confirmed")
         tasks.start_soon(consumer)
-        link.restore()
+        link.heal()
         await passes(2 * SESSION)
         assert consumer.has_entered
 
@@ -127,13 +127,13 @@ async def test_next_session_repeats_a_claim(
     before = client.session_id
     async with anyio.create_task_group() as tasks:
         consumer = Holder((await with_items(client, 1)).get(), span=0)
-        link.room = 0
+        link.refuse()
         server.drop_reply(OpCode.MULTI)
         tasks.start_soon(consumer)
         await settled()
         assert await items_and_claims(server) == (1, 1)
         server.expire_session(before)
-        link.restore()
+        link.heal()
     assert consumer.held.session_id != before
     assert await items_and_claims(server) == (1, 0)
 
@@ -159,7 +159,7 @@ async def test_waiters_get_items_of_an_ended_session_in_order(
                 await passes(1.0)
                 assert got == []
                 began = anyio.current_time()
-                link.lose()
+                link.down()
                 await anyio.sleep_forever()
         ended = anyio.current_time()
         await passes(2 * SESSION)
@@ -229,11 +229,11 @@ async def test_cancelled_ack_is_repeated(
     queue = await with_items(client, 1)
     async with queue.get() as item:
         await passes(SESSION / 2)
-        link.hold()
+        link.stall("to_client")
         with anyio.move_on_after(0.1):
             await item.ack()
         assert await items_and_claims(server) == (0, 0)
-        link.release()
+        link.heal()
         await item.ack()
         assert not item.is_held
 
@@ -246,12 +246,12 @@ async def test_claim_is_lost_if_the_session_ends_before_the_ack_is_answered(
     queue = await with_items(client, 1)
     with pytest.raises(ClaimLost) as lost:
         async with queue.get() as item:
-            link.room = 0
+            link.refuse()
             server.drop_reply(OpCode.MULTI)
             await item.ack()
     assert lost.value.reason is LossReason.UNCONFIRMED
     assert lost.value.outcome is Outcome.UNKNOWN
-    link.restore()
+    link.heal()
 
 
 @with_virtual_server
@@ -265,12 +265,12 @@ async def test_lost_ack_of_a_deleted_claim(
         async def meddle(claim: str) -> None:
             await settled()
             await operator.delete(claim)
-            link.restore()
+            link.heal()
 
         async with anyio.create_task_group() as tasks:
             with pytest.raises(ClaimLost) as lost:
                 async with queue.get() as item:
-                    link.room = 0
+                    link.refuse()
                     server.drop_request(OpCode.MULTI)
                     tasks.start_soon(meddle, item.path)
                     await item.ack()
@@ -306,11 +306,11 @@ async def test_lost_put_is_reported_unknown(
 @with_virtual_server
 async def test_try_get_raises_when_no_server_answers(link: Link, client: Client) -> None:
     queue = await with_items(client, 1)
-    link.lose()
+    link.down()
     await settled()
     with pytest.raises(ConnectionLossError):
         await enter(queue.try_get())
-    link.restore()
+    link.heal()
     async with queue.get() as item:
         assert item.data == b"0"
 
@@ -321,10 +321,10 @@ async def test_item_put_during_an_outage_is_seen(link: Link, client: Client, oth
         consumer = Holder((await with_items(client, 0)).get(), span=0)
         tasks.start_soon(consumer)
         await passes(1.0)
-        link.lose()
+        link.down()
         await settled()
         await Queue(other, PATH).put(b"x")
         await passes(1.0)
         assert not consumer.has_entered
-        link.restore()
+        link.heal()
     assert consumer.held.data == b"x"

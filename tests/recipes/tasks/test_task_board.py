@@ -306,7 +306,7 @@ async def test_task_of_a_dead_worker_goes_to_the_next_and_observers_see_it(
                 await passes(0.1)
                 tasks.start_soon(next_one)
                 await passes(0.1)
-                link.lose()
+                link.down()
                 await anyio.sleep_forever()
         assert (await board.result(name)).worker == "heir"
         await passes(0.1)
@@ -352,12 +352,12 @@ async def test_waits_and_views_go_on_after_expiry(
         tasks.start_soon(wait_for_result)
         tasks.start_soon(work)
         await passes(1.0)
-        link.lose()
+        link.down()
         await passes(2 * SESSION)
         assert not view.is_live
         await task.finish(b"result")
         await theirs.submit(b"1")
-        link.restore()
+        link.heal()
     assert sorted(map(str, got)) == ["b'1'", "b'result'"]
 
 

@@ -6,7 +6,7 @@ import random
 
 import anyio
 import pytest
-from kit.clients import Wire, catch_up, eventually, in_memory
+from kit.clients import Link, catch_up, eventually, in_memory
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
 from recipes.blocks import enter
@@ -181,7 +181,7 @@ async def _change_something(rng: random.Random, client: Client) -> None:
 async def test_changes_during_a_lost_link_are_events_after_it(version: str) -> None:
     """A znode that was created again has the same version, and is another one."""
     async with EmbeddedServer(version=version) as server, in_memory(server) as b:
-        wire = Wire(server)
+        wire = Link(server)
         async with wire.connect() as a:
             for path in ("same", "changed", "deleted/below", "replaced/below"):
                 await b.ensure_path(f"{TOP}/{path}")
@@ -190,14 +190,14 @@ async def test_changes_during_a_lost_link_are_events_after_it(version: str) -> N
                 tasks.start_soon(follower.run)
                 await eventually(lambda: follower.equals(cache), "it knows what there is")
                 follower.seen.clear()
-                wire.hold()  # nor does it notice any of this before all of it is done
+                wire.stall("to_client")  # nor does it notice any of this before all of it is done
                 server.disconnect(a.session_id)
                 await b.set(f"{TOP}/changed", b"new")
                 await b.delete_all(f"{TOP}/deleted")
                 await b.delete_all(f"{TOP}/replaced")
                 await b.ensure_path(f"{TOP}/replaced/other")
                 await b.create(f"{TOP}/created")
-                wire.release()
+                wire.heal()
                 await equals(cache, b)
                 expected = [
                     ("changed", "/changed"),
@@ -234,7 +234,7 @@ async def test_only_changed_znodes_are_fetched_after_a_reconnect() -> None:
 async def test_znode_created_below_one_that_is_being_read_is_copied(version: str) -> None:
     """The connection is lost after the event of its creation, and before it is in the copy."""
     async with EmbeddedServer(version=version) as server, in_memory(server) as b:
-        wire = Wire(server)
+        wire = Link(server)
         async with wire.connect() as a:
             await b.create(TOP)
             async with TreeCache(a, TOP) as cache:
@@ -243,7 +243,7 @@ async def test_znode_created_below_one_that_is_being_read_is_copied(version: str
                 await b.create(f"{TOP}/a")
                 await lost.wait()
                 await b.create(f"{TOP}/a/b")
-                wire.release()
+                wire.heal()
                 await equals(cache, b)
 
 
@@ -251,15 +251,15 @@ async def test_overflow_of_events_is_a_gap_like_any_other(monkeypatch: pytest.Mo
     """Events come in faster than they are taken note of, and do not fit any more."""
     monkeypatch.setitem(Client.watch.__kwdefaults__ or {}, "max_events", 3)
     async with EmbeddedServer() as server:
-        wire = Wire(server)
+        wire = Link(server)
         async with wire.connect() as a, in_memory(server) as b:
             await b.create(TOP)
             async with TreeCache(a, TOP) as cache:
                 requests = server.requests.copy()
-                wire.hold()
+                wire.stall("to_client")
                 for number in range(50):
                     await b.create(f"{TOP}/{number}")
-                wire.release()
+                wire.heal()
                 await equals(cache, b)
                 assert len(cache) == 51
                 # It has compared what it knew, the top, and found that this has more children.

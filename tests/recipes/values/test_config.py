@@ -9,7 +9,7 @@ from functools import partial
 
 import anyio
 import pytest
-from kit.clients import Wire, catch_up, eventually, in_memory
+from kit.clients import Link, catch_up, eventually, in_memory
 from kit.virtual_time import Drop, lost_message
 from parsing.hostile_data import ARABIC_DIGITS, BIDI
 from recipes.blocks import enter
@@ -125,7 +125,7 @@ async def test_concurrent_publications_are_seen_as_a_whole(a: Client, b: Client)
 
 async def test_keys_are_of_the_version_that_is_read() -> None:
     async with EmbeddedServer() as server, in_memory(server) as b:
-        wire = Wire(server)
+        wire = Link(server)
         async with wire.connect() as a:
             rival = Config(b, PATH)
             await rival.publish({"x": b"1", "y": b"1"})
@@ -135,12 +135,12 @@ async def test_keys_are_of_the_version_that_is_read() -> None:
                 found.append(await Config(a, PATH).get())
 
             async with anyio.create_task_group() as tasks:
-                wire.hold()
+                wire.stall("to_client")
                 before = server.requests["GET_CHILDREN"]
                 tasks.start_soon(read)
                 await eventually(lambda: server.requests["GET_CHILDREN"] > before, "it reads")
                 await rival.publish({"x": b"2", "y": b"2"})
-                wire.release()
+                wire.heal()
             assert found == [Published({"x": b"2", "y": b"2"}, 2)]
 
 
@@ -307,7 +307,7 @@ async def test_every_publication_has_an_author_of_its_own() -> None:
 async def test_publication_by_another_client_during_a_lost_one(is_applied: bool) -> None:
     """If ours was published and the history no longer says so, nobody knows: it is unknown."""
     async with EmbeddedServer() as server, in_memory(server) as b:
-        wire = Wire(server)
+        wire = Link(server)
         async with wire.connect() as a, anyio.create_task_group() as tasks:
             config, rival = Config(a, PATH, keep=1), Config(b, PATH, keep=1)
             await config.publish({"a": b"0"})
@@ -321,7 +321,7 @@ async def test_publication_by_another_client_during_a_lost_one(is_applied: bool)
             async def publish_before_it_comes_back() -> None:
                 await lost.wait()
                 await rival.publish({"b": b"1"})
-                wire.release()
+                wire.heal()
 
             tasks.start_soon(publish_before_it_comes_back)
             if is_applied:

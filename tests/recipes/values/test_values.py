@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from kit.clients import PATIENCE, Wire, catch_up, children_are, eventually, in_memory
+from kit.clients import PATIENCE, Link, catch_up, children_are, eventually, in_memory
 from kit.virtual_time import Drop, embedded, lost_message, virtually
 from kit.virtual_time import connect as connect_virtually
 from recipes.blocks import enter
@@ -289,7 +289,7 @@ RIVALS: dict[str, list[tuple[str, bytes]]] = {
 async def test_outcome_of_a_lost_write(rival: str, is_applied: bool, found: str) -> None:
     """It never says that it was not applied if it was, nor the reverse."""
     async with EmbeddedServer() as server, in_memory(server) as b:
-        wire = Wire(server)
+        wire = Link(server)
         async with wire.connect() as a:
             stat = (await a.create(FLAT, b"first")).stat
             results: list[str] = []
@@ -309,7 +309,7 @@ async def test_outcome_of_a_lost_write(rival: str, is_applied: bool, found: str)
                 await lost.wait()
                 for what, data in RIVALS[rival]:
                     await (b.delete(FLAT) if what == "delete" else getattr(b, what)(FLAT, data))
-                wire.release()
+                wire.heal()
         assert results == [found]
 
 
