@@ -1,7 +1,7 @@
 """The process of a Python peer: `python -m benchmarks.peers.host NAME LOOP [--idle]`.
 
 It reads lines from its standard input, `verb<TAB>name=value<TAB>...`, and answers each with one,
-`ok<TAB>{...}` or `error<TAB>...`. What is imported before the peer is kept small, since the peer's
+`ok<TAB>{...}` or `error<TAB>...`. Imports before the peer are kept few, since the peer's
 memory is told from what was there before.
 
 With `--idle`, the answers say how long the event loop had nothing to do (`idle`); it costs a

@@ -1,7 +1,7 @@
 """The requests that every peer serves: a dozen verbs, each of which times its own work.
 
 A peer runs in a process of its own (`host.py`; the Java one is `Curator.java`) and obeys one line
-at a time. What is in a timed section is the peer's own code, as its users write it: no common layer
+at a time. A timed section is the peer's own code, as its users write it: no common layer
 is in between. So a workload is written once, in terms of these verbs, for all peers.
 
 Times are in seconds; moments are nanoseconds of the machine's monotonic clock, which all processes

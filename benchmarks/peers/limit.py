@@ -1,8 +1,9 @@
 """The limit: a client by hand that does the least that can be done, without being safe.
 
-What it leaves out, and a library must not: it believes that whoever is before it holds, so that the
-end of that znode makes it the next; it does not look for znodes whose creation was not answered; it
-keeps no lease. Its names are numbers, so that it knows its neighbour's without listing anybody.
+It leaves out some things that a library must not: it believes that the contender before it holds,
+so that the end of that znode makes it the next; it does not look for znodes whose creation was not
+answered; it keeps no lease. Its names are numbers, so that it knows its neighbour's without listing
+anybody.
 """
 
 from __future__ import annotations

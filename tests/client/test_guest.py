@@ -1,4 +1,4 @@
-"""What an open client does to the task that has opened it, and what the end of a program does.
+"""The effects of an open client on the task that has opened it, and those of the end of a program.
 
 The inputs are ordinary accidents of programs on asyncio, and of frameworks that open a client in
 one task and close it in another.
@@ -136,7 +136,7 @@ async def test_error_of_a_body_out_of_time_propagates_unchanged(server: Threaded
 async def test_body_that_swallows_its_cancellation_ends_normally(
     server: ThreadedServer, is_uncancelled: bool
 ) -> None:
-    """A graceful stop: the task is told to end by `task.cancel()`."""
+    """A graceful stop: `task.cancel()` asks the task to end."""
 
     async def body(inside: Callable[[], object]) -> str:
         async with connect(server):
@@ -312,7 +312,7 @@ async def test_scopes_cancel_own_tasks_and_nothing_else_does() -> None:
 @on_asyncio
 @pytest.mark.parametrize("repeated", [1, 3])
 async def test_cancel_all_closes_the_session(server: ThreadedServer, repeated: int) -> None:
-    """What `asyncio.run` does after `SystemExit`, and many programs on SIGTERM."""
+    """So does `asyncio.run` after `SystemExit`, and many programs on SIGTERM."""
     held = asyncio.Event()
 
     async def program() -> None:

@@ -1,1 +1,1 @@
-"""What several test modules share."""
+"""The kit of the tests: modules that tests of several folders share."""

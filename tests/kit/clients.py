@@ -1,4 +1,4 @@
-"""What the tests of the recipes share: clients, a wire to look at, clocks, a bounded wait."""
+"""Clients for tests, their links and clocks, and a bounded wait."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def losing_the_link(client: aiolead.Client) -> AsyncIterator[None]:
     states: list[SessionState] = []
     unsubscribe = client.backend.subscribe(lambda state, _: states.append(state))
     yield
-    await eventually(lambda: SessionState.SUSPENDED in states, "the link is lost")
+    await eventually(lambda: SessionState.SUSPENDED in states, "the connection is lost")
     await client.ready()
     unsubscribe()
 
@@ -159,7 +159,7 @@ class JumpingClock:
     """The lease's clock, which a test can move on: as if the process had been blocked so long.
 
     Args:
-        clock: what it goes by otherwise.
+        clock: the clock that it moves on.
     """
 
     def __init__(self, clock: Callable[[], float] = lease_clock) -> None:

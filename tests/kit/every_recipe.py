@@ -30,7 +30,7 @@ Turn = Callable[[Client, str], Awaitable[object]]
 Prepare = Callable[[Client, str], Awaitable[object]]
 
 
-# --- what is held --------------------------------------------------------------------------------
+# --- recipes that are held -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Held:
     """Something that one client at a time has.
 
     Attributes:
-        enter: has it for a block; what that gives has `verify`.
+        enter: holds it for a block; the result has `verify`.
         turn: gets it when nobody else has it any more, and returns.
         prepare: what has to be there before.
     """
@@ -112,7 +112,7 @@ HELD: dict[str, Held] = {
 
 
 class Kept:
-    """Something that its owner has anew when it was lost.
+    """Something that its owner gets again after a loss.
 
     Args:
         tokens: gives what is another one each time.
@@ -178,7 +178,7 @@ KEPT: dict[str, Held] = {
     "ServiceRegistry": held(lambda c, p: kept(aiolead.ServiceRegistry(c, p).register(AN_INSTANCE))),
     "Partitioner": Held(sharing, owns_all),
 }
-"""All that its owner has anew in the next session."""
+"""All recipes whose owner gets them again in the next session."""
 
 
 # --- what is followed ----------------------------------------------------------------------------
@@ -377,7 +377,7 @@ WAITING = "/waiting"
 """The condition that it waits for."""
 
 HOLDS = "holds"
-"""What it prints once it has all that it can have. After that: the name of what it has done."""
+"""The line that it prints once it has all of them. Later lines name those that it has done."""
 
 
 async def live(hosts: str) -> None:

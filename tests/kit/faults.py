@@ -1,7 +1,7 @@
 """Contenders in an arena: what tests of the recipes under faults share.
 
-A test makes contenders in an `Arena`, does harm to the links and servers that they live by, and
-says what must follow at once. What must hold after *any* fault, the arena checks at its end: it
+A test makes contenders in an `Arena`, breaks their links and servers, and
+says what must follow at once. The arena checks at its end whatever must hold after any fault: it
 heals every link, tells everybody to leave, and then
 
 * every invariant holds (`aiolead.testing.invariants`): above all, everybody who stayed has had its
@@ -143,7 +143,7 @@ class Contender:
     Made by `Arena.contender`.
 
     Attributes:
-        who: what the history calls it: many lines have an `a`.
+        who: its name in the history: many paths have an `a`.
         client: its client, once it is `online`.
         proxy: the link that the client goes through, where it does.
         tenure: its latest tenure.
@@ -212,7 +212,7 @@ class Contender:
         await eventually(lambda: self.is_holding, f"{self!r} holds")
 
     async def waiting(self) -> None:
-        """Waits until it stands in line and the server watches those before it."""
+        """Waits until it is in the queue and the server watches the contenders before it."""
         await self.online()
         await eventually(
             # Its own znode, and one before it.
@@ -221,7 +221,7 @@ class Contender:
                 and self.machine.watches.is_live
                 and not self.machine.requests.inflight
             ),
-            f"{self!r} stands in line",
+            f"{self!r} is in the queue",
         )
 
     async def renewed(self, times: int = 1) -> None:
@@ -342,14 +342,14 @@ class Arena:
     """
 
     clock: Callable[[], float] = staticmethod(lease_clock)
-    """What leases are measured by."""
+    """The clock of the leases."""
 
     def __init__(self, hosts: str, chroot: str, *, session_timeout: float = 2.0) -> None:
         self.hosts = hosts
         self.chroot = chroot
         self.session_timeout = session_timeout
         self.history = History(self.clock)
-        self.history.fault_began("what the test does", severe=True)
+        self.history.fault_began("a fault of the test", severe=True)
         self.contenders: list[Contender] = []
         self.sessions: set[int] = set()
         self.streams: set[ByteStream] = set()
@@ -460,7 +460,7 @@ class Arena:
         return proxy.connect_string
 
     def hooks(self, _proxy: AnyProxy | None) -> Hooks:
-        """What a contender behind a proxy lives by."""
+        """The hooks of a contender behind a proxy."""
         return Hooks(dial=anyio.connect_tcp)
 
     @asynccontextmanager
@@ -520,7 +520,7 @@ class Arena:
         )
 
     def _tell(self) -> str:
-        """What has happened, and how it is now: for whoever has to find out what went wrong."""
+        """The history, and the present state, for the report of a failure."""
         lines = ["The history:", self.history.tell(), "The contenders:"]
         for contender in self.contenders:
             lines.append(f"  {contender!r}")

@@ -39,8 +39,8 @@ times per timeout, and stops a good deal before the session ends."""
 IN_REAL_TIME = frozenset(
     {"anyio_backend", "server", "embedded", "own", "hosts", "old_and_new_hosts", "run"}
 )
-"""What tests take that run in real time: coroutine tests do (those on virtual time are functions),
-servers of whatever kind are reached over TCP, and so they are by commands."""
+"""The fixtures of tests in real time: coroutine tests (those on virtual time are functions), and tests
+that reach a server over TCP, as commands do."""
 
 ATTEMPTS = 3
 
@@ -281,7 +281,7 @@ def _of_coroutine(awaited: Any) -> Iterator[str]:
 # --- margins --------------------------------------------------------------------------------------
 
 MARGIN = "safety margin: "
-"""What the names of recorded properties with a margin in seconds begin with."""
+"""The beginning of the names of recorded properties with a margin in seconds."""
 
 
 def report_margins(terminalreporter: Any) -> None:

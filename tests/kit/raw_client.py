@@ -41,7 +41,7 @@ from .checks import PATIENCE
 
 
 class Request(Protocol):
-    """What can be sent: an operation and its body."""
+    """A request: an operation and its body."""
 
     @property
     def op(self) -> OpCode: ...
@@ -223,7 +223,7 @@ def version_of(connect_string: str) -> Version:
 
 
 def backports_of(connect_string: str) -> frozenset[Feature]:
-    """What the server has although its version came before it: found out by trying."""
+    """The features that the server has although its version came before them: found by trying."""
     tried = {Feature.EVENTS_NEED_READ: withholds_events(connect_string)}
     version = version_of(connect_string)
     for feature, has_it in tried.items():
@@ -263,7 +263,7 @@ def has(connect_string: str, feature: Feature) -> bool:
 
 
 def told_zxid(connect_string: str, zxid: int) -> int:
-    """What a watch event says of the change with this zxid."""
+    """The zxid in a watch event of the change with this zxid."""
     return zxid if has(connect_string, Feature.EVENT_ZXIDS) else -1
 
 

@@ -4,7 +4,7 @@ pytest runs whatever it is asked for, on every event loop and every kind of serv
 change that:
 
 * `--promises`, used by `make test`: every behaviour test meets one event loop and one kind of
-  server, which a hash of its node id chooses. Marks say what differs from that, see `MARKERS`.
+  server, which a hash of its node id chooses. Marks change that, see `MARKERS`.
   What `ELSEWHERE` lists is not even imported.
 * `--every-combination`, used by `make test-all`: nothing is left out, and the run fails if a test
   has not met each combination of its event loops and servers.
@@ -88,7 +88,7 @@ on_embedded = pytest.mark.parametrize("server", [EMBEDDED], indirect=True)
 """For what the client decides, whatever the server."""
 
 REAL_FIXTURES = frozenset({"zookeeper_installed", "real_server", "real_ensemble"})
-"""What tests take that run on real servers."""
+"""The fixtures of tests that run on real servers."""
 
 # --- what `make test` selects -----------------------------------------------------------------
 
@@ -97,7 +97,7 @@ MARKERS = {
     "`only` names the case that this is about, by the beginning of its id; `make test` runs one "
     "case of `one_in`, which a hash of its node id chooses",
     "promise(*, only='')": "`make test` runs it, whatever `exhaustive` says",
-    "both_loops": "`make test` runs it on asyncio and on trio. What is lost when it is wrong is "
+    "both_loops": "`make test` runs it on asyncio and on trio. A mistake there costs "
     "mutual exclusion, and the loops differ most in how they cancel",
     "prefers_real_servers": "`make test` runs it with a real server whenever there can be one; "
     "other tests that take any kind of server meet the embedded one three times out of four",
@@ -154,7 +154,7 @@ class Combination:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What the marks of a test say, see `MARKERS`."""
+    """The marks of a test, see `MARKERS`."""
 
     exhaustive: tuple[pytest.Mark, ...]
     promise: tuple[pytest.Mark, ...]
@@ -256,7 +256,9 @@ def _number(test: str, of: str) -> int:
 def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("aiolead's own tests")
     group.addoption(
-        "--promises", action="store_true", help="what `make test` runs: see tests/kit/selection.py"
+        "--promises",
+        action="store_true",
+        help="the tests of `make test`: see tests/kit/selection.py",
     )
     group.addoption(
         "--every-combination",
@@ -390,7 +392,7 @@ IN_MEMORY = "holds back, or counts, the bytes of a client in memory, which no ad
 SHARED = "its session is shared: a znode at a fixed path that no create of ours explains is aiozk's"
 
 CLIENT_FIXTURES = frozenset({"a", "b", "client", "other", "local"})
-"""What tests take that are given clients, by `tests/recipes/conftest.py`."""
+"""The fixtures of tests/recipes/conftest.py that are clients."""
 
 DIFFERENT = {
     "test_barriers::test_ready_stays_until_the_znode_is_gone_in_memory": IN_MEMORY,

@@ -42,10 +42,10 @@ Body = Callable[[Callable[[], object]], Awaitable[str]]
 
 
 async def end_of_cancelled(body: Body, how: str) -> str:
-    """What a task raises or returns that is cancelled once it is inside of its block.
+    """The exception or the result of a task that is cancelled once it is inside of its block.
 
     Args:
-        body: what runs in the task.
+        body: the coroutine function of the task.
         how: "native" for `task.cancel()`, "scope" for a cancel scope of anyio.
     """
     inside = anyio.Event()

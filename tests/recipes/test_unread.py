@@ -1,4 +1,4 @@
-"""What a waiter learns as it reads those before it. On virtual time."""
+"""A waiter reads the contenders before it. On virtual time."""
 
 from __future__ import annotations
 

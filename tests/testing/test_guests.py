@@ -1,4 +1,4 @@
-"""What an open server or proxy of the test kit does to the task that has entered it.
+"""The effects of an open server or proxy of the test kit on the task that has entered it.
 
 The same inputs as in `tests/client/test_guest.py`: ordinary accidents of programs on asyncio, and
 fixtures that enter in one task and leave in another.
