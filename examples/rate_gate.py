@@ -18,9 +18,9 @@ import aiolead
 from aiolead._recipes._core.acquire import NodeAcquirable
 from aiolead._recipes._core.arguments import OnDisconnect, checked_number
 from aiolead._recipes._core.enterable import HeldRecipe
-from aiolead._recipes._core.ephemeral import NodeGone
-from aiolead._recipes._core.ephemeral_names import FixedNode
 from aiolead._recipes._core.error_policy import with_parent
+from aiolead._recipes.naming import Fixed
+from aiolead._recipes.znode import NodeGone, Znode
 from aiolead.abc import CoordinationClient
 from aiolead.errors import BadVersionError, Fenced, NodeExistsError, NoNodeError
 from aiolead.model import ACL
@@ -85,9 +85,10 @@ class _Run(NodeAcquirable):
         super().__init__(client, path, data, acl)
         self._period = period
         self._running = f"{path}/running"
-        self._own = self._fixed_node(self._running, is_contended=True)
+        self._naming = Fixed(client, self._running, is_contended=True)
+        self._own = self._new_znode(self._naming)
 
-    def _znodes(self) -> Sequence[FixedNode]:
+    def _znodes(self) -> Sequence[Znode]:
         return (self._own,)
 
     async def _try(self, *, waits: bool) -> bool:
@@ -146,7 +147,7 @@ class _Run(NodeAcquirable):
         """Watches the znode of the process that is inside, unless a lost create of ours made it."""
         self._leave_watches()
         try:
-            return await self._own.look_for_ours(self._watch()) is None
+            return await self._own.look_for_ours(self._naming, self._watch()) is None
         except NoNodeError:
             self._rouse()
             return False

@@ -11,8 +11,10 @@
     tree/        `TreeCache`
 
     contention/  the base of recipes with a contender queue: its order, and which znodes to watch
-    _core/       the base of all recipes: the life of an ephemeral znode, holds and how long they
-                 last, errors of servers, the latest-value view
+    znode        the life of a znode of ours
+    naming       its name, and the proof that it is ours
+    _core/       the base of all recipes: holds and how long they last, errors of servers, the
+                 latest-value view
 
 Recipes know nothing of connections, bytes or sockets.
 """

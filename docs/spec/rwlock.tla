@@ -24,7 +24,7 @@
 (*   Deliver              ._answered, ._reader_seen                        *)
 (*   FindOut              ._find_out, ._stay, and the loop in              *)
 (*                        locks/read_write.py  WriteHeld.downgrade         *)
-(*   Release, GiveUp      ._ReaderDeletion, _core/ephemeral.py discard     *)
+(*   Release, GiveUp      ._ReaderDeletion, znode.py  Znode.discard        *)
 (*   Delete               _core/pending_delete.py; _delete_reader; servers *)
 (*                                                                         *)
 (* ASSUMED.  The lease (lease.tla).  After a write of a session, nothing   *)

@@ -34,18 +34,19 @@ from aiolead import (
     TreeCache,
 )
 from aiolead._client.net.supervisor import Supervisor
-from aiolead._recipes._core.ephemeral import EphemeralNode
 from aiolead._recipes._core.error_policy import in_background
 from aiolead._recipes._core.observe import View
 from aiolead._recipes.discovery import service_registry
 from aiolead._recipes.election import campaign, observer
 from aiolead._recipes.membership import group
 from aiolead._recipes.membership.znode_keeper import ZnodeKeeper
+from aiolead._recipes.naming import Sequential
 from aiolead._recipes.tasks.board import BoardView
 from aiolead._recipes.tree.tree_reader import TreeReader
 from aiolead._recipes.values import znode_views
 from aiolead._recipes.values.config_snapshot import ConfigView
 from aiolead._recipes.values.shared_value import SharedValueView
+from aiolead._recipes.znode import Znode
 from aiolead._session.machine import SessionMachine
 from aiolead.errors import ClientClosedError, InternalError, LossReason, ReleaseError
 from aiolead.model import SessionState
@@ -251,7 +252,7 @@ async def test_hold_that_cannot_be_watched_any_more_is_lost(
             await Queue(helper, "/a").put(b"item")
         # The bystander's own watch is of the same kind, but nothing happens to its znode.
         await settled(client)
-        monkeypatch.setattr(EphemeralNode, name, defect)
+        monkeypatch.setattr(Znode, name, defect)
         with pytest.raises(aiolead.TenureLost) as caught:
             async with HELD[kind](client) as held:
                 await settled(client)
@@ -271,7 +272,7 @@ async def test_watch_that_cannot_be_set_again_later_ends_its_hold(
         with pytest.raises(LockLost) as caught:
             async with Lock(client, "/a") as held:
                 await settled(client)
-                monkeypatch.setattr(EphemeralNode, "_watch_later", defective)
+                monkeypatch.setattr(Znode, "_watch_later", defective)
                 server.throttle(OpCode.GET_DATA)
                 await helper.set(held.path, b"other")
                 await anyio.sleep_forever()
@@ -288,7 +289,7 @@ async def test_failed_pending_delete_is_reported(
     internal_errors: Records,
 ) -> None:
     async with bystander(internal_errors) as (client, _, server):
-        monkeypatch.setattr(EphemeralNode, "_delete_until_gone", defective)
+        monkeypatch.setattr(Sequential, "delete_if_ours", defective)
         with pytest.raises(ReleaseError if is_awaited else ZeroDivisionError) as caught:
             async with Lock(client, "/a"):
                 server.throttle(OpCode.DELETE)

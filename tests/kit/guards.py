@@ -39,8 +39,8 @@ times per timeout, and stops a good deal before the session ends."""
 IN_REAL_TIME = frozenset(
     {"anyio_backend", "server", "embedded", "own", "hosts", "old_and_new_hosts", "run"}
 )
-"""The fixtures of tests in real time: coroutine tests (those on virtual time are functions), and tests
-that reach a server over TCP, as commands do."""
+"""The fixtures of tests in real time: coroutine tests (those on virtual time are functions), and
+tests that reach a server over TCP, as commands do."""
 
 ATTEMPTS = 3
 

@@ -8,7 +8,6 @@ beside                       a function that runs beside the body of an `async w
 body_scope                   a body that another task may leave once the first one has ended
 reporting, participants      events of recipes; identities of contenders and holders
 
-ephemeral, ephemeral_names   the life of an ephemeral znode; its name, and the proof that it is ours
 znode_registry               the znodes of this client's recipes
 pending_delete               a delete that ends with the znode, or with a reported refusal
 

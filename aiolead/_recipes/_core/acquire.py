@@ -12,8 +12,8 @@ from ..._escaping import in_seconds
 from ...abc import CoordinationClient, Hold, Watch
 from ...errors import AioleadError, ConnectionLossError, LossReason, NoNodeError, Outcome
 from ...model import ACL, SessionState, WatchEvent
-from .ephemeral import EphemeralNode, Holder, HoldOptions, NodeGone
-from .ephemeral_names import FixedNode
+from ..naming import Naming
+from ..znode import Holder, HoldOptions, NodeGone, Znode
 from .error_policy import Action, Step, action_for, before_next_try
 from .pending_delete import Departure, all_of
 from .znode_registry import RegisteredNode
@@ -121,7 +121,7 @@ class Acquirable:
         """
 
     @abstractmethod
-    def _znodes(self) -> Sequence[EphemeralNode]:
+    def _znodes(self) -> Sequence[Znode]:
         """The znodes that stand for it, the newest last."""
 
     @abstractmethod
@@ -156,7 +156,7 @@ class Acquirable:
                 for znode in znodes:
                     znode.watch()
             for znode in znodes:
-                if znode._look is not None:
+                if znode.look is not None:
                     await znode.looked_at()
             if client.backend.lease.is_enough():
                 break
@@ -211,16 +211,20 @@ class NodeAcquirable(Acquirable):
         for znode in self._znodes():
             znode.withdraw()
 
-    def _fixed_node(self, path: str, *, is_contended: bool) -> FixedNode:
-        """Make a znode at `path`, which is `_path` or below it; others' deleting it wakes us."""
-        return FixedNode(
-            self._client,
-            path,
-            self._data,
-            acl=self._acl,
-            on_gone=self._rouse,
-            is_contended=is_contended,
-        )
+    def _new_znode(self, naming: Naming) -> Znode:
+        """Make a znode at `_path` or below it. If others delete it, this attempt looks again."""
+        return Znode(self._client, naming, self._data, self._acl, self)
+
+    # --- what happens to a znode: see `ZnodeObserver` --------------------------------------------
+
+    def znode_gone(self) -> None:
+        self._wake.set()
+
+    def watch_ended(self) -> None:
+        """Nothing to do: the session has ended as well, or the hold is lost."""
+
+    def data_seen(self, data: bytes) -> None:
+        """Nothing to do: nobody asks for a release."""
 
     # --- waiting ---------------------------------------------------------------------------------
 

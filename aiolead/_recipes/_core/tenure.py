@@ -29,7 +29,7 @@ from ...errors import (
     TenureLost,
     UsageError,
 )
-from .ephemeral import HoldOptions
+from ..znode import HoldOptions
 from .error_policy import log_refusal
 from .pending_delete import Departure
 

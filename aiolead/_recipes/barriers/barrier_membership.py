@@ -41,12 +41,12 @@ from ...errors import (
 from ...model import ACL, CreateMode, Stat
 from ...paths import join
 from .._core.acquire import NodeAcquirable
-from .._core.ephemeral import NodeGone, ZnodeState
-from .._core.ephemeral_names import FixedNode
 from .._core.error_policy import TRIES, Step, before_next_try, in_background, until_done
 from .._core.pending_delete import Departure
 from .._core.reading import catch_up
 from .._core.reporting import PathWarnings
+from ..naming import Fixed
+from ..znode import NodeGone, Znode, ZnodeState
 
 READY = "ready"
 
@@ -194,7 +194,7 @@ class BarrierMembership(NodeAcquirable):
         super().__init__(client, path, data, acl)
         self._ready = join(path, READY)
         self._count = count
-        self._own = self._new_znode()
+        self._own = self._new_member()
         self._round: int | None = None
         self._departure: Departure | None = None
         self._may_leave_ready = False
@@ -208,11 +208,11 @@ class BarrierMembership(NodeAcquirable):
         self.stays_to_the_end = False
         """Whether `others_left` is going to be called, which takes care of `ready`."""
 
-    def _new_znode(self) -> FixedNode:
+    def _new_member(self) -> Znode:
         # A unique name, by which a lost create is found again; a UUID as in Curator.
         client = self._client
         name = uuid.UUID(int=(client.session_id & _UNSIGNED) << 64 | client.backend.serial())
-        return self._fixed_node(join(self._path, str(name)), is_contended=False)
+        return self._new_znode(Fixed(client, join(self._path, str(name)), is_contended=False))
 
     @property
     def round(self) -> int:
@@ -224,7 +224,7 @@ class BarrierMembership(NodeAcquirable):
     def obstacle(self) -> str:
         return f"since {self._ready} has znodes below it" if self._is_stuck else ""
 
-    def _znodes(self) -> Sequence[FixedNode]:
+    def _znodes(self) -> Sequence[Znode]:
         return (self._own,)
 
     # --- entering ------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class BarrierMembership(NodeAcquirable):
     async def _join(self, watch: Watch) -> tuple[Stat | None, set[str]]:
         """Create our znode, and ask what is there, in one round trip."""
         client = self._client
-        self._own = self._new_znode()
+        self._own = self._new_member()
         self._older = []
         self._may_leave_ready = True
         for _ in range(TRIES):

@@ -2,7 +2,7 @@
 
 kernel              pure: the order of contenders, and which znodes to watch
 contender           one contender: how it waits, gets to the front, and holds
-queue_node          the znode of a contender or a waiter; state that those of a client share
+queue_znode         the znode of a contender or a waiter; state that those of a client share
 queue_recipe        the base of every recipe with a contender queue
 
 layouts             how znodes are named, and which neighbours do not fit

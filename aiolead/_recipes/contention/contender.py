@@ -1,7 +1,7 @@
 """A contender in a queue: joins it, waits until it is in front, and holds.
 
-When the session is over, or others delete its znode, it joins again. Its znode is that of a
-`QueueNode`, the loop that of an `Acquirable`; docs/explanation/contention.md explains both.
+When the session is over, or others delete its znode, it joins again. It has a `Znode`, and the loop
+of an `Acquirable`; docs/explanation/contention.md explains both.
 """
 
 from __future__ import annotations
@@ -12,44 +12,67 @@ from functools import partial
 
 from ..._contender_names import leaders_of
 from ..._tasks import Wakeup
-from ...abc import CoordinationClient, Reply, Watch
+from ...abc import CoordinationClient, Hold, Reply, Watch
 from ...errors import NoNodeError
 from ...model import ACL, Created, EventType, Stat, WatchEvent
 from ...paths import join
 from .._core.acquire import Acquirable
-from .._core.ephemeral import NodeGone
 from .._core.error_policy import TRIES, in_background
+from .._core.participants import is_request
+from .._core.pending_delete import Departure
 from .._core.reporting import OWNERLESS
 from .._core.znode_registry import RegisteredNode
+from ..naming import Sequential, delete_until_gone
+from ..znode import Holder, HoldOptions, NodeGone, Znode
 from .kernel import ALONE, QueuePosition, sharing, standing
 from .layouts import Layout, Role
 from .neighbours import queue_order
-from .queue_node import NOBODY_WAITS, LocalContenders, QueueNode, SessionChanges
+from .queue_znode import (
+    LocalContenders,
+    SessionChanges,
+    await_created,
+    queue_naming,
+    ready_to_create,
+)
 
 _NEVER = -1
 _NOBODY: frozenset[str] = frozenset()
 """One for all: an empty set takes as much memory as one with a name in it."""
 _NO_WATCHES: dict[str, Watch] = {}
 """One for all that do not wait."""
+_NOBODY_WAITS = Wakeup()
+"""The `Wakeup` of those that do not wait, one for all: a waiter makes its own."""
 
 
-class Contender(QueueNode, Acquirable):
+class Contender(Acquirable):
     """One place in a queue, of whose contenders the first `places` hold.
 
     `data` is what its znode holds, the identity; `acl` is that of the znode, and of the path if it
     has to be created.
     """
 
+    # There may be thousands, and memory is most of what each costs.
     __slots__ = (
+        "_acl",
         "_ahead",
         "_ahead_gone",
         "_behind",
+        "_client",
         "_is_one_at_a_time",
+        "_layout",
+        "_local",
+        "_naming",
         "_new_since",
         "_on_rank",
         "_outlived",
+        "_path",
         "_places",
+        "_role",
+        "_stale",
         "_standing",
+        "_wake",
+        "is_asked_for",
+        "znode",
     )
 
     def __init__(
@@ -63,14 +86,26 @@ class Contender(QueueNode, Acquirable):
         local: LocalContenders | None = None,
         places: int = 1,
     ) -> None:
-        super().__init__(client, path, layout, role, data, acl, local)
+        self._client = client
+        self._path = path
+        self._layout = layout
+        self._role = role
+        self._acl = acl
         self._places = places
+        self._local = local or client.backend.shared(path, LocalContenders)
+        naming: Sequential = queue_naming(client, self._local, path, layout, role, places)
+        self._naming = naming
+        self.znode = Znode(client, naming, data, acl, self)
+        self.is_asked_for = False
+        """Whether others ask for a release."""
         self._is_one_at_a_time = places == 1 and not role.shares
         self._new_since = _NEVER
         """`SessionChanges.count` at the answer to our create, until we wait."""
         self._standing: QueuePosition | None = None
         """The position by the listing that was sent with the create."""
         # The events of watches since the last look.
+        self._wake = _NOBODY_WAITS
+        self._stale = False
         self._ahead = _NO_WATCHES
         self._ahead_gone = _NOBODY
         self._behind: str | None = None
@@ -87,6 +122,27 @@ class Contender(QueueNode, Acquirable):
         """
         self._on_rank = call
 
+    @property
+    def node(self) -> RegisteredNode:
+        return self.znode.node
+
+    def hold(self, holder: Holder, options: HoldOptions) -> Hold:
+        return self.znode.hold(holder, options)
+
+    # --- what happens to the znode: see `ZnodeObserver` ----------------------------------------
+
+    def znode_gone(self) -> None:
+        self._wake.set()
+
+    def watch_ended(self) -> None:
+        self._stale = True
+        self._wake.set()
+
+    def data_seen(self, data: bytes) -> None:
+        if not self.is_asked_for and is_request(data):
+            self.is_asked_for = True
+            self.znode.ask_holder()
+
     # --- getting to the front ------------------------------------------------------------------
 
     def _follow_session(self) -> None:
@@ -95,11 +151,8 @@ class Contender(QueueNode, Acquirable):
         if self._local.session is None:
             self._local.session = SessionChanges.of(self._client)
 
-    def _znodes(self) -> Sequence[QueueNode]:
-        return (self,)
-
-    def _prefix(self, session_id: int, serial: int) -> str:
-        return self._layout._prefix(self._role, session_id, serial, self._places)
+    def _znodes(self) -> Sequence[Znode]:
+        return (self.znode,)
 
     def _start_again(self) -> None:
         self.forget()
@@ -129,9 +182,9 @@ class Contender(QueueNode, Acquirable):
                 rank = place.rank - self._places + 1 + place.extra
                 self._on_rank(rank if place.is_exact else None)
             self._new_since = _NEVER
-            if not (self._ahead_gone or self._gone or self._stale):
+            if not (self._ahead_gone or self.znode.is_gone or self._stale):
                 await self._wake.wait()
-            self.check()
+            self.znode.check()
             if place.watch[0] in self._ahead_gone and (
                 place.is_next or self._was_first(place.watch[0])
             ):
@@ -148,9 +201,10 @@ class Contender(QueueNode, Acquirable):
 
         The create leaves together with a listing, which shows the new znode.
         """
-        if self._node is not None and self._node.session_id != self._client.session_id:
+        znode, node = self.znode, self.znode.current
+        if node is not None and node.session_id != self._client.session_id:
             self.forget()
-        if self._node is not None:
+        if znode.current is not None:
             return False
         local, session, tries = self._local, self._local.session, TRIES
         listing: Reply[list[str]] | None = None
@@ -159,15 +213,15 @@ class Contender(QueueNode, Acquirable):
             try:
                 if (self._layout, self._role) not in local.fits:
                     await self.look_before()
-                if not await self._ready_to_create():
+                if not await ready_to_create(self._client, znode):
                     return False
                 # If others of ours are there already, the predecessor is usually one of them.
                 if local.is_empty:
                     with self._client.pipelined():
-                        create, listing = self.create(), self._client.get_children(self._path)
+                        create, listing = znode.create(), self._client.get_children(self._path)
                 else:
-                    create, listing = self.create(), None
-                await self._await_created(create)
+                    create, listing = znode.create(), None
+                await await_created(znode, create, self._path)
             except NoNodeError:
                 if not tries:
                     raise
@@ -248,10 +302,9 @@ class Contender(QueueNode, Acquirable):
     def _note_front(self) -> None:
         self._standing = None
         self._behind = None
-        self._wake = NOBODY_WAITS
+        self._wake = _NOBODY_WAITS
         if self._is_one_at_a_time:
-            assert self._node is not None, "it is in front"
-            self._local.front = self._node.name
+            self._local.front = self.node.name
 
     def _was_first(self, name: str) -> bool:
         """Whether the predecessor, which has gone, is known to have been the first: then we are.
@@ -319,7 +372,7 @@ class Contender(QueueNode, Acquirable):
         self._ahead_gone = self._ahead_gone.intersection(names) or _NOBODY
         looks: list[tuple[str, Reply[tuple[bytes, Stat]]]] = []
         with self._client.pipelined():
-            own = self._send_look() if self._watch is None else None
+            own = None if self.znode.is_watched else self.znode.send_look()
             for name in names:
                 if name not in self._ahead and name not in self._ahead_gone:
                     watch = self._client.backend.make_watch(Ahead(self, name))
@@ -361,17 +414,18 @@ class Contender(QueueNode, Acquirable):
         if count is None or not is_ours or self._local.is_wanted(name):
             return
         if client.backend.gave(count):
-            orphan = self._claim(Created(join(self._path, name), stat), stat.ephemeral_owner)
+            created = Created(join(self._path, name), stat)
+            orphan = self._naming.claim_found(created, stat.ephemeral_owner)
             client.backend.spawn(partial(self._delete_orphan_later, orphan))
         else:
-            delete = partial(self._delete_if_ours, client)
-            self._own_znodes.delete_orphan(client, join(self._path, name), stat, delete)
+            self._naming.delete_orphan(join(self._path, name), stat)
 
     async def _delete_orphan_later(self, orphan: RegisteredNode) -> None:
+        job = partial(delete_until_gone, self._client, self._naming, orphan)
         try:
-            await in_background(orphan.path, partial(self._delete_until_gone, self._client, orphan))
+            await in_background(orphan.path, job)
         finally:
-            self._unclaim(orphan)
+            self._naming.unclaim(orphan)
 
     def _on_ahead(self, name: str, event: WatchEvent) -> None:
         self._ahead.pop(name, None)
@@ -392,9 +446,14 @@ class Contender(QueueNode, Acquirable):
         self._outlived = ()
 
     def forget(self) -> None:
+        """Give up the znode, which is gone, or whose session is over."""
         self._leave_watches()
-        super().forget()
+        self.znode.forget()
+        self.is_asked_for = False
         self._standing = None
+
+    def discard(self) -> Departure | None:
+        return self.znode.discard()
 
 
 class Ahead:

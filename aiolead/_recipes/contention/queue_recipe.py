@@ -19,7 +19,7 @@ from .contender import Contender
 from .kernel import holding
 from .layouts import Layout, Role
 from .neighbours import queue_order
-from .queue_node import LocalContenders
+from .queue_znode import LocalContenders
 
 T = TypeVar("T", bound=Tenure)
 

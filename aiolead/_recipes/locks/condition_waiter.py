@@ -23,7 +23,6 @@ from ...errors import (
 )
 from ...model import ACL, WatchEvent
 from ...paths import join
-from .._core.ephemeral import NodeGone
 from .._core.error_policy import (
     TRIES,
     Action,
@@ -37,30 +36,59 @@ from .._core.pending_delete import Departure
 from .._core.reading import catch_up
 from .._core.znode_registry import RegisteredNode
 from ..contention.layouts import Layout, Role
-from ..contention.queue_node import QueueNode
+from ..contention.queue_znode import (
+    LocalContenders,
+    await_created,
+    queue_naming,
+    ready_to_create,
+)
+from ..znode import NodeGone, Znode, ZnodeState
 from .condition_signals import ConditionSignals
 
 
-class Waiter(QueueNode):
+class Waiter:
     """A waiter, from before it releases the lock until it has it again."""
 
     def __init__(
         self, client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
     ) -> None:
-        super().__init__(client, join(path, "waiters"), Layout.CURATOR, Role.WAIT, data, acl)
+        self._client = client
+        self._path = join(path, "waiters")
+        local = client.backend.shared(self._path, LocalContenders)
+        self._naming = queue_naming(client, local, self._path, Layout.CURATOR, Role.WAIT)
+        self._znode = Znode(client, self._naming, data, acl, self)
+        self._wake = Wakeup()
         self._signals = ConditionSignals(client, path, acl)
         self._signal_watch: Watch | None = None
         self._watched: str | None = None
         self._before_watch: Watch | None = None
         self._has_signal = False
 
+    @property
+    def node(self) -> RegisteredNode:
+        """The znode; only valid while there is one."""
+        return self._znode.node
+
+    # --- what happens to the znode: see `ZnodeObserver` ----------------------------------------
+
+    def znode_gone(self) -> None:
+        self._wake.set()
+
+    def watch_ended(self) -> None:
+        self._wake.set()
+
+    def data_seen(self, data: bytes) -> None:
+        """Nothing to do: nobody asks a waiter for a release."""
+
+    # --- waiting -------------------------------------------------------------------------------
+
     async def join(self) -> None:
         """Create the znode. From then on no signal is missed."""
         tries = TRIES
         while True:
             try:
-                if await self._ready_to_create():
-                    await self._await_created(self.create())
+                if await ready_to_create(self._client, self._znode):
+                    await await_created(self._znode, self._znode.create(), self._path)
                 return
             except NoNodeError:
                 if not tries:
@@ -81,7 +109,7 @@ class Waiter(QueueNode):
                 except AioleadError as error:
                     # The watches may not be armed.
                     self._leave_watches()
-                    self.unwatch()
+                    self._znode.unwatch()
                     if action_for(error, Step.ACQUIRE) is Action.START_AGAIN:
                         raise NodeGone from None
                     await before_next_try(self._client, error, Step.ACQUIRE)
@@ -92,7 +120,7 @@ class Waiter(QueueNode):
                 if scope.cancelled_caught:
                     stuck.clear()
         except NodeGone:
-            self._gone = True
+            self._znode.seen_gone()
         finally:
             self._leave_watches()
 
@@ -100,10 +128,10 @@ class Waiter(QueueNode):
         """List all waiters, with watches on anything that could change the result."""
         client, own = self._client, self.node
         self._wake = Wakeup()
-        self.check()
+        self._znode.check()
         armed: list[Reply[Any]] = []
-        if self._watch is None:
-            armed.append(self._send_look())
+        if not self._znode.is_watched:
+            armed.append(self._znode.send_look())
         if self._signal_watch is None:
             self._signal_watch = client.backend.make_watch(self._on_signal)
             armed.append(client.exists(self._signals.signal(own.name), watch=self._signal_watch))
@@ -113,7 +141,7 @@ class Waiter(QueueNode):
                 await reply
             except NoNodeError:
                 raise NodeGone from None
-        self.check()
+        self._znode.check()
         if own.name not in seen.waiting:
             raise NodeGone
         if own.name not in seen.unsignalled:
@@ -163,7 +191,7 @@ class Waiter(QueueNode):
     def discard(self) -> Departure | None:
         """Stop waiting, synchronously; a signal goes to the next waiter."""
         self._leave_watches()
-        node, departure = self._node, super().discard()
+        node, departure = self._znode.current, self._znode.discard()
         if node is not None and departure is not None:
             tidy_up = partial(self._settle_own, node.name)
             job = partial(in_background, self._signals.signal(node.name), tidy_up)
@@ -183,15 +211,13 @@ class Waiter(QueueNode):
 
     def consume(self) -> None:
         """Delete the signal and the znode, synchronously: the client does the rest."""
-        node = self._node
-        is_over = self._gone or (node and node.session_id != self._client.session_id)
-        if node is None or is_over or not self._has_signal:
+        if self._znode.state is not ZnodeState.PRESENT or not self._has_signal:
             # A signal that came too late to be seen goes to the next waiter.
             self.discard()
             return
         self._leave_watches()
-        self._node = None
-        watch, self._watch = self._watch, None
+        node, watch = self._znode.hand_over()
+        assert node is not None, "it is present"
         change = self._take_away(node)
         change.add_done_callback(partial(self._taken_away, node, change, watch))
 
@@ -207,7 +233,7 @@ class Waiter(QueueNode):
             watch.close()
         error = change.error()
         if error is None:
-            self._local.forget(node.name)
+            self._naming.unclaim(node)
         elif not isinstance(error, SessionError):
             job = partial(self._take_away_later, node)
             self._client.backend.spawn(partial(in_background, node.path, job))
@@ -240,4 +266,4 @@ class Waiter(QueueNode):
         try:
             await until_done(client, node.session_id, take_away)
         finally:
-            self._local.forget(node.name)
+            self._naming.unclaim(node)

@@ -14,12 +14,13 @@ from ...model import ACL, CreateMode, EventType, Participant, SessionState, Watc
 from ...paths import basename, parent
 from .._core.acquire import NodeAcquirable
 from .._core.enterable import HeldRecipe
-from .._core.ephemeral_names import FixedNode
 from .._core.error_policy import with_parent
 from .._core.participants import read_participants
 from .._core.reading import over_sessions
 from .._core.reporting import OWNERLESS, PathWarnings
 from .._core.tenure import Held
+from ..naming import Fixed
+from ..znode import Znode
 
 
 @final
@@ -60,11 +61,12 @@ class _OneZnode(NodeAcquirable):
         self, client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
     ) -> None:
         super().__init__(client, path, data, acl)
-        self._own = self._fixed_node(path, is_contended=True)
+        self._naming = Fixed(client, path, is_contended=True)
+        self._own = self._new_znode(self._naming)
         self._may_be_free = True
         self._is_ownerless = False
 
-    def _znodes(self) -> Sequence[FixedNode]:
+    def _znodes(self) -> Sequence[Znode]:
         return (self._own,)
 
     async def _try(self, *, waits: bool) -> bool:
@@ -104,7 +106,8 @@ class _OneZnode(NodeAcquirable):
         self._leave_watches()
         self._is_ownerless = False
         try:
-            stat = await self._own.look_for_ours(self._watch(self._on_event))
+            watch = self._watch(self._on_event)
+            stat = await self._own.look_for_ours(self._naming, watch)
         except NoNodeError:
             self._may_be_free = True
             self._wake.set()

@@ -15,12 +15,13 @@ from ...paths import basename, join, validate
 from .._core.acquire import NodeAcquirable
 from .._core.arguments import checked_count
 from .._core.contexts import TenureContext
-from .._core.ephemeral_names import FixedNode
 from .._core.error_policy import TRIES
 from .._core.holding_recipe import HoldingRecipe, TaskGuard
 from .._core.participants import read_participants
 from .._core.reading import listed, over_sessions
 from .._core.tenure import Held
+from ..naming import Fixed
+from ..znode import Znode
 
 MOST_NAMES = 100_000
 """How many names each kind has by default."""
@@ -128,9 +129,9 @@ class _FreeName(NodeAcquirable):
         super().__init__(client, path, data, acl)
         self._kind = kind
         self._most = most
-        self._own: list[FixedNode] = []
+        self._own: list[Znode] = []
 
-    def _znodes(self) -> Sequence[FixedNode]:
+    def _znodes(self) -> Sequence[Znode]:
         return self._own
 
     async def _try(self, *, waits: bool) -> bool:
@@ -171,7 +172,8 @@ class _FreeName(NodeAcquirable):
         return next((n for n in numbers if f"{self._kind}-{n}" not in taken), None)
 
     async def _create(self, number: int) -> None:
-        own = self._fixed_node(join(self._path, f"{self._kind}-{number}"), is_contended=True)
+        path = join(self._path, f"{self._kind}-{number}")
+        own = self._new_znode(Fixed(self._client, path, is_contended=True))
         self._own = [own]
         await own.create()
         self._is_new = True

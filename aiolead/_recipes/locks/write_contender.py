@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ...abc import CoordinationClient, Hold, Reply, Watch
+from ...abc import CoordinationClient, Hold, Reply
 from ...errors import (
     AioleadError,
     ConnectionLossError,
@@ -24,13 +24,13 @@ from ...errors import (
     NoNodeError,
     SessionError,
 )
-from ...model import CreateMode, EventType, Stat, WatchEvent
+from ...model import Created, CreateMode, Stat
 from ...paths import basename, join
-from .._core.ephemeral import Holder, HoldOptions
 from .._core.error_policy import may_be_applied, until_done
 from .._core.pending_delete import Departure, PendingDelete, whichever_there_is
 from .._core.znode_registry import RegisteredNode
 from ..contention.contender import Contender
+from ..znode import Holder, HoldOptions, Znode
 
 
 class Downgrade(enum.Enum):
@@ -45,14 +45,19 @@ class Downgrade(enum.Enum):
 
 
 class WriteContender(Contender):
-    """A contender for writing, and the `Hold` that it returns, since its znode may change."""
+    """A contender for writing, and the `Hold` that it returns, since its znode may change.
+
+    It is also the `Holder` of its znodes, and passes losses and requests on to the tenure.
+    """
 
     downgrade = Downgrade.NONE
     _holding: Hold
     _options: HoldOptions
+    _tenure: Holder | None = None
+    _reader: Znode | None = None
+    """The reader, from the transaction that creates it until its outcome is known."""
     _reader_look: Reply[tuple[bytes, Stat]] | None = None
     _refusal: AioleadError | None = None
-    _writer_watch: Watch | None = None
     _is_discarded = False
     _has_moved = False
     """Whether the hold is on the reader."""
@@ -65,8 +70,9 @@ class WriteContender(Contender):
     # --- the hold ------------------------------------------------------------------------------
 
     def hold(self, holder: Holder, options: HoldOptions) -> Hold:
+        self._tenure = holder
         self._options = options
-        self._holding = super().hold(holder, options)
+        self._holding = self.znode.hold(self, options)
         return self
 
     def lose(self, reason: LossReason) -> None:
@@ -75,7 +81,8 @@ class WriteContender(Contender):
     def release(self) -> None:
         self._holding.release()
 
-    def _hold_lost(self, reason: LossReason) -> None:
+    def _lose(self, reason: LossReason) -> None:
+        """See `Holder`."""
         if (
             reason is LossReason.DELETED
             and self.downgrade is Downgrade.UNKNOWN
@@ -84,14 +91,18 @@ class WriteContender(Contender):
         ):
             self._move_hold()
             self._look_at_reader()
-        else:
-            super()._hold_lost(reason)
+        elif self._tenure is not None:
+            self._tenure._lose(reason)
+
+    def _ask_for(self) -> None:
+        """See `Holder`."""
+        if self._tenure is not None:
+            self._tenure._ask_for()
 
     def _move_hold(self) -> None:
         before, self._has_moved = self._holding, True
-        self._gone = False
         options: HoldOptions = {**self._options, "urgent": True}
-        self._holding = self._begin_hold(self._reader_path, options)
+        self._holding = self._the_reader.hold(self, options, self._reader_path)
         before.release()
 
     # --- becoming a reader ---------------------------------------------------------------------
@@ -107,7 +118,8 @@ class WriteContender(Contender):
         if self._reader_look is not None:
             with suppress(NoNodeError):
                 await self._reader_look
-        if self._is_between and not self._gone:
+        held = self._the_reader if self._has_moved else self.znode
+        if self._is_between and not held.is_gone:
             await self._find_out()
         refusal, self._refusal = self._refusal, None
         if refusal is not None:
@@ -117,16 +129,21 @@ class WriteContender(Contender):
     def _is_between(self) -> bool:
         return self.downgrade in (Downgrade.SENT, Downgrade.UNKNOWN)
 
+    @property
+    def _the_reader(self) -> Znode:
+        return self.znode if self._reader is None else self._reader
+
     def _send(self) -> None:
-        writer, path = self.node, self._reader_path
+        writer, path, data = self.node, self._reader_path, self.znode.data
         # Claimed, so that the clean-up of unclaimed znodes leaves it alone.
         self._local.claim(basename(path), writer.sequence)
-        self._writer_watch, self._watch = self._watch, None
+        self._reader = Znode(self._client, self._naming, data, self._acl, self)
+        self.znode.is_muted = True
         self.downgrade = Downgrade.SENT
         change = (
             self._client.fenced(writer.path)
             .transaction()
-            .create(path, self._data, mode=CreateMode.EPHEMERAL, acl=self._acl)
+            .create(path, data, mode=CreateMode.EPHEMERAL, acl=self._acl)
             .delete(writer.path)
             .commit()
         )
@@ -147,37 +164,34 @@ class WriteContender(Contender):
         elif may_be_applied(error):
             self.downgrade = Downgrade.UNKNOWN
         elif isinstance(error, Fenced):
-            self._lost()
+            self.znode.lost()
         else:
             if not isinstance(error, (ConnectionLossError, SessionError)):
                 self._refusal = error
             self._stay()
 
     def _look_at_reader(self) -> Reply[tuple[bytes, Stat]]:
-        if self._watch is None:
-            self._make_watch()
-        look = self._reader_look = self._client.get(self._reader_path, watch=self._watch)
+        watch = self._the_reader.watch_for_look()
+        look = self._reader_look = self._client.get(self._reader_path, watch=watch)
         look.add_done_callback(partial(self._reader_seen, look))
         return look
 
     def _reader_seen(self, look: Reply[tuple[bytes, Stat]]) -> None:
         if self._reader_look is look:
             self._reader_look = None
-        if not self._is_between or self._node is None or look.error():
+        reader, writer = self._reader, self.znode
+        if reader is None or writer.current is None or look.error():
             return
-        writer, (_, stat) = self._node, look.result()
-        if stat.ephemeral_owner == writer.session_id:
-            reader = RegisteredNode(
-                self._reader_path, writer.sequence, stat.czxid, writer.session_id
-            )
-            self._node = reader
-            self.downgrade = Downgrade.DONE
-            self._local.forget(writer.name)
-            self._close_writer_watch()
+        path, (_, stat) = self._reader_path, look.result()
+        if stat.ephemeral_owner == writer.node.session_id:
             if not self._has_moved:
                 self._move_hold()
+            reader.take(Created(path, stat))
+            self.znode, self._reader = reader, None
+            self.downgrade = Downgrade.DONE
+            writer.forget()
             if self._on_reader is not None:
-                self._on_reader(reader)
+                self._on_reader(reader.node)
 
     async def _find_out(self) -> None:
         """Ask the quorum whether the reader exists: the connected server may lag."""
@@ -185,7 +199,7 @@ class WriteContender(Contender):
             await self._client.check(self._reader_path)
         except NoNodeError:
             if self._is_between and self._has_moved:
-                self._lost()
+                self._the_reader.lost()
             elif self._is_between:
                 self._stay()
             return
@@ -196,53 +210,29 @@ class WriteContender(Contender):
     def _stay(self) -> None:
         """Return to the writer: the transaction was not applied."""
         self._local.forget(basename(self._reader_path))
-        self.unwatch()
-        self._watch, self._writer_watch = self._writer_watch, None
+        self._drop_reader()
         self.downgrade = Downgrade.NONE
-        if self._watch is None:
-            self._send_look()
+        self.znode.is_muted = False
+        self.znode.watch()
 
-    # --- watching ------------------------------------------------------------------------------
-
-    def _hold_settled(self) -> None:
-        if not self._is_between:
-            super()._hold_settled()
-
-    def _seen(self, node: RegisteredNode, look: Reply[tuple[bytes, Stat]]) -> None:
-        # A look at the writer that was sent again, over the next connection, is stale.
-        if self._is_between:
-            self._look = None
-        else:
-            super()._seen(node, look)
-
-    def _on_event(self, event: WatchEvent) -> None:
-        if self.downgrade is not Downgrade.NONE and self._is_of_writer(event):
-            self._writer_watch = None  # expected
-        else:
-            super()._on_event(event)
-
-    def _is_of_writer(self, event: WatchEvent) -> bool:
-        return event.type is not EventType.NONE and not self._layout._is_reader(
-            basename(event.path)
-        )
-
-    def _close_writer_watch(self) -> None:
-        watch, self._writer_watch = self._writer_watch, None
-        if watch is not None:
-            watch.close()
+    def _drop_reader(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.unwatch()
+            reader.discard()
 
     # --- leaving -------------------------------------------------------------------------------
 
     def discard(self) -> Departure | None:
         self._is_discarded = True
-        self._on_reader = None
-        node = self._node
+        self._tenure = self._on_reader = None
+        node = self.znode.current
         if not self._is_between or node is None:
             return super().discard()
         # Either of the two may exist: delete both.
         path, session_id = self._reader_path, node.session_id
-        self.unwatch()
-        self._close_writer_watch()
+        self._drop_reader()
+        self.znode.unwatch()
         writer = super().discard()
         client, forget = self._client, partial(self._local.forget, basename(path))
         if session_id != client.session_id:

@@ -1,4 +1,4 @@
-"""The znode of a persistent node: ephemeral, ephemeral and sequential, or persistent."""
+"""The naming of what persistent nodes keep: ephemeral, ephemeral and sequential, or persistent."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from functools import partial
 from ...abc import CoordinationClient, Reply, Watch
 from ...model import ACL, Created, CreateMode, Stat
 from ...paths import basename, join, parent
-from .._core.ephemeral import Found
-from .._core.ephemeral_names import FixedNode
 from .._core.pending_delete import Departure
 from .._core.reading import catch_up, listed, look_at_all
 from .._core.znode_registry import SEQUENCE_DIGITS, RegisteredNode
+from ..naming import Fixed, Found, find_at, found_by, plain_delete, proven_delete
 
 
 class Keepers:
@@ -22,12 +21,16 @@ class Keepers:
         self.by_path: dict[str, object] = {}
 
 
-class KeptZnode(FixedNode):
-    """A znode that is created again and again, always at the same path.
+class Kept:
+    """The naming of a znode that is created again and again, always at the same path.
 
     A sequential one keeps the number that the server assigns first. A persistent one has no owner:
-    an existing one is adopted. `on_deleting` is called, synchronously, with each of its deletes.
+    an existing one is adopted. `data` is what the znode should have. `on_deleting` is called,
+    synchronously, with each of its deletes.
     """
+
+    is_late_create_awaited = False
+    """Leaving does not wait for the second look."""
 
     def __init__(
         self,
@@ -36,17 +39,17 @@ class KeptZnode(FixedNode):
         data: bytes,
         *,
         mode: CreateMode,
-        acl: Sequence[ACL] | None,
         is_contended: bool,
         on_deleting: Callable[[Departure], object],
     ) -> None:
-        super().__init__(
-            client, path, data, acl=acl, on_gone=lambda: None, is_contended=is_contended
-        )
+        self._client = client
+        self._fixed = Fixed(client, path, is_contended=is_contended)
+        self._path = path
         self._mode = mode
+        self._is_contended = is_contended
         self._on_deleting = on_deleting
         self.wanted = data
-        """The data that it should have; `_data` is that of the last create."""
+        """The data that it should have."""
         self.name: str | None = None if self.is_sequential else path
         """The path of the znode, also while it does not exist; None before its number is known."""
         self.version = self.mzxid = 0
@@ -56,29 +59,43 @@ class KeptZnode(FixedNode):
     def is_sequential(self) -> bool:
         return self._mode is CreateMode.EPHEMERAL_SEQUENTIAL
 
-    @property
-    def created_data(self) -> bytes:
-        """The data of the last create."""
-        return self._data
-
     def saw(self, stat: Stat) -> None:
         self.version, self.mzxid = stat.version, stat.mzxid
 
-    # --- naming, and the proof that it is ours ---------------------------------------------------
+    # --- creating --------------------------------------------------------------------------------
 
-    def _next_name(self, session_id: int) -> tuple[str, CreateMode]:
+    def next_name(self, _session_id: int) -> tuple[str, CreateMode]:
         if self.name is None:
             return self._path, self._mode
         # A sequential znode keeps its number, as with Curator.
         return self.name, CreateMode.EPHEMERAL if self.is_sequential else self._mode
 
-    def _send_create(self, path: str, mode: CreateMode) -> Reply[Created]:
-        self._data = self.wanted
-        return super()._send_create(path, mode)
+    def send_create(
+        self, path: str, data: bytes, mode: CreateMode, acl: Sequence[ACL] | None
+    ) -> Reply[Created]:
+        return self._fixed.send_create(path, data, mode, acl)
 
-    def _claim(self, created: Created, session_id: int) -> RegisteredNode:
+    def settle(self, path: str) -> None:
+        self._fixed.settle(path)
+
+    def note_lost(self, path: str, session_id: int, since: int) -> None:
+        self._fixed.note_lost(path, session_id, since)
+
+    def claim_created(self, create: Reply[Created], session_id: int, since: int) -> RegisteredNode:
+        self.saw(create.result().stat)
+        return self._fixed.claim_created(create, session_id, since)
+
+    def claim_found(self, created: Created, session_id: int) -> RegisteredNode:
         self.saw(created.stat)
-        return super()._claim(created, session_id)
+        return self._fixed.claim_found(created, session_id)
+
+    def unclaim(self, node: RegisteredNode) -> None:
+        self._fixed.unclaim(node)
+
+    # --- whether an existing znode is ours -------------------------------------------------------
+
+    def may_adopt(self) -> bool:
+        return self._fixed.may_adopt()
 
     def is_ours(self, stat: Stat) -> bool:
         """Whether an existing znode is ours, or ours to share."""
@@ -86,26 +103,27 @@ class KeptZnode(FixedNode):
             return stat.ephemeral_owner == 0
         # Waiting for the end of our own session would take forever. The application may have made
         # it, or an object of ours that does not know it yet.
-        client, znodes = self._client, self._own_znodes
+        client = self._client
         if client.backend.is_session_shared:
-            return znodes.is_from_lost_create(client, self._full_path, stat)
-        return znodes.is_unclaimed(client, stat)
+            return self._fixed.is_from_lost_create(stat)
+        return self._fixed.registry.is_unclaimed(client, stat)
 
     def may_become_ours(self, stat: Stat) -> bool:
         """Whether another process that has our session may have made a znode, and may hold it."""
-        return self._mode.is_ephemeral and self._own_znodes.is_left_behind(self._client, stat)
+        return self._mode.is_ephemeral and self._fixed.is_left_behind(stat)
 
-    def _is_from_lost_create(self, data: bytes, stat: Stat) -> bool:
-        is_as_created = (data, stat.version) == (self._data, 0)
+    def _is_from_lost_create(self, created: bytes, data: bytes, stat: Stat) -> bool:
+        is_as_created = (data, stat.version) == (created, 0)
         if not self._mode.is_ephemeral:
-            is_free = stat.czxid not in self._own_znodes.claimed
+            is_free = stat.czxid not in self._fixed.registry.claimed
             return stat.ephemeral_owner == 0 and is_free and is_as_created
-        is_ours = self._own_znodes.is_from_lost_create(self._client, self._full_path, stat)
+        is_ours = self._fixed.is_from_lost_create(stat)
         return is_ours and (is_as_created or not self._client.backend.is_session_shared)
 
-    async def _find(self, path: str, session_id: int, found: Found) -> None:
+    async def find(self, path: str, _session_id: int, data: bytes, found: Found) -> None:
+        is_ours = partial(self._is_from_lost_create, data)
         if path != self._path or not self.is_sequential:
-            await super()._find(path, session_id, found)
+            await find_at(self._client, path, is_ours, found)
             return
         client, folder, prefix = self._client, parent(path), basename(path)
         await catch_up(client, path)
@@ -123,27 +141,26 @@ class KeptZnode(FixedNode):
         def look_at(name: str) -> Reply[tuple[bytes, Stat]]:
             path = join(folder, name)
             look = client.get(path)
-            look.add_done_callback(partial(self._look_answered, path, look, first))
+            look.add_done_callback(partial(found_by, path, look, is_ours, first))
             return look
 
         await look_at_all(names, look_at)
 
-    # --- leaving ---------------------------------------------------------------------------------
+    # --- deleting --------------------------------------------------------------------------------
 
-    def _delete(self, node: RegisteredNode, watch: Watch | None) -> Departure:
-        departure = super()._delete(node, watch)
+    def delete(
+        self, node: RegisteredNode, _data: bytes, watch: Watch | None, over: Callable[[], object]
+    ) -> Departure:
+        # By version: if others have set the data meanwhile, the delete fails, and it looks again.
+        client, version = self._client, self.version
+        if self._is_contended:
+            departure = proven_delete(
+                client, self, node, watch, over, data=self.wanted, version=version
+            )
+        else:
+            departure = plain_delete(client, self, node, watch, over, version=version)
         self._on_deleting(departure)
         return departure
 
-    def _send_delete(self, node: RegisteredNode) -> Reply[None]:
-        # By version: if others have set the data meanwhile, the delete fails, and it looks again.
-        return self._client.delete(node.path, version=self.version)
-
-    def _last_seen(self) -> tuple[bytes, int]:
-        return self.wanted, self.version
-
-    def _lost_create_looked(self) -> None:
-        self._one_use_less()  # leaving does not wait for the second look
-
-    def _lost_create_over(self) -> None:
-        pass
+    async def delete_if_ours(self, node: RegisteredNode) -> None:
+        await self._fixed.delete_if_ours(node)

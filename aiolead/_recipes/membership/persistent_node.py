@@ -93,7 +93,7 @@ class PersistentNode(AsyncIterable[NodeState]):
     """
 
     _is_contended: ClassVar[bool] = True
-    """Whether others may want the path, for a lock for instance: see `FixedNode`."""
+    """Whether others may want the path, for a lock for instance: see `Fixed`."""
 
     def __init__(
         self,

@@ -28,11 +28,11 @@ from ...errors import (
 )
 from ...model import ACL, Created, CreateMode, EventType, SessionState, Stat, WatchEvent
 from ...paths import parent
-from .._core.ephemeral import ZnodeState
 from .._core.error_policy import Step, before_next_try, may_be_applied, pause_until, with_parent
 from .._core.pending_delete import Departure
 from .._core.znode_registry import RegisteredNode, until_sole
-from .kept_znode import Keepers, KeptZnode
+from ..znode import Znode, ZnodeState
+from .kept_znode import Keepers, Kept
 
 QUICK_REPAIRS = 3
 """How many repairs are immediate; if others keep undoing them, there is one per `PAUSE`."""
@@ -44,7 +44,7 @@ PAUSE = 1.0
 class ZnodeKeeper:
     """Keeps one znode in existence while it is wanted. For arguments see `PersistentNode`.
 
-    `is_contended`: see `FixedNode`. `on_end` is called, synchronously, when the znode cannot be
+    `is_contended`: see `Fixed`. `on_end` is called, synchronously, when the znode cannot be
     kept any longer: see `error`.
     """
 
@@ -66,15 +66,15 @@ class ZnodeKeeper:
         self._restore = restore
         self._on_end = on_end
         self._keepers = client.backend.shared(path, Keepers)
-        self._own = KeptZnode(
+        self._naming = Kept(
             client,
             path,
             data,
             mode=mode,
-            acl=acl,
             is_contended=is_contended,
             on_deleting=self._deleting,
         )
+        self._own = Znode(client, self._naming, data, acl, None)
         self._generation = 0
         """Counts changes of the wanted data."""
         self.written = -1
@@ -107,11 +107,11 @@ class ZnodeKeeper:
 
     @property
     def node(self) -> RegisteredNode | None:
-        return self._own._node
+        return self._own.current
 
     @property
     def name(self) -> str | None:
-        return self._own.name
+        return self._naming.name
 
     async def change(self) -> None:
         """Wait until `node`, `written`, `error`, or the state of the client, changes."""
@@ -123,14 +123,14 @@ class ZnodeKeeper:
 
     def start(self) -> None:
         """Start the job; `UsageError` if this client keeps that znode already."""
-        name = self._own.name
+        name = self._naming.name
         if name and self._keepers.by_path.setdefault(name, self) is not self:
             raise UsageError(f"{self._path}: this client keeps that znode already")
         self._client.backend.spawn(self._run, self._ended)
 
     def want(self, data: bytes) -> int:
         """Request other data; return the generation, for `written`."""
-        self._own.wanted = data
+        self._naming.wanted = data
         self._generation += 1
         self._todo.set()
         return self._generation
@@ -171,7 +171,7 @@ class ZnodeKeeper:
         if self.written >= 0:
             self.written = self._tried
             if self._tried == self._generation:
-                self._own.wanted = self._confirmed_data
+                self._naming.wanted = self._confirmed_data
         self._notify()
         return self.written >= 0
 
@@ -245,12 +245,13 @@ class ZnodeKeeper:
 
     async def _create(self) -> None:
         """Create the znode and watch it, in one round trip."""
-        client, own = self._client, self._own
+        client, name = self._client, self._naming.name
         await anyio.lowlevel.checkpoint_if_cancelled()
         with client.pipelined():
             self._tried = self._generation
-            create = own.create()
-            look = None if own.name is None else client.exists(own.name, watch=self._watch)
+            self._own.data = self._naming.wanted
+            create = self._own.create()
+            look = None if name is None else client.exists(name, watch=self._watch)
         create.add_done_callback(partial(self._created, create, self._generation))
         if look is not None:
             look.add_done_callback(partial(self._looked_behind, create, look))
@@ -272,7 +273,7 @@ class ZnodeKeeper:
         """Process the answer to the create, in the client's task, before any later answer."""
         if create.error() is None and not self.is_discarded:
             self._taken()
-            self._confirmed(generation, self._own.created_data)
+            self._confirmed(generation, self._own.data)
 
     # Whether an existing znode is ours is decided as the answer arrives that shows it: see
     # `znode_registry`.
@@ -296,19 +297,19 @@ class ZnodeKeeper:
 
     def _take_or_wait(self, stat: Stat) -> None:
         """Take an existing znode if it is ours; otherwise wait for its end."""
-        own = self._own
-        if own.is_ours(stat):
-            own.take(Created(own.name or self._path, stat))
+        naming = self._naming
+        if naming.is_ours(stat):
+            self._own.take(Created(naming.name or self._path, stat))
             self._taken()
-        elif own.is_sequential:
+        elif naming.is_sequential:
             self._release_name()
-            own.name = None  # another number will do
+            naming.name = None  # another number will do
             self._watch.close()
             self._watch = self._client.backend.make_watch(self._on_event)
         else:
             self.is_blocked = True
             self._notify()
-            if own.may_become_ours(stat) and not self._waits_to_be_sole:
+            if naming.may_become_ours(stat) and not self._waits_to_be_sole:
                 self._waits_to_be_sole = True
                 self._client.backend.spawn(self._look_once_sole)
 
@@ -323,7 +324,7 @@ class ZnodeKeeper:
 
     def _taken(self) -> None:
         """Record that the znode is ours; its data may differ from what is wanted."""
-        name = self._own.name = self._own.node.path
+        name = self._naming.name = self._own.node.path
         self._keepers.by_path[name] = self
         self._is_overwritten = True
         self.is_blocked = False
@@ -349,8 +350,8 @@ class ZnodeKeeper:
         elif stat.czxid != node.token:
             self._forget()
             self._take_or_wait(stat)
-        elif stat.mzxid != self._own.mzxid:
-            self._own.saw(stat)
+        elif stat.mzxid != self._naming.mzxid:
+            self._naming.saw(stat)
             self._is_overwritten = self._restore
 
     async def _write(self, node: RegisteredNode) -> None:
@@ -359,10 +360,10 @@ class ZnodeKeeper:
             await anyio.lowlevel.checkpoint_if_cancelled()
             if self.node is not node:
                 return
-        own, generation, data = self._own, self._generation, self._own.wanted
+        naming, generation, data = self._naming, self._generation, self._naming.wanted
         self._tried = generation
         try:
-            stat = await self._client.set(node.path, data, version=own.version)
+            stat = await self._client.set(node.path, data, version=naming.version)
         except BadVersionError:
             await self._exists(self._compared)
         except NoNodeError:
@@ -373,7 +374,7 @@ class ZnodeKeeper:
             raise
         else:
             if stat.czxid == node.token:
-                own.saw(stat)
+                naming.saw(stat)
                 self._confirmed(generation, data)
             else:
                 self._look_due = True
@@ -397,7 +398,7 @@ class ZnodeKeeper:
         self._notify()
 
     def _release_name(self) -> None:
-        name = self._own.name
+        name = self._naming.name
         if name is not None and self._keepers.by_path.get(name) is self:
             del self._keepers.by_path[name]
 

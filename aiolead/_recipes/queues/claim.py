@@ -13,90 +13,152 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, cast
 
-from ...abc import CoordinationClient, Hold, Reply
+from ...abc import CoordinationClient, Hold, Reply, Watch
 from ...errors import NodeExistsError, NoNodeError, TransactionError
-from ...model import Created, CreateMode, Stat
+from ...model import ACL, Created, CreateMode, Stat
 from ...paths import join
 from .._core.acquire import NodeAcquirable
-from .._core.ephemeral import EphemeralNode, Holder, HoldOptions, NodeGone, ZnodeState
-from .._core.ephemeral_names import FixedNode
 from .._core.error_policy import with_parent
 from .._core.pending_delete import Departure
 from .._core.znode_registry import RegisteredNode
+from ..naming import Fixed, Found, find_at
+from ..znode import Holder, HoldOptions, NodeGone, Znode, ZnodeState
 from .available_items import AvailableItems
 
 Decode = Callable[[bytes], tuple[bytes, ...]]
 """Splits the data of an item into parts; raises ValueError if they are invalid."""
 
 
-class _ClaimNode(FixedNode):
-    """The znode of a claim, created by a transaction that checks the item."""
+class ClaimNaming:
+    """The naming of a claim, which is created by a transaction that checks the item."""
 
-    def __init__(
-        self,
-        client: CoordinationClient,
-        available: AvailableItems,
-        name: str,
-        data: bytes,
-        *,
-        on_gone: Callable[[], object],
-    ) -> None:
-        path = join(available.claims_path, name)
-        super().__init__(client, path, data, acl=available.acl, on_gone=on_gone, is_contended=True)
-        self.path = path
+    is_late_create_awaited = True
+
+    def __init__(self, client: CoordinationClient, available: AvailableItems, name: str) -> None:
         self.name = name
         self.item = join(available.items_path, name)
+        self._client = client
+        self._fixed = Fixed(client, join(available.claims_path, name), is_contended=True)
+        self._create: Reply[Any] | None = None
+        """The last create, until the read behind it has shown the czxid."""
 
-    def _send_create(self, path: str, mode: CreateMode) -> Reply[Created]:
+    @property
+    def path(self) -> str:
+        return self._fixed.path
+
+    def next_name(self, session_id: int) -> tuple[str, CreateMode]:
+        return self._fixed.next_name(session_id)
+
+    def send_create(
+        self, path: str, data: bytes, mode: CreateMode, acl: Sequence[ACL] | None
+    ) -> Reply[Created]:
         transaction = self._client.transaction().check(self.item)
-        transaction.create(path, self._data, mode=mode, acl=self._acl)
-        return cast("Reply[Created]", transaction.commit())
+        transaction.create(path, data, mode=mode, acl=acl)
+        create = self._create = transaction.commit()
+        return cast("Reply[Created]", create)
 
-    def _claim_created(self, create: Reply[Any], session_id: int, since: int) -> RegisteredNode:
+    def settle(self, path: str) -> None:
+        self._fixed.settle(path)
+
+    def note_lost(self, path: str, session_id: int, since: int) -> None:
+        self._fixed.note_lost(path, session_id, since)
+
+    def claim_created(self, _create: Reply[Created], session_id: int, since: int) -> RegisteredNode:
         # A transaction's answer has no czxid; the read behind it has (`shown`).
-        self._uses += 1
-        return RegisteredNode(self._path, 0, -since, session_id)
+        return RegisteredNode(self.path, 0, -since, session_id)
 
-    def shown(self, stat: Stat | None) -> None:
-        """Record the read that followed the create; raises `NodeGone` if the znode is not ours."""
-        node = self.node
-        if stat is None or not node.is_shown_by(stat):
-            self.seen_gone()
-            raise NodeGone
-        self._own_znodes.claimed[stat.czxid] = None
-        self._node = RegisteredNode(self._path, 0, stat.czxid, node.session_id)
+    def claim_shown(self, stat: Stat, session_id: int) -> RegisteredNode:
+        """Record the czxid of a created znode, which a read has shown."""
+        self._create = None
+        self._fixed.registry.claimed[stat.czxid] = None
+        return RegisteredNode(self.path, 0, stat.czxid, session_id)
 
-    def look_behind_create(self, create: Reply[Any] | None) -> Reply[Stat | None]:
+    def claim_found(self, created: Created, session_id: int) -> RegisteredNode:
+        return self._fixed.claim_found(created, session_id)
+
+    def unclaim(self, node: RegisteredNode) -> None:
+        if node.token <= 0:
+            self._create = None
+        self._fixed.unclaim(node)
+
+    def may_adopt(self) -> bool:
+        return self._fixed.may_adopt()
+
+    def takes(self, create: Reply[Any], stat: Stat | None) -> bool:
+        """Whether to take what a read behind a create has shown: a lost create made it."""
+        error = create.error()
+        is_taken = isinstance(error, TransactionError) and isinstance(error.cause, NodeExistsError)
+        if stat is None or not is_taken:
+            return False
+        return self._fixed.judge(stat, is_ours=self._fixed.is_from_lost_create(stat))
+
+    async def find(self, path: str, _session_id: int, data: bytes, found: Found) -> None:
+        def is_ours(seen: bytes, stat: Stat) -> bool:
+            if self._is_being_claimed:
+                return False  # it is the wanted one
+            return seen == data and self._fixed.is_from_lost_create(stat)
+
+        await find_at(self._client, path, is_ours, found)
+
+    @property
+    def _is_being_claimed(self) -> bool:
+        create = self._create
+        return create is not None and (not create.is_done or create.error() is None)
+
+    def delete(
+        self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Callable[[], object]
+    ) -> Departure:
+        self._create = None
+        return self._fixed.delete(node, data, watch, over)
+
+    async def delete_if_ours(self, node: RegisteredNode) -> None:
+        await self._fixed.delete_if_ours(node)
+
+
+class _Claim:
+    """The znode that claims one item, with its naming."""
+
+    def __init__(self, naming: ClaimNaming, znode: Znode) -> None:
+        self.naming = naming
+        self.znode = znode
+
+    @property
+    def name(self) -> str:
+        return self.naming.name
+
+    @property
+    def item(self) -> str:
+        return self.naming.item
+
+    def look_behind_create(
+        self, client: CoordinationClient, create: Reply[Any] | None
+    ) -> Reply[Stat | None]:
         """Read the znode behind its create, in one segment; `create` is None if there is one.
 
         If the znode existed before, it is ours if a create made it whose answer was lost.
         """
-        look = self._client.exists(self._path)
+        look = client.exists(self.naming.path)
         if create is not None:
-            self._finding = look
-            look.add_done_callback(partial(self._existing_answered, create, look))
+            self.znode.find_by(look, partial(self._judge, create))
         return look
 
-    def _existing_answered(self, create: Reply[Any], look: Reply[Stat | None]) -> None:
-        if self._finding is not look:
-            return  # given up meanwhile
-        self._finding, error = None, create.error()
-        stat = None if look.error() else look.result()
-        is_taken = isinstance(error, TransactionError) and isinstance(error.cause, NodeExistsError)
-        if stat is not None and is_taken:
-            is_ours = self._own_znodes.is_from_lost_create(self._client, self._full_path, stat)
-            self._judge(stat, is_ours=is_ours)
+    def _judge(self, create: Reply[Any], stat: Stat | None) -> None:
+        if self.naming.takes(create, stat):
+            assert stat is not None, "it was seen"
+            self.znode.take(Created(self.naming.path, stat))
 
-    def _is_from_lost_create(self, data: bytes, stat: Stat) -> bool:
-        is_being_claimed = self._creating is not None and not self._creating.is_done
-        if is_being_claimed or (self._node is not None and self._node.token <= 0):
-            return False  # it is the wanted one
-        return super()._is_from_lost_create(data, stat)
+    def shown(self, stat: Stat | None) -> None:
+        """Record the read that followed the create; raises `NodeGone` if the znode is not ours."""
+        node = self.znode.node
+        if stat is None or not node.is_shown_by(stat):
+            self.znode.seen_gone()
+            raise NodeGone
+        self.znode.replace(self.naming.claim_shown(stat, node.session_id))
 
     def end(self, give_back: Callable[[str], object]) -> Departure | None:
         """Delete the claim; once it is gone, call `give_back(name)`. Return the pending delete."""
-        departure = self.discard()
-        self.when_over(partial(give_back, self.name))
+        departure = self.znode.discard()
+        self.znode.when_over(partial(give_back, self.name))
         return departure
 
 
@@ -111,14 +173,14 @@ class ItemClaim(NodeAcquirable):
         self.parts: tuple[bytes, ...] = ()
         """Known once the item is claimed."""
         self._decode = decode
-        self._own: _ClaimNode | None = None
+        self._own: _Claim | None = None
         self._discarded = False
         self._looks = available.looks
         available.enter()
 
     @property
-    def own(self) -> _ClaimNode:
-        """Our znode; only while an item is reserved."""
+    def own(self) -> _Claim:
+        """Our claim; only while an item is reserved."""
         if self._own is None:
             raise AssertionError("nothing is claimed")
         return self._own
@@ -126,15 +188,15 @@ class ItemClaim(NodeAcquirable):
     @property
     def node(self) -> RegisteredNode:
         """Our registered znode; only once it is held."""
-        return self.own.node
+        return self.own.znode.node
 
     @property
     def item(self) -> str:
         """The path of the reserved item."""
         return self.own.item
 
-    def _znodes(self) -> Sequence[EphemeralNode]:
-        return () if self._own is None else (self._own,)
+    def _znodes(self) -> Sequence[Znode]:
+        return () if self._own is None else (self._own.znode,)
 
     # --- claiming --------------------------------------------------------------------------------
 
@@ -162,28 +224,27 @@ class ItemClaim(NodeAcquirable):
                     return False
                 await available.look()
                 continue
-            own = self._own = _ClaimNode(
-                self._client, available, name, self._data, on_gone=self._rouse
-            )
+            naming = ClaimNaming(self._client, available, name)
+            own = self._own = _Claim(naming, self._new_znode(naming))
             if await self._claim(own):
                 return True
             if available.looks == self._looks:
                 # The list is old: its next item is probably gone as well.
                 await available.check_next()
 
-    async def _claim(self, own: _ClaimNode) -> bool:
+    async def _claim(self, own: _Claim) -> bool:
         """Claim and read the reserved item; False if that is impossible."""
         available, mode = self.available, CreateMode.CONTAINER
         request = partial(self._request, own)
         claims = available.claims_path
         return await with_parent(self._client, claims, request, mode=mode, acl=available.acl)
 
-    async def _request(self, own: _ClaimNode) -> bool:
+    async def _request(self, own: _Claim) -> bool:
         client, available = self._client, self.available
-        is_there = await own.resolve()
+        is_there = await own.znode.resolve()
         with client.pipelined():
-            asked = None if is_there else own.create()
-            look, read = own.look_behind_create(asked), client.get(own.item)
+            asked = None if is_there else own.znode.create()
+            look, read = own.look_behind_create(client, asked), client.get(own.item)
         if asked is not None:
             try:
                 await asked
@@ -195,7 +256,7 @@ class ItemClaim(NodeAcquirable):
                     raise error.cause from None
                 if is_taken:
                     await look
-                if own.state is ZnodeState.ABSENT:
+                if own.znode.state is ZnodeState.ABSENT:
                     available.taken(own.name)
                     self._end(available.gone)
                     return False
@@ -226,12 +287,12 @@ class ItemClaim(NodeAcquirable):
     # --- holding, releasing ----------------------------------------------------------------------
 
     def hold(self, holder: Holder, options: HoldOptions) -> Hold:
-        return self.own.hold(holder, options)
+        return self.own.znode.hold(holder, options)
 
     def done(self) -> None:
         """Our own transaction has deleted the item and our claim together."""
         if self._own is not None:
-            self._own.seen_gone()
+            self._own.znode.seen_gone()
             self._end(self.available.gone)
 
     def discard(self) -> Departure | None:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from aiolead._recipes._core.ephemeral import EphemeralNode, NodeGone
 from aiolead._recipes._core.error_policy import may_be_applied
 from aiolead._recipes.contention.contender import Contender as RealContender
+from aiolead._recipes.naming import Sequential
+from aiolead._recipes.znode import NodeGone, Znode
 from aiolead.paths import basename
 from aiolead.testing.simulation.ensemble.facts import Truth
 from aiolead.testing.simulation.timeline import Timeline
@@ -91,6 +92,7 @@ class Recorder:
         self.trace: list[Fact | Step | Pending] = []
         self.timeline: Timeline | None = None
         self._numbers: dict[int, tuple[int, object]] = {}
+        self._contenders: dict[int, tuple[object, Any]] = {}
         self._resolving: set[tuple[int, str]] = set()
         self._forgetting: object = None
 
@@ -98,10 +100,14 @@ class Recorder:
         # The object is kept, so that no other one gets its identity.
         return self._numbers.setdefault(id(it), (len(self._numbers), it))[0]
 
+    def _owner(self, part: object) -> Any:
+        """The contender that has a znode, or a naming; None if another recipe has it."""
+        return self._contenders.get(id(part), (None, None))[1]
+
     def step(self, action: str, it: Any, **details: Any) -> None:
-        if it._role.shares:
+        if it is None or it._role.shares:
             return
-        node, client = it._node, it._client
+        node, client = it.znode.current, it._client
         self.trace.append(
             Step(
                 action,
@@ -120,55 +126,62 @@ class Recorder:
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Until the end of the block."""
-        recorder, real = self, RealContender
-        place_among, behind_ours, arm = real._place_among, real._behind_ours, real._read_ahead
-        note_front, hold, forget = real._note_front, real.hold, real.forget
-        leave_watches, delete = real._leave_watches, EphemeralNode._delete
-        delete_until_gone, withdraw = EphemeralNode._delete_until_gone.__func__, real.withdraw  # type: ignore[attr-defined]
-        send_create, created, resolve = real._send_create, real._created, real.resolve
-        find, look_later, look = real._find, real._delete_lost_later, real._delete_lost
-        settle, lose, seen = real._hold_settled, real._lost, real._seen
+        recorder, real, owner = self, RealContender, self._owner
+        init, place_among, behind_ours = real.__init__, real._place_among, real._behind_ours
+        read_ahead, note_front, hold = real._read_ahead, real._note_front, real.hold
+        forget, leave_watches = real.forget, real._leave_watches
+        delete, delete_if_ours = Znode._delete, Sequential.delete_if_ours
+        send_create, created, resolve = Sequential.send_create, Znode._created, Znode.resolve
+        find, look_later, look = Sequential.find, Znode._delete_lost_later, Znode._delete_lost
+        settle, lose, seen, withdraw = Znode._hold_settled, Znode.lost, Znode._seen, Znode.withdraw
         tell = Truth.tell
 
+        def made(it: Any, *args: Any, **options: Any) -> None:
+            init(it, *args, **options)
+            # The parts are kept, so that no others get their identities.
+            for part in (it.znode, it._naming):
+                recorder._contenders[id(part)] = part, it
+
         def is_watched(it: Any) -> bool:
-            # With `_stale` or `_gone`, it is about to look again.
-            return it._watch is not None or it._gone or it._stale
+            # With `_stale` or `is_gone`, it is about to look again.
+            return it.znode.is_watched or it.znode.is_gone or it._stale
 
-        def sent(it: Any, path: str, mode: Any) -> Any:
+        def sent(naming: Any, path: str, *args: Any) -> Any:
+            it = owner(naming)
             recorder.step("Join", it, **recorder.create(it, path))
-            return send_create(it, path, mode)
+            return send_create(naming, path, *args)
 
-        def answered(it: Any, create: Any, path: str, session: int, *args: Any) -> None:
-            is_wanted, error = it._creating is create, create.error()
+        def answered(znode: Any, create: Any, path: str, session: int, *args: Any) -> None:
+            it = owner(znode)
+            is_wanted, error = znode._creating is create, create.error()
             is_lost = error is not None and may_be_applied(error)
             action = "CreateLost" if is_lost else "Created" if error is None else "Refused"
             if is_wanted or is_lost:
                 about = recorder.create(it, path, session)
                 recorder.step(action if is_wanted else "UnwantedLost", it, **about)
-            created(it, create, path, session, *args)
+            created(znode, create, path, session, *args)
 
-        async def resolved(it: Any) -> bool:
-            path, is_lost = it._create_path, it._creating is not None
-            key = (id(it), basename(path))
+        async def resolved(znode: Any) -> bool:
+            it, path, is_lost = owner(znode), znode._create_path, znode._creating is not None
+            key = (id(it), basename(path)) if path else (0, "")
             recorder._resolving.add(key)
             try:
-                has = await resolve(it)
+                has = await resolve(znode)
             finally:
                 recorder._resolving.discard(key)
             if is_lost:
                 recorder.step("Resolved", it, **recorder.create(it, path))
             return has
 
-        async def looked(it: Any, path: str, session: int, found: Any) -> None:
+        async def looked(naming: Any, path: str, session: int, data: bytes, found: Any) -> None:
+            it = owner(naming)
             about = recorder.create(it, path)
             is_found = False
 
             def decided(*names: str) -> None:
-                is_resolving = (id(it), about["create"]) in recorder._resolving
-                action, claimed = (
-                    "Resolve" if is_resolving else "Look",
-                    frozenset(it._names._claimed),
-                )
+                is_resolving = (id(it), basename(path)) in recorder._resolving
+                action = "Resolve" if is_resolving else "Look"
+                claimed = frozenset(naming._names._claimed)
                 recorder.step(action, it, names=names, claimed=claimed, **about)
 
             def proven(created: Any) -> None:
@@ -178,33 +191,37 @@ class Recorder:
                 found(created)
 
             recorder.step("Find", it, **about)
-            await find(it, path, session, proven)
+            await find(naming, path, session, data, proven)
             if not is_found:
                 decided()
 
-        def looked_for_later(it: Any, path: str, session: int, **options: Any) -> None:
-            about = recorder.create(it, path, session)
-            recorder.step("Job", it, next=options.get("already_looked", False), **about)
-            look_later(it, path, session, **options)
+        def looked_for_later(znode: Any, path: str, session: int, **options: Any) -> None:
+            about = recorder.create(owner(znode), path, session)
+            is_second = options.get("already_looked", False)
+            recorder.step("Job", owner(znode), next=is_second, **about)
+            look_later(znode, path, session, **options)
 
-        async def looked_for(it: Any, path: str, session: int, **options: Any) -> None:
-            recorder.step("LookBegins", it, **recorder.create(it, path, session))
-            await look(it, path, session, **options)
+        async def looked_for(znode: Any, path: str, session: int, **options: Any) -> None:
+            about = recorder.create(owner(znode), path, session)
+            recorder.step("LookBegins", owner(znode), **about)
+            await look(znode, path, session, **options)
             # It may raise a refusal, and is cancelled with its client.
-            recorder.step("LookOver", it, **recorder.create(it, path, session))
+            recorder.step("LookOver", owner(znode), **about)
 
-        def settled(it: Any) -> None:
-            settle(it)
-            recorder.step("Settled", it, watched=is_watched(it))
+        def settled(znode: Any) -> None:
+            it = owner(znode)
+            settle(znode)
+            if it is not None:
+                recorder.step("Settled", it, watched=is_watched(it))
 
-        def own_gone(it: Any) -> None:
-            recorder.step("Deliver", it)
-            lose(it)
+        def own_gone(znode: Any) -> None:
+            recorder.step("Deliver", owner(znode))
+            lose(znode)
 
-        def own_seen(it: Any, *args: Any) -> None:
-            seen(it, *args)
-            if it._watch is not None and not it._gone:
-                recorder.step("Watched", it)
+        def own_seen(znode: Any, *args: Any) -> None:
+            seen(znode, *args)
+            if znode.is_watched and not znode.is_gone:
+                recorder.step("Watched", owner(znode))
 
         async def listed(it: Any, names: Any) -> Any:
             details: dict[str, Any] = {"names": tuple(names)}
@@ -225,7 +242,7 @@ class Recorder:
             return place
 
         async def armed(it: Any, names: Any) -> bool:
-            is_complete = await arm(it, names)
+            is_complete = await read_ahead(it, names)
             if is_complete:
                 gone = tuple(it._ahead_gone)
                 recorder.step("Arm", it, watch=tuple(names), names=gone, watched=is_watched(it))
@@ -242,54 +259,55 @@ class Recorder:
             return hold(it, *args, **options)
 
         def forgotten(it: Any) -> None:
-            if it._node is not None:
+            if it.znode.current is not None:
                 leave_watches(it)
                 recorder.step("Notice", it)
             recorder._forgetting = it
             forget(it)
             recorder._forgetting = None
 
-        def left(it: Any) -> Any:
-            recorder.step("Leave", it)
-            return withdraw(it)
+        def left(znode: Any) -> Any:
+            recorder.step("Leave", owner(znode))
+            return withdraw(znode)
 
         def unwatched(it: Any) -> None:
             if recorder._forgetting is not it:
                 recorder.step("Cut", it)
             leave_watches(it)
 
-        def deleted(it: Any, node: Any, watch: Any) -> Any:
+        def deleted(znode: Any, node: Any, watch: Any) -> Any:
             recorder.trace.append(Pending(node.path))
-            return delete(it, node, watch)
+            return delete(znode, node, watch)
 
-        async def deleted_later(cls: Any, client: Any, node: Any) -> None:
+        async def deleted_later(naming: Any, node: Any) -> None:
             recorder.trace.append(Pending(node.path))
-            await delete_until_gone(cls, client, node)
+            await delete_if_ours(naming, node)
 
         def told(it: Truth, kind: str, **details: Any) -> None:
             tell(it, kind, **details)
             recorder._told(it._timeline.now, kind, details)
 
-        patches: list[tuple[type, str, Callable[..., Any] | classmethod[Any, Any, Any]]] = [
+        patches: list[tuple[type, str, Callable[..., Any]]] = [
+            (real, "__init__", made),
             (real, "_place_among", listed),
             (real, "_behind_ours", was_behind_ours),
             (real, "_read_ahead", armed),
             (real, "_note_front", in_front),
             (real, "hold", held),
             (real, "forget", forgotten),
-            (real, "withdraw", left),
             (real, "_leave_watches", unwatched),
-            (real, "_send_create", sent),
-            (real, "_created", answered),
-            (real, "resolve", resolved),
-            (real, "_find", looked),
-            (real, "_delete_lost_later", looked_for_later),
-            (real, "_delete_lost", looked_for),
-            (real, "_hold_settled", settled),
-            (real, "_lost", own_gone),
-            (real, "_seen", own_seen),
-            (EphemeralNode, "_delete", deleted),
-            (EphemeralNode, "_delete_until_gone", classmethod(deleted_later)),
+            (Sequential, "send_create", sent),
+            (Sequential, "find", looked),
+            (Sequential, "delete_if_ours", deleted_later),
+            (Znode, "_created", answered),
+            (Znode, "resolve", resolved),
+            (Znode, "withdraw", left),
+            (Znode, "_delete", deleted),
+            (Znode, "_delete_lost_later", looked_for_later),
+            (Znode, "_delete_lost", looked_for),
+            (Znode, "_hold_settled", settled),
+            (Znode, "lost", own_gone),
+            (Znode, "_seen", own_seen),
             (Truth, "tell", told),
         ]
         with ExitStack() as stack:
@@ -299,7 +317,9 @@ class Recorder:
 
     def create(self, it: Any, path: str, session: int | None = None) -> dict[str, Any]:
         """About which create a step is: by default in the session of the last one."""
-        about = it._create_session if session is None else session
+        if it is None:
+            return {}
+        about = it.znode._create_session if session is None else session
         return {"create": basename(path), "parent": it._path, "about": about}
 
     def _told(self, at: float, kind: str, details: dict[str, Any]) -> None:

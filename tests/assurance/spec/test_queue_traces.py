@@ -14,9 +14,9 @@ from unittest import mock
 
 import pytest
 
-from aiolead._recipes._core.ephemeral import EphemeralNode
-from aiolead._recipes._core.ephemeral_names import SerialNode
 from aiolead._recipes.contention import contender as contender_module
+from aiolead._recipes.naming import Sequential
+from aiolead._recipes.znode import Znode
 from aiolead.testing.simulation.run import load_scenario
 from tests.assurance.mutants.fixtures import mutated_or_skip
 
@@ -42,8 +42,8 @@ def test_simulated_schedules_follow_the_specification(name: str) -> None:
 KERNEL = "_recipes/contention/kernel.py"
 CLASSES: dict[str, tuple[str, type]] = {
     "_recipes/contention/contender.py": ("_recipes.contention", contender_module.Contender),
-    "_recipes/_core/ephemeral.py": ("_recipes._core", EphemeralNode),
-    "_recipes/_core/ephemeral_names.py": ("_recipes._core", SerialNode),
+    "_recipes/znode.py": ("_recipes", Znode),
+    "_recipes/naming.py": ("_recipes", Sequential),
 }
 
 
@@ -106,7 +106,7 @@ def test_bug_that_no_invariant_sees_is_seen_in_its_trace() -> None:
         ("contend", "watches-the-successor", 0, "List"),
         ("crowd", "predecessor-gone-means-first", 0, "List"),
         ("crowd", "departed-predecessor-was-first", 3, "Wake"),
-        ("contend", "missing-predecessor-has-gone", 3, "Wake"),
+        ("contend", "missing-predecessor-has-gone", 3, "Front"),
         ("contend", "own-znode-unwatched", 0, "Arm"),
         ("contend", "lost-create-is-forgotten", 1, "Join"),
         ("contend", "lost-create-is-not-adopted", 1, "Look"),

@@ -22,8 +22,6 @@ from ....errors import NodeExistsError, NoNodeError, UsageError
 from ....model import ACL, Created, CreateMode, WatchEvent
 from ....paths import join, parent
 from ..._core.acquire import NodeAcquirable
-from ..._core.ephemeral import EphemeralNode, NodeGone, ZnodeState
-from ..._core.ephemeral_names import SerialNode
 from ..._core.error_policy import TRIES
 from ..._core.pending_delete import Departure
 from ..._core.reading import listed
@@ -31,7 +29,9 @@ from ..._core.reporting import PathWarnings
 from ..._core.znode_registry import OwnNames
 from ...contention.contender import Contender
 from ...contention.layouts import Role
-from ...contention.queue_node import LocalContenders
+from ...contention.queue_znode import LocalContenders
+from ...naming import Fixed, Sequential
+from ...znode import NodeGone, Znode, ZnodeState
 from .parts import LimitReply, LimitRule, SemaphoreParts, refuse_misfits
 
 LEASE = "lease-"
@@ -65,20 +65,20 @@ class SemaphoreContender(Contender):
     @property
     def is_place_lost(self) -> bool:
         """Whether our znode is known to be gone, or its session is over."""
-        return self._gone or self.node.session_id != self._client.session_id
+        return self.znode.is_gone or self.node.session_id != self._client.session_id
 
     def watch_place(self, on_lost: Callable[[], object]) -> None:
         """Call `on_lost`, synchronously, if others delete our znode. It ignores session loss."""
         self._on_lost_place = on_lost
-        self.watch()
+        self.znode.watch()
 
     def unwatch_place(self) -> None:
         """Undo `watch_place`: after a lost connection the watch may not be armed."""
         self._on_lost_place = None
-        self.unwatch()
+        self.znode.unwatch()
 
-    def _rouse(self) -> None:
-        super()._rouse()
+    def znode_gone(self) -> None:
+        super().znode_gone()
         if self._on_lost_place is not None:
             self._on_lost_place()
 
@@ -139,17 +139,16 @@ class Permits(NodeAcquirable):
         self._armed: dict[str, Watch] = {}
         self._is_granted = False
 
-    def _new_permit(self) -> EphemeralNode:
+    def _new_permit(self) -> Znode:
         # Waiting permits are marked with their number in the queue, for observers.
         mark = "" if self._place is None else f"{self._place:010d}-"
         client, folder = self._client, self._where.permits
         if not self._where.is_kazoos:
-            return _CuratorsPermit(
-                client, self._names, folder, self._data, mark, acl=self._acl, on_gone=self._rouse
-            )
+            prefix = partial(_curators_prefix, mark)
+            return self._new_znode(Sequential(client, self._names, folder, prefix))
         # 32 hexadecimal digits, as in kazoo, and never repeated.
         name = f"{mark}{client.session_id & _UNSIGNED:016x}{client.backend.serial():016x}"
-        return self._fixed_node(join(folder, name), is_contended=False)
+        return self._new_znode(Fixed(client, join(folder, name), is_contended=False))
 
     @property
     def paths(self) -> list[str]:
@@ -158,7 +157,7 @@ class Permits(NodeAcquirable):
     def obstacle(self) -> str:
         return "" if self._contender is None else self._contender.obstacle()
 
-    def _znodes(self) -> Sequence[EphemeralNode]:
+    def _znodes(self) -> Sequence[Znode]:
         return self._own
 
     # --- getting them --------------------------------------------------------------------------
@@ -356,26 +355,6 @@ class Permits(NodeAcquirable):
         return gone
 
 
-class _CuratorsPermit(SerialNode):
-    """A sequential permit in Curator's layout. `mark` is the beginning of its name."""
-
-    def __init__(
-        self,
-        client: CoordinationClient,
-        names: OwnNames,
-        path: str,
-        data: bytes,
-        mark: str,
-        *,
-        acl: Sequence[ACL] | None,
-        on_gone: Callable[[], object],
-    ) -> None:
-        super().__init__(client, names, path, data, acl)
-        self._mark = mark
-        self._on_gone = on_gone
-
-    def _prefix(self, session_id: int, serial: int) -> str:
-        return f"{self._mark}{session_id & _UNSIGNED:016x}-{serial:x}-{LEASE}"
-
-    def _rouse(self) -> None:
-        self._on_gone()
+def _curators_prefix(mark: str, session_id: int, serial: int) -> str:
+    """The beginning of the name of a permit in Curator's layout."""
+    return f"{mark}{session_id & _UNSIGNED:016x}-{serial:x}-{LEASE}"

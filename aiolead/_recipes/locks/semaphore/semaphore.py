@@ -19,7 +19,7 @@ from ..._core.reporting import PathWarnings
 from ..._core.tenure import Held
 from ...contention.layouts import Layout, Role
 from ...contention.neighbours import queue_order
-from ...contention.queue_node import LocalContenders
+from ...contention.queue_znode import LocalContenders
 from .parts import MOST_PERMITS, LimitReply, LimitRule, parts_of, publish
 from .permits import Permits
 

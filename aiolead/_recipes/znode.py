@@ -1,4 +1,4 @@
-"""The life of an ephemeral znode: one mechanism for all recipes.
+"""The life of a znode of ours: one mechanism for all recipes.
 
 The znode exists exactly as long as its owner wants it, whatever is cancelled or lost:
 
@@ -7,30 +7,41 @@ The znode exists exactly as long as its owner wants it, whatever is cancelled or
 * `withdraw` queues the delete before it returns. A znode that cannot be deleted at once becomes a
   pending delete of the client; it ends with the znode, with the session, or with a reported
   refusal.
-* The znode may be watched: the owner is notified when others delete it.
+* The znode may be watched: the observer is notified when others delete it.
 
-docs/explanation/ephemeral-znodes.md has the table of states. `error_policy` decides about errors
-of servers. `znode_registry` says what proves that a znode is ours.
+docs/explanation/ephemeral-znodes.md has the table of states. `naming` knows how the znode is named,
+found and deleted. `error_policy` decides about errors of servers. `znode_registry` says what proves
+that a znode is ours.
 """
 
 from __future__ import annotations
 
 import enum
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Protocol, TypedDict
+from typing import Any, Protocol, TypedDict, TypeVar, final
 
 import anyio
 
-from ..._internal_errors import contained, internal_error
-from ...abc import CoordinationClient, Hold, Reply, Watch
-from ...errors import AioleadError, LossReason, NoNodeError
-from ...model import ACL, Created, CreateMode, EventType, Stat, WatchEvent
-from .error_policy import Action, Step, action_for, in_background, may_be_applied, pause, until_done
-from .pending_delete import Departure, PendingDelete
-from .znode_registry import OwnZnodes, RegisteredNode, until_sole
+from .._internal_errors import contained, internal_error
+from ..abc import CoordinationClient, Hold, Reply, Watch
+from ..errors import AioleadError, LossReason, NoNodeError
+from ..model import ACL, Created, EventType, Stat, WatchEvent
+from ._core.error_policy import (
+    Action,
+    Step,
+    action_for,
+    in_background,
+    may_be_applied,
+    pause,
+    until_done,
+)
+from ._core.pending_delete import Departure
+from ._core.znode_registry import RegisteredNode, until_sole
+from .naming import Fixed, Naming, delete_until_gone
+
+R = TypeVar("R")
 
 
 class HoldOptions(TypedDict):
@@ -52,12 +63,24 @@ class Holder(Protocol):
         ...
 
 
+class ZnodeObserver(Protocol):
+    """The owner of a znode, which learns what happens to it; all calls are synchronous."""
+
+    def znode_gone(self) -> None:
+        """Others have deleted the znode."""
+        ...
+
+    def watch_ended(self) -> None:
+        """The watch on the znode has ended with its session, or by an error."""
+        ...
+
+    def data_seen(self, data: bytes) -> None:
+        """The znode's data was read: others may have set it, to ask for a release."""
+        ...
+
+
 class NodeGone(Exception):
     """Our znode is gone. Never leaves the recipes."""
-
-
-Found = Callable[[Created], object]
-"""Called with a znode of ours, as the answer arrives that shows it."""
 
 
 class ZnodeState(enum.Enum):
@@ -70,11 +93,11 @@ class ZnodeState(enum.Enum):
     GONE = "gone"
 
 
-class EphemeralNode:
-    """One ephemeral znode of this client.
+@final
+class Znode:
+    """One znode of this client.
 
-    `path` is that of the znode, or of its parent if its name is only known once it exists.
-    `znodes` is the registry of this client's znodes.
+    `observer` is None if it is never watched. `data` and `acl` are those of the next create.
     """
 
     # There may be thousands, and memory is most of what each costs.
@@ -84,51 +107,65 @@ class EphemeralNode:
         "_create_path",
         "_create_session",
         "_creating",
-        "_data",
-        "_gone",
+        "_finding",
         "_hold",
         "_holder",
-        "_look",
-        "_node",
-        "_own_znodes",
-        "_path",
+        "_naming",
+        "_observer",
+        "_on_over",
+        "_uses",
         "_watch",
+        "current",
+        "data",
+        "is_gone",
+        "is_muted",
+        "look",
     )
 
     def __init__(
         self,
         client: CoordinationClient,
-        znodes: OwnZnodes,
-        path: str,
+        naming: Naming,
         data: bytes,
         acl: Sequence[ACL] | None,
+        observer: ZnodeObserver | None,
     ) -> None:
         self._client = client
-        self._own_znodes = znodes
-        self._path = path
-        self._data = data
+        self._naming = naming
+        self.data = data
         self._acl = acl
-        self._node: RegisteredNode | None = None
+        self._observer = observer
+        self.current: RegisteredNode | None = None
+        """The znode; None while there is none, as far as it is known."""
+        self.is_gone = False
+        """Whether `current` is known to be gone."""
+        self.is_muted = False
+        """Whether looks and watches report nothing: a transaction of ours is to delete it."""
+        self.look: Reply[tuple[bytes, Stat]] | None = None
+        """The last look at it, until that is answered."""
         self._creating: Reply[Created] | None = None
         self._create_session = 0
         self._create_path = ""
-        self._gone = False
+        self._finding: Reply[Any] | None = None
+        """The look that may show that an existing znode is ours."""
         self._watch: Watch | None = None
-        self._look: Reply[tuple[bytes, Stat]] | None = None
         self._hold: Hold | None = None
         self._holder: Holder | None = None
+        self._uses = 0
+        """Unanswered creates, znodes of ours, and searches for lost creates."""
+        self._on_over: Callable[[], object] | None = None
 
     @property
     def node(self) -> RegisteredNode:
         """The znode; only valid while there is one."""
-        if self._node is None:
+        if self.current is None:
             raise AssertionError("there is no znode")
-        return self._node
+        return self.current
 
     @property
     def state(self) -> ZnodeState:
-        if self._node is not None:
-            gone = self._gone or self._is_over(self._node.session_id)
+        if self.current is not None:
+            gone = self.is_gone or self._is_over(self.current.session_id)
             return ZnodeState.GONE if gone else ZnodeState.PRESENT
         if self._creating is None:
             return ZnodeState.ABSENT
@@ -136,133 +173,89 @@ class EphemeralNode:
 
     def check(self) -> None:
         """Raise `NodeGone` if the znode is known to be gone, or its session is over."""
-        node = self._node
+        node = self.current
         assert node is not None, "there is no znode"
-        if self._gone or node.session_id not in (0, self._client.session_id):
+        if self.is_gone or node.session_id not in (0, self._client.session_id):
             raise NodeGone
 
     def _is_over(self, session_id: int) -> bool:
         return session_id not in (0, self._client.session_id)
-
-    # --- naming, and the proof that it is ours: for subclasses -----------------------------------
-
-    @abstractmethod
-    def _next_name(self, session_id: int) -> tuple[str, CreateMode]:
-        """The path of the next create, or its prefix, and its mode."""
-
-    @abstractmethod
-    def _claim(self, created: Created, session_id: int) -> RegisteredNode:
-        """Record a znode as ours."""
-
-    @abstractmethod
-    def _unclaim(self, node: RegisteredNode) -> None:
-        """Remove the record of a znode that is gone."""
-
-    @abstractmethod
-    async def _find(self, path: str, session_id: int, found: Found) -> None:
-        """Look for the znode of a lost create of that session; call `found` if it is there.
-
-        `found` is called once at most, as the answer arrives that proves it. It must record the
-        znode at once: a later answer may change what is known.
-        """
-
-    @staticmethod
-    @abstractmethod
-    async def _delete_if_ours(client: CoordinationClient, node: RegisteredNode) -> None:
-        """Delete a znode if it is still the same one; one attempt."""
-
-    def _settle_name(self, path: str) -> None:
-        """The outcome of a create is known, or its znode is not wanted any more."""
-
-    def _note_lost(self, path: str, session_id: int, since: int) -> None:
-        """The answer to a create was lost."""
-
-    def _lost_create_looked(self) -> None:
-        """A lost create was looked for once, and deleted if it was there."""
-
-    def _lost_create_over(self) -> None:
-        """A lost create that nobody wants has left nothing behind."""
-
-    # --- notifications for subclasses ------------------------------------------------------------
-
-    def _rouse(self) -> None:
-        """Others deleted the znode."""
-
-    def _watch_ended(self) -> None:
-        """The watch on the znode ended with its session, or by an error."""
-
-    def _saw(self, data: bytes) -> None:
-        """The znode's data was read."""
 
     # --- creating --------------------------------------------------------------------------------
 
     def create(self) -> Reply[Created]:
         """Send the create. The answer is recorded even if nobody awaits it."""
         session_id = self._client.session_id
-        path, mode = self._next_name(session_id)
+        path, mode = self._naming.next_name(session_id)
         session_id = self._create_session = session_id if mode.is_ephemeral else 0
         self._create_path = path
         since = self._client.backend.last_zxid
+        self._uses += 1
         try:
-            create = self._creating = self._send_create(path, mode)
+            create = self._creating = self._naming.send_create(path, self.data, mode, self._acl)
         except BaseException:
             self._creating = None
-            self._settle_name(path)  # nothing was sent
+            self._naming.settle(path)  # nothing was sent
+            self._one_use_less()
             raise
         create.add_done_callback(partial(self._created, create, path, session_id, since))
         return create
-
-    def _send_create(self, path: str, mode: CreateMode) -> Reply[Created]:
-        return self._client.create(path, self._data, mode=mode, acl=self._acl)
 
     def _created(self, create: Reply[Created], path: str, session_id: int, since: int) -> None:
         """Process the answer to a create: in the client's task, before any later answer."""
         wanted = self._creating is create
         error = create.error()
         if error is None:
-            node = self._claim_created(create, session_id, since)
-            self._settle_name(path)
+            node = self._claimed(self._naming.claim_created(create, session_id, since))
+            self._naming.settle(path)
             if wanted:
                 self._creating = None
                 self._create_path = ""
-                self._node = node
+                self.current = node
             else:
                 self._delete(node, None)
         elif may_be_applied(error):
-            self._note_lost(path, session_id, since)
+            self._naming.note_lost(path, session_id, since)
             if not wanted:  # else that is settled by `resolve`, or `withdraw`
                 self._delete_lost_later(path, session_id)
         else:
-            self._settle_name(path)
+            self._naming.settle(path)
             if wanted:
                 self._creating = None
-
-    def _claim_created(
-        self, create: Reply[Created], session_id: int, _since: int
-    ) -> RegisteredNode:
-        return self._claim(create.result(), session_id)
+        self._one_use_less()
 
     def take(self, created: Created) -> None:
         """Adopt a znode that is proven to be ours; call it as the answer arrives that shows it."""
-        self._node = self._claim_found(created, created.stat.ephemeral_owner)
+        self.current = self._claim_found(created, created.stat.ephemeral_owner)
+
+    def replace(self, node: RegisteredNode) -> None:
+        """More is known about the znode by now, such as its czxid."""
+        self.current = node
 
     def _claim_found(self, created: Created, session_id: int) -> RegisteredNode:
-        """Record a znode as ours that a lost create has made."""
-        return self._claim(created, session_id)
+        return self._claimed(self._naming.claim_found(created, session_id))
+
+    def _claimed(self, node: RegisteredNode) -> RegisteredNode:
+        self._uses += 1
+        return node
+
+    def _unclaim(self, node: RegisteredNode) -> None:
+        self._naming.unclaim(node)
+        self._one_use_less()
 
     def _adopt(self, create: Reply[Created], path: str, created: Created) -> None:
         """Adopt the znode of a lost create, unless that was given up meanwhile."""
-        if self._creating is create:
+        if self._creating is create and self._naming.may_adopt():
             self._creating = None
             self.take(created)
-            self._settle_name(path)
+            self._naming.settle(path)
 
     async def resolve(self) -> bool:
         """Find out what became of a lost create; return whether there is a znode.
 
         Raises `ConnectionLossError` or `SessionExpiredError` if that is still unknown.
         """
-        if self._node is not None and self._is_over(self._node.session_id):
+        if self.current is not None and self._is_over(self.current.session_id):
             self.withdraw()
         create, path = self._creating, self._create_path
         if create is not None and not create.is_done:
@@ -274,21 +267,25 @@ class EphemeralNode:
         if create is not None and self._creating is create:
             session_id = self._create_session
             if self._is_over(session_id):
-                self._settle_name(path)
+                self._naming.settle(path)
             else:
                 await self._find(path, session_id, partial(self._adopt, create, path))
                 if self._creating is create:
                     # It may still be on its way; if it turns up later, it is not wanted any more.
                     self._delete_lost_later(path, session_id, already_looked=True)
             self._creating = None
-        return self._node is not None
+        return self.current is not None
+
+    async def _find(self, path: str, session_id: int, found: Callable[[Created], object]) -> None:
+        await self._naming.find(path, session_id, self.data, found)
 
     def _delete_lost_later(
         self, path: str, session_id: int, *, already_looked: bool = False
     ) -> None:
+        self._uses += 1
         job = partial(self._delete_lost, path, session_id, already_looked=already_looked)
         self._client.backend.spawn(partial(in_background, path, job))
-        self._settle_name(path)
+        self._naming.settle(path)
 
     async def _delete_lost(self, path: str, session_id: int, *, already_looked: bool) -> None:
         """Delete the znode of a lost create that nobody wants; raise a refusal.
@@ -299,6 +296,7 @@ class EphemeralNode:
         nothing.
         """
         client, was_found = self._client, False
+        is_late_awaited = self._naming.is_late_create_awaited
 
         async def find_and_delete() -> bool:
             """Return False if the session is over."""
@@ -315,7 +313,7 @@ class EphemeralNode:
                 is_alive = await until_done(client, session_id, find)
                 for node in found:
                     was_found = True
-                    await self._delete_until_gone(client, node)
+                    await delete_until_gone(client, self._naming, node)
             finally:
                 for node in found:
                     self._unclaim(node)
@@ -327,73 +325,142 @@ class EphemeralNode:
                 if not already_looked:
                     is_alive = await find_and_delete()
             finally:
-                self._lost_create_looked()
+                if not is_late_awaited:
+                    self._one_use_less()
             if is_alive and not was_found:
                 await anyio.sleep(client.session_timeout)
                 await until_sole(client)
                 await find_and_delete()
         finally:
-            self._lost_create_over()
+            if is_late_awaited:
+                self._one_use_less()
+
+    # --- whether an existing znode is ours -------------------------------------------------------
+
+    async def look_for_ours(self, naming: Fixed, watch: Watch) -> Stat | None:
+        """Look at the znode that is there, and watch it; return None if it is ours after all.
+
+        `naming` is that of this object. It is ours if a create made it whose answer was lost, of
+        this or of another object. One that another process has left in our session is deleted,
+        which fires the watch. Raises `NoNodeError`, and errors of reads.
+        """
+
+        def judge(seen: tuple[bytes, Stat]) -> None:
+            data, stat = seen
+            is_ours = data == self.data and naming.is_from_lost_create(stat)
+            if naming.judge(stat, is_ours=is_ours):
+                self.take(Created(naming.path, stat))
+
+        look = self._client.get(naming.path, watch=watch)
+        self.find_by(look, judge)
+        _, stat = await look
+        return stat if self.current is None else None
+
+    def find_by(self, look: Reply[R], judge: Callable[[R], object]) -> None:
+        """Call `judge` with what a look shows, as its answer arrives; not after `withdraw`."""
+        self._finding = look
+        look.add_done_callback(partial(self._find_answered, look, judge))
+
+    def _find_answered(self, look: Reply[R], judge: Callable[[R], object]) -> None:
+        if self._finding is not look:
+            return  # given up meanwhile
+        self._finding = None
+        if look.error() is None:
+            judge(look.result())
+
+    # --- whether anything is left of it ----------------------------------------------------------
+
+    def when_over(self, call: Callable[[], object]) -> None:
+        """Register a callback for when no znode of ours is there, nor may come.
+
+        Called synchronously, perhaps at once. Register it only after giving the znode up.
+        """
+        self._on_over = call
+        self._check_over()
+
+    def _one_use_less(self) -> None:
+        self._uses -= 1
+        if self._on_over is not None:
+            self._check_over()
+
+    def _check_over(self) -> None:
+        call = self._on_over
+        if call is not None and not self._uses:
+            self._on_over = None
+            call()
 
     # --- watching --------------------------------------------------------------------------------
 
+    @property
+    def is_watched(self) -> bool:
+        return self._watch is not None
+
     def seen_gone(self) -> None:
         """Note that an answer showed it gone: what is at its path now is not ours."""
-        self._gone = True
+        self.is_gone = True
 
     def watch(self) -> None:
         """Watch for its deletion by others, unless it is watched already."""
         if self._watch is None:
-            self._send_look()
+            self.send_look()
 
     def unwatch(self) -> None:
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.close()
 
+    def watch_for_look(self) -> Watch:
+        """The watch on it, for a look that the caller sends."""
+        return self._make_watch() if self._watch is None else self._watch
+
     def _make_watch(self) -> Watch:
         watch = self._watch = self._client.backend.make_watch(self._on_watch)
         return watch
 
-    def _send_look(self) -> Reply[tuple[bytes, Stat]]:
+    def send_look(self) -> Reply[tuple[bytes, Stat]]:
+        """Read and watch it; the answer is processed even if nobody awaits it."""
         node = self.node
-        look = self._look = self._client.get(node.path, watch=self._make_watch())
+        look = self.look = self._client.get(node.path, watch=self._make_watch())
         look.add_done_callback(contained(partial(self._seen, node, look), self._unwatched))
         return look
 
     def _seen(self, node: RegisteredNode, look: Reply[tuple[bytes, Stat]]) -> None:
-        if self._look is look:
-            self._look = None
-        if node is not self._node:
+        if self.look is look:
+            self.look = None
+        if node is not self.current or self.is_muted:
             return
         error = look.error()
         if error is None:
             data, stat = look.result()
             # Another znode may be at that path: created again, or restored.
             gone = stat.czxid != node.token
-            if not gone:
-                self._saw(data)
+            if not gone and self._observer is not None:
+                self._observer.data_seen(data)
         else:
             gone = isinstance(error, NoNodeError)
             if action_for(error, Step.FOLLOW) is Action.PAUSE:
                 self.unwatch()  # it was not armed
                 self._client.backend.spawn(partial(self._watch_later, node, error), self._unwatched)
         if gone:
-            self._lost()
+            self.lost()
 
     async def _watch_later(self, node: RegisteredNode, error: AioleadError) -> None:
         await anyio.sleep(pause(self._client, error))
-        if node is self._node and not self._gone:
+        if node is self.current and not self.is_gone:
             self.watch()
 
     def _unwatched(self, error: AioleadError | None) -> None:
         """The watch failed, and without it nothing is held."""
-        if error is None or error.session_over or self._node is None:
+        if error is None or error.session_over or self.current is None:
             return
         self.unwatch()
-        self._watch_ended()
+        self._report_watch_ended()
         if self._hold is not None:
             self._hold.lose(LossReason.INTERNAL)
+
+    def _report_watch_ended(self) -> None:
+        if self._observer is not None:
+            self._observer.watch_ended()
 
     def _on_watch(self, event: WatchEvent) -> None:
         try:
@@ -403,34 +470,36 @@ class EphemeralNode:
 
     def _on_event(self, event: WatchEvent) -> None:
         self._watch = None
+        if self.is_muted:
+            return
         if event.type is EventType.DELETED:
-            self._lost()
-        elif event.type is EventType.NONE or self._node is None:
-            self._watch_ended()
+            self.lost()
+        elif event.type is EventType.NONE or self.current is None:
+            self._report_watch_ended()
         else:
             self.watch()
 
     async def looked_at(self) -> None:
         """Wait for the last look at it; no checkpoint if that was answered."""
-        while self._look is not None:
+        while self.look is not None:
             with suppress(NoNodeError):
-                await self._look
+                await self.look
 
-    def _lost(self) -> None:
-        self._gone = True
-        self._rouse()
+    def lost(self) -> None:
+        """A server has shown that it is gone: its hold is lost."""
+        self.is_gone = True
+        if self._observer is not None:
+            self._observer.znode_gone()
         if self._hold is not None:
             self._hold.lose(LossReason.DELETED)
 
     # --- holding ---------------------------------------------------------------------------------
 
-    def hold(self, holder: Holder, options: HoldOptions) -> Hold:
+    def hold(self, holder: Holder, options: HoldOptions, path: str = "") -> Hold:
+        """Hold it under the lease; `path` is that of a znode which is not known to exist yet."""
         self._holder = holder
-        return self._begin_hold(self.node.path, options)
-
-    def _begin_hold(self, path: str, options: HoldOptions) -> Hold:
         hold = self._hold = self._client.backend.lease.hold(
-            path,
+            path or self.node.path,
             self._hold_lost,
             settled=self._hold_settled,
             urgent=options["urgent"],
@@ -438,63 +507,61 @@ class EphemeralNode:
         )
         return hold
 
+    def ask_holder(self) -> None:
+        """Others ask the holder, if there is one by now, for a release."""
+        if self._holder is not None:
+            self._holder._ask_for()
+
     def _hold_lost(self, reason: LossReason) -> None:
-        self._gone = self._gone or reason is LossReason.DELETED
+        self.is_gone = self.is_gone or reason is LossReason.DELETED
         if self._holder is not None:
             self._holder._lose(reason)
 
     def _hold_settled(self) -> None:
         """Watch it, now that the lease of the hold is proven for the first time."""
-        if self._node is not None:
+        if self.current is not None and not self.is_muted:
             self.watch()
 
     # --- leaving ---------------------------------------------------------------------------------
 
     def discard(self) -> Departure | None:
         """Abandon the znode for good; synchronous. Return its pending delete, if there is one."""
-        # The tenure refers to us, too: a reference cycle would wait for the garbage collector.
-        self._hold = self._holder = None
+        # They refer to us, too: a reference cycle would wait for the garbage collector.
+        self._hold = self._holder = self._observer = None
         return self.withdraw()
 
     def withdraw(self) -> Departure | None:
         """As `discard`, but another znode may be created afterwards."""
+        self._finding = None
         create, self._creating = self._creating, None
         if create is not None and create.is_done:
             self._delete_lost_later(self._create_path, self._create_session)
-        node, self._node = self._node, None
-        watch, self._watch = self._watch, None
+        node, watch = self.hand_over()
         if node is None:
             return None
-        if self._gone or node.session_id not in (0, self._client.session_id):
+        if self.is_gone or node.session_id not in (0, self._client.session_id):
             # A znode at that path may belong to another client by now.
-            self._gone = False
+            self.is_gone = False
             self._unclaim(node)
             if watch is not None:
                 watch.close()
             return None
         return self._delete(node, watch)
 
+    def hand_over(self) -> tuple[RegisteredNode | None, Watch | None]:
+        """Give up the znode and its watch without a request: the caller deletes it."""
+        node, self.current = self.current, None
+        watch, self._watch = self._watch, None
+        return node, watch
+
     def forget(self) -> None:
+        """Give up a znode that is gone, without a request."""
         self.unwatch()
-        node, self._node = self._node, None
+        node, self.current = self.current, None
         if node is not None:
             self._unclaim(node)
-        self._look = None
-        self._gone = False
+        self.look = None
+        self.is_gone = False
 
     def _delete(self, node: RegisteredNode, watch: Watch | None) -> Departure:
-        client = self._client
-        delete = self._send_delete(node)
-        if watch is not None:
-            # The delete fires the watch; only a failed one leaves it behind.
-            delete.add_done_callback(watch.close)
-        later = partial(self._delete_until_gone, client, node)
-        return PendingDelete(client, node.path, delete, later, partial(self._unclaim, node))
-
-    def _send_delete(self, node: RegisteredNode) -> Reply[None]:
-        return self._client.delete(node.path)
-
-    @classmethod
-    async def _delete_until_gone(cls, client: CoordinationClient, node: RegisteredNode) -> None:
-        """Delete a znode over as many connections as it takes, while it can be ours."""
-        await until_done(client, node.session_id, partial(cls._delete_if_ours, client, node))
+        return self._naming.delete(node, self.data, watch, partial(self._unclaim, node))

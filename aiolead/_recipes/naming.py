@@ -1,0 +1,386 @@
+"""How a znode of ours is named, and what proves that it is ours.
+
+A `Znode` has one naming, which knows the requests that create, find and delete it. There are two of
+them, and some recipes have a naming of their own beside them:
+
+* `Sequential`: the name begins with the session and a number that this client gives once.
+* `Fixed`: a path that others may have used before, and may use later.
+
+The name says how a znode is found again whose create lost its answer: see `znode_registry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Protocol
+
+from ..abc import CoordinationClient, Reply, Watch
+from ..errors import NoAuthError, NoNodeError, RequestRefusedError
+from ..model import ACL, Created, CreateMode, Stat
+from ..paths import basename, join, sequence_of
+from ._core.error_policy import until_done
+from ._core.pending_delete import Departure, PendingDelete
+from ._core.reading import catch_up, listed, look_at_all
+from ._core.znode_registry import OwnNames, OwnZnodes, RegisteredNode
+
+Found = Callable[[Created], object]
+"""Called with a znode of ours, as the answer arrives that shows it."""
+
+
+class Naming(Protocol):
+    """The questions and requests of a `Znode`. `find` and `delete_if_ours` wait."""
+
+    @property
+    def is_late_create_awaited(self) -> bool:
+        """Whether `Znode.when_over` waits for the second look for the znode of a lost create."""
+        ...
+
+    # --- creating --------------------------------------------------------------------------------
+
+    def next_name(self, session_id: int) -> tuple[str, CreateMode]:
+        """The path of the next create, or its prefix, and its mode."""
+        ...
+
+    def send_create(
+        self, path: str, data: bytes, mode: CreateMode, acl: Sequence[ACL] | None
+    ) -> Reply[Created]:
+        """Send the create."""
+        ...
+
+    def settle(self, path: str) -> None:
+        """The outcome of a create is known, or its znode is not wanted any more."""
+        ...
+
+    def note_lost(self, path: str, session_id: int, since: int) -> None:
+        """The answer to a create was lost; `since` is the newest zxid known as it was sent."""
+        ...
+
+    # --- the registry ----------------------------------------------------------------------------
+
+    def claim_created(self, create: Reply[Created], session_id: int, since: int) -> RegisteredNode:
+        """Record the znode of an answered create as ours."""
+        ...
+
+    def claim_found(self, created: Created, session_id: int) -> RegisteredNode:
+        """Record a znode that is proven to be ours, such as that of a lost create."""
+        ...
+
+    def unclaim(self, node: RegisteredNode) -> None:
+        """Remove the record of a znode that is gone."""
+        ...
+
+    # --- lost creates ----------------------------------------------------------------------------
+
+    def may_adopt(self) -> bool:
+        """Whether the znode of a lost create may be held."""
+        ...
+
+    async def find(self, path: str, session_id: int, data: bytes, found: Found) -> None:
+        """Look for the znode of a lost create of that session; call `found` if it is there.
+
+        `data` is that of the last create. `found` is called once at most, as the answer arrives
+        that proves it. It must record the znode at once: a later answer may change what is known.
+        """
+        ...
+
+    # --- deleting --------------------------------------------------------------------------------
+
+    def delete(
+        self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Callable[[], object]
+    ) -> Departure:
+        """Send the delete; `watch` is closed once it is answered.
+
+        `data` is that of the last create. `over` is called when nothing is left to do.
+        """
+        ...
+
+    async def delete_if_ours(self, node: RegisteredNode) -> None:
+        """Delete the znode if it is still the same one; one attempt."""
+        ...
+
+
+async def delete_until_gone(
+    client: CoordinationClient, naming: Naming, node: RegisteredNode
+) -> None:
+    """Delete a znode over as many connections as it takes, while it can be ours."""
+    await until_done(client, node.session_id, partial(naming.delete_if_ours, node))
+
+
+def plain_delete(
+    client: CoordinationClient,
+    naming: Naming,
+    node: RegisteredNode,
+    watch: Watch | None,
+    over: Callable[[], object],
+    *,
+    version: int = -1,
+) -> Departure:
+    """A pending delete that begins with the delete itself."""
+    delete = client.delete(node.path, version=version)
+    if watch is not None:
+        # The delete fires the watch; only a failed one leaves it behind.
+        delete.add_done_callback(watch.close)
+    later = partial(delete_until_gone, client, naming, node)
+    return PendingDelete(client, node.path, delete, later, over)
+
+
+def proven_delete(
+    client: CoordinationClient,
+    naming: Naming,
+    node: RegisteredNode,
+    watch: Watch | None,
+    over: Callable[[], object],
+    *,
+    data: bytes,
+    version: int,
+) -> Departure:
+    """A pending delete that begins with a proof; `data` and `version` are those last seen.
+
+    A delete goes by name and version, and all new znodes have the same version. So ours gets
+    another one, and the answer shows whether it was ours.
+    """
+    proof = client.set(node.path, data, version=version)
+    if watch is not None:
+        proof.add_done_callback(watch.close)
+    later = partial(delete_until_gone, client, naming, node)
+    delete = partial(_delete_proven, client, node)
+    return PendingDelete(client, node.path, proof, later, over, delete)
+
+
+def _delete_proven(
+    client: CoordinationClient, node: RegisteredNode, stat: Stat
+) -> Reply[None] | None:
+    if not node.is_shown_by(stat):
+        return None
+    return client.delete(node.path, version=stat.version)
+
+
+class Sequential:
+    """The naming of a sequential znode whose name begins with the session and a serial.
+
+    No other znode of that session ever has that name. `names` are those of this client's znodes in
+    `folder`; `prefix` makes the beginning of a name from the session and the serial.
+    """
+
+    # There may be thousands.
+    __slots__ = ("_client", "_folder", "_names", "_prefix", "_registry")
+
+    is_late_create_awaited = True
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        names: OwnNames,
+        folder: str,
+        prefix: Callable[[int, int], str],
+    ) -> None:
+        if names.znodes is None:
+            names.znodes = OwnZnodes.of(client)
+        self._client = client
+        self._names = names
+        self._registry = names.znodes
+        self._folder = folder
+        self._prefix = prefix
+
+    def next_name(self, session_id: int) -> tuple[str, CreateMode]:
+        prefix = self._prefix(session_id, self._client.backend.serial())
+        self._names.expect(prefix)
+        return join(self._folder, prefix), CreateMode.EPHEMERAL_SEQUENTIAL
+
+    def send_create(
+        self, path: str, data: bytes, mode: CreateMode, acl: Sequence[ACL] | None
+    ) -> Reply[Created]:
+        return self._client.create(path, data, mode=mode, acl=acl)
+
+    def settle(self, path: str) -> None:
+        self._names.settle(path[path.rindex("/") + 1 :])
+
+    def note_lost(self, path: str, session_id: int, since: int) -> None:
+        """Nothing to record: the name is proof enough."""
+
+    def claim_created(self, create: Reply[Created], session_id: int, _since: int) -> RegisteredNode:
+        return self.claim_found(create.result(), session_id)
+
+    def claim_found(self, created: Created, session_id: int) -> RegisteredNode:
+        sequence = sequence_of(created.path)
+        if sequence is None:
+            raise AssertionError(f"a sequential znode without a number: {created.path}")
+        node = RegisteredNode(created.path, sequence, created.stat.czxid, session_id)
+        self._names.claim(node.name, sequence)
+        self._registry.claimed[node.token] = None
+        return node
+
+    def unclaim(self, node: RegisteredNode) -> None:
+        self._names.forget(node.name)
+        self._registry.claimed.pop(node.token, None)
+
+    def may_adopt(self) -> bool:
+        return True
+
+    async def find(self, path: str, session_id: int, _data: bytes, found: Found) -> None:
+        client, above, prefix = self._client, self._folder, basename(path)
+        await catch_up(client, above)
+        names = await listed(client.get_children(above))
+        # A writer that may create can forge the prefix, so all candidates are looked at.
+
+        def look_at(name: str) -> Reply[Stat | None]:
+            look = client.exists(join(above, name))
+            look.add_done_callback(partial(self._look_answered, name, look, session_id, found))
+            return look
+
+        await look_at_all([name for name in names if name.startswith(prefix)], look_at)
+
+    def _look_answered(
+        self, name: str, look: Reply[Stat | None], session_id: int, found: Found
+    ) -> None:
+        stat = None if look.error() else look.result()
+        if stat is None or stat.ephemeral_owner != session_id:
+            return
+        # A claimed one does not count: another contender of ours would have had to wait for it,
+        # found that nobody wanted it, and deletes it.
+        if not self._names.is_claimed(name):
+            found(Created(join(self._folder, name), stat))
+
+    def delete(
+        self, node: RegisteredNode, _data: bytes, watch: Watch | None, over: Callable[[], object]
+    ) -> Departure:
+        return plain_delete(self._client, self, node, watch, over)
+
+    async def delete_if_ours(self, node: RegisteredNode) -> None:
+        await self._client.delete(node.path)
+
+    def delete_orphan(self, path: str, stat: Stat) -> None:
+        """Delete a znode that another process has left in our session."""
+        self._registry.delete_orphan(self._client, path, stat, self.delete_if_ours)
+
+
+class Fixed:
+    """The naming of a znode at one path.
+
+    `is_contended`: others may create a znode at the path as soon as ours is gone. Then a delete by
+    path could hit theirs, so ours is proven to be there first.
+    """
+
+    __slots__ = ("_client", "_is_contended", "path", "registry")
+
+    is_late_create_awaited = True
+
+    def __init__(self, client: CoordinationClient, path: str, *, is_contended: bool) -> None:
+        self._client = client
+        self._is_contended = is_contended
+        self.path = path
+        self.registry = OwnZnodes.of(client)
+
+    @property
+    def full_path(self) -> str:
+        return self._client.backend.full_path(self.path)
+
+    def next_name(self, _session_id: int) -> tuple[str, CreateMode]:
+        return self.path, CreateMode.EPHEMERAL
+
+    def send_create(
+        self, path: str, data: bytes, mode: CreateMode, acl: Sequence[ACL] | None
+    ) -> Reply[Created]:
+        return self._client.create(path, data, mode=mode, acl=acl)
+
+    def settle(self, path: str) -> None:
+        """Nothing to record: what is at the path is judged by its czxid."""
+
+    def note_lost(self, _path: str, session_id: int, since: int) -> None:
+        self.registry.note_lost(self.full_path, session_id, since)
+
+    def claim_created(self, create: Reply[Created], session_id: int, _since: int) -> RegisteredNode:
+        return self._claim(create.result(), session_id)
+
+    def claim_found(self, created: Created, session_id: int) -> RegisteredNode:
+        self.registry.settle_lost(self.full_path, created.stat.czxid)
+        return self._claim(created, session_id)
+
+    def _claim(self, created: Created, session_id: int) -> RegisteredNode:
+        self.registry.claimed[created.stat.czxid] = None
+        return RegisteredNode(created.path, 0, created.stat.czxid, session_id)
+
+    def unclaim(self, node: RegisteredNode) -> None:
+        self.registry.claimed.pop(node.token, None)
+
+    def may_adopt(self) -> bool:
+        # If another process may have made it, it may have held under the same fencing token.
+        return not self._client.backend.is_session_passed_on
+
+    # --- whether an existing znode is ours -------------------------------------------------------
+
+    def is_from_lost_create(self, stat: Stat) -> bool:
+        """Whether what is at the path is from a lost create of this client."""
+        return self.registry.is_from_lost_create(self._client, self.full_path, stat)
+
+    def is_left_behind(self, stat: Stat) -> bool:
+        """Whether another process that had our session has made it; see `OwnZnodes`."""
+        return self.registry.is_left_behind(self._client, stat)
+
+    def judge(self, stat: Stat, *, is_ours: bool) -> bool:
+        """Whether to take what is at the path; it is deleted if another process has left it."""
+        if not self.is_left_behind(stat):
+            return is_ours
+        self.registry.delete_orphan(self._client, self.path, stat, self.delete_if_ours)
+        return False
+
+    async def find(self, path: str, _session_id: int, data: bytes, found: Found) -> None:
+        def is_ours(seen: bytes, stat: Stat) -> bool:
+            return seen == data and self.is_from_lost_create(stat)
+
+        await find_at(self._client, path, is_ours, found)
+
+    # --- deleting --------------------------------------------------------------------------------
+
+    def delete(
+        self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Callable[[], object]
+    ) -> Departure:
+        if not self._is_contended:
+            return plain_delete(self._client, self, node, watch, over)
+        return proven_delete(self._client, self, node, watch, over, data=data, version=0)
+
+    async def delete_if_ours(self, node: RegisteredNode) -> None:
+        # A lost delete may have been applied, and the path be another owner's by now. A lagging
+        # server may not know that yet, so it catches up first.
+        client = self._client
+        await catch_up(client, node.path)
+        try:
+            data, stat = await client.get(node.path)
+            if node.is_shown_by(stat):
+                # A held-back delete and a new create of ours may be applied in between. A delete
+                # goes by name and version, and all new znodes have the same version: so it is
+                # changed first.
+                try:
+                    stat = await client.set(node.path, data, version=stat.version)
+                except RequestRefusedError:  # the limit was lowered: other data do as well
+                    stat = await client.set(node.path, b"", version=stat.version)
+        except NoAuthError:  # our own ACL forbids reading it
+            seen = await client.exists(node.path)
+            if seen is None:
+                return
+            stat = seen
+        if node.is_shown_by(stat):
+            await client.delete(node.path, version=stat.version)
+
+
+async def find_at(
+    client: CoordinationClient, path: str, is_ours: Callable[[bytes, Stat], bool], found: Found
+) -> None:
+    """Look for the znode of a lost create at a path; see `Naming.find`."""
+    await catch_up(client, path)
+    look = client.get(path)
+    look.add_done_callback(partial(found_by, path, look, is_ours, found))
+    with suppress(NoNodeError):
+        await look
+
+
+def found_by(
+    path: str, look: Reply[Any], is_ours: Callable[[bytes, Stat], bool], found: Found
+) -> None:
+    """Call `found` if a look that was answered shows a znode that is ours."""
+    if look.error() is None:
+        data, stat = look.result()
+        if is_ours(data, stat):
+            found(Created(path, stat))
