@@ -206,7 +206,8 @@ class Znode:
         wanted = self._creating is create
         error = create.error()
         if error is None:
-            node = self._claimed(self._naming.claim_created(create, session_id, since))
+            node = self._naming.claim_created(create, session_id, since)
+            self._uses += 1
             self._naming.settle(path)
             if wanted:
                 self._creating = None
@@ -222,7 +223,9 @@ class Znode:
             self._naming.settle(path)
             if wanted:
                 self._creating = None
-        self._one_use_less()
+        self._uses -= 1
+        if self._on_over is not None:
+            self._check_over()
 
     def take(self, created: Created) -> None:
         """Adopt a znode that is proven to be ours; call it as the answer arrives that shows it."""
@@ -233,15 +236,15 @@ class Znode:
         self.current = node
 
     def _claim_found(self, created: Created, session_id: int) -> RegisteredNode:
-        return self._claimed(self._naming.claim_found(created, session_id))
-
-    def _claimed(self, node: RegisteredNode) -> RegisteredNode:
+        node = self._naming.claim_found(created, session_id)
         self._uses += 1
         return node
 
     def _unclaim(self, node: RegisteredNode) -> None:
         self._naming.unclaim(node)
-        self._one_use_less()
+        self._uses -= 1
+        if self._on_over is not None:
+            self._check_over()
 
     def _adopt(self, create: Reply[Created], path: str, created: Created) -> None:
         """Adopt the znode of a lost create, unless that was given up meanwhile."""
@@ -380,8 +383,7 @@ class Znode:
 
     def _one_use_less(self) -> None:
         self._uses -= 1
-        if self._on_over is not None:
-            self._check_over()
+        self._check_over()
 
     def _check_over(self) -> None:
         call = self._on_over
@@ -536,7 +538,8 @@ class Znode:
         create, self._creating = self._creating, None
         if create is not None and create.is_done:
             self._delete_lost_later(self._create_path, self._create_session)
-        node, watch = self.hand_over()
+        node, self.current = self.current, None
+        watch, self._watch = self._watch, None
         if node is None:
             return None
         if self.is_gone or node.session_id not in (0, self._client.session_id):

@@ -48,7 +48,7 @@ class Contender(Acquirable):
     """One place in a queue, of whose contenders the first `places` hold.
 
     `data` is what its znode holds, the identity; `acl` is that of the znode, and of the path if it
-    has to be created.
+    has to be created. `naming` and `local` are those of the queue; contenders may share them.
     """
 
     # There may be thousands, and memory is most of what each costs.
@@ -85,6 +85,7 @@ class Contender(Acquirable):
         acl: Sequence[ACL] | None = None,
         local: LocalContenders | None = None,
         places: int = 1,
+        naming: Sequential | None = None,
     ) -> None:
         self._client = client
         self._path = path
@@ -93,9 +94,8 @@ class Contender(Acquirable):
         self._acl = acl
         self._places = places
         self._local = local or client.backend.shared(path, LocalContenders)
-        naming: Sequential = queue_naming(client, self._local, path, layout, role, places)
-        self._naming = naming
-        self.znode = Znode(client, naming, data, acl, self)
+        self._naming = naming or queue_naming(client, self._local, path, layout, role, places)
+        self.znode = Znode(client, self._naming, data, acl, self)
         self.is_asked_for = False
         """Whether others ask for a release."""
         self._is_one_at_a_time = places == 1 and not role.shares
@@ -124,7 +124,9 @@ class Contender(Acquirable):
 
     @property
     def node(self) -> RegisteredNode:
-        return self.znode.node
+        node = self.znode.current
+        assert node is not None, "there is no znode"
+        return node
 
     def hold(self, holder: Holder, options: HoldOptions) -> Hold:
         return self.znode.hold(holder, options)
@@ -304,7 +306,9 @@ class Contender(Acquirable):
         self._behind = None
         self._wake = _NOBODY_WAITS
         if self._is_one_at_a_time:
-            self._local.front = self.node.name
+            node = self.znode.current
+            assert node is not None, "it is in front"
+            self._local.front = node.name
 
     def _was_first(self, name: str) -> bool:
         """Whether the predecessor, which has gone, is known to have been the first: then we are.
@@ -326,7 +330,9 @@ class Contender(Acquirable):
         return await self._place_among(names)
 
     async def _place_among(self, names: Sequence[str]) -> QueuePosition:
-        own = self.node.name
+        node = self.znode.current
+        assert node is not None, "it has joined"
+        own = node.name
         if names == [own]:
             return ALONE
         line = await queue_order(self._client, self._path, names, self._layout, self._role)

@@ -15,11 +15,12 @@ from .._core.holding_recipe import HoldingRecipe
 from .._core.participants import MAX_DATA, asking, is_request, participant
 from .._core.reading import listed, over_sessions, read_children
 from .._core.tenure import Tenure
+from ..naming import Sequential
 from .contender import Contender
 from .kernel import holding
 from .layouts import Layout, Role
 from .neighbours import queue_order
-from .queue_znode import LocalContenders
+from .queue_znode import LocalContenders, queue_naming
 
 T = TypeVar("T", bound=Tenure)
 
@@ -49,8 +50,14 @@ class QueuedRecipe(HoldingRecipe[T]):
         self._layout = layout
         # The knowledge about the queue outlives a contender.
         self._local = self._client.backend.shared(path, LocalContenders)
+        self._naming: Sequential | None = None
+        """That of all contenders; made with the first of them."""
 
     def _acquirable(self) -> Contender:
+        if self._naming is None:
+            self._naming = queue_naming(
+                self._client, self._local, self._path, self._layout, self._role, self._places
+            )
         return self._contender(
             self._client,
             self._path,
@@ -60,6 +67,7 @@ class QueuedRecipe(HoldingRecipe[T]):
             self._acl,
             self._local,
             self._places,
+            self._naming,
         )
 
     async def _contenders(self) -> list[Participant]:

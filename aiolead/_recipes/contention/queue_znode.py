@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 
 from ...abc import CoordinationClient, Reply
 from ...errors import NodeExistsError, SequenceExhaustedError
@@ -92,11 +93,14 @@ def queue_naming(
     role: Role,
     places: int = 1,
 ) -> Sequential:
-    """The naming of a znode whose number is its place in the queue at `path`."""
-    prefix = partial(layout._prefix, role)
-    return Sequential(
-        client, local, path, prefix if places == 1 else partial(prefix, leaders=places)
-    )
+    """The naming of znodes whose numbers are their places in the queue at `path`."""
+    return Sequential(client, local, path, _prefix(layout, role, places))
+
+
+@cache
+def _prefix(layout: Layout, role: Role, places: int) -> Callable[[int, int], str]:
+    """What makes the names; one for all queues, as it is three objects."""
+    return partial(layout._prefix, role, leaders=places)
 
 
 async def ready_to_create(client: CoordinationClient, znode: Znode) -> bool:

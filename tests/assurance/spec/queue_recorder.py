@@ -100,9 +100,9 @@ class Recorder:
         # The object is kept, so that no other one gets its identity.
         return self._numbers.setdefault(id(it), (len(self._numbers), it))[0]
 
-    def _owner(self, part: object) -> Any:
-        """The contender that has a znode, or a naming; None if another recipe has it."""
-        return self._contenders.get(id(part), (None, None))[1]
+    def _owner(self, znode: object) -> Any:
+        """The contender that has a znode; None if another recipe has it."""
+        return self._contenders.get(id(znode), (None, None))[1]
 
     def step(self, action: str, it: Any, **details: Any) -> None:
         if it is None or it._role.shares:
@@ -131,25 +131,25 @@ class Recorder:
         read_ahead, note_front, hold = real._read_ahead, real._note_front, real.hold
         forget, leave_watches = real.forget, real._leave_watches
         delete, delete_if_ours = Znode._delete, Sequential.delete_if_ours
-        send_create, created, resolve = Sequential.send_create, Znode._created, Znode.resolve
-        find, look_later, look = Sequential.find, Znode._delete_lost_later, Znode._delete_lost
+        create, created, resolve = Znode.create, Znode._created, Znode.resolve
+        find, look_later, look = Znode._find, Znode._delete_lost_later, Znode._delete_lost
         settle, lose, seen, withdraw = Znode._hold_settled, Znode.lost, Znode._seen, Znode.withdraw
         tell = Truth.tell
 
         def made(it: Any, *args: Any, **options: Any) -> None:
             init(it, *args, **options)
-            # The parts are kept, so that no others get their identities.
-            for part in (it.znode, it._naming):
-                recorder._contenders[id(part)] = part, it
+            # The znode is kept, so that no other one gets its identity.
+            recorder._contenders[id(it.znode)] = it.znode, it
 
         def is_watched(it: Any) -> bool:
             # With `_stale` or `is_gone`, it is about to look again.
             return it.znode.is_watched or it.znode.is_gone or it._stale
 
-        def sent(naming: Any, path: str, *args: Any) -> Any:
-            it = owner(naming)
-            recorder.step("Join", it, **recorder.create(it, path))
-            return send_create(naming, path, *args)
+        def sent(znode: Any) -> Any:
+            sending = create(znode)
+            it = owner(znode)
+            recorder.step("Join", it, **recorder.create(it, znode._create_path))
+            return sending
 
         def answered(znode: Any, create: Any, path: str, session: int, *args: Any) -> None:
             it = owner(znode)
@@ -173,15 +173,15 @@ class Recorder:
                 recorder.step("Resolved", it, **recorder.create(it, path))
             return has
 
-        async def looked(naming: Any, path: str, session: int, data: bytes, found: Any) -> None:
-            it = owner(naming)
+        async def looked(znode: Any, path: str, session: int, found: Any) -> None:
+            it = owner(znode)
             about = recorder.create(it, path)
             is_found = False
 
             def decided(*names: str) -> None:
                 is_resolving = (id(it), basename(path)) in recorder._resolving
                 action = "Resolve" if is_resolving else "Look"
-                claimed = frozenset(naming._names._claimed)
+                claimed = frozenset() if it is None else frozenset(it._local._claimed)
                 recorder.step(action, it, names=names, claimed=claimed, **about)
 
             def proven(created: Any) -> None:
@@ -191,7 +191,7 @@ class Recorder:
                 found(created)
 
             recorder.step("Find", it, **about)
-            await find(naming, path, session, data, proven)
+            await find(znode, path, session, proven)
             if not is_found:
                 decided()
 
@@ -296,10 +296,10 @@ class Recorder:
             (real, "hold", held),
             (real, "forget", forgotten),
             (real, "_leave_watches", unwatched),
-            (Sequential, "send_create", sent),
-            (Sequential, "find", looked),
             (Sequential, "delete_if_ours", deleted_later),
+            (Znode, "create", sent),
             (Znode, "_created", answered),
+            (Znode, "_find", looked),
             (Znode, "resolve", resolved),
             (Znode, "withdraw", left),
             (Znode, "_delete", deleted),
