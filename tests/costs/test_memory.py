@@ -88,7 +88,7 @@ def test_objects_of_a_hold(hosts: str, backend: Literal["asyncio", "trio"], most
 
 Enter = Callable[[aiolead.Client, str], AbstractAsyncContextManager[object]]
 
-IN_A_QUEUE: dict[str, Enter] = {
+RECIPES: dict[str, Enter] = {
     "lock": lambda client, path: aiolead.Lock(client, path),
     "acquire": lambda client, path: aiolead.Lock(client, path).acquire(),
     "timeout": lambda client, path: aiolead.Lock(client, path).acquire(timeout=60),
@@ -99,10 +99,12 @@ IN_A_QUEUE: dict[str, Enter] = {
     "condition": lambda client, path: aiolead.Condition(client, path),
     "leadership": lambda client, path: aiolead.Election(client, path).leadership(),
     "multi": lambda client, path: aiolead.MultiLock(aiolead.Lock(client, path)),
+    "exclusive": lambda client, path: aiolead.ExclusiveLock(client, path),
+    "name": lambda client, path: aiolead.UniqueNames(client, path).claim("worker"),
 }
 
 
-@pytest.mark.parametrize("name", IN_A_QUEUE)
+@pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_finished_hold_leaves_no_reference_cycle(
     hosts: str, backend: Literal["asyncio", "trio"], name: str
@@ -111,7 +113,7 @@ def test_finished_hold_leaves_no_reference_cycle(
 
     async def main() -> Counter[str]:
         async with aiolead.connect(hosts) as client:
-            enter, path = IN_A_QUEUE[name], f"/finished/{backend}/{name}"
+            enter, path = RECIPES[name], f"/finished/{backend}/{name}"
             for _ in range(2):
                 gc.collect()
                 async with enter(client, path):
