@@ -10,15 +10,17 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/rate_gate.py
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from functools import partial
+from typing import Any, final
 
 import anyio
 
 import aiolead
 from aiolead._recipes._core.acquire import NodeAcquirable
 from aiolead._recipes._core.arguments import OnDisconnect, checked_number
-from aiolead._recipes._core.enterable import HeldRecipe
 from aiolead._recipes._core.error_policy import with_parent
+from aiolead._recipes._core.holding_recipe import HeldRecipe
+from aiolead._recipes.contest import Contest
 from aiolead._recipes.naming import Fixed
 from aiolead._recipes.znode import NodeGone, Znode
 from aiolead.abc import CoordinationClient
@@ -52,8 +54,6 @@ class RateGate(HeldRecipe[aiolead.Held]):
         ConfigurationError: an argument is malformed; nothing was sent.
     """
 
-    _tenure = aiolead.Held
-
     def __init__(
         self,
         client: CoordinationClient,
@@ -64,11 +64,21 @@ class RateGate(HeldRecipe[aiolead.Held]):
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
-        self._period = checked_number("period", period)
+        contest = Contest.of(
+            type(self).__name__,
+            client,
+            path,
+            aiolead.Held,
+            partial(_run, checked_number("period", period)),
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+        )
+        super().__init__(contest)
 
-    def _acquirable(self) -> _Run:
-        return _Run(self._client, self._path, self._data, self._acl, self._period)
+
+def _run(period: float, contest: Contest[Any]) -> _Run:
+    return _Run(contest.client, contest.path, contest.data, contest.acl, period)
 
 
 class _Run(NodeAcquirable):

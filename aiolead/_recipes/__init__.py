@@ -10,10 +10,11 @@
     discovery/   `ServiceRegistry`, and the choice of an instance
     tree/        `TreeCache`
 
-    contention/  the base of recipes with a contender queue: its order, and which znodes to watch
+    contest      the part of a recipe that its attempts and holds share
+    contention/  the contender queue: its order, and which znodes to watch
     znode        the life of a znode of ours
     naming       its name, and the proof that it is ours
-    _core/       the base of all recipes: holds and how long they last, errors of servers, the
+    _core/       what all recipes have: holds and how long they last, errors of servers, the
                  latest-value view
 
 Recipes know nothing of connections, bytes or sockets.

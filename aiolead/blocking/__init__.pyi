@@ -187,14 +187,14 @@ class Client:
 class Condition:
     """A lock whose holders can wait until another holder notifies them."""
     def __init__(self, client: Client, path: str, *, identity: str | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
-    def __enter__(self) -> ConditionHeld: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
         """The path of the condition; its lock is at `lock` below it."""
     @property
     def identity(self) -> str:
         """The holder's or contender's name, as others see it."""
+    def __enter__(self) -> ConditionHeld: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[ConditionHeld]:
         """Acquire it for the body of a `with`."""
     def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[ConditionHeld | None]:
@@ -306,14 +306,14 @@ class DelayQueue:
 class DoubleBarrier:
     """Lets `count` members in together, and out together."""
     def __init__(self, client: Client, path: str, count: int, *, identity: str | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
-    def __enter__(self) -> BarrierMember: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
         """The path, as it was passed."""
     @property
     def identity(self) -> str:
         """The holder's or contender's name, as others see it."""
+    def __enter__(self) -> BarrierMember: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     def enter(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[BarrierMember]:
         """Enter for the body of a `with`."""
     def members(self) -> list[Participant]:
@@ -352,14 +352,14 @@ class ElectionObserver(View[ElectionState]):
 class ExclusiveLock:
     """A lock that is one ephemeral znode: the client that creates it holds the lock."""
     def __init__(self, client: Client, path: str, *, identity: str | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
-    def __enter__(self) -> Held: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
         """The path, as it was passed."""
     @property
     def identity(self) -> str:
         """The holder's or contender's name, as others see it."""
+    def __enter__(self) -> Held: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held]:
         """Acquire it for the body of a `with`."""
     def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held | None]:
@@ -412,14 +412,14 @@ class HeldName(Held):
 class Lock:
     """A lock that one task of one process holds at a time, first come first served."""
     def __init__(self, client: Client, path: str, *, identity: str | None = None, layout: Layout = ..., on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
-    def __enter__(self) -> Held: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
         """The path, as it was passed."""
     @property
     def identity(self) -> str:
         """The holder's or contender's name, as others see it."""
+    def __enter__(self) -> Held: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held]:
         """Acquire it for the body of a `with`."""
     def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held | None]:
@@ -466,11 +466,11 @@ class MultiHeld:
 class MultiLock:
     """Several locks as one: all are held, or none."""
     def __init__(self, *recipes: Condition | ExclusiveLock | Lock | ReadLock | ReentrantLock | Semaphore | WriteLock) -> None: ...
-    def __enter__(self) -> MultiHeld: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def recipes(self) -> tuple[Condition | ExclusiveLock | Lock | ReadLock | ReentrantLock | Semaphore | WriteLock, ...]:
         """The parts, in the order of acquisition."""
+    def __enter__(self) -> MultiHeld: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[MultiHeld]:
         """Acquire all of them for the body of a `with`."""
     def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[MultiHeld | None]:
@@ -565,14 +565,14 @@ class QueueItem(Claimed):
 @final
 class ReadLock:
     """The read side of a `ReadWriteLock`, shared by readers."""
-    def __enter__(self) -> Held: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
         """The path, as it was passed."""
     @property
     def identity(self) -> str:
         """The holder's or contender's name, as others see it."""
+    def __enter__(self) -> Held: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held]:
         """Acquire it for the body of a `with`."""
     def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held | None]:
@@ -620,14 +620,14 @@ class Reads:
 class ReentrantLock:
     """A `Lock` that the task that holds it may acquire again."""
     def __init__(self, client: Client, path: str, *, identity: str | None = None, layout: Layout = ..., on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
-    def __enter__(self) -> Held: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
         """The path, as it was passed."""
     @property
     def identity(self) -> str:
         """The holder's or contender's name, as others see it."""
+    def __enter__(self) -> Held: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held]:
         """Acquire it for the body of a `with`."""
     def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held | None]:
@@ -661,14 +661,14 @@ class Registration(PersistentNode):
 class Semaphore:
     """Permits that tasks and processes share, first come first served."""
     def __init__(self, client: Client, path: str, limit: int, *, follow_limit: bool = False, identity: str | None = None, layout: Layout = ..., on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
-    def __enter__(self) -> Held: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
         """The path, as it was passed."""
     @property
     def identity(self) -> str:
         """The holder's or contender's name, as others see it."""
+    def __enter__(self) -> Held: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     def acquire(self, *, permits: int = 1, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held]:
         """Acquire permits for the body of a `with`: all of them, or none."""
     def try_acquire(self, *, permits: int = 1, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held | None]:
@@ -949,14 +949,14 @@ class WriteHeld(Held):
 @final
 class WriteLock:
     """The write side of a `ReadWriteLock`, held by one writer alone."""
-    def __enter__(self) -> WriteHeld: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
         """The path, as it was passed."""
     @property
     def identity(self) -> str:
         """The holder's or contender's name, as others see it."""
+    def __enter__(self) -> WriteHeld: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[WriteHeld]:
         """Acquire it for the body of a `with`."""
     def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[WriteHeld | None]:

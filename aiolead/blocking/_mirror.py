@@ -238,8 +238,10 @@ def _signature(
     thing: Callable[..., Any], *extra: inspect.Parameter, client: str = "Client"
 ) -> inspect.Signature:
     signature = inspect.signature(thing)
+    # The annotation of `self` is for functions that several async classes share.
+    given = {"client": client, "self": inspect.Parameter.empty}
     parameters = [
-        each.replace(annotation=client if each.name == "client" else threaded(each.annotation))
+        each.replace(annotation=given.get(each.name, threaded(each.annotation)))
         for each in signature.parameters.values()
         if each.name != "watch"  # one-shot watches are for recipes
     ]

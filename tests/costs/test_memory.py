@@ -49,7 +49,7 @@ def objects() -> Counter[str]:
     return Counter(type(each).__qualname__ for each in gc.get_objects())
 
 
-@pytest.mark.parametrize(("backend", "most"), [("asyncio", 27), ("trio", 29)])
+@pytest.mark.parametrize(("backend", "most"), [("asyncio", 31), ("trio", 33)])
 def test_objects_of_a_hold(hosts: str, backend: Literal["asyncio", "trio"], most: int) -> None:
     """Besides the user's task; with the `Lock`, whose path nobody else uses.
 

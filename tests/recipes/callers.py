@@ -49,7 +49,7 @@ _TABLE = {
     "Group": {HOME: "join observe"},
     "HeldName": {ANY: "name number"},
     "HeldRecipe": {ANY: "acquire try_acquire"},
-    "HoldingRecipe": {ANY: "identity"},
+    "HoldingRecipe": {ANY: "identity path"},
     "LatestValue": {ANY: "is_live value"},
     "LeastLoaded": {ANY: "choose"},
     "MembersView": {ANY: "changes"},
@@ -80,7 +80,7 @@ _TABLE = {
     "SharedValueView": {ANY: "versioned"},
     "SharedView": {ANY: "is_live"},
     "Task": {ANY: "data"},
-    "TaskBoard": {ANY: "claim try_claim", HOME: "observe"},
+    "TaskBoard": {ANY: "claim consume try_claim", HOME: "observe"},
     "Tenure": {
         ANY: "fenced identity is_held is_released is_revocation_requested loss path remaining "
         "session_id statistics token",
@@ -92,9 +92,8 @@ _TABLE = {
     "View": {ANY: "is_live"},
     "WatchStream": {ANY: "is_live unread"},
     "WeightedRandom": {ANY: "choose"},
-    "WorkQueue": {ANY: "consume"},
     "WriteHeld": {ANY: "is_downgraded"},
-    "_Queue": {ANY: "get try_get"},
+    "_Queue": {ANY: "consume get try_get"},
 }
 
 ROWS: dict[str, str] = {

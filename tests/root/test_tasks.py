@@ -15,7 +15,7 @@ import trio.testing
 from anyio.lowlevel import checkpoint
 
 from aiolead._recipes._core.contexts import leave_scope
-from aiolead._recipes._core.holding_recipe import TaskGuard
+from aiolead._recipes.contest import TaskGuard
 from aiolead._tasks import Wakeup, current_task_id, wait_shielded
 
 

@@ -1,9 +1,9 @@
 """Mechanisms that all recipes share.
 
-recipe                       a client, a path, an ACL
-holding_recipe, enterable    recipes that hold something; `async with lock`
+recipe                       a recipe that is not held: a client, a path, an ACL
+holding_recipe               recipes that hold something, with a contest
 acquire                      one attempt to acquire, across lost connections and sessions
-contexts, tenure             the `async with` of every hold; the hold itself: a term, a lock
+contexts, tenure             the `async with` of every hold and of a lock; the hold itself
 beside                       a function that runs beside the body of an `async with`
 body_scope                   a body that another task may leave once the first one has ended
 reporting, participants      events of recipes; identities of contenders and holders

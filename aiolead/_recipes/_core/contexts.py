@@ -6,11 +6,12 @@ exceptions.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast, final
 
 import anyio
 
@@ -31,7 +32,7 @@ from .arguments import checked_wait
 from .tenure import Tenure
 
 if TYPE_CHECKING:
-    from .holding_recipe import HoldingRecipe
+    from ..contest import Contest
 
 
 def leave_scope(
@@ -67,10 +68,10 @@ T = TypeVar("T", bound=Tenure)
 R_co = TypeVar("R_co", covariant=True)
 
 
-def left_by_another(recipe: object) -> UsageError:
+def left_by_another(subject: object) -> UsageError:
     """The error for a task that leaves what another one entered."""
     return UsageError(
-        f"{recipe!r} was not entered by this task but by another task, so it was released without "
+        f"{subject!r} was not entered by this task but by another task, so it was released without "
         "leaving its block: enter and leave in one task; close async generators where they are "
         "iterated, with `async with contextlib.aclosing(...)`"
     )
@@ -80,13 +81,13 @@ class TenureScope(ABC, Generic[T]):
     """A tenure and the cancel scope around its body, left by the task that entered it."""
 
     __slots__ = (
-        *("_is_entered", "_is_given_up", "_is_try", "_obstacle", "_recipe", "_scope", "_task"),
+        *("_contest", "_is_entered", "_is_given_up", "_is_try", "_obstacle", "_scope", "_task"),
         *("_tenure", "_timeout", "_was_connected"),
     )
 
-    def __init__(self, recipe: Any, timeout: float | None = None, *, is_try: bool = False) -> None:
+    def __init__(self, contest: Any, timeout: float | None = None, *, is_try: bool = False) -> None:
         self._timeout = None if timeout is None else checked_wait(timeout)
-        self._recipe: HoldingRecipe[T] = recipe
+        self._contest: Contest[T] = contest
         self._is_try = is_try
         self._was_connected = True
         self._obstacle = ""
@@ -106,11 +107,11 @@ class TenureScope(ABC, Generic[T]):
     def __bool__(self) -> NoReturn:
         self._is_entered = True  # one report is enough
         line = self._line()
-        if line == self._recipe._to_try:
+        if line == self._contest.to_try:
             name = line.removesuffix(":").rpartition(" ")[2]
             line = f"{line}` and, in it, `if {name} is not None:"
         raise UsageError(
-            f"{self._recipe!r}: a context has no truth value, since nothing is held before its "
+            f"{self._contest!r}: a context has no truth value, since nothing is held before its "
             f"block: write `{line}`"
         )
 
@@ -118,7 +119,7 @@ class TenureScope(ABC, Generic[T]):
         if not getattr(self, "_is_entered", True):  # missing if an argument was refused
             self._is_entered = True
             _warn(
-                f"a context of {self._recipe!r} was never entered, so nothing was acquired: write "
+                f"a context of {self._contest!r} was never entered, so nothing was acquired: write "
                 f"`{self._line()}`",
                 RuntimeWarning,
                 stacklevel=2,
@@ -159,7 +160,7 @@ class TenureScope(ABC, Generic[T]):
                 await tenure._release(scope)
         except BaseException as error:
             scope.__exit__(type(error), error, error.__traceback__)
-            if exc is not None and self._recipe._client.backend.is_forked:
+            if exc is not None and self._contest.client.backend.is_forked:
                 return  # nothing of the parent's has changed: what ends the child propagates
             raise
         else:
@@ -168,7 +169,7 @@ class TenureScope(ABC, Generic[T]):
         finally:
             self._task = None
             if not self._is_given_up:
-                self._recipe._tasks.leave(task, self._recipe)
+                self._contest.leave(task)
             tenure._has_ended()
         if tenure._refusal is not None:
             tenure._report_refusal(left)
@@ -185,7 +186,7 @@ class TenureScope(ABC, Generic[T]):
 
     def _check_home(self) -> None:
         """Raise `UsageError` in another event loop, where nothing may be released."""
-        self._recipe._client.backend.check_home()
+        self._contest.client.backend.check_home()
 
     async def _give_up(self, tenure: T, task: int) -> NoReturn:
         """Leave in another task, as closing an abandoned generator does; raise `UsageError`.
@@ -195,8 +196,8 @@ class TenureScope(ABC, Generic[T]):
         """
         if not self._is_given_up:
             self._is_given_up = True
-            self._recipe._tasks.leave(task, self._recipe)
-        wrong = left_by_another(self._recipe)
+            self._contest.leave(task)
+        wrong = left_by_another(self._contest)
         try:
             await tenure._release_elsewhere()
         except AioleadError as error:
@@ -240,7 +241,7 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
 
     __slots__ = ("_entered_before", "_statement")
 
-    # Set where the recipe itself is entered: see `Enterable`.
+    # Set where the recipe itself is entered: see `Entries`.
     _statement: int
     """The id of the frame that has entered, which is not kept alive; 0 once another task left."""
     _entered_before: TenureContext[R_co] | None
@@ -251,31 +252,31 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         def __await__(self) -> NoReturn:
             self._is_entered = True  # one report is enough
             raise UsageError(
-                f"{self._recipe!r}: is held for a block, write `async with` instead of `await`: "
-                f"`{self._recipe._to_hold}`"
+                f"{self._contest!r}: is held for a block, write `async with` instead of `await`: "
+                f"`{self._contest.to_hold}`"
             )
 
     def _line(self) -> str:
         is_try = self._is_try or self._timeout == 0.0
-        return (is_try and self._recipe._to_try) or self._recipe._to_hold
+        return (is_try and self._contest.to_try) or self._contest.to_hold
 
     async def __aenter__(self) -> R_co:
         self._is_entered = True
-        recipe = self._recipe
-        task = recipe._enter(forever=self._timeout is None)
+        contest = self._contest
+        task = contest.enter(forever=self._timeout is None)
         if self._task is not None:
-            recipe._tasks.leave(task, recipe)
-            raise UsageError(f"{recipe!r}: another task uses this context manager; make one each")
+            contest.leave(task)
+            raise UsageError(f"{contest!r}: another task uses this context manager; make one each")
         self._task = task
         self._is_given_up = False
         tenure: Tenure | None = None
         try:
             wait = Acquirable.acquire if self._timeout is None else self._wait
-            tenure = await recipe._contend(wait, self._on_lost)
+            tenure = await contest.contend(wait, self._on_lost)
         finally:
             if tenure is None:
                 self._task = None
-                recipe._tasks.leave(task, recipe)
+                contest.leave(task)
         if tenure is not None:
             self._tenure, self._scope = tenure, cancel_scope()
             self._scope.__enter__()
@@ -289,7 +290,7 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         return self._wait_in_time(acquirable) if self._timeout else self._try_at_once(acquirable)
 
     async def _wait_in_time(self, acquirable: Acquirable) -> bool:
-        client, timeout = self._recipe._client, self._timeout
+        client, timeout = self._contest.client, self._timeout
         in_front = False
         self._was_connected = client.state is SessionState.CONNECTED
         # Usually it is connected, and thousands of waiters then need no subscription.
@@ -312,7 +313,7 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
 
         Raises `ConnectionLossError` if there is no connection, or it is lost meanwhile.
         """
-        client = self._recipe._client
+        client = self._contest.client
         client.backend.check_connected()
         with anyio.CancelScope() as scope:
 
@@ -335,16 +336,86 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         )
 
     def _timed_out(self) -> AcquireTimeout:
-        recipe, timeout = self._recipe, self._timeout
-        late = f"{recipe!r}: not our turn within {in_seconds(timeout)}"
+        contest, timeout = self._contest, self._timeout
+        late = f"{contest!r}: not our turn within {in_seconds(timeout)}"
         try:
-            recipe._client.backend.check_connected()
+            contest.client.backend.check_connected()
         except AioleadError as error:
             if self._was_connected:
                 late = f"{late}; now: {error}"
             else:
-                late = f"{recipe!r}: no server was reached within {in_seconds(timeout)}: {error}"
+                late = f"{contest!r}: no server was reached within {in_seconds(timeout)}: {error}"
             timed_out = AcquireTimeout(late)
             timed_out.blame = Blame.NETWORK
             return timed_out
         return AcquireTimeout(f"{late}, {self._obstacle}" if self._obstacle else late)
+
+
+R = TypeVar("R")
+
+
+@final
+class Entries(Generic[R]):
+    """The contexts that tasks have entered by `async with recipe`, each for itself.
+
+    `label` is the recipe, for messages.
+    """
+
+    __slots__ = ("_innermost", "_label")
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._innermost: dict[int, TenureContext[R]] | None = None
+        """The innermost context of each task; made when it is first needed."""
+
+    async def enter(self, context: TenureContext[R]) -> R:
+        """Enter a new context; to be awaited by the `__aenter__` of the recipe."""
+        held = await context.__aenter__()
+        task = context._task or current_task_id()  # an inner level of a reentrant one has none
+        innermost = self._innermost
+        if innermost is None:
+            innermost = self._innermost = {}
+        context._statement = id(sys._getframe(2))  # beyond the recipe's method
+        context._entered_before = innermost.get(task)
+        innermost[task] = context
+        return held
+
+    async def leave(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Leave the innermost context of the task; to be awaited by the recipe's `__aexit__`."""
+        task, innermost = current_task_id(), self._innermost or {}
+        context = innermost.pop(task, None)
+        if context is None:
+            context = self._left_by_another(id(sys._getframe(2)))
+        elif context._entered_before is not None:
+            innermost[task] = context._entered_before
+        await context._leave(task, exc_type, exc, traceback)
+
+    def _left_by_another(self, statement: int) -> TenureContext[R]:
+        """Find the context of another task that the current one, which has entered none, leaves.
+
+        It is the one that was entered by the same statement (that of an abandoned generator), or
+        the only open one. It is kept, since its own task may still leave it. Raises `UsageError` if
+        there is none, or several tasks are inside and it is not known whose context is left.
+        """
+        inside = list((self._innermost or {}).values())
+        left = [each for inner in inside for each in _with_outer(inner) if each._statement]
+        if len(left) > 1:
+            left = [each for each in left if each._statement == statement]
+        if len(left) != 1:
+            raise UsageError(f"{self._label} was not entered by this task")
+        left[0]._check_home()
+        left[0]._statement = 0
+        return left[0]
+
+
+def _with_outer(inner: TenureContext[R]) -> Iterator[TenureContext[R]]:
+    """A context and those around it in the same task."""
+    context: TenureContext[R] | None = inner
+    while context is not None:
+        yield context
+        context = context._entered_before

@@ -1,24 +1,20 @@
-"""The base of recipes that hold something: their arguments and tenures."""
+"""Recipes that hold something, and those of them that are held as a lock is."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from inspect import getattr_static
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..._misuse import MissingAttribute
-from ..._tasks import current_task_id
-from ...abc import CoordinationClient
-from ...errors import AlreadyHeldError
-from ...model import ACL
-from .acquire import Acquirable
-from .arguments import OnDisconnect, checked_identity, checked_on_disconnect
-from .recipe import Recipe
-from .reporting import RecipeReporting
-from .tenure import Tenure
+from ..contest import Contest
+from .contexts import Entries, TenureContext
+from .recipe import explain_arguments
+from .tenure import Held, Tenure
 
 T = TypeVar("T", bound=Tenure)
+H = TypeVar("H", bound=Held)
 
 
 class _HeldElsewhere:
@@ -34,78 +30,24 @@ class _HeldElsewhere:
         what = f"{owner.__name__!r} object has no attribute {self._name!r}"
         if recipe is None:
             raise AttributeError(what, name=self._name, obj=owner)
-        raise MissingAttribute(f"{what}: it is held for a block, write `{recipe._to_hold}`")
+        raise MissingAttribute(f"{what}: it is held for a block, write `{recipe._contest.to_hold}`")
 
 
-class TaskGuard:
-    """The tasks that hold, or wait for, one path of a session: a task never waits for itself."""
+class HoldingRecipe(Generic[T]):
+    """A path that is held under the lease for the body of an `async with`.
 
-    __slots__ = ("__weakref__", "_uses")
+    Threads and forks: as `Recipe`.
+    """
 
-    def __init__(self) -> None:
-        # By task: the cost does not grow with the number of waiters. Usually it is one object.
-        self._uses: dict[int, tuple[object, ...]] = {}
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        explain_arguments(cls)
 
-    def enter(self, user: object, *, forever: bool) -> int:
-        """Mark the current task as using the recipe `user`, until `leave`; return the task.
-
-        A task that is going to wait `forever` must not hold the path by any object; otherwise, not
-        by this one. Raises `AlreadyHeldError` if it would wait for itself.
-        """
-        task = current_task_id()
-        mine = self._uses.get(task, ())
-        if mine and (forever or user in mine):
-            raise AlreadyHeldError(
-                f"this task already holds {user!r}, or waits for it: it would wait for itself"
-            )
-        self._uses[task] = (*mine, user)
-        return task
-
-    def mine(self) -> Sequence[object]:
-        return self._uses.get(current_task_id(), ())
-
-    def leave(self, task: int, user: object) -> None:
-        mine = self._uses.pop(task, ())
-        if mine != (user,):
-            left = tuple(each for each in mine if each is not user)
-            if left:
-                self._uses[task] = left
-
-
-class HoldingRecipe(Recipe, Generic[T]):
-    """A path that is held under the lease for the body of an `async with`."""
-
-    _tenure: type[T]
-    _urgent: ClassVar[bool] = False
-    """Whether the lease is renewed as a tenure begins, rather than once it has lasted a moment."""
-    _is_rare: ClassVar[bool] = False
-    """Whether tenures are so rare that each is logged at INFO."""
-    _to_hold: ClassVar[str] = "async with lock.acquire(timeout=5) as held:"
-    """The statement that holds it, for messages."""
-    _to_try: ClassVar[str] = "async with lock.try_acquire() as held:"
-    """The statement that holds it if it is free; empty if there is none."""
-
-    def __init__(
-        self,
-        client: CoordinationClient,
-        path: str,
-        *,
-        identity: str | None = None,
-        on_disconnect: OnDisconnect = "keep",
-        acl: Sequence[ACL] | None = None,
-    ) -> None:
-        super().__init__(client, path, acl=acl)
-        self._identity = checked_identity(identity)
-        self._data = self._identity.encode()
-        self._resign_on_disconnect = checked_on_disconnect(on_disconnect) == "resign"
-        self._tasks = client.backend.shared(path, TaskGuard)
-        self._reporting = RecipeReporting(
-            self._client,
-            type(self).__name__,
-            self._path,
-            self._identity,
-            is_rare=self._is_rare,
-        )
+    def __init__(self, contest: Contest[T]) -> None:
+        self._contest = contest
+        self._client = contest.client
+        self._path = contest.path
+        self._acl = contest.acl
 
     if not TYPE_CHECKING:  # type checkers know that there is no such method
         acquire, release, lock, unlock, locked = (_HeldElsewhere() for _ in range(5))
@@ -118,51 +60,67 @@ class HoldingRecipe(Recipe, Generic[T]):
                 if not isinstance(getattr_static(self, name, None), _HeldElsewhere)
             ]
 
+    def __repr__(self) -> str:
+        return self._contest.label
+
     @property
-    def _contended_path(self) -> str:
-        """The full path on the servers, the same for every view of the znode."""
-        return self._client.backend.full_path(self._path)
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._path
 
     @property
     def identity(self) -> str:
         """The holder's or contender's name, as others see it."""
-        return self._identity
+        return self._contest.identity
 
-    def _enter(self, *, forever: bool) -> int:
-        return self._tasks.enter(self, forever=forever)
 
-    @abstractmethod
-    def _acquirable(self) -> Acquirable:
-        """Make a new attempt, with nothing sent yet."""
+def contest_of(recipe: object) -> Contest[Any] | None:
+    """The contest of a recipe that is held; None for other objects."""
+    return recipe._contest if isinstance(recipe, HoldingRecipe) else None
 
-    async def _contend(
+
+class HeldRecipe(HoldingRecipe[H]):
+    """A recipe that is held as a lock is, by any number of tasks, each for itself.
+
+    `make_context` makes the contexts, with the arguments of `TenureContext` behind the contest.
+    """
+
+    def __init__(
         self,
-        wait: Callable[[Acquirable], Awaitable[bool]],
-        on_lost: Callable[[], object],
-        on_released: Callable[[], object] | None = None,
-    ) -> T | None:
-        """Acquire; return the tenure, which has begun, or None.
+        contest: Contest[H],
+        make_context: Callable[..., TenureContext[Any]] | None = None,
+    ) -> None:
+        super().__init__(contest)
+        self._make_context = make_context
+        self._entries: Entries[H] = Entries(contest.label)
 
-        `wait` acquires, and returns whether it has; there is no checkpoint between its end and the
-        return. Cancellation and errors leave nothing behind. `on_lost` and `on_released` are called
-        synchronously, once at most: when the tenure is lost, or released before its body has ended.
+    async def __aenter__(self) -> H:
+        return await self._entries.enter(self._context(None))
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._entries.leave(exc_type, exc, traceback)
+
+    def acquire(self, *, timeout: float | None = None) -> TenureContext[H]:
+        """Acquire it for the body of an `async with`.
+
+        Args:
+            timeout: how long to wait, in seconds. None, the default, waits forever; 0 tries once.
+
+        Raises `AcquireTimeout` on entering. For other errors, cancellation and connection loss see
+        `TenureContext`.
         """
-        client, reporting = self._client, self._reporting
-        waiting = reporting.waits(client.session_id)
-        acquirable = self._acquirable()
-        tenure: T | None = None
-        try:
-            if await wait(acquirable):
-                tenure = self._tenure(self, acquirable, on_lost, on_released)
-        except BaseException as error:
-            if waiting is not None:
-                waiting.failed(error, client.session_id)
-            raise
-        finally:
-            if tenure is None:
-                acquirable.discard()
-        if waiting is not None:
-            waiting.ended("not held" if tenure is None else "held", client.session_id)
-        if tenure is not None:
-            reporting.begun(tenure._token, tenure._session_id)
-        return tenure
+        return self._context(timeout)
+
+    def try_acquire(self) -> TenureContext[H | None]:
+        """As `acquire`, but does not wait: gives None if it is not free."""
+        return self._context(0, is_try=True)
+
+    def _context(self, timeout: float | None, *, is_try: bool = False) -> TenureContext[Any]:
+        if self._make_context is not None:
+            return self._make_context(timeout, is_try=is_try)
+        return TenureContext(self._contest, timeout, is_try=is_try)

@@ -1,4 +1,4 @@
-"""The base of every recipe: a client, a path, and the ACL of the znodes that it creates."""
+"""The base of recipes that are not held: a client, a path, the ACL of the znodes they create."""
 
 from __future__ import annotations
 
@@ -41,8 +41,14 @@ def _explained(init: Callable[..., None]) -> Callable[..., None]:
     return explained
 
 
+def explain_arguments(cls: type[Any]) -> None:
+    """Refuse wrong arguments of a new class by its name: see `_explained`."""
+    if "__init__" in vars(cls):
+        setattr(cls, "__init__", _explained(cls.__init__))  # noqa: B010 - no method of mypy's
+
+
 class Recipe:
-    """A recipe at a path.
+    """A recipe at a path that is not held.
 
     Threads and forks: a recipe is made and used in the client's event loop. Its properties may
     be read, and contexts to enter be made, in any thread; everything else raises `UsageError`
@@ -51,8 +57,7 @@ class Recipe:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "__init__" in vars(cls):
-            setattr(cls, "__init__", _explained(cls.__init__))  # noqa: B010 - no method of mypy's
+        explain_arguments(cls)
 
     @_explained
     def __init__(

@@ -34,8 +34,8 @@ from .error_policy import log_refusal
 from .pending_delete import Departure
 
 if TYPE_CHECKING:
+    from ..contest import Contest
     from .acquire import Acquirable
-    from .holding_recipe import HoldingRecipe
 
 
 _making_a_list = threading.RLock()  # a signal handler may come in between
@@ -83,6 +83,7 @@ class Tenure:
         "__weakref__",
         "_acquirable",
         "_client",
+        "_contest",
         "_gone",
         "_has_left",
         "_hold",
@@ -94,7 +95,6 @@ class Tenure:
         "_on_lost",
         "_on_released",
         "_path",
-        "_recipe",
         "_refusal",
         "_released",
         "_revocation",
@@ -108,15 +108,15 @@ class Tenure:
 
     def __init__(
         self,
-        recipe: HoldingRecipe[Any],
+        contest: Contest[Any],
         acquirable: Acquirable,
         on_lost: Callable[[], object],
         on_released: Callable[[], object] | None = None,
     ) -> None:
-        self._recipe = recipe
-        self._client = recipe._client
-        self._what = recipe._path
-        self._since = recipe._reporting.now()
+        self._contest = contest
+        self._client = contest.client
+        self._what = contest.path
+        self._since = contest.reporting.now()
         self._lasted: float | None = None
         self._on_lost = on_lost
         self._on_released = on_released
@@ -132,14 +132,14 @@ class Tenure:
         self._take(acquirable)
 
     def _take(self, acquirable: Acquirable) -> None:
-        recipe, node = self._recipe, acquirable.node
+        contest, node = self._contest, acquirable.node
         self._acquirable = acquirable
         self._path = node.path
         self._token = node.token
         self._session_id = node.session_id
         options: HoldOptions = {
-            "urgent": recipe._urgent,
-            "resign_on_disconnect": recipe._resign_on_disconnect,
+            "urgent": contest.urgent,
+            "resign_on_disconnect": contest.resigns_on_disconnect,
         }
         self._hold = acquirable.hold(self, options)
         if self._loss is not None:
@@ -170,7 +170,7 @@ class Tenure:
     @property
     def identity(self) -> str:
         """The holder's name, as others see it."""
-        return self._recipe.identity
+        return self._contest.identity
 
     @property
     def session_id(self) -> int:
@@ -330,7 +330,7 @@ class Tenure:
             session_id=self._session_id,
             is_held=remaining > 0.0,
             remaining=remaining,
-            lasted=self._recipe._reporting.now() - self._since if lasted is None else lasted,
+            lasted=self._contest.reporting.now() - self._since if lasted is None else lasted,
             loss=self.loss,
             is_released=self._released,
             is_revocation_requested=self.is_revocation_requested,
@@ -341,7 +341,7 @@ class Tenure:
     def _has_ended(self) -> None:
         """Report that it is over, and why, unless that was reported before."""
         if self._lasted is None:
-            reporting, loss = self._recipe._reporting, self._loss
+            reporting, loss = self._contest.reporting, self._loss
             lasted = self._lasted = reporting.now() - self._since
             if loss is None:
                 reporting.ended(self._token, self._session_id, self._given_up_as, lasted)

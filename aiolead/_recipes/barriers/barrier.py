@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
-from typing import final
+from typing import Any, final
 
 from ...abc import CoordinationClient
 from ...errors import AioleadError, BarrierLost, NodeExistsError, NoNodeError
 from ...model import ACL, CreateMode, EventType, Participant
 from ...paths import basename, join, parent
 from .._core.arguments import OnDisconnect, checked_count
-from .._core.contexts import TenureContext
-from .._core.enterable import Enterable
+from .._core.contexts import Entries, TenureContext
 from .._core.error_policy import Step, before_next_try, with_parent
 from .._core.holding_recipe import HoldingRecipe
 from .._core.participants import read_participants
@@ -21,6 +21,7 @@ from .._core.reading import listed, over_sessions
 from .._core.recipe import Recipe
 from .._core.reporting import PathWarnings
 from .._core.tenure import Tenure
+from ..contest import Contest
 from .barrier_membership import READY, BarrierMembership, members_among
 
 _MARK = b"aiolead barrier"
@@ -159,8 +160,12 @@ class _BarrierContext(TenureContext[BarrierMember]):
             raise
 
 
+def _membership(count: int, contest: Contest[Any]) -> BarrierMembership:
+    return BarrierMembership(contest.client, contest.path, count, contest.data, contest.acl)
+
+
 @final
-class DoubleBarrier(HoldingRecipe[BarrierMember], Enterable[BarrierMember]):
+class DoubleBarrier(HoldingRecipe[BarrierMember]):
     """Lets `count` members in together, and out together.
 
         async with DoubleBarrier(client, "/step-1", 5) as member:   # waits until five are there
@@ -193,10 +198,6 @@ class DoubleBarrier(HoldingRecipe[BarrierMember], Enterable[BarrierMember]):
         ConfigurationError: an argument is malformed; nothing was sent.
     """
 
-    _tenure = BarrierMember
-    _to_hold = "async with barrier.enter() as member:"
-    _to_try = ""
-
     def __init__(
         self,
         client: CoordinationClient,
@@ -207,15 +208,32 @@ class DoubleBarrier(HoldingRecipe[BarrierMember], Enterable[BarrierMember]):
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
-        self._count = checked_count("count", count, most=MOST_MEMBERS)
+        contest = Contest.of(
+            type(self).__name__,
+            client,
+            path,
+            BarrierMember,
+            partial(_membership, checked_count("count", count, most=MOST_MEMBERS)),
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+            to_hold="async with barrier.enter() as member:",
+            to_try="",
+        )
+        super().__init__(contest)
         self._warnings = self._client.backend.shared(path, PathWarnings)
+        self._entries: Entries[BarrierMember] = Entries(contest.label)
 
-    def _acquirable(self) -> BarrierMembership:
-        return BarrierMembership(self._client, self._path, self._count, self._data, self._acl)
+    async def __aenter__(self) -> BarrierMember:
+        return await self._entries.enter(self.enter())
 
-    def _context(self) -> TenureContext[BarrierMember]:
-        return self.enter()
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._entries.leave(exc_type, exc, traceback)
 
     def enter(self, *, timeout: float | None = None) -> TenureContext[BarrierMember]:
         """Enter for the body of an `async with`.
@@ -237,7 +255,7 @@ class DoubleBarrier(HoldingRecipe[BarrierMember], Enterable[BarrierMember]):
         over as many connections as it takes, and then for the others. Cancellation: while entering,
         leaves nothing behind; while waiting for the others to leave, they do not notice.
         """
-        return _BarrierContext(self, timeout)
+        return _BarrierContext(self._contest, timeout)
 
     async def members(self) -> list[Participant]:
         """The members, first come first; `is_holder` are those that are inside.

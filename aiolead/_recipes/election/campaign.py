@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, final
 
 import anyio
 
-from ...abc import CoordinationClient
 from ...errors import AioleadError, LossReason, ReleaseError
 from ...model import SessionState
 from .._core.acquire import Acquirable
@@ -21,7 +20,7 @@ from .._core.tenure import Term
 from ..contention.contender import Contender
 
 if TYPE_CHECKING:
-    from .._core.holding_recipe import HoldingRecipe
+    from ..contest import Contest
 
 
 class Phase(enum.Enum):
@@ -101,9 +100,9 @@ class Campaign(LatestValue[CampaignState]):
         ReleaseError: the servers refuse to delete the znode, and the body ended normally.
     """
 
-    def __init__(self, client: CoordinationClient, election: HoldingRecipe[Term]) -> None:
-        super().__init__(client)
-        self._election = election
+    def __init__(self, contest: Contest[Term]) -> None:
+        super().__init__(contest.client)
+        self._contest = contest
         self._changed = anyio.Event()
         self._refusal: ReleaseError | None = None
         self._has_left = False
@@ -137,10 +136,10 @@ class Campaign(LatestValue[CampaignState]):
 
     async def _one_term(self) -> bool:
         """Contend for one term and follow it; return False if it was resigned."""
-        client, election = self._client, self._election
+        client = self._client
         self._move(CampaignState(Phase.FOLLOWING, client.session_id))
         self._changed = anyio.Event()
-        term = await election._contend(self._wait, self._on_change, self._on_change)
+        term = await self._contest.contend(self._wait, self._on_change, self._on_change)
         assert term is not None
         unsubscribe = client.backend.subscribe(lambda _state, _session_id: self._on_change())
         try:

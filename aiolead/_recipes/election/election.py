@@ -17,9 +17,11 @@ from ...model import ACL, Participant
 from .._core.arguments import OnDisconnect, checked_count, checked_pause
 from .._core.beside import beside_body
 from .._core.contexts import TenureContext
+from .._core.holding_recipe import HoldingRecipe
 from .._core.tenure import Term
+from ..contention.contender_queue import ContenderQueue
 from ..contention.layouts import Layout, Role
-from ..contention.queue_recipe import QueuedRecipe
+from ..contest import Contest
 from .campaign import Campaign
 from .observer import ElectionObserver
 
@@ -30,7 +32,7 @@ _PAUSED_AFTER = (None, LossReason.REFUSED, LossReason.INTERNAL)
 
 
 @final
-class Election(QueuedRecipe[Term]):
+class Election(HoldingRecipe[Term]):
     """Lets one of many processes lead (or `leaders` of them), and the next one when that ends.
 
         async with election.leadership() as term:      # waits its turn
@@ -57,18 +59,11 @@ class Election(QueuedRecipe[Term]):
         ConfigurationError: an argument is malformed; nothing was sent.
     """
 
-    _role = Role.ELECTION
-    _tenure = Term
-    _urgent = True
-    _is_rare = True
-    _to_hold = "async with election.leadership() as term:"
-    _to_try = ""
-
     if not TYPE_CHECKING:  # or else type checkers would let it be entered
 
         async def __aenter__(self) -> NoReturn:
             raise UsageError(
-                f"{self!r} cannot be entered itself: write `{self._to_hold}`, or "
+                f"{self!r} cannot be entered itself: write `{self._contest.to_hold}`, or "
                 "`await election.run(worker)`"
             )
 
@@ -86,10 +81,24 @@ class Election(QueuedRecipe[Term]):
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        self._places = checked_count("leaders", leaders, most=MOST_LEADERS)
-        super().__init__(
-            client, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
+        places = checked_count("leaders", leaders, most=MOST_LEADERS)
+        recipe = type(self).__name__
+        self._queue = ContenderQueue(recipe, client, path, layout, Role.ELECTION, places=places)
+        contest = Contest.of(
+            recipe,
+            client,
+            path,
+            Term,
+            self._queue.contend,
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+            is_rare=True,
+            urgent=True,
+            to_hold="async with election.leadership() as term:",
+            to_try="",
         )
+        super().__init__(contest)
         layout._require_leaders(leaders)
 
     def leadership(self, *, timeout: float | None = None) -> TenureContext[Term]:
@@ -106,7 +115,7 @@ class Election(QueuedRecipe[Term]):
         Raises `AcquireTimeout` on entering. For other errors, cancellation and loss see
         `TenureContext`.
         """
-        return TenureContext(self, timeout)
+        return TenureContext(self._contest, timeout)
 
     async def run(self, worker: _Worker, *, pause: float = 1.0) -> NoReturn:
         """Contend forever, and call `worker(term)` once per term.
@@ -163,11 +172,12 @@ class Election(QueuedRecipe[Term]):
 
         Losing leadership cancels nothing: code that acts as the leader must call `term.check()`.
         """
-        return Campaign(self._client, self)
+        return Campaign(self._contest)
 
     def observe(self) -> ElectionObserver:
         """Observe who leads, without contending."""
-        return ElectionObserver(self._client, self._path, self._layout, self._role, self._places)
+        queue = self._queue
+        return ElectionObserver(queue.client, queue.path, queue.layout, queue.role, queue.places)
 
     async def revoke(self) -> list[Participant]:
         """Ask the present leaders, from any process, to resign. Nobody is forced.
@@ -179,7 +189,7 @@ class Election(QueuedRecipe[Term]):
             ConnectionLossError: the connection was lost before all answers came; ask again.
             ServerError: the server's answer to the write, such as `NoAuthError`.
         """
-        return await self._revoke(())
+        return await self._queue.revoke()
 
     async def leader(self) -> Participant | None:
         """The leader, the first one if there are several; None if there is none.
@@ -187,12 +197,12 @@ class Election(QueuedRecipe[Term]):
         Reads from the connected server, which may lag; call `client.sync()` first where that
         matters.
         """
-        queue = await self._contenders()
+        queue = await self._queue.contenders()
         return queue[0] if queue else None
 
     async def contenders(self) -> list[Participant]:
         """The leaders and the waiters, in order. A read, as `leader`."""
-        return await self._contenders()
+        return await self._queue.contenders()
 
 
 def _is_loss_of(token: int, error: BaseException) -> bool:

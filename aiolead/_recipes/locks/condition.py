@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import anyio
@@ -25,14 +26,17 @@ from ...model import ACL, Participant
 from ...paths import join
 from .._core.acquire import Acquirable
 from .._core.arguments import OnDisconnect, checked_count, checked_path, checked_wait
+from .._core.holding_recipe import HeldRecipe
 from .._core.participants import read_participants
 from .._core.pending_delete import Departure
 from .._core.reading import catch_up, over_sessions
 from .._core.tenure import Held
+from ..contention import contender_queue
+from ..contention.contender_queue import ContenderQueue
 from ..contention.layouts import Layout, Role
+from ..contest import Contest
 from .condition_signals import AT_ONCE, ConditionSignals, Waiters
 from .condition_waiter import Waiter
-from .lock import QueuedLock
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +53,19 @@ class ConditionHeld(Held):
     _waits = False
     _is_abandoned = False
 
-    def _take(self, acquirable: Acquirable) -> None:
+    def __init__(
+        self,
+        contest: Contest[ConditionHeld],
+        acquirable: Acquirable,
+        on_lost: Callable[[], object],
+        on_released: Callable[[], object] | None = None,
+        *,
+        condition: str,
+    ) -> None:
+        self._condition = condition
+        """The path of the condition."""
         self._task = current_task_id()
-        super()._take(acquirable)
-
-    @property
-    def _condition(self) -> Condition:
-        assert isinstance(self._recipe, Condition)
-        return self._recipe
+        super().__init__(contest, acquirable, on_lost, on_released)
 
     # --- waiting -------------------------------------------------------------------------------
 
@@ -88,7 +97,8 @@ class ConditionHeld(Held):
         if current_task_id() != self._task:
             raise UsageError(f"{self!r}: only the task that has entered it can wait")
         self.check()
-        waiter = self._condition._waiter()
+        contest = self._contest
+        waiter = Waiter(self._client, self._condition, contest.data, contest.acl)
         release: Departure | None = None
         in_time = True
         try:
@@ -134,7 +144,7 @@ class ConditionHeld(Held):
             self._on_lost()
 
     async def _take_again(self) -> None:
-        acquirable = self._condition._acquirable()
+        acquirable = self._contest.attempt(self._contest)
         try:
             await acquirable.acquire()
             # No checkpoint until it is held.
@@ -177,7 +187,7 @@ class ConditionHeld(Held):
         why = super()._why_ended()
         if why is None and self._is_abandoned:
             return UsageError(
-                f"{self._condition!r}: a wait was cancelled inside of the block, which therefore "
+                f"{self._contest!r}: a wait was cancelled inside of the block, which therefore "
                 "had lost the lock; to limit a wait, use held.wait(timeout=)"
             )
         return why
@@ -214,8 +224,8 @@ class ConditionHeld(Held):
     async def _notify(self, count: int | None) -> int:
         self.check()
         left = sys.maxsize if count is None else checked_count("count", count, most=sys.maxsize)
-        client, condition = self._client, self._condition
-        signals = condition._signals()
+        client = self._client
+        signals = ConditionSignals(client, self._condition, self._contest.acl)
         done = 0
         sent: _Sent | None = None
         is_unknown = False
@@ -223,7 +233,7 @@ class ConditionHeld(Held):
             try:
                 if sent is not None and is_unknown:
                     # This server may lag behind the one that got the transaction.
-                    await catch_up(client, condition.path)
+                    await catch_up(client, self._condition)
                     # It is atomic, and none of its signals is consumed while we hold the lock.
                     if await signals.has(sent.author):
                         await signals.owned(sent.names)
@@ -263,7 +273,7 @@ class ConditionHeld(Held):
         for name in names:
             change.check(signals.waiter(name))
         for name in names:
-            change.create(signals.signal(name), sent.author, acl=self._condition._acl)
+            change.create(signals.signal(name), sent.author, acl=self._contest.acl)
         with self._client.pipelined():
             looks = signals.ask_owners(names)
             reply = change.commit()
@@ -281,7 +291,7 @@ class ConditionHeld(Held):
 
 
 @final
-class Condition(QueuedLock[ConditionHeld]):
+class Condition(HeldRecipe[ConditionHeld]):
     """A lock whose holders can wait until another holder notifies them.
 
         async with condition as held:
@@ -303,9 +313,6 @@ class Condition(QueuedLock[ConditionHeld]):
     Args: as for `Lock`, without `layout`. A malformed one raises `ConfigurationError`.
     """
 
-    _role = Role.LOCK
-    _tenure = ConditionHeld
-
     def __init__(
         self,
         client: CoordinationClient,
@@ -316,17 +323,24 @@ class Condition(QueuedLock[ConditionHeld]):
         acl: Sequence[ACL] | None = None,
     ) -> None:
         self._base = checked_path(path)
-        super().__init__(
+        recipe, lock = type(self).__name__, join(path, "lock")
+        self._queue = ContenderQueue(recipe, client, lock, Layout.CURATOR, Role.LOCK)
+        contest = Contest.of(
+            recipe,
             client,
-            join(path, "lock"),
+            lock,
+            partial(ConditionHeld, condition=path),
+            self._queue.contend,
             identity=identity,
-            layout=Layout.CURATOR,
             on_disconnect=on_disconnect,
             acl=acl,
+            label=f"<{recipe} {path}>",
         )
+        super().__init__(contest)
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._base}>"
+    holders = contender_queue.holders
+    contenders = contender_queue.contenders
+    revoke = contender_queue.revoke
 
     @property
     def path(self) -> str:
@@ -338,15 +352,7 @@ class Condition(QueuedLock[ConditionHeld]):
         return await over_sessions(self._client, self._read_waiters)
 
     async def _read_waiters(self) -> list[Participant]:
-        seen = await self._signals().look()
+        seen = await ConditionSignals(self._client, self._base, self._acl).look()
         path = join(self._base, "waiters")
         found = await read_participants(self._client, path, seen.waiting, is_holder=False)
         return [waiter for waiter in found if waiter.session_id]
-
-    # --- for its holders -----------------------------------------------------------------------
-
-    def _waiter(self) -> Waiter:
-        return Waiter(self._client, self._base, self._data, self._acl)
-
-    def _signals(self) -> ConditionSignals:
-        return ConditionSignals(self._client, self._base, self._acl)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import final
+from typing import Any, final
 
 import anyio
 
@@ -13,12 +13,14 @@ from ...errors import NodeExistsError, NoNodeError
 from ...model import ACL, CreateMode, EventType, Participant, SessionState, WatchEvent
 from ...paths import basename, parent
 from .._core.acquire import NodeAcquirable
-from .._core.enterable import HeldRecipe
+from .._core.arguments import OnDisconnect
 from .._core.error_policy import with_parent
+from .._core.holding_recipe import HeldRecipe
 from .._core.participants import read_participants
 from .._core.reading import over_sessions
 from .._core.reporting import OWNERLESS, PathWarnings
 from .._core.tenure import Held
+from ..contest import Contest
 from ..naming import Fixed
 from ..znode import Znode
 
@@ -44,16 +46,36 @@ class ExclusiveLock(HeldRecipe[Held]):
     malformed one raises `ConfigurationError`.
     """
 
-    _tenure = Held
-
-    def _acquirable(self) -> _OneZnode:
-        return _OneZnode(self._client, self._path, self._data, self._acl)
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        identity: str | None = None,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        contest = Contest.of(
+            type(self).__name__,
+            client,
+            path,
+            Held,
+            _one_znode,
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+        )
+        super().__init__(contest)
 
     async def holders(self) -> list[Participant]:
         """Return the holder, or an empty list. May lag, as `Lock.holders`."""
         client, above, name = self._client, parent(self._path), basename(self._path)
         read = partial(read_participants, client, above, [name], is_holder=True)
         return await over_sessions(client, read)
+
+
+def _one_znode(contest: Contest[Any]) -> _OneZnode:
+    return _OneZnode(contest.client, contest.path, contest.data, contest.acl)
 
 
 class _OneZnode(NodeAcquirable):

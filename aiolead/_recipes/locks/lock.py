@@ -1,54 +1,31 @@
-"""The lock, the base class of all locks with a contender queue, and the reentrant lock."""
+"""The lock, and the reentrant lock."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from types import TracebackType
-from typing import Any, Generic, TypeVar, cast, final
+from typing import Generic, TypeVar, cast, final
 
 import anyio.lowlevel
 
 from ..._tasks import current_task_id
+from ...abc import CoordinationClient
 from ...errors import UsageError
-from ...model import Participant
+from ...model import ACL
+from .._core.arguments import OnDisconnect
 from .._core.contexts import TenureContext, left_by_another
-from .._core.enterable import HeldRecipe
+from .._core.holding_recipe import HeldRecipe
 from .._core.tenure import Held
-from ..contention.layouts import Role
-from ..contention.queue_recipe import QueuedRecipe
-
-H = TypeVar("H", bound=Held)
-
-
-class QueuedLock(QueuedRecipe[H], HeldRecipe[H]):
-    """A lock with a contender queue; see `Lock`."""
-
-    async def holders(self) -> list[Participant]:
-        """Return the holders. The server may lag: call `client.sync()` first where that matters."""
-        return [participant for participant in await self._contenders() if participant.is_holder]
-
-    async def contenders(self) -> list[Participant]:
-        """Return the holders and the waiters, in queue order. May lag, as `holders`."""
-        return await self._contenders()
-
-    async def revoke(self) -> list[Participant]:
-        """Ask the present holders to release; return those that were not asked before.
-
-        Any process may call this, and no holder is forced. A holder checks
-        `held.is_revocation_requested` or awaits `held.revocation_requested()`; one of Curator's is
-        notified if it is revocable.
-
-        Raises:
-            ConnectionLossError: the connection was lost before all answers came; it is safe to
-                retry.
-            ServerError: the servers refused the write, by `NoAuthError` for instance.
-        """
-        return await self._revoke((self._role,))
+from ..contention import contender_queue
+from ..contention.contender_queue import ContenderQueue
+from ..contention.layouts import Layout, Role
+from ..contest import Contest
 
 
 @final
-class Lock(QueuedLock[Held]):
+class Lock(HeldRecipe[Held]):
     """A lock that one task of one process holds at a time, first come first served.
 
         async with lock as held: ...
@@ -73,8 +50,33 @@ class Lock(QueuedLock[Held]):
         ConfigurationError: an argument is malformed; nothing was sent.
     """
 
-    _role = Role.LOCK
-    _tenure = Held
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        identity: str | None = None,
+        layout: Layout = Layout.CURATOR,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        recipe = type(self).__name__
+        self._queue = ContenderQueue(recipe, client, path, layout, Role.LOCK)
+        contest = Contest.of(
+            recipe,
+            client,
+            path,
+            Held,
+            self._queue.contend,
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+        )
+        super().__init__(contest)
+
+    holders = contender_queue.holders
+    contenders = contender_queue.contenders
+    revoke = contender_queue.revoke
 
 
 R_co = TypeVar("R_co", covariant=True)
@@ -91,14 +93,19 @@ class _TaskHold:
 class _ReentrantContext(TenureContext[R_co], Generic[R_co]):
     """The outermost block of a task acquires and releases; inner blocks count."""
 
-    _within: int | None = None
-    """The task, in an inner block."""
-    _outer: _TaskHold | None = None
-
-    @property
-    def _holds(self) -> dict[int, _TaskHold]:
-        assert isinstance(self._recipe, ReentrantLock)
-        return self._recipe._holds
+    def __init__(
+        self,
+        contest: Contest[Held],
+        holds: dict[int, _TaskHold],
+        timeout: float | None = None,
+        *,
+        is_try: bool = False,
+    ) -> None:
+        super().__init__(contest, timeout, is_try=is_try)
+        self._holds = holds
+        self._within: int | None = None
+        """The task, in an inner block."""
+        self._outer: _TaskHold | None = None
 
     async def __aenter__(self) -> R_co:
         self._is_entered = True
@@ -111,7 +118,7 @@ class _ReentrantContext(TenureContext[R_co], Generic[R_co]):
             return held
         await anyio.lowlevel.checkpoint()
         if self._within is not None or self._task is not None:
-            raise UsageError(f"{self._recipe!r}: this context manager is in use; make one each")
+            raise UsageError(f"{self._contest!r}: this context manager is in use; make one each")
         entry.held.check()
         entry.count += 1
         self._within, self._outer = task, entry
@@ -134,7 +141,7 @@ class _ReentrantContext(TenureContext[R_co], Generic[R_co]):
         within, self._within = self._within, None
         outer.count -= 1
         if within != current:
-            raise left_by_another(self._recipe)
+            raise left_by_another(self._contest)
         if exc is None:
             await anyio.lowlevel.checkpoint()
 
@@ -144,7 +151,7 @@ class _ReentrantContext(TenureContext[R_co], Generic[R_co]):
 
 
 @final
-class ReentrantLock(QueuedLock[Held]):
+class ReentrantLock(HeldRecipe[Held]):
     """A `Lock` that the task that holds it may acquire again.
 
         async with lock as held:
@@ -161,15 +168,34 @@ class ReentrantLock(QueuedLock[Held]):
     it. A task that holds one of them must not wait for the other.
     """
 
-    _role = Role.LOCK
-    _tenure = Held
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        identity: str | None = None,
+        layout: Layout = Layout.CURATOR,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        recipe = type(self).__name__
+        self._queue = ContenderQueue(recipe, client, path, layout, Role.LOCK)
+        contest = Contest.of(
+            recipe,
+            client,
+            path,
+            Held,
+            self._queue.contend,
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+        )
+        self._holds: dict[int, _TaskHold] = {}
+        super().__init__(contest, partial(_ReentrantContext, contest, self._holds))
 
-    @cached_property
-    def _holds(self) -> dict[int, _TaskHold]:
-        return {}
-
-    def _context(self, timeout: float | None = None, *, is_try: bool = False) -> TenureContext[Any]:
-        return _ReentrantContext(self, timeout, is_try=is_try)
+    holders = contender_queue.holders
+    contenders = contender_queue.contenders
+    revoke = contender_queue.revoke
 
     @property
     def hold_count(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, NoReturn, Protocol, TypeVar, cast, final
 
@@ -19,10 +20,10 @@ from ...errors import (
     TenureLost,
     UsageError,
 )
-from .._core.contexts import TenureContext, left_by_another
-from .._core.enterable import Enterable
-from .._core.holding_recipe import HoldingRecipe
+from .._core.contexts import Entries, TenureContext, left_by_another
+from .._core.holding_recipe import contest_of
 from .._core.tenure import Tenure
+from ..contest import TO_HOLD, TO_TRY
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -86,15 +87,32 @@ class MultiHeld:
             await held.release()
 
 
+@dataclass(frozen=True, slots=True)
+class _Several:
+    """The words for a `MultiLock` in messages: see `Contest`."""
+
+    label: str
+    to_hold: str = TO_HOLD
+    to_try: str = TO_TRY
+
+    def __repr__(self) -> str:
+        return self.label
+
+
 class _MultiContext(TenureContext[R_co], Generic[R_co]):
-    _stack: AsyncExitStack | None = None
-    _holds: Sequence[Tenure] = ()
+    def __init__(
+        self, multi: MultiLock, timeout: float | None = None, *, is_try: bool = False
+    ) -> None:
+        super().__init__(_Several(repr(multi)), timeout, is_try=is_try)
+        self._recipes = multi.recipes
+        self._stack: AsyncExitStack | None = None
+        self._holds: Sequence[Tenure] = ()
 
     async def __aenter__(self) -> R_co:
         """Acquire one after the other, all within the timeout, or none."""
         self._is_entered = True
         if self._stack is not None:
-            raise UsageError(f"{self._recipe!r}: this context manager is in use; make one each")
+            raise UsageError(f"{self._contest!r}: this context manager is in use; make one each")
         timeout = self._timeout
         deadline = None if timeout is None else anyio.current_time() + timeout
         held: MultiHeld | None = None
@@ -121,7 +139,7 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
     async def _take_all(self, stack: AsyncExitStack, deadline: float | None) -> MultiHeld:
         holds: list[Tenure] = []
         try:
-            for recipe in cast("MultiLock", self._recipe).recipes:
+            for recipe in self._recipes:
                 left = None if deadline is None else max(0.0, deadline - anyio.current_time())
                 holds.append(await stack.enter_async_context(recipe.acquire(timeout=left)))
             several = MultiHeld(tuple(holds))
@@ -139,7 +157,7 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
         if self._is_try:
             return cast(R_co, None)
         timed_out = AcquireTimeout(
-            f"{self._recipe!r}: not all were ours within {in_seconds(self._timeout)}: {late}"
+            f"{self._contest!r}: not all were ours within {in_seconds(self._timeout)}: {late}"
         )
         timed_out.blame = late.blame
         raise timed_out from late
@@ -164,7 +182,7 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
     async def _give_up_all(self) -> NoReturn:
         """Release everything when another task leaves; see `TenureScope._give_up`."""
         self._check_home()
-        wrong = left_by_another(self._recipe)
+        wrong = left_by_another(self._contest)
         for held in reversed(self._holds):
             try:
                 await held.release()
@@ -174,7 +192,7 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
 
 
 @final
-class MultiLock(Enterable[MultiHeld]):
+class MultiLock:
     """Several locks as one: all are held, or none.
 
         async with MultiLock(Lock(client, "/a"), rw.read) as held: ...
@@ -200,22 +218,16 @@ class MultiLock(Enterable[MultiHeld]):
     Threads and forks: as `Lock`.
     """
 
-    _to_hold = HoldingRecipe._to_hold
-    _to_try = HoldingRecipe._to_try
-
     def __init__(self, *recipes: Holdable) -> None:
         self._recipes: tuple[Holdable, ...] = tuple(sorted(map(_checked, recipes), key=_order))
         if not recipes:
             raise ConfigurationError("recipes: must be at least one lock")
-        paths = [
-            recipe._tasks if isinstance(recipe, HoldingRecipe) else recipe
-            for recipe in self.recipes
-        ]
-        if len({id(path) for path in paths}) < len(paths):
+        if len(set(map(_path_of, self._recipes))) < len(self._recipes):
             raise ConfigurationError(
                 "recipes: two of them contend for the same path, so the second would never get its "
                 "turn; pass each path once"
             )
+        self._entries: Entries[MultiHeld] = Entries(repr(self))
 
     def __repr__(self) -> str:
         paths = ", ".join(recipe.path for recipe in self.recipes)
@@ -226,8 +238,16 @@ class MultiLock(Enterable[MultiHeld]):
         """The parts, in the order of acquisition."""
         return self._recipes
 
-    def _context(self) -> TenureContext[MultiHeld]:
-        return self.acquire()
+    async def __aenter__(self) -> MultiHeld:
+        return await self._entries.enter(self.acquire())
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._entries.leave(exc_type, exc, traceback)
 
     def acquire(self, *, timeout: float | None = None) -> TenureContext[MultiHeld]:
         """Acquire all of them for the body of an `async with`.
@@ -262,5 +282,11 @@ def _checked(recipe: Holdable) -> Holdable:
 
 def _order(recipe: Holdable) -> tuple[str, str]:
     """The sort key of all processes: not the client's own path, which differs with its chroot."""
-    path = recipe._contended_path if isinstance(recipe, HoldingRecipe) else recipe.path
-    return path, type(recipe).__name__
+    contest = contest_of(recipe)
+    return recipe.path if contest is None else contest.full_path, type(recipe).__name__
+
+
+def _path_of(recipe: Holdable) -> int:
+    """The same number for recipes that contend for one path in one session."""
+    contest = contest_of(recipe)
+    return id(recipe if contest is None or contest.guard is None else contest.guard)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import anyio.lowlevel
 
 from ...abc import CoordinationClient
 from ...errors import AioleadError, AlreadyHeldError, UpgradeError
 from ...model import ACL, Participant
-from ...paths import basename
 from .._core.acquire import Acquirable
 from .._core.arguments import OnDisconnect
 from .._core.error_policy import Step, before_next_try
+from .._core.holding_recipe import HeldRecipe
 from .._core.tenure import Held
 from .._core.znode_registry import RegisteredNode
+from ..contention import contender_queue
+from ..contention.contender_queue import ContenderQueue
 from ..contention.layouts import Layout, Role
-from .lock import QueuedLock
+from ..contest import Contest
 from .write_contender import Downgrade, WriteContender
 
 
@@ -71,50 +73,95 @@ class WriteHeld(Held):
 
 
 @final
-class ReadLock(QueuedLock[Held]):
+class ReadLock(HeldRecipe[Held]):
     """The read side of a `ReadWriteLock`, shared by readers. Otherwise as `Lock`.
 
     `holders`, `contenders` and `revoke` concern readers only.
     """
 
-    _role = Role.READ
-    _tenure = Held
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        identity: str | None = None,
+        layout: Layout = Layout.CURATOR,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        recipe = type(self).__name__
+        self._queue = ContenderQueue(recipe, client, path, layout, Role.READ, shown=Role.READ)
+        contest = Contest.of(
+            recipe,
+            client,
+            path,
+            Held,
+            self._queue.contend,
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+            check_task=_refuse_writer,
+        )
+        super().__init__(contest)
 
-    def _enter(self, *, forever: bool) -> int:
-        if any(isinstance(user, WriteLock) for user in self._tasks.mine()):
-            raise AlreadyHeldError(
-                f"this task has {self.path} for writing, or waits for that: it would wait for "
-                "itself; use held.downgrade()"
-            )
-        return super()._enter(forever=forever)
+    holders = contender_queue.holders
+    contenders = contender_queue.contenders
+    revoke = contender_queue.revoke
 
-    async def _contenders(self) -> list[Participant]:
-        is_reader = self._layout._is_reader
-        return [who for who in await super()._contenders() if is_reader(basename(who.path))]
+
+def _refuse_writer(read: Contest[Any]) -> None:
+    if any(contest.recipe == WriteLock.__name__ for contest in read.mine()):
+        raise AlreadyHeldError(
+            f"this task has {read.path} for writing, or waits for that: it would wait for itself; "
+            "use held.downgrade()"
+        )
 
 
 @final
-class WriteLock(QueuedLock[WriteHeld]):
+class WriteLock(HeldRecipe[WriteHeld]):
     """The write side of a `ReadWriteLock`, held by one writer alone. Otherwise as `Lock`.
 
     `holders`, `contenders` and `revoke` concern writers only.
     """
 
-    _role = Role.WRITE
-    _contender = WriteContender
-    _tenure = WriteHeld
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        identity: str | None = None,
+        layout: Layout = Layout.CURATOR,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        recipe = type(self).__name__
+        self._queue = ContenderQueue(
+            recipe, client, path, layout, Role.WRITE, shown=Role.WRITE, contender=WriteContender
+        )
+        contest = Contest.of(
+            recipe,
+            client,
+            path,
+            WriteHeld,
+            self._queue.contend,
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+            check_task=_refuse_reader,
+        )
+        super().__init__(contest)
 
-    def _enter(self, *, forever: bool) -> int:
-        if any(isinstance(user, ReadLock) for user in self._tasks.mine()):
-            raise UpgradeError(
-                f"this task has {self.path} for reading, or waits for that: a reader cannot become "
-                "a writer, since two of them would wait for each other"
-            )
-        return super()._enter(forever=forever)
+    holders = contender_queue.holders
+    contenders = contender_queue.contenders
+    revoke = contender_queue.revoke
 
-    async def _contenders(self) -> list[Participant]:
-        is_reader = self._layout._is_reader
-        return [who for who in await super()._contenders() if not is_reader(basename(who.path))]
+
+def _refuse_reader(write: Contest[Any]) -> None:
+    if any(contest.recipe == ReadLock.__name__ for contest in write.mine()):
+        raise UpgradeError(
+            f"this task has {write.path} for reading, or waits for that: a reader cannot become a "
+            "writer, since two of them would wait for each other"
+        )
 
 
 @final
@@ -158,6 +205,7 @@ class ReadWriteLock:
         self._write = WriteLock(
             client, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
         )
+        self._queue = ContenderQueue(type(self).__name__, client, path, layout, Role.WRITE)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
@@ -184,12 +232,12 @@ class ReadWriteLock:
 
     async def holders(self) -> list[Participant]:
         """Return the holders: readers, or one writer. May lag, as `Lock.holders`."""
-        return [participant for participant in await self.contenders() if participant.is_holder]
+        return await self._queue.holders()
 
     async def contenders(self) -> list[Participant]:
         """Return the holders and the waiters, in queue order. May lag, as `Lock.holders`."""
-        return [who for who, _, _ in await self.write._contenders_with_data()]
+        return await self._queue.contenders()
 
     async def revoke(self) -> list[Participant]:
         """Ask the present holders, readers or a writer, to release. See `Lock.revoke`."""
-        return await self.write._revoke((Role.READ, Role.WRITE))
+        return await self._queue.revoke()

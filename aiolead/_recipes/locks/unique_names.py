@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
-from typing import final
+from functools import partial
+from typing import Any, final
 
 import anyio
 
@@ -13,13 +13,14 @@ from ...errors import ConfigurationError, InvalidPathError, NodeExistsError, NoN
 from ...model import ACL, CreateMode, Participant
 from ...paths import basename, join, validate
 from .._core.acquire import NodeAcquirable
-from .._core.arguments import checked_count
+from .._core.arguments import OnDisconnect, checked_count
 from .._core.contexts import TenureContext
 from .._core.error_policy import TRIES
-from .._core.holding_recipe import HoldingRecipe, TaskGuard
+from .._core.holding_recipe import HoldingRecipe
 from .._core.participants import read_participants
 from .._core.reading import listed, over_sessions
 from .._core.tenure import Held
+from ..contest import Contest, TaskGuard
 from ..naming import Fixed
 from ..znode import Znode
 
@@ -59,11 +60,28 @@ class UniqueNames(HoldingRecipe[HeldName]):
     Args: as for `Lock`, without `layout`. A malformed one raises `ConfigurationError`.
     """
 
-    _tenure = HeldName
-    _to_hold = "async with names.claim(kind) as held:"
-    _to_try = "async with names.try_claim(kind) as held:"
-    _kind = "name"
-    _most = MOST_NAMES
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        identity: str | None = None,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        contest = Contest.of(
+            type(self).__name__,
+            client,
+            path,
+            HeldName,
+            partial(_free_name, "name", MOST_NAMES),
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+            to_hold="async with names.claim(kind) as held:",
+            to_try="async with names.try_claim(kind) as held:",
+        )
+        super().__init__(contest)
 
     def claim(
         self, kind: str, *, most: int = MOST_NAMES, timeout: float | None = None
@@ -93,17 +111,10 @@ class UniqueNames(HoldingRecipe[HeldName]):
         found = await read_participants(self._client, self._path, sorted(names), is_holder=True)
         return {basename(who.path): who for who in found if who.session_id}
 
-    def _of_kind(self, kind: str, most: int) -> UniqueNames:
-        """A copy for one claim of a kind."""
-        names = copy.copy(self)
-        names._kind = _checked_kind(kind)
-        names._most = checked_count("most", most, most=1 << 31)
-        # A task that holds one name may wait for another: it does not wait for itself.
-        names._tasks = TaskGuard()
-        return names
-
-    def _acquirable(self) -> _FreeName:
-        return _FreeName(self._client, self._path, self._kind, self._most, self._data, self._acl)
+    def _of_kind(self, kind: str, most: int) -> Contest[HeldName]:
+        """The contest of one claim. A task that holds one name may wait for another."""
+        kind, most = _checked_kind(kind), checked_count("most", most, most=1 << 31)
+        return self._contest.derived(partial(_free_name, kind, most), guard=TaskGuard())
 
 
 def _checked_kind(kind: str) -> str:
@@ -114,6 +125,10 @@ def _checked_kind(kind: str) -> str:
     except InvalidPathError as error:
         raise ConfigurationError(f"kind: {kind!r} cannot begin a name: {error}") from None
     return kind
+
+
+def _free_name(kind: str, most: int, contest: Contest[Any]) -> _FreeName:
+    return _FreeName(contest.client, contest.path, kind, most, contest.data, contest.acl)
 
 
 class _FreeName(NodeAcquirable):

@@ -21,6 +21,7 @@ from .._core.acquire import NodeAcquirable
 from .._core.error_policy import with_parent
 from .._core.pending_delete import Departure
 from .._core.znode_registry import RegisteredNode
+from ..contest import Contest
 from ..naming import Fixed, Found, find_at
 from ..znode import Holder, HoldOptions, NodeGone, Znode, ZnodeState
 from .available_items import AvailableItems
@@ -160,6 +161,11 @@ class _Claim:
         departure = self.znode.discard()
         self.znode.when_over(partial(give_back, self.name))
         return departure
+
+
+def claim_item(available: AvailableItems, decode: Decode, contest: Contest[Any]) -> ItemClaim:
+    """Make a claim, with nothing sent yet: the attempt of a contest."""
+    return ItemClaim(contest.client, available, contest.data, decode)
 
 
 class ItemClaim(NodeAcquirable):

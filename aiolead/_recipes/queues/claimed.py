@@ -92,7 +92,7 @@ class Claimed(Tenure):
         transaction = self.fenced().transaction()
         add(transaction)
         if self._has_children:
-            transaction.delete(self.path).create(self.path, self._mark, acl=self._recipe._acl)
+            transaction.delete(self.path).create(self.path, self._mark, acl=self._contest.acl)
         else:
             transaction.delete(self._claim.item).delete(self.path)
         reply: Reply[object] = transaction.commit()

@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import final
 
 from ...abc import CoordinationClient
 from ...errors import ConfigurationError
 from ...model import ACL
-from .._core.arguments import OnDisconnect, OnInvalid, checked_count, checked_path
+from .._core.arguments import (
+    OnDisconnect,
+    OnInvalid,
+    checked_acl,
+    checked_client,
+    checked_count,
+    checked_on_invalid,
+    checked_path,
+)
 from .._core.contexts import TenureContext
+from .._core.holding_recipe import HoldingRecipe
+from ..contest import Contest
+from .available_items import AvailableItems
+from .claim import claim_item
 from .claimed import QueueItem
 from .item_format import DelayNames, ItemNames, PriorityNames, decode, encode
-from .work_queue import MOST_ITEMS, WorkQueue, checked_bytes
+from .work_queue import MOST_ITEMS, Consumption, ItemProducer, checked_bytes
 
 _BY_PRIORITY = PriorityNames()
 _BY_TIME = DelayNames()
 
 
-class _Queue(WorkQueue[QueueItem]):
-    """The base of all queues: everything but `put`."""
+class _Queue(HoldingRecipe[QueueItem]):
+    """The base of all queues: everything except `put`."""
 
-    _tenure = QueueItem
-    _to_hold = "async with queue.get() as item:"
-    _to_try = "async with queue.try_get() as item:"
     _names = ItemNames()
+    _clock: Callable[[], float] = staticmethod(time.time)
 
     def __init__(
         self,
@@ -42,19 +53,36 @@ class _Queue(WorkQueue[QueueItem]):
         claims = checked_path(f"{checked_path(path)}-claims" if claims is None else claims)
         if claims == path:
             raise ConfigurationError(f"claims: must not be the path of the items: {claims!r}")
-        super().__init__(
+        most = checked_count("max_items", max_items, most=MOST_ITEMS)
+        client = checked_client(client)
+        self._available = AvailableItems(
             client,
             path,
-            items=path,
-            claims=claims,
-            most=checked_count("max_items", max_items, most=MOST_ITEMS),
-            on_invalid=on_invalid,
+            claims,
+            self._names,
+            clock=self._clock,
+            on_invalid=checked_on_invalid(on_invalid),
+            acl=checked_acl(acl),
+        )
+        contest = Contest.of(
+            type(self).__name__,
+            client,
+            path,
+            QueueItem,
+            partial(claim_item, self._available, decode),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
+            is_guarded=False,
+            to_hold="async with queue.get() as item:",
+            to_try="async with queue.try_get() as item:",
         )
+        super().__init__(contest)
+        self._producer = ItemProducer(client, path, most, self._acl)
 
-    _decode = staticmethod(decode)
+    def consume(self) -> Consumption[QueueItem]:
+        """Claim items one after the other, as an async iterator: see `Consumption`."""
+        return Consumption(self._contest)
 
     def get(self, *, timeout: float | None = None) -> TenureContext[QueueItem]:
         """Claim the next item for the body of an `async with`.
@@ -77,14 +105,14 @@ class _Queue(WorkQueue[QueueItem]):
         On connection loss: waiting continues, also across expired sessions; a claim is held as long
         as the lease lasts.
         """
-        return TenureContext(self, timeout)
+        return TenureContext(self._contest, timeout)
 
     def try_get(self) -> TenureContext[QueueItem | None]:
         """As `get`, but yields None at once if no item is free.
 
         Reads from the connected server, which may lag; call `client.sync()` first if that matters.
         """
-        return TenureContext(self, 0, is_try=True)
+        return TenureContext(self._contest, 0, is_try=True)
 
     async def size(self) -> int:
         """The number of items, claimed ones included. A read, as `try_get`."""

@@ -1,13 +1,11 @@
-"""The base of queues and the task board: adding items, up to a limit, and consuming them."""
+"""Adding items, up to a limit, and consuming them: what queues and the task board have."""
 
 from __future__ import annotations
 
-import time
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import ClassVar, Self, TypeVar
+from typing import Self, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -27,15 +25,11 @@ from ...errors import (
 from ...model import ACL, CreateMode, Stat
 from ...paths import basename, join, sequence_of
 from .._core.acquire import Acquirable
-from .._core.arguments import OnDisconnect, OnInvalid, checked_on_invalid
 from .._core.contexts import TenureScope, left_by_another
 from .._core.error_policy import with_parent
-from .._core.holding_recipe import HoldingRecipe, TaskGuard
 from .._core.reading import over_sessions
-from .available_items import AvailableItems
-from .claim import ItemClaim
 from .claimed import Claimed
-from .item_format import LAST_SEQUENCE, ItemNames
+from .item_format import LAST_SEQUENCE
 
 MOST_ITEMS = 25_000
 """Greatest limit: one listing of that many items stays below the packet limit of 1 MiB."""
@@ -154,15 +148,15 @@ class Consumption(TenureScope[C]):
     """
 
     def _line(self) -> str:
-        subject = self._recipe._to_hold.removeprefix("async with ").partition(".")[0]
+        subject = self._contest.to_hold.removeprefix("async with ").partition(".")[0]
         return f"async with {subject}.consume() as items:"
 
     async def __aenter__(self) -> Self:
         self._is_entered = True
         await anyio.lowlevel.checkpoint()
         if self._task is not None:
-            raise UsageError(f"{self._recipe!r}: this is in use already; make another one")
-        self._task = self._recipe._tasks.enter(self._recipe, forever=True)
+            raise UsageError(f"{self._contest!r}: this is in use already; make another one")
+        self._task = self._contest.enter(forever=True)
         self._failure: Exception | None = None
         self._scope = anyio.CancelScope()
         self._scope.__enter__()
@@ -173,12 +167,12 @@ class Consumption(TenureScope[C]):
 
     async def __anext__(self) -> C:
         """Release the last item, then wait for the next one. Cancellation claims nothing."""
-        recipe, scope = self._recipe, self._scope
+        contest, scope = self._contest, self._scope
         if scope is None or current_task_id() != self._task:
-            raise UsageError(f"{recipe!r}: use `async with ... as items`, and iterate in its task")
+            raise UsageError(f"{contest!r}: use `async with ... as items`, and iterate in its task")
         await self._release_last()
         try:
-            tenure = await recipe._contend(Acquirable.acquire, scope.cancel)
+            tenure = await contest.contend(Acquirable.acquire, scope.cancel)
         except Exception as error:
             self._failure = error
             raise
@@ -212,62 +206,10 @@ class Consumption(TenureScope[C]):
             await super()._leave(current, exc_type, exc, traceback)
             return
         if current != task:
-            raise left_by_another(self._recipe)
+            raise left_by_another(self._contest)
         self._scope = self._task = None
-        self._recipe._tasks.leave(task, self._recipe)
+        self._contest.leave(task)
         if scope.__exit__(exc_type, exc, traceback) and exc is not None:
             # `__anext__` raised it, but the body went on.
             assert self._failure is not None, "nothing else cancels the body"
             raise self._failure
-
-
-class _NoGuard(TaskGuard):
-    """A task may hold several items: it never waits for one of its own."""
-
-    def enter(self, user: object, *, forever: bool) -> int:
-        return current_task_id()
-
-
-class WorkQueue(HoldingRecipe[C]):
-    """A path of items, each held by one consumer at a time under a claim."""
-
-    _names: ClassVar[ItemNames]
-    _clock: Callable[[], float] = staticmethod(time.time)
-
-    def __init__(
-        self,
-        client: CoordinationClient,
-        path: str,
-        *,
-        items: str,
-        claims: str,
-        most: int,
-        on_invalid: OnInvalid | None = None,
-        identity: str | None,
-        on_disconnect: OnDisconnect,
-        acl: Sequence[ACL] | None,
-    ) -> None:
-        super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
-        self._tasks = _NoGuard()
-        self._available = AvailableItems(
-            self._client,
-            items,
-            claims,
-            self._names,
-            clock=self._clock,
-            on_invalid=checked_on_invalid(on_invalid),
-            acl=acl,
-        )
-        self._producer = ItemProducer(self._client, items, most, acl)
-
-    def _acquirable(self) -> ItemClaim:
-        return ItemClaim(self._client, self._available, self._data, self._decode)
-
-    @staticmethod
-    @abstractmethod
-    def _decode(body: bytes) -> tuple[bytes, ...]:
-        """The parts of a claimed item; raises ValueError if it is invalid."""
-
-    def consume(self) -> Consumption[C]:
-        """Claim items one after the other, as an async iterator: see `Consumption`."""
-        return Consumption(self)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import final
 
@@ -10,13 +12,24 @@ from ...abc import CoordinationClient
 from ...errors import ConfigurationError
 from ...model import ACL, Stat
 from ...paths import join, validate
-from .._core.arguments import OnDisconnect, checked_count, checked_number, checked_path
+from .._core.arguments import (
+    OnDisconnect,
+    checked_acl,
+    checked_client,
+    checked_count,
+    checked_number,
+    checked_path,
+)
 from .._core.children import ChildReader
 from .._core.contexts import TenureContext
+from .._core.holding_recipe import HoldingRecipe
 from .._core.observation import Observation, plain
 from .._core.observe import View
+from ..contest import Contest
+from ..queues.available_items import AvailableItems
+from ..queues.claim import claim_item
 from ..queues.item_format import ItemNames
-from ..queues.work_queue import MOST_ITEMS, WorkQueue, checked_bytes
+from ..queues.work_queue import MOST_ITEMS, Consumption, ItemProducer, checked_bytes
 from .results import Results
 from .task import Task
 from .task_records import Progress, TaskPhase, TaskResult, TaskState, decode_result
@@ -75,8 +88,12 @@ def _ended(name: str, data: bytes, stat: Stat) -> TaskState:
     return TaskState(name, phase, result.worker, since, None, result.note)
 
 
+def _whole(body: bytes) -> tuple[bytes, ...]:
+    return (body,)
+
+
 @final
-class TaskBoard(WorkQueue[Task]):
+class TaskBoard(HoldingRecipe[Task]):
     """A task board: tasks for any worker, with progress and results for everybody.
 
         task = await board.submit(b"...")
@@ -110,11 +127,6 @@ class TaskBoard(WorkQueue[Task]):
         ConfigurationError: an argument is malformed; nothing was sent.
     """
 
-    _tenure = Task
-    _names = _NAMES
-    _to_hold = "async with board.claim() as task:"
-    _to_try = "async with board.try_claim() as task:"
-
     def __init__(
         self,
         client: CoordinationClient,
@@ -130,24 +142,31 @@ class TaskBoard(WorkQueue[Task]):
         checked_path(path)
         most = checked_count("max_tasks", max_tasks, most=MOST_ITEMS)
         keep = checked_count("keep_results", keep_results, most=20_000)
-        self._report_every = checked_number("report_every", report_every)
+        report_every = checked_number("report_every", report_every)
+        client, acl = checked_client(client), checked_acl(acl)
         tasks, claims = join(path, "tasks"), join(path, "claims")
-        super().__init__(
+        self._available = AvailableItems(client, tasks, claims, _NAMES, clock=time.time, acl=acl)
+        self._results = Results(client, join(path, "results"), keep, acl)
+        contest = Contest.of(
+            type(self).__name__,
             client,
             path,
-            items=tasks,
-            claims=claims,
-            most=most,
+            partial(Task, results=self._results, report_every=report_every),
+            partial(claim_item, self._available, _whole),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
+            data_of=lambda identity: Progress(identity).encode(),
+            is_guarded=False,
+            to_hold="async with board.claim() as task:",
+            to_try="async with board.try_claim() as task:",
         )
-        self._data = Progress(self._identity).encode()
-        self._results = Results(self._client, join(path, "results"), keep, self._acl)
+        super().__init__(contest)
+        self._producer = ItemProducer(client, tasks, most, self._acl)
 
-    @staticmethod
-    def _decode(body: bytes) -> tuple[bytes, ...]:
-        return (body,)
+    def consume(self) -> Consumption[Task]:
+        """Claim items one after the other, as an async iterator: see `Consumption`."""
+        return Consumption(self._contest)
 
     async def submit(self, data: bytes) -> str:
         """Add a task; return its name, for `result` and `observe`.
@@ -165,11 +184,11 @@ class TaskBoard(WorkQueue[Task]):
 
         Raises, cancellation, on connection loss: as `Queue.get`.
         """
-        return TenureContext(self, timeout)
+        return TenureContext(self._contest, timeout)
 
     def try_claim(self) -> TenureContext[Task | None]:
         """As `claim`, but yields None at once if no task is free."""
-        return TenureContext(self, 0, is_try=True)
+        return TenureContext(self._contest, 0, is_try=True)
 
     async def result(self, task: str) -> TaskResult:
         """Wait for the result of a task, given its name.

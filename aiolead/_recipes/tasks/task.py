@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast, final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, final
 
 import anyio
 import anyio.lowlevel
@@ -17,7 +18,7 @@ from .task_records import Progress, TaskResult, checked_note, checked_progress, 
 
 if TYPE_CHECKING:
     from .._core.acquire import Acquirable
-    from .board import TaskBoard
+    from ..contest import Contest
     from .results import Results
 
 
@@ -33,11 +34,19 @@ class Task(Claimed):
     _is_reporting = False
     _fence: FencedClient
 
-    def _take(self, acquirable: Acquirable) -> None:
-        board = cast("TaskBoard", self._recipe)
-        self._results: Results = board._results
-        self._report_every: float = board._report_every
-        super()._take(acquirable)
+    def __init__(
+        self,
+        contest: Contest[Task],
+        acquirable: Acquirable,
+        on_lost: Callable[[], object],
+        on_released: Callable[[], object] | None = None,
+        *,
+        results: Results,
+        report_every: float,
+    ) -> None:
+        self._results = results
+        self._report_every = report_every
+        super().__init__(contest, acquirable, on_lost, on_released)
         self._fence = self.fenced()
         self._over = anyio.Event()
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, final
 
 from ....abc import CoordinationClient
 from ....errors import ConfigurationError, UsageError
 from ....model import ACL, Participant
 from ....paths import basename, sequence_of
-from ..._core.arguments import OnDisconnect, checked_count, checked_flag
+from ..._core.arguments import (
+    OnDisconnect,
+    checked_client,
+    checked_count,
+    checked_flag,
+    checked_path,
+)
 from ..._core.contexts import TenureContext
-from ..._core.enterable import HeldRecipe
+from ..._core.holding_recipe import HeldRecipe
 from ..._core.participants import read_participants
 from ..._core.reading import listed, over_sessions
 from ..._core.reporting import PathWarnings
@@ -20,7 +26,8 @@ from ..._core.tenure import Held
 from ...contention.layouts import Layout, Role
 from ...contention.neighbours import queue_order
 from ...contention.queue_znode import LocalContenders
-from .parts import MOST_PERMITS, LimitReply, LimitRule, parts_of, publish
+from ...contest import Contest
+from .parts import MOST_PERMITS, LimitReply, LimitRule, SemaphoreParts, parts_of, publish
 from .permits import Permits
 
 MOST_AT_ONCE = 1000
@@ -32,6 +39,16 @@ class _HeldPermits(Held):
         assert isinstance(self._acquirable, Permits)
         for check in [self._client.check(path) for path in self._acquirable.paths]:
             await check
+
+
+def _permits(
+    where: SemaphoreParts,
+    permits: int,
+    rule: LimitRule,
+    warnings: PathWarnings,
+    contest: Contest[Any],
+) -> Permits:
+    return Permits(contest.client, where, permits, rule, contest.data, contest.acl, warnings)
 
 
 @final
@@ -65,8 +82,6 @@ class Semaphore(HeldRecipe[Held]):
     The other arguments, and the errors, are those of `Lock`.
     """
 
-    _tenure = _HeldPermits
-
     def __init__(
         self,
         client: CoordinationClient,
@@ -82,33 +97,34 @@ class Semaphore(HeldRecipe[Held]):
         if not isinstance(layout, Layout):
             raise ConfigurationError(f"layout: must be a Layout, not {layout!r}")
         where = parts_of(path, layout)
-        super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
+        client, path = checked_client(client), checked_path(path)
         own = checked_count("limit", limit, most=MOST_PERMITS)
         self._rule = LimitRule(own, checked_flag("follow_limit", follow_limit))
-        self._warnings = self._client.backend.shared(path, PathWarnings)
-        self._permits = 1
+        self._warnings = client.backend.shared(path, PathWarnings)
         self._where = where
         # The knowledge about the queue outlives one attempt.
         self._local = (
-            self._client.backend.shared(where.queue, LocalContenders) if where.is_kazoos else None
+            client.backend.shared(where.queue, LocalContenders) if where.is_kazoos else None
         )
-
-    def _acquirable(self) -> Permits:
-        return Permits(
-            self._client,
-            self._where,
-            self._permits,
-            self._rule,
-            self._data,
-            self._acl,
-            self._warnings,
+        contest: Contest[Held] = Contest.of(
+            type(self).__name__,
+            client,
+            path,
+            _HeldPermits,
+            self._attempt(1),
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
         )
+        super().__init__(contest)
 
-    def _several(self, permits: int) -> Semaphore:
-        """A copy for one acquisition of several permits."""
-        several = copy.copy(self)
-        several._permits = checked_count("permits", permits, most=MOST_AT_ONCE)
-        return several
+    def _attempt(self, permits: int) -> Callable[[Contest[Any]], Permits]:
+        return partial(_permits, self._where, permits, self._rule, self._warnings)
+
+    def _several(self, permits: int) -> Contest[Held]:
+        """The contest of one acquisition of several permits."""
+        checked_count("permits", permits, most=MOST_AT_ONCE)
+        return self._contest.derived(self._attempt(permits))
 
     def acquire(self, *, permits: int = 1, timeout: float | None = None) -> TenureContext[Held]:
         """Acquire permits for the body of an `async with`: all of them, or none.
@@ -127,11 +143,11 @@ class Semaphore(HeldRecipe[Held]):
 
         For `AcquireTimeout`, other errors, cancellation and connection loss see `TenureContext`.
         """
-        return self._several(permits)._context(timeout)
+        return TenureContext(self._several(permits), timeout)
 
     def try_acquire(self, *, permits: int = 1) -> TenureContext[Held | None]:
         """As `acquire`, but gives None at once if they are not free or others wait for permits."""
-        return self._several(permits)._context(0, is_try=True)
+        return TenureContext(self._several(permits), 0, is_try=True)
 
     # --- the limit -----------------------------------------------------------------------------
 
