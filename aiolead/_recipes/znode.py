@@ -240,7 +240,8 @@ class Znode:
         self._uses += 1
         return node
 
-    def _unclaim(self, node: RegisteredNode) -> None:
+    def unclaim(self, node: RegisteredNode) -> None:
+        """Remove the record of a znode that is gone, such as one from `hand_over`."""
         self._naming.unclaim(node)
         self._uses -= 1
         if self._on_over is not None:
@@ -319,7 +320,7 @@ class Znode:
                     await delete_until_gone(client, self._naming, node)
             finally:
                 for node in found:
-                    self._unclaim(node)
+                    self.unclaim(node)
             return is_alive
 
         try:
@@ -448,7 +449,7 @@ class Znode:
 
     async def _watch_later(self, node: RegisteredNode, error: AioleadError) -> None:
         await anyio.sleep(pause(self._client, error))
-        if node is self.current and not self.is_gone:
+        if node is self.current and not self.is_gone and not self.is_muted:
             self.watch()
 
     def _unwatched(self, error: AioleadError | None) -> None:
@@ -545,14 +546,17 @@ class Znode:
         if self.is_gone or node.session_id not in (0, self._client.session_id):
             # A znode at that path may belong to another client by now.
             self.is_gone = False
-            self._unclaim(node)
+            self.unclaim(node)
             if watch is not None:
                 watch.close()
             return None
         return self._delete(node, watch)
 
     def hand_over(self) -> tuple[RegisteredNode | None, Watch | None]:
-        """Give up the znode and its watch without a request: the caller deletes it."""
+        """Give up the znode and its watch without a request.
+
+        The caller deletes the znode, closes the watch, and calls `unclaim` in the end.
+        """
         node, self.current = self.current, None
         watch, self._watch = self._watch, None
         return node, watch
@@ -562,9 +566,9 @@ class Znode:
         self.unwatch()
         node, self.current = self.current, None
         if node is not None:
-            self._unclaim(node)
+            self.unclaim(node)
         self.look = None
         self.is_gone = False
 
     def _delete(self, node: RegisteredNode, watch: Watch | None) -> Departure:
-        return self._naming.delete(node, self.data, watch, partial(self._unclaim, node))
+        return self._naming.delete(node, self.data, watch, partial(self.unclaim, node))

@@ -99,7 +99,7 @@ def queue_naming(
 
 @cache
 def _prefix(layout: Layout, role: Role, places: int) -> Callable[[int, int], str]:
-    """What makes the names; one for all queues, as it is three objects."""
+    """The function that makes the names; one for all queues, since it takes three objects."""
     return partial(layout._prefix, role, leaders=places)
 
 

@@ -55,8 +55,8 @@ class Waiter:
         self._client = client
         self._path = join(path, "waiters")
         local = client.backend.shared(self._path, LocalContenders)
-        self._naming = queue_naming(client, local, self._path, Layout.CURATOR, Role.WAIT)
-        self._znode = Znode(client, self._naming, data, acl, self)
+        naming = queue_naming(client, local, self._path, Layout.CURATOR, Role.WAIT)
+        self._znode = Znode(client, naming, data, acl, self)
         self._wake = Wakeup()
         self._signals = ConditionSignals(client, path, acl)
         self._signal_watch: Watch | None = None
@@ -233,7 +233,7 @@ class Waiter:
             watch.close()
         error = change.error()
         if error is None:
-            self._naming.unclaim(node)
+            self._znode.unclaim(node)
         elif not isinstance(error, SessionError):
             job = partial(self._take_away_later, node)
             self._client.backend.spawn(partial(in_background, node.path, job))
@@ -266,4 +266,4 @@ class Waiter:
         try:
             await until_done(client, node.session_id, take_away)
         finally:
-            self._naming.unclaim(node)
+            self._znode.unclaim(node)
