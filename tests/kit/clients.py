@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
+import pytest
 import trio
 
 import aiolead
@@ -41,6 +42,10 @@ class Served(Protocol):
 
 OVER_AIOZK = os.environ.get("AIOLEAD_CLIENT") == "aiozk"
 """Whether the clients of these tests are aiozk's, adapted. On asyncio and the embedded server."""
+
+watches_the_bytes = pytest.mark.skipif(
+    OVER_AIOZK, reason="holds back, or counts, the bytes of a client in memory: none is adapted"
+)
 
 
 def connect(server: Served, **options: Any) -> aiolead.types.Connection | Adapted:

@@ -387,41 +387,14 @@ def configure(config: pytest.Config) -> None:
 
 # --- what is run over aiozk -----------------------------------------------------------------------
 
-IN_MEMORY = "holds back, or counts, the bytes of a client in memory, which no adapted one is"
-
-SHARED = "its session is shared: a znode at a fixed path that no create of ours explains is aiozk's"
-
 CLIENT_FIXTURES = frozenset({"a", "b", "client", "other", "local"})
 """The fixtures of tests/recipes/conftest.py that are clients."""
 
-DIFFERENT = {
-    "test_barriers::test_ready_stays_until_the_znode_is_gone_in_memory": IN_MEMORY,
-    "test_barriers::test_member_that_gives_up_unaware_of_its_round_leaves_no_ready": IN_MEMORY,
-    "test_campaign::test_campaigns_of_one_election_object_contend_with_each_other": IN_MEMORY,
-    "test_cancellation::test_cancelled_while_the_create_is_unanswered": IN_MEMORY,
-    "test_cancellation::test_cancelled_while_the_delete_is_unanswered": IN_MEMORY,
-    "test_config::test_keys_are_of_the_version_that_is_read": IN_MEMORY,
-    "test_group::test_each_change_costs_the_same_in_a_group_of_any_size": IN_MEMORY,
-    "test_group::test_changes_during_an_outage_are_reported_after_it": IN_MEMORY,
-    "test_observe::test_observer_is_not_woken_by_contenders_behind_the_leader": IN_MEMORY,
-    "test_persistent_node::test_create_applied_after_it_was_given_up_is_taken_over": SHARED,
-    "test_persistent_node::test_node_left_without_a_link_is_deleted_later": IN_MEMORY,
-    "test_semaphore::test_uncontended_acquisition_takes_one_round_trip": IN_MEMORY,
-    "test_tree_cache::test_overflow_of_events_is_a_gap_like_any_other": IN_MEMORY,
-    "test_tree_cache::test_znode_created_below_one_that_is_being_read_is_copied": IN_MEMORY,
-    "test_values::test_outcome_of_a_lost_write": IN_MEMORY,
-}
-"""The tests, or whole modules, that say nothing about an adapted client, and the reason."""
-
 
 def choose(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Leaves the tests that run, marks those that cannot, and gives the others."""
+    """Leaves the tests that run, and gives the others."""
     others = [item for item in items if not _is_meant(item)]
     items[:] = [item for item in items if _is_meant(item)]
-    for item in items:
-        reason = DIFFERENT.get(_name(item)) or DIFFERENT.get(item.path.stem)
-        if reason is not None:
-            item.add_marker(pytest.mark.skip(reason=reason))
     return others
 
 
@@ -436,10 +409,6 @@ def _is_meant(item: Any) -> bool:
     module |= {value for value in vars(item.module).values() if inspect.isclass(value)}
     is_given = not CLIENT_FIXTURES.isdisjoint(item.fixturenames)
     return inspect.iscoroutinefunction(item.obj) and (is_given or not openers.isdisjoint(module))
-
-
-def _name(item: Any) -> str:
-    return f"{item.path.stem}::{item.originalname}"
 
 
 # --- collecting -----------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from kit.clients import (
     has_looked,
     in_memory,
     nothing_left,
+    watches_the_bytes,
 )
 from kit.every_recipe import AN_INSTANCE, DONE, FOLLOWED, HELD, KEPT, Done, Followed, Held
 from kit.faults import only_on
@@ -465,6 +466,7 @@ async def test_cancelled_at_a_real_server(a: Client, b: Client, name: str) -> No
 # --- at certain moments ------------------------------------------------------------------------
 
 
+@watches_the_bytes
 @exhaustive
 @pytest.mark.parametrize("is_applied", [True, False], ids=["create applied", "create on its way"])
 async def test_cancelled_while_the_create_is_unanswered(is_applied: bool) -> None:
@@ -494,6 +496,7 @@ async def test_cancelled_while_the_create_is_unanswered(is_applied: bool) -> Non
         await nothing_left(server, PATH)
 
 
+@watches_the_bytes
 @exhaustive
 async def test_cancelled_while_the_delete_is_unanswered() -> None:
     """It waits for the confirmation, but not forever; the znode has gone anyway."""

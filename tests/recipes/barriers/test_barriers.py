@@ -21,6 +21,7 @@ from kit.clients import (
     contenders_left,
     eventually,
     names,
+    watches_the_bytes,
 )
 from kit.selection import REAL_SERVERS
 from kit.virtual_time import Drop, Link, lost_message, passes, settled, with_virtual_server
@@ -551,6 +552,7 @@ async def test_ready_stays_until_the_last_znode_is_gone(server: ServerUnderTest)
             await leave_over_a_lost_link(a, b, proxy)
 
 
+@watches_the_bytes
 @with_virtual_server
 async def test_ready_stays_until_the_znode_is_gone_in_memory(server: EmbeddedServer) -> None:
     proxy = Link(server)
@@ -558,6 +560,7 @@ async def test_ready_stays_until_the_znode_is_gone_in_memory(server: EmbeddedSer
         await leave_over_a_lost_link(a, b, proxy)
 
 
+@watches_the_bytes
 @pytest.mark.parametrize("received", range(3))
 @pytest.mark.parametrize("is_late", [True, False], ids=["given up first", "given up last"])
 @pytest.mark.parametrize("end", ["timeout", "cancelled", "expired"])

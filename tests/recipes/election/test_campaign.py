@@ -7,7 +7,16 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 import pytest
-from kit.clients import PATIENCE, Link, eventually, in_memory, joined, names, nothing_left
+from kit.clients import (
+    PATIENCE,
+    Link,
+    eventually,
+    in_memory,
+    joined,
+    names,
+    nothing_left,
+    watches_the_bytes,
+)
 from kit.selection import on_embedded
 
 from aiolead import Client, Election, LeadershipLost, Phase, Term
@@ -273,6 +282,7 @@ async def test_many_tasks_may_iterate_over_one_campaign() -> None:
     assert len(ended) == 3
 
 
+@watches_the_bytes
 async def test_campaigns_of_one_election_object_contend_with_each_other() -> None:
     async with EmbeddedServer() as server, Link(server).connect() as client:
         election = Election(client, PATH)

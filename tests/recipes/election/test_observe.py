@@ -18,6 +18,7 @@ from kit.clients import (
     in_memory,
     joined,
     stopped_clock,
+    watches_the_bytes,
 )
 from kit.selection import on_embedded
 from recipes.blocks import enter
@@ -127,6 +128,7 @@ async def test_latest_leader_is_seen_after_changes_that_nobody_looked_at(
             assert state.leader.token == term.token
 
 
+@watches_the_bytes
 async def test_observer_is_not_woken_by_contenders_behind_the_leader() -> None:
     async with EmbeddedServer(tick_time=3) as server:
         wire = Link(server)

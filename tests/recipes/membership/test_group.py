@@ -15,6 +15,7 @@ from kit.clients import (
     losing_the_link,
     nothing_left,
     stopped_clock,
+    watches_the_bytes,
 )
 
 from aiolead import Client, CreateMode, Group
@@ -123,6 +124,7 @@ async def test_changes_after_a_gap_are_the_differences(a: Client, b: Client) -> 
 # --- links and sessions ------------------------------------------------------------------------
 
 
+@watches_the_bytes
 @pytest.mark.parametrize("what", ["link", "session"])
 async def test_changes_during_an_outage_are_reported_after_it(what: str) -> None:
     """A znode that was created again is another one, of the same version (CURATOR-311)."""
@@ -195,6 +197,7 @@ async def test_views_end_with_their_client() -> None:
 # --- what it costs -----------------------------------------------------------------------------
 
 
+@watches_the_bytes
 async def test_each_change_costs_the_same_in_a_group_of_any_size() -> None:
     """No change has everything read again."""
     async with EmbeddedServer(tick_time=3) as server:

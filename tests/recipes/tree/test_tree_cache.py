@@ -6,7 +6,7 @@ import random
 
 import anyio
 import pytest
-from kit.clients import Link, catch_up, eventually, in_memory
+from kit.clients import Link, catch_up, eventually, in_memory, watches_the_bytes
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
 from recipes.blocks import enter
@@ -230,6 +230,7 @@ async def test_only_changed_znodes_are_fetched_after_a_reconnect() -> None:
             assert more["EXISTS"] == 21
 
 
+@watches_the_bytes
 @VERSIONS
 async def test_znode_created_below_one_that_is_being_read_is_copied(version: str) -> None:
     """The connection is lost after the event of its creation, and before it is in the copy."""
@@ -247,6 +248,7 @@ async def test_znode_created_below_one_that_is_being_read_is_copied(version: str
                 await equals(cache, b)
 
 
+@watches_the_bytes
 async def test_overflow_of_events_is_a_gap_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Events come in faster than they are taken note of, and do not fit any more."""
     monkeypatch.setitem(Client.watch.__kwdefaults__ or {}, "max_events", 3)

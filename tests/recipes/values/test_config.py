@@ -9,7 +9,7 @@ from functools import partial
 
 import anyio
 import pytest
-from kit.clients import Link, catch_up, eventually, in_memory
+from kit.clients import Link, catch_up, eventually, in_memory, watches_the_bytes
 from kit.virtual_time import Drop, lost_message
 from parsing.hostile_data import ARABIC_DIGITS, BIDI
 from recipes.blocks import enter
@@ -123,6 +123,7 @@ async def test_concurrent_publications_are_seen_as_a_whole(a: Client, b: Client)
     assert (await configs[0].get()).version == 8
 
 
+@watches_the_bytes
 async def test_keys_are_of_the_version_that_is_read() -> None:
     async with EmbeddedServer() as server, in_memory(server) as b:
         wire = Link(server)

@@ -8,7 +8,15 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from kit.clients import PATIENCE, Link, catch_up, children_are, eventually, in_memory
+from kit.clients import (
+    PATIENCE,
+    Link,
+    catch_up,
+    children_are,
+    eventually,
+    in_memory,
+    watches_the_bytes,
+)
 from kit.virtual_time import Drop, embedded, lost_message, virtually
 from kit.virtual_time import connect as connect_virtually
 from recipes.blocks import enter
@@ -271,6 +279,7 @@ RIVALS: dict[str, list[tuple[str, bytes]]] = {
 """The requests of another client while the outcome of a write is unknown."""
 
 
+@watches_the_bytes
 @pytest.mark.parametrize(
     ("rival", "is_applied", "found"),
     [
