@@ -404,7 +404,7 @@ def _is_meant(item: Any) -> bool:
     loop, options = params.get("anyio_backend", ("asyncio", {}))
     if loop != "asyncio" or "loop_factory" in options or reaches_real_server(item):
         return False  # it has chosen for itself where it runs
-    openers = {clients.connect, clients.in_memory, clients.Link}
+    openers = {clients.connect, clients.in_memory}
     module = {value for value in vars(item.module).values() if inspect.isroutine(value)}
     module |= {value for value in vars(item.module).values() if inspect.isclass(value)}
     is_given = not CLIENT_FIXTURES.isdisjoint(item.fixturenames)
