@@ -11,7 +11,7 @@ test coverage: WORKERS = 3
 # In the order of their names, so that the small files of tests/session and after are the last ones.
 PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-SOURCES := aiolead _aiolead_pytest.py tests examples benchmarks docs/conf.py docs/_site noxfile.py
+SOURCES := aiolead tests examples benchmarks docs/conf.py docs/_site noxfile.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint types docs coverage soak bench system-packages clean

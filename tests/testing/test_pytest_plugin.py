@@ -25,7 +25,7 @@ from aiolead.testing import (
 pytestmark = pytest.mark.timeout(180)
 
 ROOT = Path(aiolead.__file__).parents[1]
-PLUGIN = "_aiolead_pytest"
+PLUGIN = "aiolead.pytest_plugin"
 
 
 @pytest.fixture(autouse=True)
@@ -138,9 +138,10 @@ def test_unused_plugin_imports_nothing(pytester: pytest.Pytester) -> None:
         import sys
 
         def test_it():
-            heavy = {"aiolead", "anyio", "asyncio", "kazoo", "ssl", "trio"}
+            heavy = {"anyio", "asyncio", "kazoo", "ssl", "trio"}
             assert heavy & {name.partition(".")[0] for name in sys.modules} == set()
-            assert "_aiolead_pytest" in sys.modules
+            ours = {name for name in sys.modules if name.partition(".")[0] == "aiolead"}
+            assert ours == {"aiolead", "aiolead._lazy", "aiolead.pytest_plugin"}
         """
     )
     _run(pytester).assert_outcomes(passed=1)

@@ -3,9 +3,8 @@
 Every fixture is a plain one, and the servers live in threads or processes of their own. So they
 work with any plugin for coroutine tests (anyio's, pytest-asyncio, pytest-trio) and without one.
 
-pytest imports this in every session of an environment that has aiolead. That is why it is no module
-of the package, whose import would come with it, and why it imports nothing but pytest until a test
-asks for a server.
+pytest imports this in every session of an environment that has aiolead. So it imports nothing but
+pytest until a test asks for a server; the package itself costs two modules.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from aiolead.testing import (
+    from .testing import (
         BlockingEnsemble,
         EnsembleSandbox,
         FaultProxy,
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
         Sandbox,
         ThreadedServer,
     )
-    from aiolead.types import Connection
+    from .types import Connection
 
 __all__ = [
     "zookeeper",
@@ -66,7 +65,7 @@ def zookeeper_server(pytestconfig: pytest.Config) -> Iterator[ThreadedServer | G
 
     Override it for another one: any context manager of `aiolead.testing` that blocks will do.
     """
-    from aiolead.testing import EmbeddedServer, GivenServer
+    from .testing import EmbeddedServer, GivenServer
 
     hosts = _given(pytestconfig)
     if hosts:
@@ -80,7 +79,7 @@ def zookeeper_server(pytestconfig: pytest.Config) -> Iterator[ThreadedServer | G
 @pytest.fixture
 def zookeeper(zookeeper_server: ThreadedServer | GivenServer) -> Iterator[Sandbox]:
     """A server, and an empty chroot in it that no other test uses: see `Sandbox`."""
-    from aiolead.testing import Sandbox
+    from .testing import Sandbox
 
     with Sandbox(zookeeper_server) as sandbox:
         yield sandbox
@@ -112,7 +111,7 @@ def zookeeper_ensemble_servers(pytestconfig: pytest.Config) -> Iterator[Blocking
     Needs Java and ZooKeeper, of the version that `--zookeeper-version` names; without them it is an
     error that says what to install. Override it for another one.
     """
-    from aiolead.testing import BlockingEnsemble
+    from .testing import BlockingEnsemble
 
     version = _version(pytestconfig) or None
     with BlockingEnsemble(3, partitionable=True, version=version) as ensemble:
@@ -124,7 +123,7 @@ def zookeeper_ensemble(
     zookeeper_ensemble_servers: BlockingEnsemble,
 ) -> Iterator[EnsembleSandbox]:
     """A real ensemble, and an empty chroot in it that no other test uses: see `EnsembleSandbox`."""
-    from aiolead.testing import EnsembleSandbox
+    from .testing import EnsembleSandbox
 
     with EnsembleSandbox(zookeeper_ensemble_servers) as sandbox:
         yield sandbox
