@@ -106,7 +106,7 @@ def zookeeper_proxy(zookeeper: Sandbox) -> FaultProxy:
 
 @pytest.fixture(scope="session")
 def zookeeper_ensemble_servers(pytestconfig: pytest.Config) -> Iterator[BlockingEnsemble]:
-    """The real ensemble of the whole run: three servers, which can be cut off from each other.
+    """The real ensemble of the whole run: three servers, which can be partitioned.
 
     Needs Java and ZooKeeper, of the version that `--zookeeper-version` names; without them it is an
     error that says what to install. Override it for another one.

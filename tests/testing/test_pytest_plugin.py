@@ -43,7 +43,7 @@ def _run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
 def test_entry_point_names_the_plugin() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["pytest11"] == {"aiolead": PLUGIN}
-    assert (ROOT / f"{PLUGIN}.py").is_file()
+    assert (ROOT / PLUGIN.replace(".", "/")).with_suffix(".py").is_file()
 
 
 _EVERYBODY = """
