@@ -78,10 +78,13 @@ def _imported_for_checkers(face: ModuleType) -> dict[str | None, set[str]]:
 
 
 def _public_modules() -> set[str]:
-    """The modules of the package without an underscore, except those of the command."""
+    """The modules of the package without an underscore, which a program imports.
+
+    The command and the plugin of pytest are started by their entry points.
+    """
     files = Path(aiolead.__file__).parent.iterdir()
     found = {path.stem for path in files if path.suffix == ".py" or (path / "__init__.py").exists()}
-    return {name for name in found if not name.startswith("_")} - {"cli"}
+    return {name for name in found if not name.startswith("_")} - {"cli", "pytest_plugin"}
 
 
 def _public_names(module: ModuleType) -> set[str]:
