@@ -30,7 +30,10 @@ Found = Callable[[Created], object]
 
 
 class Naming(Protocol):
-    """The questions and requests of a `Znode`. `find` and `delete_if_ours` wait."""
+    """The questions and requests of a `Znode`. `find` and `delete_if_ours` wait.
+
+    Each naming marks the parameters that it does not need with an underscore.
+    """
 
     @property
     def is_late_create_awaited(self) -> bool:
@@ -39,35 +42,37 @@ class Naming(Protocol):
 
     # --- creating --------------------------------------------------------------------------------
 
-    def next_name(self, session_id: int) -> tuple[str, CreateMode]:
+    def next_name(self, session_id: int, /) -> tuple[str, CreateMode]:
         """The path of the next create, or its prefix, and its mode."""
         ...
 
     def send_create(
-        self, path: str, data: bytes, mode: CreateMode, acl: Sequence[ACL] | None
+        self, path: str, data: bytes, mode: CreateMode, acl: Sequence[ACL] | None, /
     ) -> Reply[Created]:
         """Send the create."""
         ...
 
-    def settle(self, path: str) -> None:
+    def settle(self, path: str, /) -> None:
         """The outcome of a create is known, or its znode is not wanted any more."""
         ...
 
-    def note_lost(self, path: str, session_id: int, since: int) -> None:
+    def note_lost(self, path: str, session_id: int, since: int, /) -> None:
         """The answer to a create was lost; `since` is the newest zxid known as it was sent."""
         ...
 
     # --- the registry ----------------------------------------------------------------------------
 
-    def claim_created(self, create: Reply[Created], session_id: int, since: int) -> RegisteredNode:
+    def claim_created(
+        self, create: Reply[Created], session_id: int, since: int, /
+    ) -> RegisteredNode:
         """Record the znode of an answered create as ours."""
         ...
 
-    def claim_found(self, created: Created, session_id: int) -> RegisteredNode:
+    def claim_found(self, created: Created, session_id: int, /) -> RegisteredNode:
         """Record a znode that is proven to be ours, such as that of a lost create."""
         ...
 
-    def unclaim(self, node: RegisteredNode) -> None:
+    def unclaim(self, node: RegisteredNode, /) -> None:
         """Remove the record of a znode that is gone."""
         ...
 
@@ -77,7 +82,7 @@ class Naming(Protocol):
         """Whether the znode of a lost create may be held."""
         ...
 
-    async def find(self, path: str, session_id: int, data: bytes, found: Found) -> None:
+    async def find(self, path: str, session_id: int, data: bytes, found: Found, /) -> None:
         """Look for the znode of a lost create of that session; call `found` if it is there.
 
         `data` is that of the last create. `found` is called once at most, as the answer arrives
@@ -88,7 +93,7 @@ class Naming(Protocol):
     # --- deleting --------------------------------------------------------------------------------
 
     def delete(
-        self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Callable[[], object]
+        self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Callable[[], object], /
     ) -> Departure:
         """Send the delete; `watch` is closed once it is answered.
 
@@ -96,7 +101,7 @@ class Naming(Protocol):
         """
         ...
 
-    async def delete_if_ours(self, node: RegisteredNode) -> None:
+    async def delete_if_ours(self, node: RegisteredNode, /) -> None:
         """Delete the znode if it is still the same one; one attempt."""
         ...
 
