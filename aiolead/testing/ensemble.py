@@ -11,7 +11,7 @@ from typing import Self, Unpack
 from ..errors import ConfigurationError, UsageError
 from ._proxy.fabric import Fabric
 from .launch import LOOPBACK, LaunchError, free_ports, wait_until
-from .servers import BlockingServer, CommonOptions, ZooKeeperServer, in_thread, in_worker_thread
+from .servers import BlockingServer, CommonOptions, ZooKeeperServer, in_thread
 
 __all__ = ["BlockingEnsemble", "Ensemble"]
 
@@ -320,9 +320,17 @@ class Ensemble:
         """All servers."""
         return self.blocking.connect_string
 
-    start = in_worker_thread(BlockingEnsemble.start)
-    wait_serving = in_worker_thread(BlockingEnsemble.wait_serving)
-    heal = in_worker_thread(BlockingEnsemble.heal)
+    async def start(self, timeout: float = _START_TIMEOUT) -> None:
+        """See `BlockingEnsemble.start`."""
+        await in_thread(lambda: self.blocking.start(timeout))
+
+    async def wait_serving(self, timeout: float = _START_TIMEOUT) -> None:
+        """See `BlockingEnsemble.wait_serving`."""
+        await in_thread(lambda: self.blocking.wait_serving(timeout))
+
+    async def heal(self) -> None:
+        """See `BlockingEnsemble.heal`."""
+        await in_thread(self.blocking.heal)
 
     async def isolate(self, server: ZooKeeperServer) -> None:
         """Cuts a server off from its peers; see `BlockingEnsemble.isolate`."""

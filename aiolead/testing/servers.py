@@ -6,11 +6,10 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import wraps
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypedDict, TypeVar, Unpack
+from typing import Self, TypedDict, TypeVar, Unpack
 
 from anyio.lowlevel import checkpoint_if_cancelled
 
@@ -21,10 +20,7 @@ from .launch import LOOPBACK, ChildProcess, LaunchError, free_ports, wait_until
 
 __all__ = ["BlockingServer", "ZooKeeperServer"]
 
-_P = ParamSpec("_P")
 _R = TypeVar("_R")
-_B = TypeVar("_B")
-_B_co = TypeVar("_B_co", covariant=True)
 
 _START_TIMEOUT = 30.0
 _STOP_TIMEOUT = 5.0
@@ -76,31 +72,11 @@ class ServerOptions(CommonOptions, total=False):
     port: int | None
 
 
-class Face(Protocol[_B_co]):
-    """The asynchronous face of something blocking."""
-
-    @property
-    def blocking(self) -> _B_co: ...
-
-
 async def in_thread(work: Callable[[], _R]) -> _R:
     """Runs what blocks, for a bounded time, in a thread; puts a cancellation off until its end."""
     await checkpoint_if_cancelled()
     # Not anyio's threads, whose callers a native cancellation of asyncio reaches at once.
     return await in_daemon_thread(work, "aiolead-server", to_its_end=True)
-
-
-def in_worker_thread(
-    verb: Callable[Concatenate[_B, _P], _R],
-) -> Callable[Concatenate[Face[_B], _P], Coroutine[Any, Any, _R]]:
-    """The coroutine method that calls a blocking one, of the same name and arguments."""
-
-    @wraps(verb)
-    async def run(face: Face[_B], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        blocking = getattr(face.blocking, verb.__name__)  # of the subclass, if it is one
-        return await in_thread(lambda: blocking(*args, **kwargs))
-
-    return run  # type: ignore[return-value] # mypy: in one the name `face` may be used
 
 
 class BlockingServer:
@@ -431,11 +407,34 @@ class ZooKeeperServer:
         """See `BlockingServer.is_running`."""
         return self.blocking.is_running
 
-    start = in_worker_thread(BlockingServer.start)
-    stop = in_worker_thread(BlockingServer.stop)
-    kill = in_worker_thread(BlockingServer.kill)
-    pause = in_worker_thread(BlockingServer.pause)
-    resume = in_worker_thread(BlockingServer.resume)
-    restart = in_worker_thread(BlockingServer.restart)
-    four_letter = in_worker_thread(BlockingServer.four_letter)
-    mntr = in_worker_thread(BlockingServer.mntr)
+    async def start(self, timeout: float = _START_TIMEOUT) -> None:
+        """See `BlockingServer.start`."""
+        await in_thread(lambda: self.blocking.start(timeout))
+
+    async def stop(self, timeout: float = _STOP_TIMEOUT) -> None:
+        """See `BlockingServer.stop`."""
+        await in_thread(lambda: self.blocking.stop(timeout))
+
+    async def kill(self) -> None:
+        """See `BlockingServer.kill`."""
+        await in_thread(self.blocking.kill)
+
+    async def pause(self) -> None:
+        """See `BlockingServer.pause`."""
+        await in_thread(self.blocking.pause)
+
+    async def resume(self) -> None:
+        """See `BlockingServer.resume`."""
+        await in_thread(self.blocking.resume)
+
+    async def restart(self, timeout: float = _START_TIMEOUT) -> None:
+        """See `BlockingServer.restart`."""
+        await in_thread(lambda: self.blocking.restart(timeout))
+
+    async def four_letter(self, word: str, timeout: float = 30.0) -> str:
+        """See `BlockingServer.four_letter`."""
+        return await in_thread(lambda: self.blocking.four_letter(word, timeout))
+
+    async def mntr(self) -> dict[str, str]:
+        """See `BlockingServer.mntr`."""
+        return await in_thread(self.blocking.mntr)

@@ -59,7 +59,7 @@ class Quick:
         self.may_start = threading.Event()
         self.may_start.set()
 
-    def start(self) -> None:
+    def start(self, timeout: float = 0.0) -> None:
         self.starting.set()
         assert self.may_start.wait(PATIENCE)
         self.calls.append("start")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 from ...abc import CoordinationClient, Reply
 from ...errors import BadVersionError, ConfigurationError, NoNodeError
@@ -128,6 +129,10 @@ class ContenderQueue:
 
 
 # --- public methods of locks, which have it as `_queue`: to be assigned in their bodies ----------
+
+
+Inquiry: TypeAlias = Callable[[Any], Coroutine[Any, Any, list[Participant]]]
+"""The type of the methods below. A class that has them names it, for readers and checkers."""
 
 
 async def holders(self: Any) -> list[Participant]:

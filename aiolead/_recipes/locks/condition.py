@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import final
+from typing import ClassVar, final
 
 import anyio
 
@@ -338,9 +338,9 @@ class Condition(HeldRecipe[ConditionHeld]):
         )
         super().__init__(contest)
 
-    holders = contender_queue.holders
-    contenders = contender_queue.contenders
-    revoke = contender_queue.revoke
+    holders: ClassVar[contender_queue.Inquiry] = contender_queue.holders
+    contenders: ClassVar[contender_queue.Inquiry] = contender_queue.contenders
+    revoke: ClassVar[contender_queue.Inquiry] = contender_queue.revoke
 
     @property
     def path(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Generic, TypeVar, cast, final
+from typing import ClassVar, Generic, TypeVar, cast, final
 
 import anyio.lowlevel
 
@@ -74,9 +74,9 @@ class Lock(HeldRecipe[Held]):
         )
         super().__init__(contest)
 
-    holders = contender_queue.holders
-    contenders = contender_queue.contenders
-    revoke = contender_queue.revoke
+    holders: ClassVar[contender_queue.Inquiry] = contender_queue.holders
+    contenders: ClassVar[contender_queue.Inquiry] = contender_queue.contenders
+    revoke: ClassVar[contender_queue.Inquiry] = contender_queue.revoke
 
 
 R_co = TypeVar("R_co", covariant=True)
@@ -193,9 +193,9 @@ class ReentrantLock(HeldRecipe[Held]):
         self._holds: dict[int, _TaskHold] = {}
         super().__init__(contest, partial(_ReentrantContext, contest, self._holds))
 
-    holders = contender_queue.holders
-    contenders = contender_queue.contenders
-    revoke = contender_queue.revoke
+    holders: ClassVar[contender_queue.Inquiry] = contender_queue.holders
+    contenders: ClassVar[contender_queue.Inquiry] = contender_queue.contenders
+    revoke: ClassVar[contender_queue.Inquiry] = contender_queue.revoke
 
     @property
     def hold_count(self) -> int:

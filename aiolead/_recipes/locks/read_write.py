@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import anyio.lowlevel
 
@@ -104,9 +104,9 @@ class ReadLock(HeldRecipe[Held]):
         )
         super().__init__(contest)
 
-    holders = contender_queue.holders
-    contenders = contender_queue.contenders
-    revoke = contender_queue.revoke
+    holders: ClassVar[contender_queue.Inquiry] = contender_queue.holders
+    contenders: ClassVar[contender_queue.Inquiry] = contender_queue.contenders
+    revoke: ClassVar[contender_queue.Inquiry] = contender_queue.revoke
 
 
 def _refuse_writer(read: Contest[Any]) -> None:
@@ -151,9 +151,9 @@ class WriteLock(HeldRecipe[WriteHeld]):
         )
         super().__init__(contest)
 
-    holders = contender_queue.holders
-    contenders = contender_queue.contenders
-    revoke = contender_queue.revoke
+    holders: ClassVar[contender_queue.Inquiry] = contender_queue.holders
+    contenders: ClassVar[contender_queue.Inquiry] = contender_queue.contenders
+    revoke: ClassVar[contender_queue.Inquiry] = contender_queue.revoke
 
 
 def _refuse_reader(write: Contest[Any]) -> None:
