@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias, final
+from typing import Any, TypeAlias, TypeVar, final
 
 from ...abc import CoordinationClient, Reply
 from ...errors import BadVersionError, ConfigurationError, NoNodeError
-from ...model import Participant, Stat
+from ...model import ACL, Participant, Stat
 from ...paths import basename, join
-from .._core.arguments import checked_client, checked_path
+from .._core.arguments import OnDisconnect, checked_client, checked_path
 from .._core.participants import MAX_DATA, asking, is_request, participant
 from .._core.reading import listed, over_sessions, read_children
-from ..contest import Contest
+from .._core.tenure import Tenure
+from ..contest import Contest, Kind
 from ..naming import Sequential
 from .contender import Contender
 from .kernel import holding
@@ -21,6 +22,7 @@ from .layouts import Layout, Role
 from .neighbours import queue_order
 from .queue_znode import LocalContenders, queue_naming
 
+T = TypeVar("T", bound=Tenure)
 Entry = tuple[Participant, bytes, Stat]
 
 
@@ -52,6 +54,7 @@ class ContenderQueue:
         if not isinstance(layout, Layout):
             raise ConfigurationError(f"layout: must be a Layout, not {layout!r}")
         layout._require(recipe, role)
+        self.recipe = recipe
         self.client = checked_client(client)
         self.path = checked_path(path)
         self.layout = layout
@@ -63,6 +66,28 @@ class ContenderQueue:
         """That of all contenders; made with the first of them."""
         self._contender = contender
         self._shown = shown
+
+    def contest(
+        self,
+        kind: Kind[T],
+        *,
+        identity: str | None,
+        on_disconnect: OnDisconnect,
+        acl: Sequence[ACL] | None,
+        **more: Any,
+    ) -> Contest[T]:
+        """Make the contest of the recipe, whose attempts are contenders; see `Contest.of`."""
+        return Contest.of(
+            self.recipe,
+            self.client,
+            self.path,
+            kind,
+            self.contend,
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+            **more,
+        )
 
     def contend(self, contest: Contest[Any]) -> Contender:
         """Make a contender, with nothing sent yet: the attempt of a contest."""

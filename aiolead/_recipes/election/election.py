@@ -21,7 +21,6 @@ from .._core.holding_recipe import HoldingRecipe
 from .._core.tenure import Term
 from ..contention.contender_queue import ContenderQueue
 from ..contention.layouts import Layout, Role
-from ..contest import Contest
 from .campaign import Campaign
 from .observer import ElectionObserver
 
@@ -82,14 +81,11 @@ class Election(HoldingRecipe[Term]):
         acl: Sequence[ACL] | None = None,
     ) -> None:
         places = checked_count("leaders", leaders, most=MOST_LEADERS)
-        recipe = type(self).__name__
-        self._queue = ContenderQueue(recipe, client, path, layout, Role.ELECTION, places=places)
-        contest = Contest.of(
-            recipe,
-            client,
-            path,
+        self._queue = ContenderQueue(
+            type(self).__name__, client, path, layout, Role.ELECTION, places=places
+        )
+        contest = self._queue.contest(
             Term,
-            self._queue.contend,
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,

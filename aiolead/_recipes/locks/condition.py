@@ -325,12 +325,8 @@ class Condition(HeldRecipe[ConditionHeld]):
         self._base = checked_path(path)
         recipe, lock = type(self).__name__, join(path, "lock")
         self._queue = ContenderQueue(recipe, client, lock, Layout.CURATOR, Role.LOCK)
-        contest = Contest.of(
-            recipe,
-            client,
-            lock,
+        contest = self._queue.contest(
             partial(ConditionHeld, condition=path),
-            self._queue.contend,
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,

@@ -60,18 +60,8 @@ class Lock(HeldRecipe[Held]):
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        recipe = type(self).__name__
-        self._queue = ContenderQueue(recipe, client, path, layout, Role.LOCK)
-        contest = Contest.of(
-            recipe,
-            client,
-            path,
-            Held,
-            self._queue.contend,
-            identity=identity,
-            on_disconnect=on_disconnect,
-            acl=acl,
-        )
+        self._queue = ContenderQueue(type(self).__name__, client, path, layout, Role.LOCK)
+        contest = self._queue.contest(Held, identity=identity, on_disconnect=on_disconnect, acl=acl)
         super().__init__(contest)
 
     holders: ClassVar[contender_queue.Inquiry] = contender_queue.holders
@@ -178,18 +168,8 @@ class ReentrantLock(HeldRecipe[Held]):
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        recipe = type(self).__name__
-        self._queue = ContenderQueue(recipe, client, path, layout, Role.LOCK)
-        contest = Contest.of(
-            recipe,
-            client,
-            path,
-            Held,
-            self._queue.contend,
-            identity=identity,
-            on_disconnect=on_disconnect,
-            acl=acl,
-        )
+        self._queue = ContenderQueue(type(self).__name__, client, path, layout, Role.LOCK)
+        contest = self._queue.contest(Held, identity=identity, on_disconnect=on_disconnect, acl=acl)
         self._holds: dict[int, _TaskHold] = {}
         super().__init__(contest, partial(_ReentrantContext, contest, self._holds))
 

@@ -89,18 +89,11 @@ class ReadLock(HeldRecipe[Held]):
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        recipe = type(self).__name__
-        self._queue = ContenderQueue(recipe, client, path, layout, Role.READ, shown=Role.READ)
-        contest = Contest.of(
-            recipe,
-            client,
-            path,
-            Held,
-            self._queue.contend,
-            identity=identity,
-            on_disconnect=on_disconnect,
-            acl=acl,
-            check_task=_refuse_writer,
+        self._queue = ContenderQueue(
+            type(self).__name__, client, path, layout, Role.READ, shown=Role.READ
+        )
+        contest = self._queue.contest(
+            Held, identity=identity, on_disconnect=on_disconnect, acl=acl, check_task=_refuse_writer
         )
         super().__init__(contest)
 
@@ -134,16 +127,17 @@ class WriteLock(HeldRecipe[WriteHeld]):
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        recipe = type(self).__name__
         self._queue = ContenderQueue(
-            recipe, client, path, layout, Role.WRITE, shown=Role.WRITE, contender=WriteContender
-        )
-        contest = Contest.of(
-            recipe,
+            type(self).__name__,
             client,
             path,
+            layout,
+            Role.WRITE,
+            shown=Role.WRITE,
+            contender=WriteContender,
+        )
+        contest = self._queue.contest(
             WriteHeld,
-            self._queue.contend,
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
