@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
     __version__: str
 else:
-    from ._lazy import Exports
+    from ._util.lazy import Exports
 
     # The same names at run time, by module: each is imported when it is first used.
     _exports = Exports(
@@ -125,7 +125,7 @@ else:
 
     def __getattr__(name: str) -> object:
         if name == "__version__":
-            from ._lazy import installed_version
+            from ._util.lazy import installed_version
 
             globals()[name] = installed_version()
             return globals()[name]

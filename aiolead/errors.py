@@ -56,8 +56,8 @@ import enum
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ._escaping import escaped, shown_session
-from ._parsing import shown
+from ._util.escaping import escaped, shown_session
+from ._util.parsing import shown
 
 __all__ = [
     "APIError", "AcquireTimeout", "AioleadError", "AlreadyHeldError", "AnswerTooLargeError",

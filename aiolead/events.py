@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ._escaping import escaped, get_logger, shown_session
+from ._util.escaping import escaped, get_logger, shown_session
 
 __all__ = ["Event", "EventName"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from ._escaping import described, unless_invalid
+from ._util.escaping import described, unless_invalid
 from .errors import ConfigurationError
 from .paths import format_host
 

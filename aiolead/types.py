@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from ._recipes.values.znode_views import DataView as DataView
     from ._wire.versions import Feature as Feature
 else:
-    from ._lazy import Exports
+    from ._util.lazy import Exports
 
     _exports = Exports(
         __name__,

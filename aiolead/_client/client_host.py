@@ -11,10 +11,10 @@ from typing import final
 import anyio
 import anyio.lowlevel
 
-from .._escaping import get_logger, in_seconds, shown_session
-from .._host_tasks import HostTasks
-from .._internal_errors import internal_error
-from .._shielding import wait_through
+from .._util.escaping import get_logger, in_seconds, shown_session
+from .._util.host_tasks import HostTasks
+from .._util.internal_errors import internal_error
+from .._util.shielding import wait_through
 from ..errors import AioleadError, ConnectFailed, InternalError
 from ..model import SessionState
 from .api.operations import EXISTS, Scope

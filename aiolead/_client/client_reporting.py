@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from logging import DEBUG, INFO, WARNING
 from typing import final
 
-from .._escaping import get_logger, shown_session
 from .._session.machine import SessionMachine
+from .._util.escaping import get_logger, shown_session
 from ..events import EventHub, EventName, EventSink
 from ..model import SessionState
 

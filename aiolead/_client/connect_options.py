@@ -10,8 +10,8 @@ from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any
 
-from .._escaping import described
 from .._session.lease.timing import SHORTEST
+from .._util.escaping import described
 from .._wire.framing import DEFAULT_MAX_FRAME
 from ..errors import ConfigurationError
 from ..events import EventSink

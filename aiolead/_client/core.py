@@ -12,11 +12,11 @@ from weakref import WeakValueDictionary
 import anyio
 import anyio.lowlevel
 
-from .._escaping import get_logger
-from .._host_tasks import HostTasks
-from .._internal_errors import as_aiolead_error, call_back
 from .._session.machine import SessionMachine
 from .._session.requests.call import Call
+from .._util.escaping import get_logger
+from .._util.host_tasks import HostTasks
+from .._util.internal_errors import as_aiolead_error, call_back
 from .._wire.versions import Version
 from ..errors import (
     AioleadError,

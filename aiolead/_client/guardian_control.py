@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import anyio
 
-from .._escaping import get_logger
+from .._util.escaping import get_logger
 from ..errors import ConfigurationError
 from .core import Core
 from .loop_affinity import kept_from_children

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from .._internal_errors import call_back
+from .._util.internal_errors import call_back
 from ..errors import UsageError
 
 process = object()

@@ -10,8 +10,8 @@ from typing import Any, Protocol, final
 
 import anyio
 
-from .._daemon_threads import in_daemon_thread
-from .._escaping import unless_invalid
+from .._util.daemon_threads import in_daemon_thread
+from .._util.escaping import unless_invalid
 from ..errors import AuthFailedError, ConfigurationError
 from .net.opener import ConnectionEnded
 

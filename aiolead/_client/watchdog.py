@@ -17,9 +17,9 @@ from math import inf
 from types import ModuleType
 from typing import NoReturn, final
 
-from .._escaping import described, escaped, shown_session
 from .._session.lease.overdue import Overdue
 from .._session.machine import SessionMachine
+from .._util.escaping import described, escaped, shown_session
 from ..errors import ConfigurationError, LossReason
 
 faulthandler: ModuleType | None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, final
 
-from .._tasks import current_task_id
+from .._util.tasks import current_task_id
 from ..abc import CoordinationClient
 from ..errors import AlreadyHeldError
 from ..model import ACL

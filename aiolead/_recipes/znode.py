@@ -24,7 +24,7 @@ from typing import Any, Protocol, TypedDict, TypeVar, final
 
 import anyio
 
-from .._internal_errors import contained, internal_error
+from .._util.internal_errors import contained, internal_error
 from ..abc import CoordinationClient, Hold, Reply, Watch
 from ..errors import AioleadError, LossReason, NoNodeError
 from ..model import ACL, Created, EventType, Stat, WatchEvent

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from math import inf
 
-from .._escaping import in_seconds
+from .._util.escaping import in_seconds
 from .._wire.codes import XID_AUTH, XID_SASL, OpCode, server_error
 from .._wire.framing import encode_body, encode_request
 from .._wire.jute import Reader

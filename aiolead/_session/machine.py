@@ -21,7 +21,7 @@ from itertools import chain
 from math import inf
 from typing import Any, TypeVar
 
-from .._internal_errors import as_aiolead_error
+from .._util.internal_errors import as_aiolead_error
 from .._wire.codes import (
     REFUSED_READ_ONLY,
     RESERVED_XIDS,

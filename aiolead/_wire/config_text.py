@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .._parsing import MalformedError, hexadecimal, shown, whole
-from .._parsing import text as utf8
+from .._util.parsing import MalformedError, hexadecimal, shown, whole
+from .._util.parsing import text as utf8
 from ..errors import RemoteWireError
 from ..model import EnsembleConfig, ServerSpec
 

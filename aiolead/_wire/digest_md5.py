@@ -12,8 +12,8 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .._escaping import unless_invalid
-from .._parsing import MalformedError
+from .._util.escaping import unless_invalid
+from .._util.parsing import MalformedError
 from ..errors import AuthFailedError
 
 SERVICE = "zookeeper"

@@ -203,7 +203,7 @@ class Create(Record):
         rest = created[len(self.path) :]
         is_right = _is_number(rest) if self.flags in _SEQUENTIAL else not rest
         if not (is_right and created.startswith(self.path)):
-            from .._parsing import shown
+            from .._util.parsing import shown
 
             raise RemoteWireError(f"created was {shown(created)}, asked for {shown(self.path)}")
         return created

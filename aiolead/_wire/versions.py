@@ -12,7 +12,7 @@ import enum
 import re
 from collections.abc import Collection
 
-from .._parsing import shown, whole
+from .._util.parsing import shown, whole
 from ..errors import ConfigurationError
 from .codes import OpCode
 

@@ -17,9 +17,9 @@ import anyio
 
 import aiolead
 
-from .._escaping import described, get_logger
-from .._misuse import check_worker
-from .._parsing import MalformedError, real
+from .._util.escaping import described, get_logger
+from .._util.misuse import check_worker
+from .._util.parsing import MalformedError, real
 from ..errors import ConfigurationError, LeadershipLost, ServerError, TenureLost, UsageError
 from ..model import Stat
 from ._loop import LoopThread

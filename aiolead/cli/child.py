@@ -20,8 +20,8 @@ from typing import Any, Self
 
 import anyio
 
-from .. import _parsing
-from .._parsing import MalformedError
+from .._util import parsing
+from .._util.parsing import MalformedError
 from . import exits
 from . import process_keeper as keeper
 from .exits import CommandError
@@ -180,7 +180,7 @@ class Child:
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             try:
-                message = _parsing.json_object(line)
+                message = parsing.json_object(line)
             except MalformedError:
                 return False  # no keeper writes that
             self._on_message(message, warn)

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .. import Client, _parsing
-from .._contender_names import KnownName, known_name, leaders_in, leading
+from .. import Client
+from .._util import parsing
+from .._util.contender_names import KnownName, known_name, leaders_in, leading
 from ..model import Stat
 from ..paths import join, sequence_of
 from . import render
@@ -79,7 +80,7 @@ class QueuedContender:
         """None if it may not be read."""
         if self.data is None:
             return None
-        return _parsing.lossy_text(self.data.removeprefix(REVOKED))
+        return parsing.lossy_text(self.data.removeprefix(REVOKED))
 
     @property
     def is_asked_to_go(self) -> bool:

@@ -15,8 +15,8 @@ from typing import IO, Any
 
 import anyio
 
-from .. import _parsing
-from .._escaping import in_seconds
+from .._util import parsing
+from .._util.escaping import in_seconds
 from .process_keeper import clock
 
 _ENDS_WITHIN = 5.0
@@ -73,10 +73,10 @@ class DemoProcess:
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             try:
-                message = _parsing.json_object(line)
+                message = parsing.json_object(line)
                 self._on_event(message["event"], message["at"], message)
             except (ValueError, KeyError, TypeError):
-                self.output.append(_parsing.lossy_text(line))
+                self.output.append(parsing.lossy_text(line))
 
     def _on_event(self, event: str, at: float, message: dict[str, Any]) -> None:
         match event:

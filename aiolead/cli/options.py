@@ -18,7 +18,7 @@ from cyclopts import Group, Parameter
 
 import aiolead
 
-from .._parsing import MalformedError, whole
+from .._util.parsing import MalformedError, whole
 from ..errors import ConfigurationError
 from . import exits
 from .environment import variable

@@ -25,8 +25,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import final
 
-from .. import _parsing
-from .._parsing import MalformedError
+from .._util import parsing
+from .._util.parsing import MalformedError
 from ..model import Stat
 from ..paths import basename, join, parent, sequence_of
 from .contender_queue import KAZOO, KAZOOS_QUEUE, MOST_DATA, PERMITS, WAITING, permits_of
@@ -258,7 +258,7 @@ def _is_member(name: str, stat: Stat) -> bool:
 
 def _identity(name: str, data: bytes | None) -> str:
     if data and (_UNIQUE.fullmatch(name) or _PARTY.fullmatch(name)) and len(data) <= 256:
-        return _parsing.lossy_text(data)
+        return parsing.lossy_text(data)
     return name
 
 
@@ -267,7 +267,7 @@ def _service_of(name: str, data: bytes | None) -> str:
     if not data or len(data) > MOST_DATA or not data.startswith(b"{"):
         return ""
     try:
-        instance = _parsing.json_object(data)
+        instance = parsing.json_object(data)
     except MalformedError:
         return ""
     service = instance.get("name")

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from .. import _parsing
-from .._escaping import escaped as escaped  # the whole command imports it from here
-from .._parsing import MalformedError
+from .._util import parsing
+from .._util.escaping import escaped as escaped  # the whole command imports it from here
+from .._util.parsing import MalformedError
 
 if TYPE_CHECKING:
     from ..model import Stat
@@ -22,7 +22,7 @@ LONGEST_SPAN = _INT64 / 1000
 def text_of(data: bytes) -> str | None:
     """Data as text; None if they are no text, or have controls other than white space."""
     try:
-        text = _parsing.text(data)
+        text = parsing.text(data)
     except MalformedError:
         return None
     return None if any(ch < " " and ch not in "\t\n\r" for ch in text) else text
@@ -79,7 +79,7 @@ def moment(milliseconds: int) -> str:
     try:
         return _iso(datetime.fromtimestamp(milliseconds / 1000, UTC))
     except (OverflowError, ValueError, OSError):
-        return _parsing.shown(milliseconds)
+        return parsing.shown(milliseconds)
 
 
 def _iso(when: datetime) -> str:
@@ -140,7 +140,7 @@ def stat_as_json(stat: Stat | None) -> dict[str, Any]:
 def data_as_json(data: bytes) -> dict[str, Any]:
     """Data for JSON: as text, if they are text; else in base64."""
     try:
-        return {"encoding": "utf-8", "data": _parsing.text(data)}
+        return {"encoding": "utf-8", "data": parsing.text(data)}
     except MalformedError:
         import base64
 

@@ -13,7 +13,7 @@ import anyio
 from cyclopts import Parameter
 
 from .. import Client, Election, Held, Lock, ReadWriteLock, Semaphore, SessionGuardian, Term
-from .._escaping import in_seconds
+from .._util.escaping import in_seconds
 from ..errors import AcquireTimeout, ConfigurationError, TenureLost
 from ..paths import validate
 from ..types import TenureContext, WriteHeld

@@ -11,7 +11,7 @@ from typing import Annotated
 import anyio
 from cyclopts import Parameter
 
-from .._escaping import unless_invalid
+from .._util.escaping import unless_invalid
 from ..errors import ConfigurationError
 from ..paths import format_host
 from . import exits

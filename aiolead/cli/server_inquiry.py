@@ -19,10 +19,11 @@ import anyio
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
-from .. import TLS, _parsing
-from .._name_lookup import look_up
-from .._parsing import MalformedError
-from .._racing import by_family, open_first
+from .. import TLS
+from .._util import parsing
+from .._util.name_lookup import look_up
+from .._util.parsing import MalformedError
+from .._util.racing import by_family, open_first
 from ..paths import format_host
 
 MOST_BYTES = 16 * 1024 * 1024
@@ -114,7 +115,7 @@ class Inquirer:
         """
         with anyio.fail_after(self.patience):
             async with await self.connect(server) as stream:
-                answer = _parsing.lossy_text(await _exchange(stream, word.encode(), MOST_BYTES))
+                answer = parsing.lossy_text(await _exchange(stream, word.encode(), MOST_BYTES))
         if _REFUSED in answer:
             raise NotToldError(f"{word} is not in 4lw.commands.whitelist")
         if answer.startswith(_NOT_SERVING):
@@ -215,7 +216,7 @@ def admin_answer(answer: bytes) -> AdminAnswer | None:
     """Parse an admin server's answer, or raise its error; None if another program has answered."""
     head, _, body = answer.partition(b"\r\n\r\n")
     try:
-        values = _parsing.json_object(body)
+        values = parsing.json_object(body)
     except MalformedError:
         return None
     if "command" not in values:
@@ -233,7 +234,7 @@ def _date(headers: list[str]) -> float | None:
         name, _, value = line.partition(":")
         if name.lower() == "date":
             try:
-                return _parsing.http_date(value.strip())
+                return parsing.http_date(value.strip())
             except MalformedError:
                 return None
     return None
@@ -306,7 +307,7 @@ def sessions_in_cons(answer: str) -> dict[int, ClientConnection]:
 def count_in(said: Mapping[str, str], name: str) -> int | None:
     """A non-negative number of an answer; None if there is none."""
     try:
-        return _parsing.whole(said.get(name, ""), least=0)
+        return parsing.whole(said.get(name, ""), least=0)
     except MalformedError:
         return None
 
@@ -329,7 +330,7 @@ def _session(text: str) -> int | None:
     if not text.startswith("0x"):
         return None
     try:
-        number = _parsing.hexadecimal(text)
+        number = parsing.hexadecimal(text)
     except MalformedError:
         return None
     return number - (number >> 63 << 64)

@@ -16,9 +16,10 @@ from typing import final
 import anyio
 from cyclopts import Parameter
 
-from .. import Client, _parsing
-from .._name_lookup import look_up
-from .._parsing import MalformedError
+from .. import Client
+from .._util import parsing
+from .._util.name_lookup import look_up
+from .._util.parsing import MalformedError
 from ..errors import AioleadError
 from ..model import EnsembleConfig
 from ..paths import parse_connect_string
@@ -292,9 +293,9 @@ def _take_srvr(answers: ServerAnswers, text: str) -> None:
     mean, slash, _ = mean_and_greatest.partition("/")
     answers.mean_latency = answers.zxid = None
     with suppress(MalformedError):
-        answers.mean_latency = _parsing.fraction(mean) if slash else None
+        answers.mean_latency = parsing.fraction(mean) if slash else None
     with suppress(MalformedError):
-        answers.zxid = _parsing.hexadecimal(said.get("Zxid", ""))
+        answers.zxid = parsing.hexadecimal(said.get("Zxid", ""))
 
 
 def _take_monitor(answers: ServerAnswers) -> None:

@@ -13,7 +13,7 @@ from typing import final
 
 import anyio
 
-from .. import _parsing
+from .._util import parsing
 from .output import undone_at_once
 from .scene_values import ContenderQueue
 from .signals import has_terminal, without_sigttou
@@ -62,7 +62,7 @@ def keys_in(typed: bytes) -> list[str]:
         if sent in _NAMES:
             keys.append(_NAMES[sent])
         elif not sent.startswith(b"\x1b"):
-            keys += _parsing.lossy_text(sent)
+            keys += parsing.lossy_text(sent)
     return keys
 
 

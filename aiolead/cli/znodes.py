@@ -8,7 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from .. import Client, CreateMode, _parsing
+from .. import Client, CreateMode
+from .._util import parsing
 from ..errors import ConfigurationError, NoAuthError, NoNodeError
 from ..model import Created, EventType, Stat
 from ..paths import basename, join, parent, validate
@@ -122,7 +123,7 @@ def _show(data: bytes, limit: int, *, as_text: bool) -> None:
     if as_text:
         while limit < len(data) and data[limit] & 0xC0 == 0x80:
             limit -= 1  # do not cut a character into two
-        write_line(_parsing.text(data[:limit]), keep="\n\t")
+        write_line(parsing.text(data[:limit]), keep="\n\t")
         return
     for line in render.hex_dump(data[:limit]):
         write_line(line)

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from .._escaping import escaped
+from .._util.escaping import escaped
 from ..events import Event, EventName
 
 __all__ = ["MEASURES", "Measure", "Measures", "MetricKind", "PathLabel"]

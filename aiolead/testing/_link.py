@@ -7,7 +7,7 @@ from typing import Protocol
 
 import anyio
 
-from .._host_tasks import open_group
+from .._util.host_tasks import open_group
 from ._server.connection import Closing, Connection
 from ._server.core import Core
 

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 
-from .._escaping import get_logger
-from .._host_tasks import HostTasks, open_group
-from .._shielding import wait_through
-from .._tasks import AnyTaskGroup
+from .._util.escaping import get_logger
+from .._util.host_tasks import HostTasks, open_group
+from .._util.shielding import wait_through
+from .._util.tasks import AnyTaskGroup
 from ..errors import UsageError
 from ..paths import format_host
 from ._link import Gate, Link, Transport

@@ -13,7 +13,7 @@ from typing import Self, TypedDict, TypeVar, Unpack
 
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from .._daemon_threads import in_daemon_thread
+from .._util.daemon_threads import in_daemon_thread
 from ..errors import UsageError
 from .installation import Installation, find_installation
 from .launch import LOOPBACK, ChildProcess, LaunchError, free_ports, wait_until

@@ -13,7 +13,7 @@ from kit.cli import Run, environment, prints, shown
 from kit.raw_client import RawClient
 
 from aiolead import errors
-from aiolead._escaping import in_seconds
+from aiolead._util.escaping import in_seconds
 from aiolead.cli import exits, main
 from aiolead.cli.app import app
 from aiolead.cli.exits import _OPTIONS, complaint, in_plain_words

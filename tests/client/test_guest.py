@@ -29,7 +29,7 @@ from kit.tasks import ON_ASYNCIO, Run, end_of_cancelled, on_asyncio
 
 import aiolead
 from aiolead import Client, Lock
-from aiolead._asyncio_tasks import OwnTask, Spawner
+from aiolead._util.asyncio_tasks import OwnTask, Spawner
 from aiolead.errors import ClientClosedError, UsageError
 from aiolead.testing import EmbeddedServer
 from aiolead.testing.threaded import ThreadedServer

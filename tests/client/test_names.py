@@ -20,10 +20,11 @@ from kit.selection import BACKENDS
 from kit.virtual_time import SESSION, passes, settled, virtually
 
 import aiolead
-from aiolead import Lock, _daemon_threads
+from aiolead import Lock
 from aiolead._client.net.known_addresses import FRESH, KNOWN_AFTER, MOST, KnownAddresses
-from aiolead._name_lookup import look_up
-from aiolead._racing import NEXT_AFTER, by_family, open_first
+from aiolead._util import daemon_threads
+from aiolead._util.name_lookup import look_up
+from aiolead._util.racing import NEXT_AFTER, by_family, open_first
 from aiolead.errors import ConnectFailed
 from aiolead.model import SessionState
 from aiolead.testing.streams import MemoryStream, memory_stream_pair
@@ -324,7 +325,7 @@ async def test_lookups_at_once_are_bounded_and_removed_names_forgotten(network: 
 
 
 async def test_literal_address_takes_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_daemon_threads.threading, "Thread", None)
+    monkeypatch.setattr(daemon_threads.threading, "Thread", None)
     for host in ("127.0.0.1", "::1", "fe80::1%lo"):
         assert await look_up(host, 1) == [host]
     with pytest.raises(TypeError):

@@ -4,8 +4,8 @@
 reason. test_parsers.py runs hostile data through all of them, and fails if a function of
 the package parses something and is in neither (`parsing.parsing_calls`).
 
-To add a parser: write it with `aiolead._parsing`, and give it a row here. Its `covers` names the
-function and those that only it calls.
+To add a parser: write it with `aiolead._util.parsing`, and give it a row here. Its `covers` names
+the function and those that only it calls.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from functools import partial
 from typing import Any
 
 from aiolead import ACL, ServiceInstance
-from aiolead import _contender_names as kinds
 from aiolead._client.api import quotas
 from aiolead._client.net import host_sources as discovery
-from aiolead._parsing import MalformedError
 from aiolead._recipes._core import participants
 from aiolead._recipes.barriers import barrier_membership
 from aiolead._recipes.contention import kernel as contention
@@ -34,6 +32,8 @@ from aiolead._recipes.tasks.task_records import Progress, decode_result
 from aiolead._recipes.values import codec
 from aiolead._recipes.values import config_snapshot as snapshot
 from aiolead._session.authentication import Exchange
+from aiolead._util import contender_names as kinds
+from aiolead._util.parsing import MalformedError
 from aiolead._wire import config_text as config
 from aiolead._wire import digest_md5, framing, handshake, replies, versions
 from aiolead._wire.codes import XID_SASL, OpCode
@@ -329,8 +329,8 @@ PARSERS: tuple[Parser, ...] = (
         Create("/a-", b"", (), CreateMode.PERSISTENT_SEQUENTIAL.value, op=OpCode.CREATE2).checked,
         "_wire.requests: Create.checked", raises=_WIRE,
     ),
-    of_name("known_name", kinds.known_name, "_contender_names: known_name"),
-    of_name("leaders_in", kinds.leaders_in, "_contender_names: leaders_in"),
+    of_name("known_name", kinds.known_name, "_util.contender_names: known_name"),
+    of_name("leaders_in", kinds.leaders_in, "_util.contender_names: leaders_in"),
     of_name(
         "recipes by their layouts", _recipe_at,
         "cli.recipe_layouts: _composite _items _items_in _is_member _identity _members",
@@ -471,7 +471,7 @@ NO_PARSERS: dict[str, str] = {
     "cli.dashboard.connections:_group": "the address of a connection, from the system",
     "_client.api.operations:checked_duration": "an argument, within bounds by then",
     "_client.net.four_letter_words:Peer._take": "a constant",
-    "_escaping:_escape": "escaped by Python, so it is ASCII",
+    "_util.escaping:_escape": "escaped by Python, so it is ASCII",
     "_recipes._core.arguments:_checked_real": "an argument, whose error is ConfigurationError",
     "_recipes._core.acquire:Acquirable._await_lease": "a bool",
     "_recipes.contention.neighbours:_refuse_semaphore": "yes or no for each name",
@@ -504,7 +504,7 @@ NO_PARSERS: dict[str, str] = {
     "cli.config_file:_chosen": "an argument",
     "cli.config_file:_read": "a file of the user's, whose error is ConfigurationError",
     "cli.znodes:_show": "a text by then, cut between two characters",
-    "_name_lookup:is_literal": "an address, or else a name",
+    "_util.name_lookup:is_literal": "an address, or else a name",
     "cli.process_keeper:": "an argument that our own command gives",
     "cli.process_keeper:ProcessKeeper._patience": "a time of ours",
     "cli.render:span": "a time of ours, or from a Stat: 64 bits",

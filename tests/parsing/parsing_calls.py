@@ -30,7 +30,7 @@ OURS = frozenset(
         *("json_value", "json_object", "base64_data", "http_date"),
     }
 )
-"""The functions of `aiolead._parsing` that do."""
+"""The functions of `aiolead._util.parsing` that do."""
 
 TOTAL = frozenset({"replace", "backslashreplace", "ignore", "surrogateescape"})
 """How to decode bytes so that each of them gives a text."""
@@ -48,7 +48,7 @@ class _Module:
     def __post_init__(self) -> None:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ImportFrom):
-                ours = (node.module or "").split(".")[-1] == "_parsing"
+                ours = (node.module or "").split(".")[-1] == "parsing"
                 wanted = OURS if ours else ATTRIBUTES
                 self.aliases |= {
                     name.asname or name.name for name in node.names if name.name in wanted
@@ -155,5 +155,5 @@ def _is_alias(function: ast.expr, module: _Module) -> bool:
 def _is_attribute(node: ast.expr) -> bool:
     if not isinstance(node, ast.Attribute):
         return False
-    is_ours = isinstance(node.value, ast.Name) and node.value.id == "_parsing"
+    is_ours = isinstance(node.value, ast.Name) and node.value.id == "parsing"
     return node.attr in ATTRIBUTES or (is_ours and node.attr in OURS)

@@ -14,8 +14,15 @@ from kit.checks import check_each
 from parsing.hostile_data import DATA_CASES, JSON_VALUES, hostile_data
 
 from aiolead import ServiceInstance
-from aiolead._escaping import described
-from aiolead._parsing import (
+from aiolead._recipes._core.arguments import (
+    checked_count,
+    checked_number,
+    checked_pause,
+    checked_wait,
+)
+from aiolead._recipes.values.codec import encoded
+from aiolead._util.escaping import described
+from aiolead._util.parsing import (
     MAX_DEPTH,
     MAX_DIGITS,
     MalformedError,
@@ -31,13 +38,6 @@ from aiolead._parsing import (
     text,
     whole,
 )
-from aiolead._recipes._core.arguments import (
-    checked_count,
-    checked_number,
-    checked_pause,
-    checked_wait,
-)
-from aiolead._recipes.values.codec import encoded
 from aiolead.errors import ConfigurationError, CounterOverflowError
 from aiolead.types import Codec
 

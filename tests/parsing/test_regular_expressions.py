@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import aiolead
-from aiolead import _contender_names
 from aiolead._recipes.contention.layouts import LAYOUTS
+from aiolead._util import contender_names
 
 pytestmark = pytest.mark.exhaustive(
     "tries each regular expression on long texts; test_parsers.py parses the worst data here"
@@ -40,7 +40,7 @@ BOUNDED = {
 def expressions() -> dict[str, tuple[re.Pattern[Any], str]]:
     """Each expression of the modules, with the method that is called on it."""
     found = dict(_of_modules())
-    matchers = [(kind.name, pattern) for kind, pattern in _contender_names._matchers()]
+    matchers = [(kind.name, pattern) for kind, pattern in contender_names._matchers()]
     for layout in LAYOUTS:
         for role, form in layout._forms.items():
             matchers += [(f"{layout!r} {role} own", form.ours), (f"{layout!r} {role}", form.theirs)]

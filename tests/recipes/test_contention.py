@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiolead._contender_names import leaders_of, leaders_part, leading
 from aiolead._recipes.contention.kernel import QueuePosition, holding, in_order, sharing, standing
 from aiolead._recipes.contention.layouts import LAYOUTS, Layout, Role
+from aiolead._util.contender_names import leaders_of, leaders_part, leading
 from aiolead.errors import ConfigurationError, MixedLayoutError
 
 GUID = "_c_8f2a1c0e-5a0b-4b0e-9c55-0123456789ab-"

@@ -16,7 +16,7 @@ from anyio.lowlevel import checkpoint
 
 from aiolead._recipes._core.contexts import leave_scope
 from aiolead._recipes.contest import TaskGuard
-from aiolead._tasks import Wakeup, current_task_id, wait_shielded
+from aiolead._util.tasks import Wakeup, current_task_id, wait_shielded
 
 
 async def test_task_has_the_number_of_anyio() -> None:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple
 
-from ..._escaping import described
 from ..._session.ephemeral_paths import DIGITS, LENGTH, EphemeralPaths
 from ..._session.requests.call import READ, SYNC, WRITE, multi_parser, no_result
 from ..._session.watches.one_shot import WatchKind, WatchSlot
 from ..._session.watches.registry import WatchRegistry
+from ..._util.escaping import described
 from ..._wire.codes import OpCode
 from ..._wire.framing import encode_body
 from ..._wire.jute import Reader, text_bytes
@@ -207,7 +207,7 @@ class Scope:
             paths = NamesReply.read(r).names
             for path in paths:
                 if not path.startswith(full):
-                    from ..._parsing import shown
+                    from ..._util.parsing import shown
 
                     raise RemoteWireError(f"{shown(path)} does not begin with {shown(full)}")
             return [self.strip(path) for path in paths]

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from ..._escaping import escaped, get_logger
 from ..._session.requests.call import Call
-from ..._tasks import trio_here
+from ..._util.escaping import escaped, get_logger
+from ..._util.tasks import trio_here
 from ...errors import AioleadError, ClientClosedError, UsageError
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from ..._parsing import MalformedError, shown, text, whole
+from ..._util.parsing import MalformedError, shown, text, whole
 from ..._wire.versions import Feature
 from ...errors import (
     ConfigurationError,

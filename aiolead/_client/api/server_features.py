@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import anyio
 
-from ..._escaping import in_seconds
 from ..._session.requests.call import BOUND_READ, RETRIED_FOR, retried_in_vain
+from ..._util.escaping import in_seconds
 from ..._wire.codes import OpCode
 from ..._wire.framing import encode_body
 from ..._wire.jute import Reader, Record

@@ -10,8 +10,8 @@ from typing import Self
 import anyio
 import anyio.lowlevel
 
-from ..._escaping import shown_session
 from ..._session.requests.call import no_result
+from ..._util.escaping import shown_session
 from ..._wire.codes import OpCode
 from ..._wire.framing import encode_body
 from ..._wire.requests import AuthPacket

@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Self, TypeVar
 
-from ..._escaping import escaped
 from ..._session.ephemeral_paths import DIGITS
 from ..._session.requests.call import WRITE, multi_parser
+from ..._util.escaping import escaped
 from ..._wire.codes import OpCode, server_error
 from ..._wire.framing import encode_body
 from ..._wire.jute import Reader

@@ -13,8 +13,8 @@ import anyio
 from anyio.abc import ByteStream, SocketAttribute
 from anyio.lowlevel import checkpoint
 
-from ..._host_tasks import open_group
-from ..._tasks import trio_here
+from ..._util.host_tasks import open_group
+from ..._util.tasks import trio_here
 
 Feed = Callable[[bytes], bool]
 """Takes input. If it returns True, it is called with `b""` after others had their turn, and before

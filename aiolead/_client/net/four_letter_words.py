@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import ByteStream
 
-from ..._escaping import get_logger
+from ..._util.escaping import get_logger
 from ..._wire.framing import encode_record
 from ..._wire.handshake import ConnectRequest, ConnectResponse
 from ..._wire.jute import Reader

@@ -17,8 +17,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from ..._name_lookup import is_literal
-from ..._racing import by_family
+from ..._util.name_lookup import is_literal
+from ..._util.racing import by_family
 from ...paths import format_host
 from .known_addresses import KnownAddresses
 

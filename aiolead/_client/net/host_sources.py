@@ -10,8 +10,8 @@ from typing import final
 
 import anyio
 
-from ..._escaping import described, get_logger, in_seconds
-from ..._host_tasks import in_ordinary_task
+from ..._util.escaping import described, get_logger, in_seconds
+from ..._util.host_tasks import in_ordinary_task
 from ...errors import ConfigurationError, InvalidConnectStringError
 from ...paths import format_host, parse_connect_string, validate
 from ..api.operations import checked_duration

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, final
 
 import anyio
 
-from ..._name_lookup import is_literal, look_up
+from ..._util.name_lookup import is_literal, look_up
 
 if TYPE_CHECKING:
     from .host_list import Server

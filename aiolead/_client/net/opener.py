@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
-from ..._tasks import trio_here
+from ..._util.tasks import trio_here
 from ...errors import TransportError
 from .carrier import Carrier, StreamCarrier, dial_trio
 from .tls import ContextSource

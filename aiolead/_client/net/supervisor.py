@@ -9,11 +9,11 @@ from math import inf
 import anyio
 from anyio.abc import ByteStream
 
-from ..._escaping import get_logger, shown_session
-from ..._host_tasks import open_group
-from ..._internal_errors import internal_error
-from ..._racing import open_first
 from ..._session.states import SERVED
+from ..._util.escaping import get_logger, shown_session
+from ..._util.host_tasks import open_group
+from ..._util.internal_errors import internal_error
+from ..._util.racing import open_first
 from ...errors import AioleadError, AuthFailedError, InternalError
 from ...paths import format_host
 from ..core import Core

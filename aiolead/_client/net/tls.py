@@ -12,7 +12,7 @@ from typing import final
 import anyio
 import anyio.to_thread
 
-from ..._escaping import get_logger, unless_invalid
+from ..._util.escaping import get_logger, unless_invalid
 from ...errors import ConfigurationError
 
 __all__ = ["TLS"]

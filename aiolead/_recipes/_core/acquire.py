@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from ..._escaping import in_seconds
+from ..._util.escaping import in_seconds
 from ...abc import CoordinationClient, Hold, Watch
 from ...errors import AioleadError, ConnectionLossError, LossReason, NoNodeError, Outcome
 from ...model import ACL, SessionState, WatchEvent

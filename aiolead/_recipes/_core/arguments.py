@@ -8,8 +8,8 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from ..._escaping import described
-from ..._parsing import MalformedError, real
+from ..._util.escaping import described
+from ..._util.parsing import MalformedError, real
 from ...abc import CoordinationClient
 from ...errors import ConfigurationError, InvalidDataError
 from ...model import ACL

@@ -10,8 +10,8 @@ from typing import Any
 
 import anyio
 
-from ..._shielding import wait_through
-from ..._tasks import trio_here
+from ..._util.shielding import wait_through
+from ..._util.tasks import trio_here
 from .body_scope import BodyScope
 from .contexts import propagate
 

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import anyio
 
-from ..._tasks import trio_here
+from ..._util.tasks import trio_here
 from .contexts import left_by_another
 
 

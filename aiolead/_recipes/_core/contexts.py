@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast, final
 
 import anyio
 
-from ..._escaping import in_seconds
-from ..._tasks import cancel_scope, current_task_id
+from ..._util.escaping import in_seconds
+from ..._util.tasks import cancel_scope, current_task_id
 from ...errors import (
     AcquireTimeout,
     AioleadError,

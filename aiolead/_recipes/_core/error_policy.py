@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import anyio
 
-from ..._escaping import get_logger
+from ..._util.escaping import get_logger
 from ...abc import CoordinationClient
 from ...errors import (
     OVERLOADED,

@@ -7,7 +7,7 @@ from inspect import getattr_static
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..._misuse import MissingAttribute
+from ..._util.misuse import MissingAttribute
 from ..contest import Contest
 from .contexts import Entries, TenureContext
 from .recipe import explain_arguments

@@ -13,8 +13,8 @@ from typing import final
 
 import anyio.lowlevel
 
-from ..._escaping import get_logger
-from ..._internal_errors import call_back
+from ..._util.escaping import get_logger
+from ..._util.internal_errors import call_back
 from ...abc import CoordinationClient, EventHook
 from ...errors import LossReason
 from ...events import EventHub, EventName

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ..._contender_names import leaders_of
-from ..._tasks import Wakeup
+from ..._util.contender_names import leaders_of
+from ..._util.tasks import Wakeup
 from ...abc import CoordinationClient, Hold, Reply, Watch
 from ...errors import NoNodeError
 from ...model import ACL, Created, EventType, Stat, WatchEvent
@@ -250,7 +250,7 @@ class Contender(Acquirable):
         """Refuse neighbours that do not fit, before anything is written.
 
         A name that another library does not understand can make its `lock()` fail (see
-        `_contender_names`), so it must not exist even for a moment. It takes a round trip, once per
+        `contender_names`), so it must not exist even for a moment. It takes a round trip, once per
         client, path, layout and role. Later arrivals are refused when they are seen. Raises
         `MixedLayoutError`.
         """

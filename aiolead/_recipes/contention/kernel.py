@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..._contender_names import leaders_of, leading
+from ..._util.contender_names import leaders_of, leading
 from ...errors import MixedLayoutError
 from ...paths import join, sequence_of
 from .layouts import Layout, Role

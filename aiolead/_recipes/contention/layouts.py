@@ -1,7 +1,7 @@
 """How a contender's znode is named, and which neighbours do not fit.
 
 All libraries on a path share the parent's sequence counter: the number says who came first, and
-whatever has a number is waited for. They differ in whom they *see* (see `_contender_names`): two
+whatever has a number is waited for. They differ in whom they *see* (see `contender_names`): two
 libraries that do not see each other both believe to be first. So names follow a layout, and a
 neighbour that does not fit it is refused.
 """
@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import ClassVar, final
 
-from ..._contender_names import LEADERS_PART, KnownName, known_name, leaders_part, matcher
-from ..._contender_names import Role as Role
+from ..._util.contender_names import LEADERS_PART, KnownName, known_name, leaders_part, matcher
+from ..._util.contender_names import Role as Role
 from ...errors import ConfigurationError
 from ...model import CreateMode
 from ...paths import sequence_of, validate

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from ..._contender_names import known_name
+from ..._util.contender_names import known_name
 from ...abc import CoordinationClient
 from ...errors import MixedLayoutError, NoAuthError
 from ...paths import basename, join

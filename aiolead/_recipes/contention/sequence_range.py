@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 
-from ..._escaping import escaped
+from ..._util.escaping import escaped
 
 LAST_SEQUENCE = 0x7FFF_FFFF
 """The number that servers hand out more than once. A contender that gets it holds nothing."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ..._contender_names import known_name
+from ..._util.contender_names import known_name
 from ...paths import sequence_of
 
 

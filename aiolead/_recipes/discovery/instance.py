@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..._escaping import described
-from ..._parsing import MalformedError, check_json, json_object, real, shown
+from ..._util.escaping import described
+from ..._util.parsing import MalformedError, check_json, json_object, real, shown
 from ...errors import ConfigurationError
 from .._core.arguments import checked_name, checked_number
 

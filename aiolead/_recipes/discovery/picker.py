@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, final
 
-from ..._escaping import described
+from ..._util.escaping import described
 from ...errors import ConfigurationError, UsageError
 from .._core.arguments import checked_number
 from ..membership.partitioner import score

@@ -11,7 +11,7 @@ from typing import cast, final
 import anyio
 import anyio.lowlevel
 
-from ..._escaping import get_logger
+from ..._util.escaping import get_logger
 from ...abc import CoordinationClient
 from ...errors import ConfigurationError, RequestRefusedError
 from ...model import ACL, Stat

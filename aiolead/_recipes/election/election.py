@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NoReturn, cast, final
 
 import anyio
 
-from ..._contender_names import MOST_LEADERS
-from ..._misuse import check_worker
+from ..._util.contender_names import MOST_LEADERS
+from ..._util.misuse import check_worker
 from ...abc import CoordinationClient
 from ...errors import LeadershipLost, LossReason, UsageError
 from ...model import ACL, Participant

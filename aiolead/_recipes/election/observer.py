@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import final
 
-from ..._contender_names import leaders_of, leading
+from ..._util.contender_names import leaders_of, leading
 from ...abc import CoordinationClient
 from ...errors import NoNodeError
 from ...events import EventName

@@ -10,7 +10,7 @@ from typing import ClassVar, final
 
 import anyio
 
-from ..._tasks import current_task_id
+from ..._util.tasks import current_task_id
 from ...abc import CoordinationClient
 from ...errors import (
     ConnectionLossError,

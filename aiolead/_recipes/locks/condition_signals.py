@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..._parsing import MalformedError, whole
+from ..._util.parsing import MalformedError, whole
 from ...abc import CoordinationClient, Reply
 from ...errors import AioleadError, NodeExistsError, NoNodeError, TransactionError
 from ...model import ACL, CreateMode, Stat

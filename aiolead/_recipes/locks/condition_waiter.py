@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from ..._tasks import Wakeup
+from ..._util.tasks import Wakeup
 from ...abc import CoordinationClient, Reply, Watch
 from ...errors import (
     AioleadError,

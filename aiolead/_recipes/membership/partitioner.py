@@ -16,7 +16,7 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from ..._misuse import check_worker
+from ..._util.misuse import check_worker
 from ...abc import CoordinationClient
 from ...errors import AioleadError, ConfigurationError, LockLost, UsageError
 from ...model import ACL

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 import anyio
 import anyio.lowlevel
 
-from ..._escaping import in_seconds
+from ..._util.escaping import in_seconds
 from ...abc import CoordinationClient
 from ...errors import AcquireTimeout, ConfigurationError, ReleaseError, UsageError
 from ...model import ACL, CreateMode, SessionState

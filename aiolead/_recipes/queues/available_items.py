@@ -17,8 +17,8 @@ from functools import partial
 
 import anyio
 
-from ..._escaping import get_logger
-from ..._internal_errors import call_back
+from ..._util.escaping import get_logger
+from ..._util.internal_errors import call_back
 from ...abc import CoordinationClient, Reply, Watch
 from ...errors import InvalidDataError, NoNodeError
 from ...model import ACL, CreateMode, WatchEvent

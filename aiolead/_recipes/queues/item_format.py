@@ -17,8 +17,8 @@ import struct
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ..._escaping import described
-from ..._parsing import MalformedError
+from ..._util.escaping import described
+from ..._util.parsing import MalformedError
 from ...errors import ConfigurationError
 
 LAST_SEQUENCE = 0x7FFF_FFFF

@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 import anyio
 import anyio.lowlevel
 
-from ..._tasks import current_task_id
+from ..._util.tasks import current_task_id
 from ...abc import CoordinationClient, Reply
 from ...errors import (
     ConfigurationError,

@@ -11,8 +11,8 @@ import enum
 import json
 from dataclasses import dataclass
 
-from ..._escaping import described
-from ..._parsing import MalformedError, json_object, real
+from ..._util.escaping import described
+from ..._util.parsing import MalformedError, json_object, real
 from ...errors import ConfigurationError
 
 

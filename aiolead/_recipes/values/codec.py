@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any, Generic, SupportsIndex, TypeVar
 
-from ..._escaping import described
-from ..._parsing import MAX_DIGITS, MalformedError, json_value, shown, text, whole
+from ..._util.escaping import described
+from ..._util.parsing import MAX_DIGITS, MalformedError, json_value, shown, text, whole
 from ...errors import ConfigurationError, InvalidDataError
 from ...model import Stat
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar, cast, final, overload
 
-from ..._escaping import described, escaped, get_logger
+from ..._util.escaping import described, escaped, get_logger
 from ...abc import CoordinationClient, Reply
 from ...errors import (
     BadVersionError,

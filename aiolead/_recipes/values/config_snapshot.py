@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast, final
 
-from ..._parsing import MalformedError, base64_data, json_object, shown, whole
+from ..._util.parsing import MalformedError, base64_data, json_object, shown, whole
 from ...abc import CoordinationClient, Watch
 from ...errors import InvalidDataError, NoNodeError
 from ...model import Stat

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Generic, Self, TypeVar
 
-from ..._internal_errors import call_back
+from ..._util.internal_errors import call_back
 from ...errors import InvalidDataError
 from ...model import Stat
 from .._core.arguments import OnInvalid

@@ -16,8 +16,8 @@ from itertools import islice
 from math import inf
 from typing import Protocol
 
-from ..._escaping import in_seconds
-from ..._internal_errors import contained, internal_error
+from ..._util.escaping import in_seconds
+from ..._util.internal_errors import contained, internal_error
 from ...errors import LossReason, TooManyHoldsError
 from .proof import LeaseProof
 from .timing import LOSING, Timing

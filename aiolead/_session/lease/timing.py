@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import floor
 
-from ..._escaping import in_seconds
+from ..._util.escaping import in_seconds
 from ..._wire.handshake import ConnectResponse
 from ...errors import RemoteWireError
 

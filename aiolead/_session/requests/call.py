@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Generic, Protocol, TypeVar
 
-from ..._escaping import in_seconds
-from ..._internal_errors import call_back
+from ..._util.escaping import in_seconds
+from ..._util.internal_errors import call_back
 from ..._wire.codes import OpCode, server_error
 from ..._wire.framing import encode_body
 from ..._wire.jute import Reader

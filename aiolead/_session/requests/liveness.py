@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from math import inf
 
-from ..._escaping import in_seconds
+from ..._util.escaping import in_seconds
 from ..._wire.codes import RESERVED_XIDS, XID_AUTH, XID_EVENT, XID_SET_WATCHES
 from ..authentication import Authentication
 from ..watches.registry import WatchRegistry

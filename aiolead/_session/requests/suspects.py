@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from ..._escaping import get_logger, in_seconds
+from ..._util.escaping import get_logger, in_seconds
 from ..._wire.codes import OpCode
 from ..._wire.framing import REQUEST_HEADER
 from ...errors import Outcome, RequestRefusedError

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..._internal_errors import call_back
+from ..._util.internal_errors import call_back
 from ..._wire.codes import WatcherType
 from ...model import EventType, WatchEvent
 

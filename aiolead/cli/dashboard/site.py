@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response, S
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..._escaping import get_logger
+from ..._util.escaping import get_logger
 from .connections import BrowserConnection, BrowserConnections
 from .doors import Doors
 from .state_stream import StateStream

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 
 from ... import Client
-from ..._name_lookup import is_literal
+from ..._util.name_lookup import is_literal
 from ...errors import (
     AioleadError,
     AuthFailedError,

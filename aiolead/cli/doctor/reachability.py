@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import anyio
 from anyio.streams.tls import TLSAttribute
 
-from ..._name_lookup import is_literal, look_up
+from ..._util.name_lookup import is_literal, look_up
 from .. import render
 from ..process_keeper import clock
 from ..server_inquiry import Inquirer, ServerAddress

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ... import _parsing
+from ..._util import parsing
 from ...types import Feature
 from .. import render
 from ..server_inquiry import count_in
@@ -39,7 +39,7 @@ def judge_server(answers: ServerAnswers) -> Iterator[Finding]:
     yield Level.OK.finding("server", text, **details)
     if not version:
         return
-    major, minor, patch, *_ = (*map(_parsing.whole, version.split(".")), 0, 0)
+    major, minor, patch, *_ = (*map(parsing.whole, version.split(".")), 0, 0)
     if (major, minor) < OLDEST:
         text = f"{server}: ZooKeeper {version} is too old"
         yield Level.FAIL.finding("server", text, "3.5 is the oldest that works", **details)

@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar, TypeVarTuple, cast
 import anyio
 from anyio._backends import _asyncio as backend
 
-from ... import _tasks
+from ..._util import tasks
 from .parking import PROCESS, Parking
 from .timeline import SimulationError, Timeline
 
@@ -276,14 +276,14 @@ class _OrderedScope(backend.CancelScope):
 @contextmanager
 def _ordered_scopes() -> Iterator[None]:
     internals: Any = backend
-    before = internals.CancelScope, _tasks._asyncio_scope
+    before = internals.CancelScope, tasks._asyncio_scope
     # The library keeps the class of the first scope that it makes: that must not be decided by what
     # ran earlier in this process, nor stay afterwards.
-    internals.CancelScope = _tasks._asyncio_scope = _OrderedScope
+    internals.CancelScope = tasks._asyncio_scope = _OrderedScope
     try:
         yield
     finally:
-        internals.CancelScope, _tasks._asyncio_scope = before
+        internals.CancelScope, tasks._asyncio_scope = before
 
 
 def run(main: Callable[[], Awaitable[T]], timeline: Timeline) -> T:

@@ -14,7 +14,7 @@ import anyio
 import pytest
 from assurance.simulation.other_process import output_of
 
-from aiolead._tasks import cancel_scope
+from aiolead._util.tasks import cancel_scope
 from aiolead.testing.simulation import timeline as timeline_module
 from aiolead.testing.simulation.loops import Backend, run_virtual
 from aiolead.testing.simulation.timeline import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ...._parsing import MalformedError, whole
+from ...._util.parsing import MalformedError, whole
 from ....abc import CoordinationClient, Reply, Watch
 from ....errors import (
     ConfigurationError,

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, cast, final
 
-from ._host_tasks import name_of
+from .host_tasks import name_of
 
 SCOPES = "cancel scope"
 """Is in the message of each cancellation by one of anyio's scopes, and in no other one."""

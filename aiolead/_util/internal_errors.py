@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ._escaping import get_logger
-from .errors import AioleadError, InternalError
+from ..errors import AioleadError, InternalError
+from .escaping import get_logger
 
 logger = get_logger("aiolead.client")
 

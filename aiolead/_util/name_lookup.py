@@ -6,7 +6,7 @@ import ipaddress
 import socket
 from typing import Any
 
-from ._daemon_threads import in_daemon_thread
+from .daemon_threads import in_daemon_thread
 
 
 def is_literal(host: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 
-from .errors import ConfigurationError, UsageError
+from ..errors import ConfigurationError, UsageError
 
 
 class MissingAttribute(UsageError, AttributeError):

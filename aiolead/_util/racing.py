@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 import anyio
 
-from ._tasks import AnyTaskGroup
+from .tasks import AnyTaskGroup
 
 T = TypeVar("T", bound="Closable")
 

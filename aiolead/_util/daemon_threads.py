@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import anyio
 
-from ._shielding import wait_through
-from ._tasks import trio_here
+from .shielding import wait_through
+from .tasks import trio_here
 
 T = TypeVar("T")
 

@@ -18,8 +18,8 @@ from typing import Any, TypeVar, TypeVarTuple, cast, final
 import anyio
 import anyio.abc
 
-from ._shielding import shielded
-from ._tasks import AnyTaskGroup, trio_here
+from .shielding import shielded
+from .tasks import AnyTaskGroup, trio_here
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -116,7 +116,7 @@ class HostTasks:
         if self._trio is not None:
             self._spawn = self._spawn_on_trio
         else:
-            from ._asyncio_tasks import Spawner  # needs asyncio, which trio does without
+            from .asyncio_tasks import Spawner  # needs asyncio, which trio does without
 
             self._spawn = Spawner(on_abandoned, is_forked)
         self._running: Callable[[], object] = (
