@@ -31,34 +31,34 @@ if TYPE_CHECKING:
     from ._client.net.tls import TLS as TLS
     from ._client.sasl import SASL as SASL
     from ._client.watchdog import Watchdog as Watchdog
-    from ._recipes._core.tenure import Held as Held
-    from ._recipes._core.tenure import Term as Term
-    from ._recipes.barriers.barrier import Barrier as Barrier
-    from ._recipes.barriers.barrier import DoubleBarrier as DoubleBarrier
-    from ._recipes.discovery.instance import ServiceInstance as ServiceInstance
-    from ._recipes.discovery.service_registry import ServiceRegistry as ServiceRegistry
-    from ._recipes.election.campaign import Phase as Phase
-    from ._recipes.election.election import Election as Election
-    from ._recipes.locks.condition import Condition as Condition
-    from ._recipes.locks.exclusive import ExclusiveLock as ExclusiveLock
-    from ._recipes.locks.lock import Lock as Lock
-    from ._recipes.locks.lock import ReentrantLock as ReentrantLock
-    from ._recipes.locks.multi import MultiLock as MultiLock
-    from ._recipes.locks.read_write import ReadWriteLock as ReadWriteLock
-    from ._recipes.locks.semaphore.semaphore import Semaphore as Semaphore
-    from ._recipes.locks.unique_names import UniqueNames as UniqueNames
-    from ._recipes.membership.group import Group as Group
-    from ._recipes.membership.partitioner import Partitioner as Partitioner
-    from ._recipes.membership.persistent_node import PersistentNode as PersistentNode
-    from ._recipes.queues.queue import DelayQueue as DelayQueue
-    from ._recipes.queues.queue import PriorityQueue as PriorityQueue
-    from ._recipes.queues.queue import Queue as Queue
-    from ._recipes.tasks.board import TaskBoard as TaskBoard
-    from ._recipes.tree.tree_cache import TreeCache as TreeCache
-    from ._recipes.values.config import Config as Config
-    from ._recipes.values.counter import Counter as Counter
-    from ._recipes.values.counter import SequenceAllocator as SequenceAllocator
-    from ._recipes.values.shared_value import SharedValue as SharedValue
+    from ._recipes.barriers import Barrier as Barrier
+    from ._recipes.barriers import DoubleBarrier as DoubleBarrier
+    from ._recipes.condition import Condition as Condition
+    from ._recipes.config import Config as Config
+    from ._recipes.counter import Counter as Counter
+    from ._recipes.counter import SequenceAllocator as SequenceAllocator
+    from ._recipes.election import Election as Election
+    from ._recipes.election import Phase as Phase
+    from ._recipes.exclusive import ExclusiveLock as ExclusiveLock
+    from ._recipes.exclusive import UniqueNames as UniqueNames
+    from ._recipes.group import Group as Group
+    from ._recipes.hold import Held as Held
+    from ._recipes.hold import Term as Term
+    from ._recipes.lock import Lock as Lock
+    from ._recipes.lock import ReentrantLock as ReentrantLock
+    from ._recipes.multi import MultiLock as MultiLock
+    from ._recipes.partitioner import Partitioner as Partitioner
+    from ._recipes.persistent_node import PersistentNode as PersistentNode
+    from ._recipes.queues import DelayQueue as DelayQueue
+    from ._recipes.queues import PriorityQueue as PriorityQueue
+    from ._recipes.queues import Queue as Queue
+    from ._recipes.read_write import ReadWriteLock as ReadWriteLock
+    from ._recipes.semaphore import Semaphore as Semaphore
+    from ._recipes.service_registry import ServiceInstance as ServiceInstance
+    from ._recipes.service_registry import ServiceRegistry as ServiceRegistry
+    from ._recipes.shared_value import SharedValue as SharedValue
+    from ._recipes.task_board import TaskBoard as TaskBoard
+    from ._recipes.tree_cache import TreeCache as TreeCache
     from .errors import AcquireTimeout as AcquireTimeout
     from .errors import AioleadError as AioleadError
     from .errors import ConnectionLossError as ConnectionLossError
@@ -88,28 +88,25 @@ else:
             "_client.net.host_sources": "Hosts",
             "_client.net.tls": "TLS",
             "_client.watchdog": "Watchdog",
-            "_recipes._core.tenure": "Held Term",
-            "_recipes.barriers.barrier": "Barrier DoubleBarrier",
-            "_recipes.discovery.instance": "ServiceInstance",
-            "_recipes.discovery.service_registry": "ServiceRegistry",
-            "_recipes.election.campaign": "Phase",
-            "_recipes.election.election": "Election",
-            "_recipes.locks.condition": "Condition",
-            "_recipes.locks.exclusive": "ExclusiveLock",
-            "_recipes.locks.lock": "Lock ReentrantLock",
-            "_recipes.locks.multi": "MultiLock",
-            "_recipes.locks.read_write": "ReadWriteLock",
-            "_recipes.locks.semaphore.semaphore": "Semaphore",
-            "_recipes.locks.unique_names": "UniqueNames",
-            "_recipes.membership.group": "Group",
-            "_recipes.membership.partitioner": "Partitioner",
-            "_recipes.membership.persistent_node": "PersistentNode",
-            "_recipes.queues.queue": "DelayQueue PriorityQueue Queue",
-            "_recipes.tasks.board": "TaskBoard",
-            "_recipes.tree.tree_cache": "TreeCache",
-            "_recipes.values.config": "Config",
-            "_recipes.values.counter": "Counter SequenceAllocator",
-            "_recipes.values.shared_value": "SharedValue",
+            "_recipes.hold": "Held Term",
+            "_recipes.barriers": "Barrier DoubleBarrier",
+            "_recipes.service_registry": "ServiceInstance ServiceRegistry",
+            "_recipes.election": "Election Phase",
+            "_recipes.condition": "Condition",
+            "_recipes.exclusive": "ExclusiveLock UniqueNames",
+            "_recipes.lock": "Lock ReentrantLock",
+            "_recipes.multi": "MultiLock",
+            "_recipes.read_write": "ReadWriteLock",
+            "_recipes.semaphore": "Semaphore",
+            "_recipes.group": "Group",
+            "_recipes.partitioner": "Partitioner",
+            "_recipes.persistent_node": "PersistentNode",
+            "_recipes.queues": "DelayQueue PriorityQueue Queue",
+            "_recipes.task_board": "TaskBoard",
+            "_recipes.tree_cache": "TreeCache",
+            "_recipes.config": "Config",
+            "_recipes.counter": "Counter SequenceAllocator",
+            "_recipes.shared_value": "SharedValue",
             "errors": (
                 "AcquireTimeout AioleadError ConnectionLossError Fenced LeadershipLost "
                 "LockLost NoNodeError NodeExistsError TenureLost"

@@ -16,12 +16,11 @@ from typing import Any, final
 import anyio
 
 import aiolead
-from aiolead._recipes._core.acquire import NodeAcquirable
-from aiolead._recipes._core.arguments import OnDisconnect, checked_number
-from aiolead._recipes._core.error_policy import with_parent
-from aiolead._recipes._core.holding_recipe import HeldRecipe
-from aiolead._recipes.contest import Contest
+from aiolead._recipes.errors import with_parent
+from aiolead._recipes.holding import Contest, HeldRecipe
 from aiolead._recipes.naming import Fixed
+from aiolead._recipes.place import NodeAcquirable
+from aiolead._recipes.recipe import OnDisconnect, checked_number
 from aiolead._recipes.znode import NodeGone, Znode
 from aiolead.abc import CoordinationClient
 from aiolead.errors import BadVersionError, Fenced, NodeExistsError, NoNodeError

@@ -1,21 +1,26 @@
 """The recipes, on the client interface of `aiolead.abc` alone.
 
-    election/    `Election`: terms, campaigns, observers
-    locks/       locks of all kinds, `Semaphore`, `Condition`, `UniqueNames`
-    barriers/    `Barrier`, `DoubleBarrier`
-    queues/      queues whose items are claimed
-    tasks/       `TaskBoard`, on the claims of queues
-    values/      counters, shared values, sequences, `Config`, views of one znode, codecs
-    membership/  `Group`, `Partitioner`, `PersistentNode`
-    discovery/   `ServiceRegistry`, and the choice of an instance
-    tree/        `TreeCache`
+A recipe is one file: `election`, `lock`, `read_write`, `exclusive`, `semaphore`, `multi`,
+`condition`, `barriers`, `queues`, `task_board`, `group`, `persistent_node`, `partitioner`,
+`service_registry`, `counter`, `shared_value`, `config`, `tree_cache`. `condition_signals`,
+`tree_reader`, `queue_items` and `claims` are parts of one or two of them.
 
-    contest      the part of a recipe that its attempts and holds share
-    contention/  the contender queue: its order, and which znodes to watch
-    znode        the life of a znode of ours
-    naming       its name, and the proof that it is ours
-    _core/       what all recipes have: holds and how long they last, errors of servers, the
-                 latest-value view
+Each recipe is made of these mechanisms:
+
+znode, naming            the life of a znode of ours; its name, and the proof that it is ours
+znode_registry           the znodes of this client's recipes
+pending_delete           a delete that ends with the znode, or with a reported refusal
+place                    one attempt to acquire, across lost connections and sessions
+contender_queue          a path with contenders in order; `queue_place` is one of them
+kernel, layouts          pure: the order of contenders, the znodes to watch; names of znodes
+neighbours               the children that do not fit, or that nobody recognizes
+hold, holding            one unbroken time of holding; the `async with` around its body
+kept_znode               a znode that is restored until its owner has gone
+view, reading            latest-value views; reads that show all applied writes
+beside                   a function that runs beside the body of an `async with`
+errors                   what is done about each error of a server: a table; missing parents
+recipe, reporting        checks of arguments; events of recipes
+codec                    values as bytes
 
 Recipes know nothing of connections, bytes or sockets.
 """

@@ -20,10 +20,10 @@ from ..abc import CoordinationClient, Reply, Watch
 from ..errors import NoAuthError, NoNodeError, RequestRefusedError
 from ..model import ACL, Created, CreateMode, Stat
 from ..paths import basename, join, sequence_of
-from ._core.error_policy import until_done
-from ._core.pending_delete import Departure, PendingDelete
-from ._core.reading import catch_up, listed, look_at_all
-from ._core.znode_registry import OwnNames, OwnZnodes, RegisteredNode
+from .errors import until_done
+from .pending_delete import Departure, PendingDelete
+from .reading import catch_up, listed, look_at_all
+from .znode_registry import OwnNames, OwnZnodes, RegisteredNode
 
 Found = Callable[[Created], object]
 """Called with a znode of ours, as the answer arrives that shows it."""

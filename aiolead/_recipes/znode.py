@@ -28,18 +28,10 @@ from .._util.internal_errors import contained, internal_error
 from ..abc import CoordinationClient, Hold, Reply, Watch
 from ..errors import AioleadError, LossReason, NoNodeError
 from ..model import ACL, Created, EventType, Stat, WatchEvent
-from ._core.error_policy import (
-    Action,
-    Step,
-    action_for,
-    in_background,
-    may_be_applied,
-    pause,
-    until_done,
-)
-from ._core.pending_delete import Departure
-from ._core.znode_registry import RegisteredNode, until_sole
+from .errors import Action, Step, action_for, in_background, may_be_applied, pause, until_done
 from .naming import Fixed, Naming, delete_until_gone
+from .pending_delete import Departure
+from .znode_registry import RegisteredNode, until_sole
 
 R = TypeVar("R")
 

@@ -34,18 +34,18 @@ from aiolead import (
     TreeCache,
 )
 from aiolead._client.net.supervisor import Supervisor
-from aiolead._recipes._core.error_policy import in_background
-from aiolead._recipes._core.observe import View
-from aiolead._recipes.discovery import service_registry
-from aiolead._recipes.election import campaign, observer
-from aiolead._recipes.membership import group
-from aiolead._recipes.membership.znode_keeper import ZnodeKeeper
+from aiolead._recipes import election as campaign
+from aiolead._recipes import election as observer
+from aiolead._recipes import group, service_registry
+from aiolead._recipes import view as znode_views
+from aiolead._recipes.config import ConfigView
+from aiolead._recipes.errors import in_background
+from aiolead._recipes.kept_znode import ZnodeKeeper
 from aiolead._recipes.naming import Sequential
-from aiolead._recipes.tasks.board import BoardView
-from aiolead._recipes.tree.tree_reader import TreeReader
-from aiolead._recipes.values import znode_views
-from aiolead._recipes.values.config_snapshot import ConfigView
-from aiolead._recipes.values.shared_value import SharedValueView
+from aiolead._recipes.shared_value import SharedValueView
+from aiolead._recipes.task_board import BoardView
+from aiolead._recipes.tree_reader import TreeReader
+from aiolead._recipes.view import View
 from aiolead._recipes.znode import Znode
 from aiolead._session.machine import SessionMachine
 from aiolead.errors import ClientClosedError, InternalError, LossReason, ReleaseError

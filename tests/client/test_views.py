@@ -17,7 +17,7 @@ from kit.virtual_time import embedded, virtually
 
 import aiolead
 from aiolead import ACL, Auth, Client
-from aiolead._recipes._core import error_policy
+from aiolead._recipes import errors as error_policy
 from aiolead._wire.codes import OpCode
 from aiolead._wire.framing import encode_reply
 from aiolead._wire.replies import NamesReply, ReplyHeader, StatReply

@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-import aiolead._recipes.locks.semaphore.permits as permits
+import aiolead._recipes.semaphore as permits
 from aiolead.testing.simulation import Backend
 from costs import _rates as rates
 from costs import _tables as tables

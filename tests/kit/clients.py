@@ -16,8 +16,8 @@ import trio
 
 import aiolead
 from aiolead._client.connect_options import lease_clock
-from aiolead._recipes.contention.contender import Contender
-from aiolead._recipes.contention.layouts import Role
+from aiolead._recipes.layouts import Role
+from aiolead._recipes.queue_place import Contender
 from aiolead.errors import NoNodeError
 from aiolead.model import SessionState
 from aiolead.paths import parse_connect_string

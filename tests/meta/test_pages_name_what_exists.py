@@ -40,9 +40,9 @@ WRITTEN_BY_READERS = {"first.py", "test_first.py", "worker.py", "test_worker.py"
 """Files of the tutorials."""
 
 FILE = re.compile(r"`([\w./-]*\w\.py)(?:: (\w+)[\w.()]*)?(?:::[\w\[\]-]+)?`")
-"""`_core/tenure.py`, `_core/tenure.py: Tenure`, `unit/test_paths.py::test_join`."""
+"""`_recipes/hold.py`, `_recipes/hold.py: Tenure`, `unit/test_paths.py::test_join`."""
 
-PACKAGE = re.compile(r"`((?:aiolead|_wire|_session|_client|_recipes|_core|tests)/[\w/]*)`")
+PACKAGE = re.compile(r"`((?:aiolead|_wire|_session|_client|_recipes|tests)/[\w/]*)`")
 """`_session/lease/`, `aiolead/testing`."""
 
 DOTTED = re.compile(r"`(?:aiolead\.)?(_(?:wire|session|client|recipes)(?:\.(?!py\b)\w+)+)`")

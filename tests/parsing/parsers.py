@@ -20,17 +20,16 @@ from typing import Any
 from aiolead import ACL, ServiceInstance
 from aiolead._client.api import quotas
 from aiolead._client.net import host_sources as discovery
-from aiolead._recipes._core import participants
-from aiolead._recipes.barriers import barrier_membership
-from aiolead._recipes.contention import kernel as contention
-from aiolead._recipes.contention import unrecognized
-from aiolead._recipes.contention.layouts import LAYOUTS, Role
-from aiolead._recipes.locks import condition_signals
-from aiolead._recipes.locks.semaphore import parts
-from aiolead._recipes.queues import item_format
-from aiolead._recipes.tasks.task_records import Progress, decode_result
-from aiolead._recipes.values import codec
-from aiolead._recipes.values import config_snapshot as snapshot
+from aiolead._recipes import barriers as barrier_membership
+from aiolead._recipes import codec, condition_signals
+from aiolead._recipes import config as snapshot
+from aiolead._recipes import kernel as contention
+from aiolead._recipes import neighbours as unrecognized
+from aiolead._recipes import queue_items as item_format
+from aiolead._recipes import reading as participants
+from aiolead._recipes import semaphore as parts
+from aiolead._recipes.layouts import LAYOUTS, Role
+from aiolead._recipes.task_board import Progress, decode_result
 from aiolead._session.authentication import Exchange
 from aiolead._util import contender_names as kinds
 from aiolead._util.parsing import MalformedError
@@ -256,48 +255,48 @@ def _read(record: Any, data: bytes) -> object:
 def _codecs() -> Iterator[Parser]:
     for name in ("raw", "text", "json", "int32", "int64", "decimal"):
         made: Codec[Any] = getattr(Codec, name)()
-        functions = "_recipes.values.codec: _from_digits _integer"
+        functions = "_recipes.codec: _from_digits _integer"
         yield of_znode(f"Codec.{name}", made.decode, functions, raises=_MALFORMED)
         read = partial(codec.decoded, made, "/path", stat=STAT)
-        yield of_znode(f"a value, {name}", read, "_recipes.values.codec: decoded", raises=_INVALID)
+        yield of_znode(f"a value, {name}", read, "_recipes.codec: decoded", raises=_INVALID)
 
 
 PARSERS: tuple[Parser, ...] = (
     # --- the data of znodes
     of_znode(
         "ServiceInstance.from_json", _instance,
-        "_recipes.discovery.instance: ServiceInstance.from_json", raises=_MALFORMED,
+        "_recipes.service_registry: ServiceInstance.from_json", raises=_MALFORMED,
     ),
-    of_znode("Progress.decode", Progress.decode, "_recipes.tasks.task_records: Progress.decode"),
+    of_znode("Progress.decode", Progress.decode, "_recipes.task_board: Progress.decode"),
     of_znode(
         "decode_result", partial(decode_result, "task-0000000000"),
-        "_recipes.tasks.task_records: decode_result", raises=_MALFORMED,
+        "_recipes.task_board: decode_result", raises=_MALFORMED,
     ),
     of_znode(
         "version_of a configuration", partial(snapshot.version_of, "/config", stat=STAT),
-        "_recipes.values.config_snapshot: version_of", raises=_INVALID,
+        "_recipes.config: version_of", raises=_INVALID,
     ),
     of_znode(
         "decode_entry of a configuration",
         partial(snapshot.decode_entry, "/config/history/0000000001", 1, stat=STAT),
-        "_recipes.values.config_snapshot: _decode_entry _decode_value", raises=_INVALID,
+        "_recipes.config: _decode_entry _decode_value", raises=_INVALID,
     ),
     *_codecs(),
     of_znode(
-        "an item of a queue", item_format.decode, "_recipes.queues.item_format: decode",
+        "an item of a queue", item_format.decode, "_recipes.queue_items: decode",
         raises=_MALFORMED,
     ),
     of_znode(
         "the limit of a semaphore", partial(parts.decoded, "/limit"),
-        "_recipes.locks.semaphore.parts: decoded", raises=_INVALID,
+        "_recipes.semaphore: decoded", raises=_INVALID,
     ),
     of_znode(
         "the limit of kazoo's semaphore", parts.decoded_digits,
-        "_recipes.locks.semaphore.parts: decoded_digits",
+        "_recipes.semaphore: decoded_digits",
     ),
     of_name(
         "members of a double barrier", lambda name: barrier_membership.members_among([name]),
-        "_recipes.barriers.barrier_membership: members_among",
+        "_recipes.barriers: members_among",
     ),
     of_znode(
         "a participant",
@@ -338,46 +337,46 @@ PARSERS: tuple[Parser, ...] = (
     ),
     of_name(
         "layouts", _layouts,
-        "_recipes.contention.layouts: Layout._is_own Layout._downgraded Layout._fits",
-        "_recipes.contention.layouts: _Form.count_in Layout._ours",
+        "_recipes.layouts: Layout._is_own Layout._downgraded Layout._fits",
+        "_recipes.layouts: _Form.count_in Layout._ours",
     ),
     of_name(
-        "the contender queue", _in_order, "_recipes.contention.kernel: in_order",
+        "the contender queue", _in_order, "_recipes.kernel: in_order",
         raises=(MixedLayoutError,),
     ),
     of_name(
         "unrecognized children",
         lambda name: unrecognized.unrecognized_children([name, "lock-0000000001"]),
-        "_recipes.contention.unrecognized: _int",
+        "_recipes.neighbours: _int",
     ),
     of_name(
         "a queue's names", partial(_key, item_format.ItemNames()),
-        "_recipes.queues.item_format: ItemNames.key",
+        "_recipes.queue_items: ItemNames.key",
     ),
     of_name(
         "names by priority", partial(_key, item_format.PriorityNames()),
-        "_recipes.queues.item_format: ItemNames.key",
+        "_recipes.queue_items: ItemNames.key",
     ),
     of_name(
         "names by time", partial(_key, item_format.DelayNames()),
-        "_recipes.queues.item_format: ItemNames.key",
+        "_recipes.queue_items: ItemNames.key",
     ),
     of_name(
         "number_of a version of a configuration", snapshot.number_of,
-        "_recipes.values.config_snapshot: number_of",
+        "_recipes.config: number_of",
     ),
     of_znode(
         "a signal of a condition", lambda data: condition_signals.Signal.decode(data, STAT),
-        "_recipes.locks.condition_signals: Signal.decode ConditionSignals._read",
+        "_recipes.condition_signals: Signal.decode ConditionSignals._read",
     ),
     of_name(
         "waiters and signals of a condition",
         lambda name: condition_signals.sort_out([name], [name, name]),
-        "_recipes.locks.condition_signals: sort_out",
+        "_recipes.condition_signals: sort_out",
     ),
     of_name(
         "the parts of a semaphore", _misfits,
-        "_recipes.locks.semaphore.parts: SemaphoreParts.misfits",
+        "_recipes.semaphore: SemaphoreParts.misfits",
     ),
     of_name("contenders in the command", lambda name: line.places_of([name, "lock-1"])),
     of_name("a GUID in a name", lines._GUID.search, "cli.doctor.queue_checks: judge_ghosts"),
@@ -472,18 +471,18 @@ NO_PARSERS: dict[str, str] = {
     "_client.api.operations:checked_duration": "an argument, within bounds by then",
     "_client.net.four_letter_words:Peer._take": "a constant",
     "_util.escaping:_escape": "escaped by Python, so it is ASCII",
-    "_recipes._core.arguments:_checked_real": "an argument, whose error is ConfigurationError",
-    "_recipes._core.acquire:Acquirable._await_lease": "a bool",
-    "_recipes.contention.neighbours:_refuse_semaphore": "yes or no for each name",
-    "_recipes.locks.semaphore.parts:refuse_misfits": "yes or no for each name",
+    "_recipes.recipe:_checked_real": "an argument, whose error is ConfigurationError",
+    "_recipes.place:Acquirable._await_lease": "a bool",
+    "_recipes.neighbours:_refuse_semaphore": "yes or no for each name",
+    "_recipes.semaphore:refuse_misfits": "yes or no for each name",
     "_session.watches.registry:WatchRegistry.rearm": "two zxids, of which one may be infinite",
-    "_recipes.tasks.task_records:checked_progress": "an argument, within bounds by then",
-    "_recipes.tasks.board:_working": "Progress.decode, which is in the table",
-    "_recipes.values.codec:_to_json": "reads back what it has just written",
-    "_recipes.values.config_snapshot:_encode_value": "of the caller: text, or base64",
-    "_recipes.contention.layouts:_parsed": "numbers that are constants",
-    "_recipes.membership.partitioner:score": "a digest of ours",
-    "_recipes.locks.unique_names:HeldName.number": "the name of our own znode",
+    "_recipes.task_board:checked_progress": "an argument, within bounds by then",
+    "_recipes.task_board:_working": "Progress.decode, which is in the table",
+    "_recipes.codec:_to_json": "reads back what it has just written",
+    "_recipes.config:_encode_value": "of the caller: text, or base64",
+    "_recipes.layouts:_parsed": "numbers that are constants",
+    "_recipes.partitioner:score": "a digest of ours",
+    "_recipes.exclusive:HeldName.number": "the name of our own znode",
     "_session.requests.liveness:Liveness.begun": "four bytes, counted before",
     "adapters.aiozk._adapted_session:connect_string": "the ports that aiozk was given",
     "adapters.aiozk._adapted_session:Bridge._fired": "an enumeration",

@@ -14,13 +14,13 @@ from kit.checks import check_each
 from parsing.hostile_data import DATA_CASES, JSON_VALUES, hostile_data
 
 from aiolead import ServiceInstance
-from aiolead._recipes._core.arguments import (
+from aiolead._recipes.codec import encoded
+from aiolead._recipes.recipe import (
     checked_count,
     checked_number,
     checked_pause,
     checked_wait,
 )
-from aiolead._recipes.values.codec import encoded
 from aiolead._util.escaping import described
 from aiolead._util.parsing import (
     MAX_DEPTH,

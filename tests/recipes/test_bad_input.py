@@ -13,8 +13,8 @@ from recipes.blocks import enter
 from recipes.crowd import crowd
 
 from aiolead import ACL, Client, CreateMode, Election, Lock, ReadWriteLock
-from aiolead._recipes.contention.layouts import LAYOUTS, Role
-from aiolead._recipes.contention.neighbours import queue_order
+from aiolead._recipes.layouts import LAYOUTS, Role
+from aiolead._recipes.neighbours import queue_order
 from aiolead.errors import (
     Blame,
     InvalidACLError,

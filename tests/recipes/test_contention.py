@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiolead._recipes.contention.kernel import QueuePosition, holding, in_order, sharing, standing
-from aiolead._recipes.contention.layouts import LAYOUTS, Layout, Role
+from aiolead._recipes.kernel import QueuePosition, holding, in_order, sharing, standing
+from aiolead._recipes.layouts import LAYOUTS, Layout, Role
 from aiolead._util.contender_names import leaders_of, leaders_part, leading
 from aiolead.errors import ConfigurationError, MixedLayoutError
 

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from aiolead import errors
-from aiolead._recipes._core import error_policy
-from aiolead._recipes._core.error_policy import Action, Step, action_for, may_be_applied
-from aiolead._recipes._core.pending_delete import PendingDelete, all_of
+from aiolead._recipes import errors as error_policy
+from aiolead._recipes.errors import Action, Step, action_for, may_be_applied
+from aiolead._recipes.pending_delete import PendingDelete, all_of
 from aiolead.abc import CoordinationClient
 from aiolead.errors import (
     AioleadError,

@@ -26,7 +26,7 @@ from kit.faults import (
 from kit.virtual_time import with_virtual_server
 
 import aiolead
-from aiolead._recipes.contention.layouts import Role
+from aiolead._recipes.layouts import Role
 from aiolead.errors import LossReason
 from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer, OpCode

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aiolead._recipes.contention.kernel import holding, in_order, sharing
-from aiolead._recipes.contention.layouts import LAYOUTS, Layout, Role
+from aiolead._recipes.kernel import holding, in_order, sharing
+from aiolead._recipes.layouts import LAYOUTS, Layout, Role
 from aiolead._util.contender_names import KnownName, known_name
 from aiolead.errors import ConfigurationError
 from aiolead.paths import sequence_of

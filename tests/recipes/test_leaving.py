@@ -28,7 +28,7 @@ from kit.virtual_time import (
 
 import aiolead
 from aiolead import Client, CreateMode, Lock, LockLost, PersistentNode, ReadWriteLock, SharedValue
-from aiolead._recipes._core.observe import View
+from aiolead._recipes.view import View
 from aiolead.errors import UsageError
 from aiolead.testing import EmbeddedServer, OpCode
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiolead._recipes.queues.item_format import DelayNames, ItemNames, PriorityNames, decode, encode
+from aiolead._recipes.queue_items import DelayNames, ItemNames, PriorityNames, decode, encode
 from aiolead.errors import ConfigurationError
 
 # --- bytes -------------------------------------------------------------------------------------

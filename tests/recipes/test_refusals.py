@@ -69,7 +69,7 @@ async def refuse_deletes(operator: Client, *paths: str) -> None:
 
 def refusals(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The paths of the refused deletes in the log."""
-    logged = [r for r in caplog.records if r.name == "aiolead._recipes._core.error_policy"]
+    logged = [r for r in caplog.records if r.name == "aiolead._recipes.errors"]
     assert all(record.levelno == logging.WARNING for record in logged)
     return [record.getMessage().partition(" could not be deleted")[0] for record in logged]
 

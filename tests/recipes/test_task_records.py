@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiolead._recipes.tasks.task_records import Progress, decode_result, encode_result
+from aiolead._recipes.task_board import Progress, decode_result, encode_result
 from aiolead.types import TaskResult
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

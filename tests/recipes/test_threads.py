@@ -34,7 +34,7 @@ from aiolead import (
     Term,
     TreeCache,
 )
-from aiolead._recipes._core.contexts import TenureScope
+from aiolead._recipes.holding import TenureScope
 from aiolead.errors import ClientClosedError, LossReason, UsageError
 
 pytestmark = [

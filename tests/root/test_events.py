@@ -26,7 +26,7 @@ from opentelemetry.trace import StatusCode
 from prometheus_client import CollectorRegistry
 
 import aiolead
-from aiolead._recipes._core.reporting import RecipeReporting, hook_of
+from aiolead._recipes.reporting import RecipeReporting, hook_of
 from aiolead._session.states import TRANSITIONS
 from aiolead.abc import EventHook
 from aiolead.errors import LossReason

@@ -13,7 +13,7 @@ from wire.golden import FOLDER
 
 from aiolead import SASL, TLS, model
 from aiolead._client.api.operations import Scope
-from aiolead._recipes._core.arguments import checked_acl
+from aiolead._recipes.recipe import checked_acl
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.requests import AuthPacket, Create, SetACL
 from aiolead.cli.options import Common

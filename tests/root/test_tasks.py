@@ -14,8 +14,7 @@ import trio
 import trio.testing
 from anyio.lowlevel import checkpoint
 
-from aiolead._recipes._core.contexts import leave_scope
-from aiolead._recipes.contest import TaskGuard
+from aiolead._recipes.holding import TaskGuard, leave_scope
 from aiolead._util.tasks import Wakeup, current_task_id, wait_shielded
 
 

@@ -7,7 +7,7 @@ from typing import final
 
 from anyio.lowlevel import checkpoint
 
-from ..._recipes.values.znode_views import ChildrenView, DataView
+from ..._recipes.view import ChildrenView, DataView
 from ..._wire.versions import Feature
 from ...abc import Watch
 from ...errors import (

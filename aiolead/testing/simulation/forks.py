@@ -23,7 +23,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, NoReturn
 
 from ..._client.api.client import Client
-from ..._recipes._core.tenure import Tenure
+from ..._recipes.hold import Tenure
 from .process import Process
 from .threads import CLIENT_READS, READS, Answer, Hold, answer
 from .timeline import Timeline

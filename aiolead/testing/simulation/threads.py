@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from ..._client.api.client import Client
-from ..._recipes._core.tenure import Tenure
+from ..._recipes.hold import Tenure
 from ...errors import TenureLost, UsageError
 from .parking import PROCESS
 from .process import Process

@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 
 import anyio
 
-from ..._recipes._core.contexts import TenureContext
-from ..._recipes._core.tenure import Tenure
+from ..._recipes.hold import Tenure
+from ..._recipes.holding import TenureContext
 from ...errors import AcquireTimeout
 from ..history import History
 

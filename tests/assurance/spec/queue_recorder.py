@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from aiolead._recipes._core.error_policy import may_be_applied
-from aiolead._recipes.contention.contender import Contender as RealContender
+from aiolead._recipes.errors import may_be_applied
 from aiolead._recipes.naming import Sequential
+from aiolead._recipes.queue_place import Contender as RealContender
 from aiolead._recipes.znode import NodeGone, Znode
 from aiolead.paths import basename
 from aiolead.testing.simulation.ensemble.facts import Truth

@@ -14,7 +14,7 @@ from unittest import mock
 
 import pytest
 
-from aiolead._recipes.contention import contender as contender_module
+from aiolead._recipes import queue_place as contender_module
 from aiolead._recipes.naming import Sequential
 from aiolead._recipes.znode import Znode
 from aiolead.testing.simulation.run import load_scenario
@@ -39,9 +39,9 @@ def test_simulated_schedules_follow_the_specification(name: str) -> None:
 
 # --- planted bugs ------------------------------------------------------------------------------
 
-KERNEL = "_recipes/contention/kernel.py"
+KERNEL = "_recipes/kernel.py"
 CLASSES: dict[str, tuple[str, type]] = {
-    "_recipes/contention/contender.py": ("_recipes.contention", contender_module.Contender),
+    "_recipes/queue_place.py": ("_recipes.contention", contender_module.Contender),
     "_recipes/znode.py": ("_recipes", Znode),
     "_recipes/naming.py": ("_recipes", Sequential),
 }

@@ -28,7 +28,7 @@ from kit.virtual_time import Drop, Link, lost_message, passes, settled, with_vir
 from recipes.blocks import enter
 
 from aiolead import AcquireTimeout, Barrier, Client, CreateMode, DoubleBarrier
-from aiolead._recipes.barriers.barrier_membership import keep_ready, members_among, remove_ready
+from aiolead._recipes.barriers import keep_ready, members_among, remove_ready
 from aiolead.errors import AlreadyHeldError, BarrierLost, LossReason
 from aiolead.model import ACL, Permission
 from aiolead.paths import parse_connect_string

@@ -20,8 +20,8 @@ from kit.clients import (
 from kit.selection import on_embedded
 
 from aiolead import Client, Election, LeadershipLost, Phase, Term
-from aiolead._recipes._core.observation import Observation
-from aiolead._recipes.election.campaign import TRANSITIONS
+from aiolead._recipes.election import TRANSITIONS
+from aiolead._recipes.view import Observation
 from aiolead.errors import ClientClosedError, LossReason, MixedLayoutError, UsageError
 from aiolead.testing import EmbeddedServer
 from aiolead.types import Campaign, CampaignState

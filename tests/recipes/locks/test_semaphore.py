@@ -26,7 +26,7 @@ from recipes.blocks import enter
 from recipes.crowd import crowd
 
 from aiolead import AcquireTimeout, Client, CreateMode, LockLost, Semaphore
-from aiolead._recipes.locks.semaphore.permits import Permits
+from aiolead._recipes.semaphore import Permits
 from aiolead.errors import (
     ConfigurationError,
     InvalidDataError,

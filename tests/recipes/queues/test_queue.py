@@ -32,7 +32,7 @@ from aiolead import (
     PriorityQueue,
     Queue,
 )
-from aiolead._recipes.queues.item_format import encode
+from aiolead._recipes.queue_items import encode
 from aiolead.errors import (
     ClaimLost,
     ConnectFailed,

@@ -1,0 +1,554 @@
+"""Items held under a claim, until they are released or finished.
+
+A claim is the ephemeral znode that marks an item as taken. One transaction checks the item and
+creates the claim; two reads follow in the same segment. So a deleted item is never claimed, and one
+round trip brings the item.
+
+The name of an item stays reserved until its claim is known to be gone, even if callers are
+cancelled or connections lost: two consumers of one client never work under the same name.
+
+Finishing is one transaction: it checks the claim, writes the results, and deletes item and claim.
+So an item is finished at most once, and only by its holder.
+
+No server deletes an item that others have put znodes below. Then the transaction replaces the claim
+by a persistent znode of the same name, with data that only this claim has. So no consumer gets the
+item again, of this library or of Curator, also after this session has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, cast
+
+import anyio
+import anyio.lowlevel
+
+from ..abc import CoordinationClient, Hold, Reply, Transaction, Watch
+from ..errors import (
+    AioleadError,
+    ClaimLost,
+    Fenced,
+    LossReason,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    SessionError,
+    TransactionError,
+    UsageError,
+)
+from ..model import ACL, Created, CreateMode, Stat
+from ..paths import join
+from .errors import Action, Step, action_for, before_next_try, may_be_applied, with_parent
+from .hold import Tenure
+from .holding import Contest
+from .naming import Fixed, Found, find_at
+from .pending_delete import Departure
+from .place import NodeAcquirable
+from .queue_items import AvailableItems
+from .reading import caught_up, read_data
+from .reporting import PathWarnings
+from .znode import Holder, HoldOptions, NodeGone, Znode, ZnodeState
+from .znode_registry import RegisteredNode
+
+Decode = Callable[[bytes], tuple[bytes, ...]]
+"""Splits the data of an item into parts; raises ValueError if they are invalid."""
+
+
+class ClaimNaming:
+    """The naming of a claim, which is created by a transaction that checks the item."""
+
+    is_late_create_awaited = True
+
+    def __init__(self, client: CoordinationClient, available: AvailableItems, name: str) -> None:
+        self.name = name
+        self.item = join(available.items_path, name)
+        self._client = client
+        self._fixed = Fixed(client, join(available.claims_path, name), is_contended=True)
+        self._create: Reply[Any] | None = None
+        """The last create, until the read behind it has shown the czxid."""
+
+    @property
+    def path(self) -> str:
+        return self._fixed.path
+
+    def next_name(self, session_id: int) -> tuple[str, CreateMode]:
+        return self._fixed.next_name(session_id)
+
+    def send_create(
+        self, path: str, data: bytes, mode: CreateMode, acl: Sequence[ACL] | None
+    ) -> Reply[Created]:
+        transaction = self._client.transaction().check(self.item)
+        transaction.create(path, data, mode=mode, acl=acl)
+        create = self._create = transaction.commit()
+        return cast("Reply[Created]", create)
+
+    def settle(self, path: str) -> None:
+        self._fixed.settle(path)
+
+    def note_lost(self, path: str, session_id: int, since: int) -> None:
+        self._fixed.note_lost(path, session_id, since)
+
+    def claim_created(self, _create: Reply[Created], session_id: int, since: int) -> RegisteredNode:
+        # A transaction's answer has no czxid; the read behind it has (`shown`).
+        return RegisteredNode(self.path, 0, -since, session_id)
+
+    def claim_shown(self, stat: Stat, session_id: int) -> RegisteredNode:
+        """Record the czxid of a created znode, which a read has shown."""
+        self._create = None
+        self._fixed.registry.claimed[stat.czxid] = None
+        return RegisteredNode(self.path, 0, stat.czxid, session_id)
+
+    def claim_found(self, created: Created, session_id: int) -> RegisteredNode:
+        return self._fixed.claim_found(created, session_id)
+
+    def unclaim(self, node: RegisteredNode) -> None:
+        if node.token <= 0:
+            self._create = None
+        self._fixed.unclaim(node)
+
+    def may_adopt(self) -> bool:
+        return self._fixed.may_adopt()
+
+    def takes(self, create: Reply[Any], stat: Stat | None) -> bool:
+        """Whether to take what a read behind a create has shown: a lost create made it."""
+        error = create.error()
+        is_taken = isinstance(error, TransactionError) and isinstance(error.cause, NodeExistsError)
+        if stat is None or not is_taken:
+            return False
+        return self._fixed.judge(stat, is_ours=self._fixed.is_from_lost_create(stat))
+
+    async def find(self, path: str, _session_id: int, data: bytes, found: Found) -> None:
+        def is_ours(seen: bytes, stat: Stat) -> bool:
+            if self._is_being_claimed:
+                return False  # it is the wanted one
+            return seen == data and self._fixed.is_from_lost_create(stat)
+
+        await find_at(self._client, path, is_ours, found)
+
+    @property
+    def _is_being_claimed(self) -> bool:
+        create = self._create
+        return create is not None and (not create.is_done or create.error() is None)
+
+    def delete(
+        self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Callable[[], object]
+    ) -> Departure:
+        self._create = None
+        return self._fixed.delete(node, data, watch, over)
+
+    async def delete_if_ours(self, node: RegisteredNode) -> None:
+        await self._fixed.delete_if_ours(node)
+
+
+class _Claim:
+    """The znode that claims one item, with its naming."""
+
+    def __init__(self, naming: ClaimNaming, znode: Znode) -> None:
+        self.naming = naming
+        self.znode = znode
+
+    @property
+    def name(self) -> str:
+        return self.naming.name
+
+    @property
+    def item(self) -> str:
+        return self.naming.item
+
+    def look_behind_create(
+        self, client: CoordinationClient, create: Reply[Any] | None
+    ) -> Reply[Stat | None]:
+        """Read the znode behind its create, in one segment; `create` is None if there is one.
+
+        If the znode existed before, it is ours if a create made it whose answer was lost.
+        """
+        look = client.exists(self.naming.path)
+        if create is not None:
+            self.znode.find_by(look, partial(self._judge, create))
+        return look
+
+    def _judge(self, create: Reply[Any], stat: Stat | None) -> None:
+        if self.naming.takes(create, stat):
+            assert stat is not None, "it was seen"
+            self.znode.take(Created(self.naming.path, stat))
+
+    def shown(self, stat: Stat | None) -> None:
+        """Record the read that followed the create; raises `NodeGone` if the znode is not ours."""
+        node = self.znode.node
+        if stat is None or not node.is_shown_by(stat):
+            self.znode.seen_gone()
+            raise NodeGone
+        self.znode.replace(self.naming.claim_shown(stat, node.session_id))
+
+    def end(self, give_back: Callable[[str], object]) -> Departure | None:
+        """Delete the claim; once it is gone, call `give_back(name)`. Return the pending delete."""
+        departure = self.znode.discard()
+        self.znode.when_over(partial(give_back, self.name))
+        return departure
+
+
+def claim_item(available: AvailableItems, decode: Decode, contest: Contest[Any]) -> ItemClaim:
+    """Make a claim, with nothing sent yet: the attempt of a contest."""
+    return ItemClaim(contest.client, available, contest.data, decode)
+
+
+class ItemClaim(NodeAcquirable):
+    """One attempt to claim the first free item."""
+
+    def __init__(
+        self, client: CoordinationClient, available: AvailableItems, data: bytes, decode: Decode
+    ) -> None:
+        super().__init__(client, available.claims_path, data, available.acl)
+        self.available = available
+        self.parts: tuple[bytes, ...] = ()
+        """Known once the item is claimed."""
+        self._decode = decode
+        self._own: _Claim | None = None
+        self._discarded = False
+        self._looks = available.looks
+        available.enter()
+
+    @property
+    def own(self) -> _Claim:
+        """Our claim; only while an item is reserved."""
+        if self._own is None:
+            raise AssertionError("nothing is claimed")
+        return self._own
+
+    @property
+    def node(self) -> RegisteredNode:
+        """Our registered znode; only once it is held."""
+        return self.own.znode.node
+
+    @property
+    def item(self) -> str:
+        """The path of the reserved item."""
+        return self.own.item
+
+    def _znodes(self) -> Sequence[Znode]:
+        return () if self._own is None else (self._own.znode,)
+
+    # --- claiming --------------------------------------------------------------------------------
+
+    async def _try(self, *, waits: bool) -> bool:
+        while not await self._claim_first():
+            if not waits:
+                return False
+            self._is_new = False
+            await self.available.wait()
+        return True
+
+    async def _claim_first(self) -> bool:
+        """Claim the first free item; False if there is none."""
+        available = self.available
+        if self._own is not None and await self._claim(self._own):
+            return True
+        if available.names.is_strict and available.is_stale:
+            await available.look()
+        elif available.looks == self._looks and available.is_contended:
+            await available.check_next()
+        while True:
+            name = available.pop()
+            if name is None:
+                if not available.is_stale:
+                    return False
+                await available.look()
+                continue
+            naming = ClaimNaming(self._client, available, name)
+            own = self._own = _Claim(naming, self._new_znode(naming))
+            if await self._claim(own):
+                return True
+            if available.looks == self._looks:
+                # The list is old: its next item is probably gone as well.
+                await available.check_next()
+
+    async def _claim(self, own: _Claim) -> bool:
+        """Claim and read the reserved item; False if that is impossible."""
+        available, mode = self.available, CreateMode.CONTAINER
+        request = partial(self._request, own)
+        claims = available.claims_path
+        return await with_parent(self._client, claims, request, mode=mode, acl=available.acl)
+
+    async def _request(self, own: _Claim) -> bool:
+        client, available = self._client, self.available
+        is_there = await own.znode.resolve()
+        with client.pipelined():
+            asked = None if is_there else own.znode.create()
+            look, read = own.look_behind_create(client, asked), client.get(own.item)
+        if asked is not None:
+            try:
+                await asked
+                self._is_new = True
+            except TransactionError as error:
+                is_path_missing = error.index == 1 and isinstance(error.cause, NoNodeError)
+                is_taken = isinstance(error.cause, NodeExistsError)
+                if is_path_missing or not isinstance(error.cause, (NodeExistsError, NoNodeError)):
+                    raise error.cause from None
+                if is_taken:
+                    await look
+                if own.znode.state is ZnodeState.ABSENT:
+                    available.taken(own.name)
+                    self._end(available.gone)
+                    return False
+        own.shown(await look)
+        try:
+            body, of_item = await read
+        except NoNodeError:
+            self._end(available.free)  # somebody has deleted the item by hand
+            return False
+        if of_item.num_children:
+            available.set_aside(own.name)
+            self._end(available.free)
+            return False
+        try:
+            self.parts = self._decode(body)
+        except ValueError as error:
+            available.invalid(own.name, of_item.version, error)
+            self._end(available.free)
+            return False
+        return True
+
+    def _start_again(self) -> None:
+        self._end(self.available.free)
+
+    def _leave_watches(self) -> None:
+        """Nothing to close: the watches of `AvailableItems` are shared."""
+
+    # --- holding, releasing ----------------------------------------------------------------------
+
+    def hold(self, holder: Holder, options: HoldOptions) -> Hold:
+        return self.own.znode.hold(holder, options)
+
+    def done(self) -> None:
+        """Our own transaction has deleted the item and our claim together."""
+        if self._own is not None:
+            self._own.znode.seen_gone()
+            self._end(self.available.gone)
+
+    def discard(self) -> Departure | None:
+        """Release the item, if any. Synchronous: the client deletes the claim in the background."""
+        if not self._discarded:
+            self._discarded = True
+            self.available.leave()
+        return self._end(self.available.free)
+
+    def _end(self, give_back: Callable[[str], object]) -> Departure | None:
+        own, self._own = self._own, None
+        return None if own is None else own.end(give_back)
+
+
+_LAST = 2
+"""How many operations end the transaction, behind the results."""
+
+
+class Claimed(Tenure):
+    """An item held under a claim: a `QueueItem`, or a `Task`."""
+
+    _lost_error = ClaimLost
+
+    _is_done = False
+    _is_finishing = False
+    _was_unanswered = False
+    _was_deleted = False
+    _has_children = False
+    """Whether others have put znodes below the item."""
+    _in_flight: Reply[object] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the item, and of its claim, on the servers."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def _claim(self) -> ItemClaim:
+        return cast(ItemClaim, self._acquirable)
+
+    def check(self) -> None:
+        if self._is_done:
+            raise UsageError(f"{self.name} of {self._what} is done with")
+        super().check()
+
+    # --- doing it --------------------------------------------------------------------------------
+
+    async def _finish(self, add: Callable[[Transaction], object]) -> None:
+        """Write results, and delete the item and its claim, in one transaction.
+
+        `add` adds the results, once per try; a `ServerError` means that they were refused and
+        nothing was applied. Otherwise as `QueueItem.ack`.
+        """
+        self._client.backend.check_home()
+        if self._is_done:
+            await anyio.lowlevel.checkpoint()
+            return
+        self.check()
+        if self._is_finishing:
+            raise UsageError(f"{self.name} of {self._what}: another task is finishing it")
+        self._is_finishing = True
+        try:
+            while not self._is_done:
+                await self._try_to_finish(add)
+        finally:
+            self._is_finishing = False
+            self._settle()
+
+    async def _try_to_finish(self, add: Callable[[Transaction], object]) -> None:
+        transaction = self.fenced().transaction()
+        add(transaction)
+        if self._has_children:
+            transaction.delete(self.path).create(self.path, self._mark, acl=self._contest.acl)
+        else:
+            transaction.delete(self._claim.item).delete(self.path)
+        reply: Reply[object] = transaction.commit()
+        self._in_flight = reply
+        reply.add_done_callback(lambda: self._answered(reply))
+        try:
+            await reply
+        except Fenced:
+            # Perhaps by an earlier try of ours whose answer was lost.
+            if self._was_unanswered and await self._was_applied():
+                self._done()
+            else:
+                self._hold.lose(LossReason.DELETED)
+        except TransactionError as error:
+            is_result = error.index < len(error.results) - _LAST
+            if not is_result and isinstance(error.cause, NotEmptyError):
+                self._has_children = True
+                return
+            if is_result or not isinstance(error.cause, NoNodeError):
+                raise error.cause from None
+            # The item was deleted by hand; the claim still exists.
+            self._was_deleted = True
+        except AioleadError as error:
+            if action_for(error, Step.ACQUIRE) not in (Action.RECONNECT, Action.PAUSE):
+                raise
+            if may_be_applied(error):
+                self._was_unanswered = True
+                if await self._was_applied():
+                    self._done()
+            if not self._is_done:
+                await before_next_try(self._client, error, Step.ACQUIRE)
+        if not self._is_done:
+            self._is_finishing = False
+            self._settle()
+            self.check()
+            self._is_finishing = True
+
+    async def _was_applied(self) -> bool:
+        """Whether a try whose answer was lost was applied; False once the session is over."""
+        client = self._client
+
+        async def read() -> bool:
+            if client.session_id != self.session_id:
+                return False
+            item, claim = client.exists(self._claim.item), client.exists(self.path)
+            there, claimed = await item, await claim
+            if claimed is not None and claimed.ephemeral_owner == self.session_id:
+                return False
+            if there is not None and self._has_children:
+                mark, _ = await read_data(client, self.path)
+                return mark == self._mark
+            return there is None
+
+        try:
+            return await caught_up(client, self._claim.available.items_path, read)
+        except SessionError:
+            return False
+
+    @property
+    def _mark(self) -> bytes:
+        """The data of the znode that replaces this claim."""
+        session_id = self.session_id & (1 << 64) - 1
+        return b"finished by %016x with token %d" % (session_id, self.token)
+
+    def _answered(self, reply: Reply[object]) -> None:
+        """Process an answer in the client's task, even if nobody awaits it any more."""
+        if self._in_flight is reply:
+            self._in_flight = None
+        if reply.error() is None:
+            self._done()
+        else:
+            self._settle()
+
+    def _done(self) -> None:
+        if not self._is_done:
+            self._is_done = self._released = True
+            if self._has_children:
+                self._warn_of_children()
+            self._claim.done()
+            self._hold.release()
+            self._claim.discard()
+
+    def _warn_of_children(self) -> None:
+        available = self._claim.available
+        self._client.backend.shared(available.items_path, PathWarnings).warn_of_children(
+            self._claim.item,
+            f"The item is finished, and no consumer gets it: delete it, and then {self.path}",
+        )
+
+    @property
+    def _given_up_as(self) -> str:
+        return "done" if self._is_done else super()._given_up_as
+
+    # --- losing it -------------------------------------------------------------------------------
+
+    def _lose(self, reason: LossReason) -> None:
+        # While our own delete is under way, the deletion is a loss only if others did it.
+        if reason is LossReason.DELETED and (self._is_finishing or self._in_flight is not None):
+            self._was_deleted = True
+        else:
+            super()._lose(reason)
+
+    def _settle(self) -> None:
+        """Report the deletion of our claim as a loss, once it is known that others did it."""
+        if self._was_deleted and not self._is_finishing and self._in_flight is None:
+            self._was_deleted = False
+            if not self._is_done:
+                super()._lose(LossReason.DELETED)
+
+    async def _confirmed(self, scope: anyio.CancelScope | None = None) -> None:
+        await super()._confirmed(scope)
+        if self._is_done and self._loss is LossReason.DELETED:
+            self._loss = None  # we deleted it: the answer came after the body had ended
+
+
+class QueueItem(Claimed):
+    """An item of a queue, held for the body of an `async with`.
+
+    It is released when the body ends or the claim is lost, unless it was acknowledged. `Tenure`
+    describes `token`, `check()`, `fenced()` and the other members.
+    """
+
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        """The parts of the item: one, unless Curator's `putMulti` wrote it."""
+        return self._claim.parts
+
+    @property
+    def data(self) -> bytes:
+        """The data of the item; raises `UsageError` unless it has exactly one part (`parts`)."""
+        parts = self.parts
+        if len(parts) != 1:
+            raise UsageError(f"{self.name} of {self._what} has {len(parts)} parts: use item.parts")
+        return parts[0]
+
+    async def ack(self) -> None:
+        """Acknowledge the item: delete it from the queue.
+
+        Returns once the servers have confirmed: no consumer gets the item any more. The body goes
+        on, but holds nothing. Further calls have no effect.
+
+        If others have put znodes below the item, the servers cannot delete it. Then it stays,
+        behind a persistent claim by which no consumer gets it again. A line at WARNING names both
+        znodes.
+
+        Raises:
+            ClaimLost: the claim was lost, or others deleted the item.
+            UsageError: the item was released, or another task is acknowledging it.
+
+        Cancellation: the item may or may not be acknowledged; if not, leaving the body releases it.
+
+        On connection loss: checks whether the item was acknowledged, and retries if not. If the
+        session ends first, the claim is lost, and another consumer may get the item.
+        """
+        await self._finish(lambda _: None)

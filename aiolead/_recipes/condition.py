@@ -1,0 +1,585 @@
+"""The condition: its holders wait for a notification and release its lock meanwhile.
+
+A waiter watches its signal, and the waiter before it. When its predecessor goes, it lists the
+signals and the waiters, and passes on the signal that the predecessor may have left (see
+`condition_signals`). A waiter that has the lock again deletes its signal and its znode.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, final
+
+import anyio
+
+from .._util.tasks import Wakeup, current_task_id
+from ..abc import CoordinationClient, Reply, Watch
+from ..errors import (
+    AioleadError,
+    ConnectionLossError,
+    LossReason,
+    NodeExistsError,
+    NoNodeError,
+    Outcome,
+    ReleaseError,
+    SessionError,
+    TransactionError,
+    UsageError,
+)
+from ..model import ACL, Participant, WatchEvent
+from ..paths import join
+from . import contender_queue
+from .condition_signals import AT_ONCE, ConditionSignals, Waiters
+from .contender_queue import ContenderQueue
+from .errors import TRIES, Action, Step, action_for, before_next_try, in_background, until_done
+from .hold import Held
+from .holding import Contest, HeldRecipe
+from .layouts import Layout, Role
+from .pending_delete import Departure
+from .place import Acquirable
+from .queue_place import LocalContenders, await_created, queue_naming, ready_to_create
+from .reading import catch_up, over_sessions, read_participants
+from .recipe import OnDisconnect, checked_count, checked_path, checked_wait
+from .znode import NodeGone, Znode, ZnodeState
+from .znode_registry import RegisteredNode
+
+
+class Waiter:
+    """A waiter, from before it releases the lock until it has it again."""
+
+    def __init__(
+        self, client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
+    ) -> None:
+        self._client = client
+        self._path = join(path, "waiters")
+        local = client.backend.shared(self._path, LocalContenders)
+        naming = queue_naming(client, local, self._path, Layout.CURATOR, Role.WAIT)
+        self._znode = Znode(client, naming, data, acl, self)
+        self._wake = Wakeup()
+        self._signals = ConditionSignals(client, path, acl)
+        self._signal_watch: Watch | None = None
+        self._watched: str | None = None
+        self._before_watch: Watch | None = None
+        self._has_signal = False
+
+    @property
+    def node(self) -> RegisteredNode:
+        """The znode; only valid while there is one."""
+        return self._znode.node
+
+    # --- what happens to the znode: see `ZnodeObserver` ----------------------------------------
+
+    def znode_gone(self) -> None:
+        self._wake.set()
+
+    def watch_ended(self) -> None:
+        self._wake.set()
+
+    def data_seen(self, data: bytes) -> None:
+        """Nothing to do: nobody asks a waiter for a release."""
+
+    # --- waiting -------------------------------------------------------------------------------
+
+    async def join(self) -> None:
+        """Create the znode. From then on no signal is missed."""
+        tries = TRIES
+        while True:
+            try:
+                if await ready_to_create(self._client, self._znode):
+                    await await_created(self._znode, self._znode.create(), self._path)
+                return
+            except NoNodeError:
+                if not tries:
+                    raise
+                tries -= 1
+                await self._signals.ensure("waiters")
+            except AioleadError as error:
+                await before_next_try(self._client, error, Step.ACQUIRE)
+
+    async def signalled(self) -> None:
+        """Wait for a signal, or for the end of the znode: without it no signal can come."""
+        try:
+            while True:
+                try:
+                    if await self._is_signalled():
+                        self._has_signal = True
+                        return
+                except AioleadError as error:
+                    # The watches may not be armed.
+                    self._leave_watches()
+                    self._znode.unwatch()
+                    if action_for(error, Step.ACQUIRE) is Action.START_AGAIN:
+                        raise NodeGone from None
+                    await before_next_try(self._client, error, Step.ACQUIRE)
+                    continue
+                stuck = self._signals.stuck
+                with anyio.move_on_after(self._client.session_timeout if stuck else None) as scope:
+                    await self._wake.wait()
+                if scope.cancelled_caught:
+                    stuck.clear()
+        except NodeGone:
+            self._znode.seen_gone()
+        finally:
+            self._leave_watches()
+
+    async def _is_signalled(self) -> bool:
+        """List all waiters, with watches on anything that could change the result."""
+        client, own = self._client, self.node
+        self._wake = Wakeup()
+        self._znode.check()
+        armed: list[Reply[Any]] = []
+        if not self._znode.is_watched:
+            armed.append(self._znode.send_look())
+        if self._signal_watch is None:
+            self._signal_watch = client.backend.make_watch(self._on_signal)
+            armed.append(client.exists(self._signals.signal(own.name), watch=self._signal_watch))
+        seen = await self._signals.look()
+        for reply in armed:
+            try:
+                await reply
+            except NoNodeError:
+                raise NodeGone from None
+        self._znode.check()
+        if own.name not in seen.waiting:
+            raise NodeGone
+        if own.name not in seen.unsignalled:
+            return True
+        if await self._signals.settle(seen):
+            self._wake.set()  # and look again
+            return False
+        rank = seen.waiting.index(own.name)
+        before = seen.waiting[rank - 1] if rank else None
+        if before != self._watched:
+            self._leave_before()
+        if before is not None and self._before_watch is None:
+            self._watched = before
+            self._before_watch = client.backend.make_watch(self._on_before)
+            try:
+                _, stat = await client.get(self._signals.waiter(before), watch=self._before_watch)
+            except NoNodeError:
+                is_waiter = False
+            else:
+                is_waiter = self._signals.note(before, stat)
+            if not is_waiter:
+                self._leave_before()
+                self._wake.set()
+        return False
+
+    def _on_signal(self, _event: WatchEvent) -> None:
+        self._signal_watch = None
+        self._wake.set()
+
+    def _on_before(self, _event: WatchEvent) -> None:
+        self._before_watch = self._watched = None
+        self._wake.set()
+
+    def _leave_before(self) -> None:
+        watch, self._before_watch, self._watched = self._before_watch, None, None
+        if watch is not None:
+            watch.close()
+
+    def _leave_watches(self) -> None:
+        self._leave_before()
+        watch, self._signal_watch = self._signal_watch, None
+        if watch is not None:
+            watch.close()
+
+    # --- leaving -------------------------------------------------------------------------------
+
+    def discard(self) -> Departure | None:
+        """Stop waiting, synchronously; a signal goes to the next waiter."""
+        self._leave_watches()
+        node, departure = self._znode.current, self._znode.discard()
+        if node is not None and departure is not None:
+            tidy_up = partial(self._settle_own, node.name)
+            job = partial(in_background, self._signals.signal(node.name), tidy_up)
+            departure.add_done_callback(lambda: self._client.backend.spawn(job))
+        return departure
+
+    async def _settle_own(self, name: str) -> None:
+        """Pass our signal on, or delete it, now that our znode is gone."""
+        client, signals = self._client, self._signals
+
+        async def settle() -> None:
+            if await client.exists(signals.signal(name)) is not None:
+                while await signals.settle(await signals.look()):
+                    pass
+
+        await until_done(client, 0, settle)
+
+    def consume(self) -> None:
+        """Delete the signal and the znode, synchronously: the client does the rest."""
+        if self._znode.state is not ZnodeState.PRESENT or not self._has_signal:
+            # A signal that came too late to be seen goes to the next waiter.
+            self.discard()
+            return
+        self._leave_watches()
+        node, watch = self._znode.hand_over()
+        assert node is not None, "it is present"
+        change = self._take_away(node)
+        change.add_done_callback(partial(self._taken_away, node, change, watch))
+
+    def _take_away(self, node: RegisteredNode) -> Reply[list[Any]]:
+        signal = self._signals.signal(node.name)
+        return self._client.transaction().delete(signal).delete(node.path).commit()
+
+    def _taken_away(
+        self, node: RegisteredNode, change: Reply[list[Any]], watch: Watch | None
+    ) -> None:
+        # The watch fires with the delete, unless that fails.
+        if watch is not None:
+            watch.close()
+        error = change.error()
+        if error is None:
+            self._znode.unclaim(node)
+        elif not isinstance(error, SessionError):
+            job = partial(self._take_away_later, node)
+            self._client.backend.spawn(partial(in_background, node.path, job))
+
+    async def _take_away_later(self, node: RegisteredNode) -> None:
+        """Clean up if there was no signal after all, or the answer was lost."""
+        client = self._client
+
+        async def take_away() -> None:
+            while True:
+                await catch_up(client, node.path)
+                stat = await client.exists(node.path)
+                if stat is None or stat.czxid != node.token:
+                    return
+                if await client.exists(self._signals.signal(node.name)) is None:
+                    await client.delete(node.path)
+                    return
+                try:
+                    await self._take_away(node)
+                except TransactionError as error:
+                    if isinstance(error.cause, NoNodeError):
+                        continue  # the signal or the znode is gone by now
+                    # The signal has to stay, but our znode must not.
+                    self._signals.refused(node.name, error.cause)
+                    await client.delete(node.path)
+                    return
+                else:
+                    return
+
+        try:
+            await until_done(client, node.session_id, take_away)
+        finally:
+            self._znode.unclaim(node)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A transaction that notifies waiters, and the author of its signals."""
+
+    author: bytes
+    names: Sequence[str]
+
+
+class ConditionHeld(Held):
+    """The hold of a condition's lock by the body of an `async with`, interrupted by `wait`."""
+
+    _waits = False
+    _is_abandoned = False
+
+    def __init__(
+        self,
+        contest: Contest[ConditionHeld],
+        acquirable: Acquirable,
+        on_lost: Callable[[], object],
+        on_released: Callable[[], object] | None = None,
+        *,
+        condition: str,
+    ) -> None:
+        self._condition = condition
+        """The path of the condition."""
+        self._task = current_task_id()
+        super().__init__(contest, acquirable, on_lost, on_released)
+
+    # --- waiting -------------------------------------------------------------------------------
+
+    async def wait(self, *, timeout: float | None = None) -> bool:
+        """Release the lock, wait for `notify`, acquire it again; return False after a timeout.
+
+            while not await is_ready():
+                await held.wait()
+
+        It returns once the lock is held again: another hold, with another `token`. Wait in a loop:
+        it may return without a `notify`, after an expired session for instance, and what was true
+        at the `notify` may have changed.
+
+        Args:
+            timeout: how long to wait to be notified, in seconds; None waits forever. It does not
+                limit acquiring the lock again. Do not use a cancel scope instead: see Cancellation.
+
+        Raises:
+            LockLost: the lock was lost before the wait began.
+            ReleaseError: the servers refuse to delete our znode, so nobody can get the lock,
+                ourselves included. The whole block is cancelled.
+            UsageError: the lock is not held, or another task entered the block.
+
+        Cancellation: the wait ends without the lock, so the whole block is cancelled. If only the
+        wait was to be cancelled, leaving the block raises `UsageError`. A notification already
+        received goes to the next waiter. On connection loss: the wait continues.
+        """
+        timeout = checked_wait(timeout)
+        if current_task_id() != self._task:
+            raise UsageError(f"{self!r}: only the task that has entered it can wait")
+        self.check()
+        contest = self._contest
+        waiter = Waiter(self._client, self._condition, contest.data, contest.acl)
+        release: Departure | None = None
+        in_time = True
+        try:
+            await waiter.join()
+            self.check()
+            with anyio.CancelScope() as refused:
+                release = self._let_go(refused)
+                with anyio.move_on_after(timeout) as scope:
+                    await waiter.signalled()
+                in_time = not scope.cancelled_caught
+                await self._take_again()
+            if refused.cancelled_caught and release is not None and (error := release.error()):
+                raise error
+        except BaseException:
+            waiter.discard()
+            if self._waits:
+                self._abandon()
+            raise
+        finally:
+            if release is not None:
+                release.await_report(False)
+        waiter.consume()
+        return in_time
+
+    def _let_go(self, refused: anyio.CancelScope) -> Departure | None:
+        """Release the lock, synchronously; cancel `refused` if the servers refuse that."""
+        self._waits = self._has_left = True
+        release = self._acquirable.discard()
+        self._hold.release()
+        if release is not None:
+            release.await_report(True)
+            release.add_done_callback(lambda: self._released_it(release, refused))
+        return release
+
+    def _released_it(self, release: Departure, refused: anyio.CancelScope) -> None:
+        error = release.error()
+        if isinstance(error, ReleaseError):
+            # Acquiring again would wait for our own znode.
+            refused.cancel()
+        elif isinstance(error, NoNodeError) and self._loss is None:
+            # It had been lost before.
+            self._loss = LossReason.DELETED
+            self._on_lost()
+
+    async def _take_again(self) -> None:
+        acquirable = self._contest.attempt(self._contest)
+        try:
+            await acquirable.acquire()
+            # No checkpoint until it is held.
+            if self._loss is None and not self._released:
+                self._waits = self._has_left = False
+                self._revocation = None
+                self._take(acquirable)
+                return
+        except BaseException:
+            acquirable.discard()
+            raise
+        acquirable.discard()
+        if self._released:
+            # Another task has released it: the block continues without a hold.
+            self._waits = False
+            self.check()
+        await anyio.sleep_forever()  # it is being cancelled, since it was lost
+
+    def _abandon(self) -> None:
+        """End the block of an interrupted wait: it holds nothing and must not continue."""
+        self._is_abandoned = True
+        self._on_lost()
+
+    async def _release(self, scope: anyio.CancelScope | None = None) -> None:
+        if not self._waits:
+            await super()._release(scope)
+
+    async def _release_elsewhere(self) -> None:
+        if self._waits:
+            self._released = True  # it must not acquire the lock again
+        await self.release()
+
+    async def release(self) -> None:
+        """Release the lock before the body has ended; see `Tenure.release`. Not while it waits."""
+        if self._waits:
+            self.check()
+        await super().release()
+
+    def _why_ended(self) -> Exception | None:
+        why = super()._why_ended()
+        if why is None and self._is_abandoned:
+            return UsageError(
+                f"{self._contest!r}: a wait was cancelled inside of the block, which therefore "
+                "had lost the lock; to limit a wait, use held.wait(timeout=)"
+            )
+        return why
+
+    def check(self) -> None:
+        if self._waits and self._loss is None:
+            raise UsageError(f"{self._what}: the lock is not held while one waits")
+        super().check()
+
+    # --- notifying -----------------------------------------------------------------------------
+
+    async def notify(self, count: int = 1) -> int:
+        """Wake the first `count` waiters, or all if there are fewer; return how many were woken.
+
+        They acquire the lock one after the other, once it is free. A notification survives its
+        sender. If a waiter dies before it has the lock again, the next one is woken that waited
+        already when it was notified. Children of the paths that are no waiters do not count.
+
+        Raises:
+            LockLost: the lock is lost.
+            Fenced: the servers say that the lock is lost; no further waiter was woken.
+            UsageError: the lock is not held.
+            ServerError: the servers refused the write, by `NoAuthError` for instance.
+
+        Cancellation: some may have been woken. On connection loss: finds out which ones,
+        and continues.
+        """
+        return await self._notify(count)
+
+    async def notify_all(self) -> int:
+        """Wake all waiters; otherwise as `notify`."""
+        return await self._notify(None)
+
+    async def _notify(self, count: int | None) -> int:
+        self.check()
+        left = sys.maxsize if count is None else checked_count("count", count, most=sys.maxsize)
+        client = self._client
+        signals = ConditionSignals(client, self._condition, self._contest.acl)
+        done = 0
+        sent: _Sent | None = None
+        is_unknown = False
+        while done < left:
+            try:
+                if sent is not None and is_unknown:
+                    # This server may lag behind the one that got the transaction.
+                    await catch_up(client, self._condition)
+                    # It is atomic, and none of its signals is consumed while we hold the lock.
+                    if await signals.has(sent.author):
+                        await signals.owned(sent.names)
+                        done += sum(name not in signals.ownerless for name in sent.names)
+                    sent, is_unknown = None, False
+                    continue
+                seen = await self._look(signals)
+                self.check()
+                if not seen.unsignalled:
+                    break
+                chosen = seen.unsignalled[:AT_ONCE]
+                if signals.ownerless:
+                    # There are children that are no waiters: leave the others out beforehand.
+                    chosen = await signals.owned(chosen)
+                    self.check()
+                    if not chosen:
+                        continue
+                author = f"{self.token:x}-{client.backend.serial():x}".encode()
+                sent = _Sent(author, chosen[: left - done])
+                done += await self._signal(signals, sent)
+                sent = None
+            except ConnectionLossError as error:
+                is_unknown = is_unknown or error.outcome is Outcome.UNKNOWN
+                await client.ready()
+        return done
+
+    async def _look(self, signals: ConditionSignals) -> Waiters:
+        seen = await signals.look()
+        while not seen.unsignalled and await signals.settle(seen):
+            seen = await signals.look()
+        return seen
+
+    async def _signal(self, signals: ConditionSignals, sent: _Sent) -> int:
+        """Notify waiters in a transaction guarded by the lock; return how many. Then look again."""
+        names = sent.names
+        change = self.fenced().transaction()
+        for name in names:
+            change.check(signals.waiter(name))
+        for name in names:
+            change.create(signals.signal(name), sent.author, acl=self._contest.acl)
+        with self._client.pipelined():
+            looks = signals.ask_owners(names)
+            reply = change.commit()
+        try:
+            await reply
+        except TransactionError as error:
+            if isinstance(error.cause, NoNodeError) and error.index >= len(names):
+                await signals.ensure("signals")
+            elif not isinstance(error.cause, (NoNodeError, NodeExistsError)):
+                raise
+            return 0
+        # The transaction has found all of them, and answers come in order.
+        owners = [(name, look.result()) for name, look in looks if look.error() is None]
+        return len(names) - sum(not signals.note(name, s) for name, s in owners if s is not None)
+
+
+@final
+class Condition(HeldRecipe[ConditionHeld]):
+    """A lock whose holders can wait until another holder notifies them.
+
+        async with condition as held:
+            while not await is_ready():
+                await held.wait()  # without the lock meanwhile
+            ...
+
+        async with condition as held:
+            await make_it_ready()
+            await held.notify()
+
+    Like `java.util.concurrent.locks.Condition`, across processes. Waiters are notified first come
+    first served. A notification wakes only a waiter that waited when it was given, and among those
+    none is lost: if the notifying process dies, it persists; if the notified waiter dies or is
+    cancelled, the next one gets it.
+
+    Its lock is a `Lock` at `lock` below the path: a `Lock` of that path contends with it.
+
+    Args: as for `Lock`, without `layout`. A malformed one raises `ConfigurationError`.
+    """
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        identity: str | None = None,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        self._base = checked_path(path)
+        recipe, lock = type(self).__name__, join(path, "lock")
+        self._queue = ContenderQueue(recipe, client, lock, Layout.CURATOR, Role.LOCK)
+        contest = self._queue.contest(
+            partial(ConditionHeld, condition=path),
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+            label=f"<{recipe} {path}>",
+        )
+        super().__init__(contest)
+
+    holders: ClassVar[contender_queue.Inquiry] = contender_queue.holders
+    contenders: ClassVar[contender_queue.Inquiry] = contender_queue.contenders
+    revoke: ClassVar[contender_queue.Inquiry] = contender_queue.revoke
+
+    @property
+    def path(self) -> str:
+        """The path of the condition; its lock is at `lock` below it."""
+        return self._base
+
+    async def waiters(self) -> list[Participant]:
+        """Return the waiters, first come first, including notified ones. May lag, as `holders`."""
+        return await over_sessions(self._client, self._read_waiters)
+
+    async def _read_waiters(self) -> list[Participant]:
+        seen = await ConditionSignals(self._client, self._base, self._acl).look()
+        path = join(self._base, "waiters")
+        found = await read_participants(self._client, path, seen.waiting, is_holder=False)
+        return [waiter for waiter in found if waiter.session_id]

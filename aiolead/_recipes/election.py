@@ -1,0 +1,527 @@
+"""The election: leadership, campaigns in the background, and observers that do not contend."""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, cast, final
+
+import anyio
+
+from .._util.contender_names import MOST_LEADERS, leaders_of, leading
+from .._util.misuse import check_worker
+from ..abc import CoordinationClient
+from ..errors import AioleadError, LeadershipLost, LossReason, NoNodeError, ReleaseError, UsageError
+from ..events import EventName
+from ..model import ACL, Participant, SessionState
+from ..paths import join
+from .beside import beside_body
+from .contender_queue import ContenderQueue
+from .errors import log_refusal
+from .hold import Term
+from .holding import HoldingRecipe, TenureContext
+from .layouts import Layout, Role
+from .neighbours import queue_order
+from .place import Acquirable
+from .queue_place import Contender
+from .reading import participant
+from .recipe import OnDisconnect, checked_count, checked_pause
+from .reporting import hook_of
+from .view import LatestValue, Observation, SharedReading, SharedView, plain
+
+if TYPE_CHECKING:
+    from .holding import Contest
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionState:
+    """The leaders at one moment.
+
+    Attributes:
+        leaders: the leaders, first come first; empty if there are none.
+        session_id: the session in which this was seen.
+        is_current: False while the connection is lost, so that it may have changed since.
+    """
+
+    leaders: tuple[Participant, ...]
+    session_id: int
+    is_current: bool = True
+
+    @property
+    def leader(self) -> Participant | None:
+        """The leader, the first one if there are several; None if there is none."""
+        return self.leaders[0] if self.leaders else None
+
+
+@final
+class ElectionObserver(SharedView[ElectionState]):
+    """The leaders, and each change of them: `async with election.observe() as view`. See `View`.
+
+    Only the leaders' znodes are watched, and the queue only while it has fewer contenders than may
+    lead: any number of observers and contenders do not disturb each other. The observers of one
+    client share their reads.
+    """
+
+    def __init__(
+        self, client: CoordinationClient, path: str, layout: Layout, role: Role, leaders: int
+    ) -> None:
+        super().__init__(client, path, (layout, role, leaders))
+        self._layout = layout
+        self._role = role
+        self._leaders = leaders
+        self._hook = hook_of(client)
+        self._tokens: tuple[int, ...] | None = None
+
+    def _make_reading(self) -> _LeaderReading:
+        return _LeaderReading(self._client, self._path, self._layout, self._role, self._leaders)
+
+    def _publish(self, observation: Observation[ElectionState]) -> None:
+        super()._publish(observation)
+        self._report(observation.value)
+
+    def _report(self, state: ElectionState) -> None:
+        """Report other leaders than before; not those of the first reading."""
+        tokens = tuple(who.token for who in state.leaders)
+        before, self._tokens = self._tokens, tokens
+        if before is None or before == tokens:
+            return
+        leader = state.leader
+        self._hook.emit(
+            EventName.ELECTION_CHANGED,
+            logging.INFO,
+            session_id=state.session_id,
+            path=self._path,
+            fields={
+                "identity": "" if leader is None else leader.identity,
+                "token": 0 if leader is None else leader.token,
+                "leaders": len(tokens),
+            },
+        )
+
+
+@final
+class _LeaderReading(SharedReading[ElectionState]):
+    """Reads the leaders for all observers of one client."""
+
+    def __init__(
+        self, client: CoordinationClient, path: str, layout: Layout, role: Role, leaders: int
+    ) -> None:
+        super().__init__(client)
+        self._path = path
+        self._layout = layout
+        self._role = role
+        self._leaders = leaders
+
+    def _publish(self, observation: Observation[ElectionState]) -> None:
+        # A read-only server's answer may be old, and may be undone.
+        is_current = self._client.state is SessionState.CONNECTED
+        super()._publish(plain(replace(observation.value, is_current=is_current)))
+
+    def _on_state(self, state: SessionState, session_id: int) -> None:
+        super()._on_state(state, session_id)
+        if self._count and state is not SessionState.CONNECTED:
+            self._outdate(plain(replace(self._latest.value, is_current=False)))
+
+    async def _read(self) -> Observation[ElectionState]:
+        leaders = None
+        while leaders is None:
+            leaders = await self._read_leaders()
+        return plain(ElectionState(tuple(leaders), self._client.session_id))
+
+    async def _read_leaders(self) -> list[Participant] | None:
+        """The leaders, with watches on what can change them; None if they changed meanwhile."""
+        client, path = self._client, self._path
+        self._asked.clear()
+        try:
+            queue = await self._queue(await client.get_children(path))
+            if self._may_the_next_lead(queue):
+                names = await client.get_children(path, watch=self._watch("the queue"))
+                queue = await self._queue(names)
+        except NoNodeError:
+            self._drop_watches(["the queue"] if "the queue" in self._watches else [])
+            there = await client.exists(path, watch=self._watch("the path"))
+            return [] if there is None else None
+        count = leading(queue, self._leaders)
+        # The first that waits only because others allow fewer leaders: if it goes, those behind it
+        # may lead.
+        restricted = queue[count : count + 1] if count < self._leaders else []
+        looks = [
+            (name, client.get(join(path, name), watch=self._watch(name)))
+            for name in (*queue[:count], *restricted)
+        ]
+        leaders: list[Participant] = []
+        for name, look in looks:
+            try:
+                data, stat = await look
+            except NoNodeError:
+                self._unwatch(name)
+                return None
+            leaders.append(participant(join(path, name), data, stat, is_holder=True))
+        return leaders[:count]
+
+    def _may_the_next_lead(self, queue: list[str]) -> bool:
+        """Whether a contender that joins now might lead, so that the queue has to be watched."""
+        if len(queue) >= self._leaders:
+            return False
+        return len(queue) < min(map(leaders_of, queue), default=self._leaders)
+
+    async def _queue(self, names: list[str]) -> list[str]:
+        return await queue_order(self._client, self._path, names, self._layout, self._role)
+
+
+class Phase(enum.Enum):
+    """The phase of a campaign."""
+
+    FOLLOWING = "following"
+    """In the queue, or about to join it."""
+    LEADING = "leading"
+    SUSPENDED = "suspended"
+    """Still leading, but the connection is lost: `LEADING`, `LOST` or `RESIGNED` follows."""
+    LOST = "lost"
+    """The term was lost. `FOLLOWING` comes next."""
+    RESIGNED = "resigned"
+    """The term was released with `term.resign()`. The last state."""
+
+
+TRANSITIONS: dict[Phase, tuple[Phase, ...]] = {
+    Phase.FOLLOWING: (Phase.FOLLOWING, Phase.LEADING),  # with another rank
+    Phase.LEADING: (Phase.SUSPENDED, Phase.LOST, Phase.RESIGNED),
+    Phase.SUSPENDED: (Phase.LEADING, Phase.LOST, Phase.RESIGNED),
+    Phase.LOST: (Phase.FOLLOWING,),
+    Phase.RESIGNED: (),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignState:
+    """A state of a campaign.
+
+    Attributes:
+        phase: the phase.
+        session_id: the session.
+        term: the term; None while following.
+        reason: why a lost term was lost; else None.
+        rank: how many contenders have to leave before this one leads; None while unknown.
+    """
+
+    phase: Phase
+    session_id: int
+    term: Term | None = None
+    reason: LossReason | None = None
+    rank: int | None = None
+
+    @property
+    def is_next(self) -> bool:
+        """Whether this contender leads as soon as one before it leaves."""
+        return self.rank == 1
+
+    @property
+    def token(self) -> int | None:
+        """The fencing token of the term; None while following."""
+        return None if self.term is None else self.term.token
+
+
+@final
+class Campaign(LatestValue[CampaignState]):
+    """A view of a campaign's states: `async with election.campaign() as view`.
+
+    FOLLOWING, then LEADING (with the term), then SUSPENDED and LEADING as the connection comes and
+    goes, then LOST (with the reason) and FOLLOWING again, or RESIGNED after `term.resign()`. The
+    latest state wins: a slow reader may skip states, but sees by the term's token that it is
+    another term. Each iteration begins with the present state.
+
+    A standby may warm up when its `rank` is 1; a leader's is 0. The first two waiters watch all
+    before them, so their rank is exact. Those further back watch their nearest neighbours only, to
+    avoid the herd effect: their rank is that of their last listing, and may be less by now.
+
+    Leaving the context manager resigns, or leaves the queue.
+
+    Raises (from the iteration):
+        MixedLayoutError: a neighbour in the queue and we would not exclude each other.
+        SequenceExhaustedError: the path has no more numbers.
+        ServerError: the server's answer to the create, such as `NoAuthError`.
+        SessionError: the client was closed, or its credentials were refused.
+
+    Raises (on leaving):
+        ReleaseError: the servers refuse to delete the znode, and the body ended normally.
+    """
+
+    def __init__(self, contest: Contest[Term]) -> None:
+        super().__init__(contest.client)
+        self._contest = contest
+        self._changed = anyio.Event()
+        self._refusal: ReleaseError | None = None
+        self._has_left = False
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await super().__aexit__(exc_type, exc, traceback)
+        self._has_left = True
+        refusal, self._refusal = self._refusal, None
+        if refusal is None or refusal is exc:
+            return
+        if exc is None:
+            raise refusal
+        log_refusal(refusal)
+
+    def _end(self, error: AioleadError | None) -> None:
+        if isinstance(error, ReleaseError):
+            if self._has_left:
+                log_refusal(error)
+            else:
+                self._refusal = error
+        super()._end(error)
+
+    async def _run(self) -> None:
+        while await self._one_term():
+            pass
+
+    async def _one_term(self) -> bool:
+        """Contend for one term and follow it; return False if it was resigned."""
+        client = self._client
+        self._move(CampaignState(Phase.FOLLOWING, client.session_id))
+        self._changed = anyio.Event()
+        term = await self._contest.contend(self._wait, self._on_change, self._on_change)
+        assert term is not None
+        unsubscribe = client.backend.subscribe(lambda _state, _session_id: self._on_change())
+        try:
+            # A term always begins with LEADING, even if the connection is lost by now.
+            self._move(CampaignState(Phase.LEADING, term.session_id, term, rank=0))
+            await self._follow(term)
+        finally:
+            unsubscribe()
+            try:
+                if term.is_released:
+                    await term._confirmed()
+                else:
+                    await term._release()
+            finally:
+                term._has_ended()
+            term._report_refusal(None)  # raised on leaving the campaign
+        return not term.is_released
+
+    def _wait(self, acquirable: Acquirable) -> Coroutine[Any, Any, bool]:
+        if isinstance(acquirable, Contender):
+            acquirable.when_ranked(self._on_rank)
+        return acquirable.acquire()
+
+    async def _follow(self, term: Term) -> None:
+        session_id = term.session_id
+        while True:
+            if term.is_released:
+                self._move(CampaignState(Phase.RESIGNED, session_id, term))
+                return
+            if term.loss is not None:
+                self._move(CampaignState(Phase.LOST, session_id, term, term.loss))
+                return
+            connected = self._client.state is SessionState.CONNECTED
+            phase = Phase.LEADING if connected else Phase.SUSPENDED
+            self._move(CampaignState(phase, session_id, term, rank=0))
+            self._changed = anyio.Event()
+            await self._changed.wait()
+
+    def _on_rank(self, rank: int | None) -> None:
+        self._move(CampaignState(Phase.FOLLOWING, self._client.session_id, rank=rank))
+
+    def _on_change(self) -> None:
+        self._changed.set()
+
+    def _move(self, state: CampaignState) -> None:
+        before = self._latest.value.phase if self._count else None
+        if before is state.phase is not Phase.FOLLOWING:
+            return
+        if before is not None and state.phase not in TRANSITIONS[before]:
+            raise RuntimeError(f"a campaign cannot go from {before.name} to {state.phase.name}")
+        self._publish(plain(state))
+
+
+_Worker = Callable[[Term], Awaitable[object]]
+
+_PAUSED_AFTER = (None, LossReason.REFUSED, LossReason.INTERNAL)
+"""Ends of a term after which to pause, as the next could come at once; None: worker returned."""
+
+
+@final
+class Election(HoldingRecipe[Term]):
+    """Lets one of many processes lead (or `leaders` of them), and the next one when that ends.
+
+        async with election.leadership() as term:      # waits its turn
+            await work(fencing_token=term.token)
+
+    If leadership is lost, the body is cancelled before the servers could give it to another
+    contender; leaving then raises `LeadershipLost`. Contenders lead in the order in which they
+    came.
+
+    Args:
+        client: the session that contends.
+        path: the path; created as a container if missing. Nothing else should use it.
+        identity: the name that others see; defaults to host name and process id.
+        leaders: how many may lead at once, 1 by default. All processes should pass the same number.
+            Otherwise the smaller one counts: a contender leads only while fewer are before it than
+            it and each of those allow. Each process logs that once for each path. 1 with
+            `Layout.AIOZK`.
+        layout: the naming scheme, `Layout.CURATOR` by default; see `Layout`.
+        on_disconnect: when the connection is lost, `"keep"` (the default) leads on while the lease
+            lasts, `"resign"` resigns at once.
+        acl: of the znode, and of the path if it has to be created; open to everybody by default.
+
+    Raises:
+        ConfigurationError: an argument is malformed; nothing was sent.
+    """
+
+    if not TYPE_CHECKING:  # or else type checkers would let it be entered
+
+        async def __aenter__(self) -> NoReturn:
+            raise UsageError(
+                f"{self!r} cannot be entered itself: write `{self._contest.to_hold}`, or "
+                "`await election.run(worker)`"
+            )
+
+        async def __aexit__(self, *_: object) -> None:
+            pass
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        identity: str | None = None,
+        leaders: int = 1,
+        layout: Layout = Layout.CURATOR,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        places = checked_count("leaders", leaders, most=MOST_LEADERS)
+        self._queue = ContenderQueue(
+            type(self).__name__, client, path, layout, Role.ELECTION, places=places
+        )
+        contest = self._queue.contest(
+            Term,
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+            is_rare=True,
+            urgent=True,
+            to_hold="async with election.leadership() as term:",
+            to_try="",
+        )
+        super().__init__(contest)
+        layout._require_leaders(leaders)
+
+    def leadership(self, *, timeout: float | None = None) -> TenureContext[Term]:
+        """Lead for the body of an `async with`. Leaving resigns.
+
+        It gives a `Term`: `token`, `path`, `identity`, `session_id`, `is_held`, `remaining()`,
+        `check()`, `verify()`, `fenced()`, `resign()` (`release()`, `is_released`), `loss`,
+        `add_lost_callback()`, `revocation_requested()` (`is_revocation_requested`) and
+        `statistics()`.
+
+        Args:
+            timeout: how long to wait, in seconds. None, the default, waits forever; 0 tries once.
+
+        Raises `AcquireTimeout` on entering. For other errors, cancellation and loss see
+        `TenureContext`.
+        """
+        return TenureContext(self._contest, timeout)
+
+    async def run(self, worker: _Worker, *, pause: float = 1.0) -> NoReturn:
+        """Contend forever, and call `worker(term)` once per term.
+
+        A worker that returns resigns. A lost term cancels the worker; it contends again at once, or
+        after the pause if the servers refuse to confirm the znode (`LossReason.REFUSED`), or
+        aiolead fails (`LossReason.INTERNAL`). Other exceptions of the worker propagate unchanged.
+
+        Args:
+            worker: a coroutine function, called with each term.
+            pause: seconds without a term after a worker has returned, 1 by default: one that
+                returns at once should not overload the servers. 0 contends again at once.
+
+        Raises:
+            UsageError: `worker` is a coroutine (`run(worker())`) instead of a function.
+            ConfigurationError: `worker` does not take a term, or is a `def` that is not async. A
+                lambda, and a `def` with an annotation that says so, may return an awaitable.
+
+        Cancellation: cancels the worker, awaits it, and resigns.
+        """
+        check_worker(worker, "term")
+        pause = checked_pause(pause)
+        while True:
+            term: Term | None = None
+            try:
+                async with self.leadership() as term:
+                    await worker(term)
+            except (LeadershipLost, BaseExceptionGroup) as error:
+                # A group, if tasks of the worker's own task group have called `term.check()`.
+                if term is None or not _is_loss_of(term.token, error):
+                    raise
+            if term is not None and term.loss in _PAUSED_AFTER:
+                await anyio.sleep(pause)
+
+    def running(
+        self, worker: _Worker, *, pause: float = 1.0
+    ) -> AbstractAsyncContextManager[None, None]:
+        """As `run`, in the background, for the body of an `async with`.
+
+        Leaving cancels the worker, awaits it, and resigns, also when cancelled. An exception that
+        ends `run` cancels the body, and is raised on leaving, unchanged; otherwise an exception of
+        the body propagates unchanged. On connection loss: goes on.
+
+        Leave it in the task that entered it. Any task may leave it once the first one has ended.
+        Otherwise leaving resigns and raises `UsageError`.
+        """
+        check_worker(worker, "term")
+        run = partial(self.run, worker, pause=checked_pause(pause))
+        # It swallows nothing, which type checkers cannot know.
+        return cast("AbstractAsyncContextManager[None, None]", beside_body(run, self))
+
+    def campaign(self) -> Campaign:
+        """Contend in the background, and observe the states.
+
+        Losing leadership cancels nothing: code that acts as the leader must call `term.check()`.
+        """
+        return Campaign(self._contest)
+
+    def observe(self) -> ElectionObserver:
+        """Observe who leads, without contending."""
+        queue = self._queue
+        return ElectionObserver(queue.client, queue.path, queue.layout, queue.role, queue.places)
+
+    async def revoke(self) -> list[Participant]:
+        """Ask the present leaders, from any process, to resign. Nobody is forced.
+
+        A leader sees `term.is_revocation_requested`, or waits for `term.revocation_requested()`.
+        Returns the leaders that were asked, without those asked before.
+
+        Raises:
+            ConnectionLossError: the connection was lost before all answers came; ask again.
+            ServerError: the server's answer to the write, such as `NoAuthError`.
+        """
+        return await self._queue.revoke()
+
+    async def leader(self) -> Participant | None:
+        """The leader, the first one if there are several; None if there is none.
+
+        Reads from the connected server, which may lag; call `client.sync()` first where that
+        matters.
+        """
+        queue = await self._queue.contenders()
+        return queue[0] if queue else None
+
+    async def contenders(self) -> list[Participant]:
+        """The leaders and the waiters, in order. A read, as `leader`."""
+        return await self._queue.contenders()
+
+
+def _is_loss_of(token: int, error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return all(_is_loss_of(token, member) for member in error.exceptions)
+    return isinstance(error, LeadershipLost) and error.token == token

@@ -1,0 +1,324 @@
+"""Locks that are one znode: `ExclusiveLock`, and the names of `UniqueNames`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, final
+
+import anyio
+
+from ..abc import CoordinationClient
+from ..errors import ConfigurationError, InvalidPathError, NodeExistsError, NoNodeError
+from ..model import ACL, CreateMode, EventType, Participant, SessionState, WatchEvent
+from ..paths import basename, join, parent, validate
+from .errors import TRIES, with_parent
+from .hold import Held
+from .holding import Contest, HeldRecipe, HoldingRecipe, TaskGuard, TenureContext
+from .naming import Fixed
+from .place import NodeAcquirable
+from .reading import listed, over_sessions, read_participants
+from .recipe import OnDisconnect, checked_count
+from .reporting import OWNERLESS, PathWarnings
+from .znode import Znode
+
+
+@final
+class ExclusiveLock(HeldRecipe[Held]):
+    """A lock that is one ephemeral znode: the client that creates it holds the lock. Not fair.
+
+        async with ExclusiveLock(client, "/jobs/nightly") as held: ...
+        async with lock.acquire(timeout=5) as held: ...
+        async with lock.try_acquire() as held:
+            if held is not None: ...
+
+    For locks that are mostly tried and rarely waited for: an attempt takes one request, and leaves
+    nothing behind if the lock is held. A release wakes all waiters (thundering herd): n waiters
+    cost n creates and 2n reads at each hand-over. With more than a few waiters, use `Lock`.
+
+    Held and lost like a `Lock`. An operator who deletes the znode ends the hold. Another client may
+    then create a znode at the path before we are notified; until then `held.fenced()` checks only
+    the path, so guard exact writes by `held.token`.
+
+    Args: as for `Lock`, without `layout`. `path` is the znode; missing parents become containers. A
+    malformed one raises `ConfigurationError`.
+    """
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        identity: str | None = None,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        contest = Contest.of(
+            type(self).__name__,
+            client,
+            path,
+            Held,
+            _one_znode,
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+        )
+        super().__init__(contest)
+
+    async def holders(self) -> list[Participant]:
+        """Return the holder, or an empty list. May lag, as `Lock.holders`."""
+        client, above, name = self._client, parent(self._path), basename(self._path)
+        read = partial(read_participants, client, above, [name], is_holder=True)
+        return await over_sessions(client, read)
+
+
+def _one_znode(contest: Contest[Any]) -> _OneZnode:
+    return _OneZnode(contest.client, contest.path, contest.data, contest.acl)
+
+
+class _OneZnode(NodeAcquirable):
+    def __init__(
+        self, client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
+    ) -> None:
+        super().__init__(client, path, data, acl)
+        self._naming = Fixed(client, path, is_contended=True)
+        self._own = self._new_znode(self._naming)
+        self._may_be_free = True
+        self._is_ownerless = False
+
+    def _znodes(self) -> Sequence[Znode]:
+        return (self._own,)
+
+    async def _try(self, *, waits: bool) -> bool:
+        if await self._own.resolve():
+            return True
+        while not await self._create():
+            # A look deletes an orphan: the znode of another process that had our session.
+            if not (waits or self._client.backend.is_session_passed_on):
+                return False
+            self._may_be_free = False
+            while not self._may_be_free:
+                if await self._is_ours_after_all():
+                    return True
+                if not waits:
+                    return False
+                await self._sleep()
+        return True
+
+    async def _create(self) -> bool:
+        """Send one create; return False if the znode exists already."""
+        try:
+            await with_parent(
+                self._client,
+                parent(self._path),
+                self._own.create,
+                mode=CreateMode.CONTAINER,
+                acl=self._acl,
+            )
+        except NodeExistsError:
+            return False
+        self._is_new = True
+        return True
+
+    async def _is_ours_after_all(self) -> bool:
+        """Watch the existing znode, unless a create of ours whose answer was lost made it."""
+        self._wake = anyio.Event()
+        self._leave_watches()
+        self._is_ownerless = False
+        try:
+            watch = self._watch(self._on_event)
+            stat = await self._own.look_for_ours(self._naming, watch)
+        except NoNodeError:
+            self._may_be_free = True
+            self._wake.set()
+            return False
+        if stat is not None and not stat.ephemeral_owner:
+            self._is_ownerless = True
+            self._client.backend.shared(self._path, PathWarnings).warn_of_ownerless(self._path)
+        return stat is None
+
+    def obstacle(self) -> str:
+        return f"{self._path} {OWNERLESS}" if self._is_ownerless else ""
+
+    def _on_event(self, event: WatchEvent) -> None:
+        # A holder that leaves changes its znode before it deletes it.
+        self._may_be_free = self._may_be_free or event.type is not EventType.DATA_CHANGED
+        self._wake.set()
+
+    def _on_state(self, state: SessionState, session_id: int) -> None:
+        self._may_be_free = True
+        super()._on_state(state, session_id)
+
+
+MOST_NAMES = 100_000
+"""How many names each kind has by default."""
+
+
+@final
+class HeldName(Held):
+    """A hold of a name; otherwise as `Held`."""
+
+    @property
+    def name(self) -> str:
+        """The name: its kind, a dash, and its number."""
+        return basename(self.path)
+
+    @property
+    def number(self) -> int:
+        """The number: the lowest that was free when it was claimed."""
+        return int(self.name.rpartition("-")[2])
+
+
+@final
+class UniqueNames(HoldingRecipe[HeldName]):
+    """Names that nobody else has at the same time: a small naming service.
+
+        names = UniqueNames(client, "/app/names")
+        async with names.claim("worker") as held:
+            held.name       # "worker-0", or the lowest number that is free
+        async with names.claim("shard", most=16) as held:
+            held.number     # waits until one of the 16 is free
+
+    A name is one ephemeral znode, `<path>/<name>`, held under the lease like a lock: if it is lost,
+    the body is cancelled before others could claim it. Any number of tasks may use one object, and
+    a task may hold any number of names.
+
+    Args: as for `Lock`, without `layout`. A malformed one raises `ConfigurationError`.
+    """
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        identity: str | None = None,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        contest = Contest.of(
+            type(self).__name__,
+            client,
+            path,
+            HeldName,
+            partial(_free_name, "name", MOST_NAMES),
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+            to_hold="async with names.claim(kind) as held:",
+            to_try="async with names.try_claim(kind) as held:",
+        )
+        super().__init__(contest)
+
+    def claim(
+        self, kind: str, *, most: int = MOST_NAMES, timeout: float | None = None
+    ) -> TenureContext[HeldName]:
+        """Claim the lowest free name of a kind for the body of an `async with`.
+
+        Args:
+            kind: the beginning of the name.
+            most: how many names of the kind there are, numbered from 0.
+            timeout: how long to wait if none is free, in seconds. None waits forever, 0 tries once.
+                When it is up, entering raises `AcquireTimeout`.
+
+        For other errors, cancellation and connection loss see `TenureContext`.
+        """
+        return TenureContext(self._of_kind(kind, most), timeout)
+
+    def try_claim(self, kind: str, *, most: int = MOST_NAMES) -> TenureContext[HeldName | None]:
+        """As `claim`, but does not wait: gives None if no name is free."""
+        return TenureContext(self._of_kind(kind, most), 0, is_try=True)
+
+    async def holders(self) -> dict[str, Participant]:
+        """Return the holders of all kinds, by name. May lag, as `Lock.holders`."""
+        return await over_sessions(self._client, self._read_holders)
+
+    async def _read_holders(self) -> dict[str, Participant]:
+        names = await listed(self._client.get_children(self._path))
+        found = await read_participants(self._client, self._path, sorted(names), is_holder=True)
+        return {basename(who.path): who for who in found if who.session_id}
+
+    def _of_kind(self, kind: str, most: int) -> Contest[HeldName]:
+        """The contest of one claim. A task that holds one name may wait for another."""
+        kind, most = _checked_kind(kind), checked_count("most", most, most=1 << 31)
+        return self._contest.derived(partial(_free_name, kind, most), guard=TaskGuard())
+
+
+def _checked_kind(kind: str) -> str:
+    if not isinstance(kind, str) or not kind or "/" in kind:
+        raise ConfigurationError(f"kind: must be a str without slashes, not {kind!r}")
+    try:
+        validate(f"/{kind}-0")
+    except InvalidPathError as error:
+        raise ConfigurationError(f"kind: {kind!r} cannot begin a name: {error}") from None
+    return kind
+
+
+def _free_name(kind: str, most: int, contest: Contest[Any]) -> _FreeName:
+    return _FreeName(contest.client, contest.path, kind, most, contest.data, contest.acl)
+
+
+class _FreeName(NodeAcquirable):
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        kind: str,
+        most: int,
+        data: bytes,
+        acl: Sequence[ACL] | None,
+    ) -> None:
+        super().__init__(client, path, data, acl)
+        self._kind = kind
+        self._most = most
+        self._own: list[Znode] = []
+
+    def _znodes(self) -> Sequence[Znode]:
+        return self._own
+
+    async def _try(self, *, waits: bool) -> bool:
+        if self._own and await self._own[0].resolve():
+            return True
+        tries = 0
+        while True:
+            try:
+                free = await self._lowest_free(waits=waits)
+                if free is not None:
+                    await self._create(free)
+                    return True
+                if not waits:
+                    return False
+            except NodeExistsError:
+                continue  # another client was quicker
+            except NoNodeError:
+                tries += 1
+                if tries > TRIES:
+                    raise
+                await self._client.ensure_path(self._path, mode=CreateMode.CONTAINER, acl=self._acl)
+                continue
+            await self._sleep()
+
+    async def _lowest_free(self, *, waits: bool) -> int | None:
+        """The lowest free number; if there is none, watch for one."""
+        client = self._client
+        free = self._free(await client.get_children(self._path))
+        if free is None and waits:
+            self._wake = anyio.Event()
+            self._leave_watches()
+            free = self._free(await client.get_children(self._path, watch=self._watch()))
+        return free
+
+    def _free(self, names: Sequence[str]) -> int | None:
+        taken = set(names)
+        numbers = range(min(self._most, len(taken) + 1))
+        return next((n for n in numbers if f"{self._kind}-{n}" not in taken), None)
+
+    async def _create(self, number: int) -> None:
+        path = join(self._path, f"{self._kind}-{number}")
+        own = self._new_znode(Fixed(self._client, path, is_contended=True))
+        self._own = [own]
+        await own.create()
+        self._is_new = True
+
+    def _start_again(self) -> None:
+        super()._start_again()
+        self._own = []

@@ -1,0 +1,472 @@
+"""A tenure: the term of an election, the hold of a lock.
+
+It lives in the task that acquired it, inside a cancel scope around the body; the client's tasks
+report a loss to it synchronously. The clock decides whether it is held, not a flag: a blocked event
+loop runs past any cancellation.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+import anyio
+import anyio.lowlevel
+
+from .._util.internal_errors import call_back
+from .._util.tasks import Wakeup, wait_shielded
+from ..abc import FencedClient
+from ..errors import (
+    ClientClosedError,
+    LeadershipLost,
+    LockLost,
+    LossReason,
+    NoNodeError,
+    ReleaseError,
+    TenureLost,
+    UsageError,
+)
+from .errors import log_refusal
+from .pending_delete import Departure
+from .znode import HoldOptions
+
+if TYPE_CHECKING:
+    from .holding import Contest
+    from .place import Acquirable
+
+
+_making_a_list = threading.RLock()  # a signal handler may come in between
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TenureStatistics:
+    """A tenure at the moment of `Tenure.statistics()`; times are in seconds.
+
+    Attributes:
+        path: the holder's znode.
+        token: the fencing token.
+        session_id: the session that owns the znode.
+        is_held: whether it is held, by the clock.
+        remaining: how long it is surely held, unless the lease is renewed before.
+        lasted: how long it has lasted, or had when it was over.
+        loss: why it was lost; None while it is held, and after a release.
+        is_released: whether it was released before its body had ended.
+        is_revocation_requested: whether others ask for a release.
+    """
+
+    path: str
+    token: int
+    session_id: int
+    is_held: bool
+    remaining: float
+    lasted: float
+    loss: LossReason | None
+    is_released: bool
+    is_revocation_requested: bool
+
+
+class Tenure:
+    """One unbroken time of holding something. See `Term` and `Held`.
+
+    Threads and forks: any thread may read it (properties, `remaining`, `check`, `statistics`),
+    make `fenced()` and register callbacks. All else, which changes it or waits, raises
+    `UsageError` outside of the client's event loop. A forked child holds nothing: `is_held` is
+    False there, `remaining()` 0.0, and `check()` raises `UsageError`.
+    """
+
+    # There may be thousands.
+    __slots__ = (
+        "__weakref__",
+        "_acquirable",
+        "_client",
+        "_contest",
+        "_gone",
+        "_has_left",
+        "_hold",
+        "_is_asked_for",
+        "_is_refusal_reported",
+        "_lasted",
+        "_loss",
+        "_lost_callbacks",
+        "_on_lost",
+        "_on_released",
+        "_path",
+        "_refusal",
+        "_released",
+        "_revocation",
+        "_session_id",
+        "_since",
+        "_token",
+        "_what",
+    )
+
+    _lost_error: ClassVar[type[TenureLost]] = TenureLost
+
+    def __init__(
+        self,
+        contest: Contest[Any],
+        acquirable: Acquirable,
+        on_lost: Callable[[], object],
+        on_released: Callable[[], object] | None = None,
+    ) -> None:
+        self._contest = contest
+        self._client = contest.client
+        self._what = contest.path
+        self._since = contest.reporting.now()
+        self._lasted: float | None = None
+        self._on_lost = on_lost
+        self._on_released = on_released
+        self._loss: LossReason | None = None
+        self._released = False
+        self._has_left = False
+        self._gone: Departure | None = None
+        self._refusal: ReleaseError | None = None
+        """The servers' refusal to delete the znode, until it is reported."""
+        self._is_refusal_reported = False
+        self._revocation: anyio.Event | None = None
+        self._lost_callbacks: list[Callable[[], object]] | None = None
+        self._take(acquirable)
+
+    def _take(self, acquirable: Acquirable) -> None:
+        contest, node = self._contest, acquirable.node
+        self._acquirable = acquirable
+        self._path = node.path
+        self._token = node.token
+        self._session_id = node.session_id
+        options: HoldOptions = {
+            "urgent": contest.urgent,
+            "resign_on_disconnect": contest.resigns_on_disconnect,
+        }
+        self._hold = acquirable.hold(self, options)
+        if self._loss is not None:
+            # Only a client that is being closed does that: nothing begins any more.
+            self._hold.release()
+            raise ClientClosedError("the client is being closed")
+        self._is_asked_for = acquirable.is_asked_for
+
+    def __repr__(self) -> str:
+        held = "held" if self.is_held else "not held"
+        return f"<{type(self).__name__} {self._what} token={self.token} {held}>"
+
+    @property
+    def path(self) -> str:
+        """The holder's znode."""
+        return self._path
+
+    @property
+    def token(self) -> int:
+        """The fencing token: rises with every tenure, and is never used twice.
+
+        It is the zxid that created the holder's znode. A store that the holder writes to should
+        refuse a token smaller than the last one it has seen: a suspended process cannot know that
+        it has lost its tenure until it runs again.
+        """
+        return self._token
+
+    @property
+    def identity(self) -> str:
+        """The holder's name, as others see it."""
+        return self._contest.identity
+
+    @property
+    def session_id(self) -> int:
+        """The session that owns the holder's znode."""
+        return self._session_id
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is held now: by the clock, at this very call."""
+        return self.remaining() > 0.0
+
+    @property
+    def is_released(self) -> bool:
+        """Whether it was released (`release`, `resign`) before its body had ended."""
+        return self._released
+
+    @property
+    def loss(self) -> LossReason | None:
+        """Why it was lost; None while it is held, and after a release.
+
+        By the clock, as `is_held`: `UNCONFIRMED` from the end of the lease on, although the event
+        loop may be blocked and has not cancelled the body yet.
+        """
+        if self._loss is None and self._is_over_by_clock():
+            return LossReason.UNCONFIRMED
+        return self._loss
+
+    def remaining(self) -> float:
+        """Seconds until the holder must have begun to stop, unless the lease is renewed before.
+
+        0.0 once it is lost or released, and in a forked child.
+        """
+        if self._loss is not None or self._released or self._has_left:
+            return 0.0
+        return self._client.backend.lease.remaining()
+
+    def check(self) -> None:
+        """Return if it is held now, by the clock. Sends nothing.
+
+        Any thread may call it, and a signal handler. Only the client's event loop ends the hold and
+        cancels the body; a thread that is the first to see the end of the lease wakes it.
+
+        Raises:
+            TenureLost: it is lost (`LeadershipLost`, `LockLost`).
+            UsageError: it was released: by `release`, or as its body ended; or this is a forked
+                child, which holds nothing.
+        """
+        if self.remaining() <= 0.0:
+            raise self._why_not_held()
+
+    def _why_not_held(self) -> Exception:
+        backend = self._client.backend
+        if backend.is_forked:
+            backend.check_home()
+        if self._released:
+            return UsageError(f"the {self._lost_error.noun} of {self._what} was resigned")
+        if self._loss is None and self._has_left:
+            return UsageError(
+                f"the {self._lost_error.noun} of {self._what} was released: its body has ended"
+            )
+        if self._loss is None:
+            backend.lease.expire()
+        return self._error()
+
+    async def verify(self) -> None:
+        """Return if the quorum confirms, in one round trip, that it is held.
+
+        Raises:
+            TenureLost, UsageError: as for `check`.
+            ConnectionLossError: the connection was lost before the answer came; ask again.
+        """
+        self.check()
+        try:
+            await self._confirmation()
+        except NoNodeError:
+            if not self._released:
+                self._hold.lose(LossReason.DELETED)
+        self.check()
+
+    async def _confirmation(self) -> None:
+        """Return if the quorum still has our znode; else raise `NoNodeError`."""
+        await self._client.check(self.path)
+
+    def fenced(self) -> FencedClient:
+        """A client whose writes the ensemble refuses (`Fenced`) once the holder's znode is gone."""
+        return self._client.fenced(self.path, gone=self._is_gone)
+
+    def _is_gone(self) -> bool:
+        """Whether our znode is known to be gone, or going: not if only the lease ran out."""
+        given_up = self._released or self._has_left
+        return given_up or not (self._loss is None or self._loss.znode_remains)
+
+    async def release(self) -> None:
+        """Release it before the body has ended. The body goes on, but holds nothing any more.
+
+        Returns when the servers have confirmed it, or after a third of the session timeout; the
+        client then deletes the znode as soon as it can.
+
+        Raises:
+            ReleaseError: the servers refuse to delete the znode.
+
+        Cancellation: it is released all the same.
+        """
+        self._client.backend.check_home()
+        if not self._released:
+            self._released = True
+            if self._on_released is not None:
+                self._on_released()
+            self._has_ended()
+            await self._release()
+            self._report_refusal(None)
+        else:
+            await anyio.lowlevel.checkpoint()
+
+    @property
+    def is_revocation_requested(self) -> bool:
+        """Whether others ask for a release (`revoke`). False if the recipe has no `revoke`."""
+        return self._is_asked_for
+
+    async def revocation_requested(self) -> None:
+        """Wait until others ask for a release; forever, if the recipe has no `revoke`."""
+        self._client.backend.check_home()
+        if self._revocation is None:
+            self._revocation = anyio.Event()
+            if self._is_asked_for:
+                self._revocation.set()
+        await self._revocation.wait()
+
+    def add_lost_callback(self, callback: Callable[[], object]) -> None:
+        """Register a callback for the loss, called synchronously; at once if it is lost already.
+
+        It is for what no cancellation reaches, such as another thread; the body is cancelled
+        anyway. It runs in the client's task, so it must be quick; its exceptions are logged. It is
+        not called for a release.
+
+        Any thread may register one. If the hold is lost already, it is called in that thread.
+        Raises `UsageError` in a forked child.
+        """
+        backend = self._client.backend
+        if backend.is_forked:
+            backend.check_home()
+        if self._loss is not None:
+            callback()
+            return
+        # In this order: the event loop sets the loss, then calls what is registered. So either it
+        # finds this, or we see the loss.
+        self._callbacks_for_loss().append(callback)
+        if self._loss is not None:
+            self._call_lost_callbacks()
+
+    def statistics(self) -> TenureStatistics:
+        """The state of the tenure, as known here, without asking a server."""
+        remaining, lasted = self.remaining(), self._lasted
+        return TenureStatistics(
+            path=self.path,
+            token=self.token,
+            session_id=self._session_id,
+            is_held=remaining > 0.0,
+            remaining=remaining,
+            lasted=self._contest.reporting.now() - self._since if lasted is None else lasted,
+            loss=self.loss,
+            is_released=self._released,
+            is_revocation_requested=self.is_revocation_requested,
+        )
+
+    # --- for the recipes -----------------------------------------------------------------------
+
+    def _has_ended(self) -> None:
+        """Report that it is over, and why, unless that was reported before."""
+        if self._lasted is None:
+            reporting, loss = self._contest.reporting, self._loss
+            lasted = self._lasted = reporting.now() - self._since
+            if loss is None:
+                reporting.ended(self._token, self._session_id, self._given_up_as, lasted)
+            else:
+                reporting.lost(self._token, self._session_id, loss, lasted)
+
+    @property
+    def _given_up_as(self) -> str:
+        return "resigned" if self._released else "released"
+
+    def _ask_for(self) -> None:
+        self._is_asked_for = True
+        if self._revocation is not None:
+            self._revocation.set()
+
+    def _lose(self, reason: LossReason) -> None:
+        """See `Holder`. After an error, it may be called again: then nobody was notified yet."""
+        if self._released or (self._loss is not None and self._lasted is not None):
+            return
+        self._loss = self._loss or reason
+        self._on_lost()
+        self._call_lost_callbacks()
+        self._has_ended()
+
+    def _callbacks_for_loss(self) -> list[Callable[[], object]]:
+        if self._lost_callbacks is None:  # as of most tenures: a list costs memory
+            with _making_a_list:
+                if self._lost_callbacks is None:
+                    self._lost_callbacks = []
+        return self._lost_callbacks
+
+    def _call_lost_callbacks(self) -> None:
+        """Call each callback once, also if another thread does the same at this moment."""
+        callbacks = self._lost_callbacks
+        while callbacks:
+            with suppress(IndexError):
+                call_back(callbacks.pop(0))
+
+    def _is_over_by_clock(self) -> bool:
+        given_up = self._released or self._has_left
+        backend = self._client.backend
+        return not given_up and backend.lease.remaining() <= 0.0 and not backend.is_forked
+
+    def _settle_by_clock(self) -> LossReason | None:
+        """End it if the clock has; only in a task of the client's event loop."""
+        if self._loss is None and self._is_over_by_clock():
+            self._hold.lose(LossReason.UNCONFIRMED)
+        return self._loss
+
+    def _error(self) -> TenureLost:
+        return self._lost_error(self._what, self._loss or LossReason.UNCONFIRMED, self.token)
+
+    def _why_ended(self) -> Exception | None:
+        """The exception for what has cancelled the body, if anything has."""
+        return None if self._loss is None else self._error()
+
+    def _release(self, scope: anyio.CancelScope | None = None) -> Awaitable[None]:
+        """End it, in good order or after a loss; the call is enough.
+
+        If it was held to the end, the result waits for the servers' confirmation, for a third of
+        the session timeout at most. If they answer that our znode was gone before, it had been
+        lost. `scope` is that of the body, which has ended.
+        """
+        lost = self._settle_by_clock() is not None
+        self._has_left = True
+        # From here on it is the client's work, whatever happens to this task.
+        gone = self._acquirable.discard()
+        self._hold.release()
+        if not lost:
+            self._gone = gone
+        return self._confirmed(scope)
+
+    async def _release_elsewhere(self) -> None:
+        """Release it in another task than the one that entered."""
+        await self.release()
+
+    async def _confirmed(self, scope: anyio.CancelScope | None = None) -> None:
+        """Wait for the servers' answer to `_release`, for a third of the session timeout at most.
+
+        Cancellation does not end the wait. A refusal that comes later is logged. `scope`: see
+        `wait_shielded`.
+        """
+        gone = self._gone
+        if gone is None:
+            return
+        gone.await_report(True)
+        if not gone.is_done:
+            answered = Wakeup()
+            gone.add_done_callback(answered.set)
+            await wait_shielded(answered, self._client.session_timeout / 3, scope)
+        if not gone.is_done:
+            gone.await_report(False)
+            return
+        error = gone.error()
+        if isinstance(error, NoNodeError):
+            self._loss = LossReason.DELETED
+        elif isinstance(error, ReleaseError) and not self._is_refusal_reported:
+            self._refusal = error
+
+    def _report_refusal(self, left: BaseException | None) -> None:
+        """Raise an unreported refusal to delete our znode; log it if the body raised `left`."""
+        refusal, self._refusal = self._refusal, None
+        if refusal is None:
+            return
+        self._is_refusal_reported = True
+        if left is None:
+            raise refusal
+        log_refusal(refusal)
+
+
+class Term(Tenure):
+    """One unbroken time of leadership."""
+
+    __slots__ = ()
+
+    _lost_error = LeadershipLost
+
+    async def resign(self) -> None:
+        """Resign: `release`, by its name for leadership."""
+        await self.release()
+
+
+class Held(Tenure):
+    """One unbroken time of holding a lock."""
+
+    __slots__ = ()
+
+    _lost_error = LockLost

@@ -1,0 +1,744 @@
+"""The `async with` of everything that is held: it acquires on entering, and releases on leaving.
+
+`Contest` has the arguments and functions that all attempts and holds of one recipe object share. It
+has no reference to the recipe. So a finished hold leaves no reference cycle, and a hold or a
+context does not keep the recipe alive.
+
+Only a cancel scope in the caller's task is open over the body. A task group would wrap the body's
+exceptions.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, replace
+from inspect import getattr_static
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast, final
+
+import anyio
+
+from .._util.escaping import in_seconds
+from .._util.misuse import MissingAttribute
+from .._util.tasks import cancel_scope, current_task_id
+from ..abc import CoordinationClient
+from ..errors import (
+    AcquireTimeout,
+    AioleadError,
+    AlreadyHeldError,
+    Blame,
+    ConnectionLossError,
+    Outcome,
+    TenureLost,
+    UsageError,
+)
+from ..model import ACL, SessionState
+from .hold import Held, Tenure
+from .place import Acquirable
+from .recipe import (
+    OnDisconnect,
+    checked_acl,
+    checked_client,
+    checked_identity,
+    checked_on_disconnect,
+    checked_path,
+    checked_wait,
+    explain_arguments,
+)
+from .reporting import RecipeReporting
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+TO_HOLD = "async with lock.acquire(timeout=5) as held:"
+"""The statement that holds most recipes, for messages."""
+TO_TRY = "async with lock.try_acquire() as held:"
+
+T = TypeVar("T", bound=Tenure)
+
+Notify = Callable[[], object]
+Kind = Callable[["Contest[Any]", "Acquirable", Notify, Notify | None], T]
+"""Makes the hold, which has begun: a class of holds, or a `functools.partial` of one."""
+Attempt = Callable[["Contest[Any]"], "Acquirable"]
+"""Makes a new attempt, with nothing sent yet. No method of the recipe, which it would refer to."""
+
+
+class TaskGuard:
+    """The tasks that hold, or wait for, one path of a session: a task never waits for itself."""
+
+    __slots__ = ("__weakref__", "_uses")
+
+    def __init__(self) -> None:
+        # By task: the cost does not grow with the number of waiters. Usually it is one contest.
+        self._uses: dict[int, tuple[Contest[Any], ...]] = {}
+
+    def enter(self, user: Contest[Any], *, forever: bool) -> int:
+        """Mark the current task as taking part in the contest `user`, until `leave`; return it.
+
+        A task that is going to wait `forever` must not hold the path by any contest; otherwise, not
+        by this one. Raises `AlreadyHeldError` if it would wait for itself.
+        """
+        task = current_task_id()
+        mine = self._uses.get(task, ())
+        if mine and (forever or user in mine):
+            raise AlreadyHeldError(
+                f"this task already holds {user!r}, or waits for it: it would wait for itself"
+            )
+        self._uses[task] = (*mine, user)
+        return task
+
+    def mine(self) -> Sequence[Contest[Any]]:
+        return self._uses.get(current_task_id(), ())
+
+    def leave(self, task: int, user: Contest[Any]) -> None:
+        mine = self._uses.pop(task, ())
+        if mine != (user,):
+            left = tuple(each for each in mine if each is not user)
+            if left:
+                self._uses[task] = left
+
+
+@final
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
+class Contest(Generic[T]):
+    """One recipe object's arguments, checked, and how it makes its attempts and holds.
+
+    Attributes:
+        recipe: the name of the recipe's class.
+        label: the recipe, for messages.
+        data: the data of the holder's znode, by default the identity.
+        guard: the tasks that hold or wait; None if a task may hold several at once.
+        urgent: whether the lease is renewed as a hold begins, rather than once it has lasted a
+            moment.
+        to_hold: the statement that holds it, for messages.
+        to_try: the statement that holds it if it is free; empty if there is none.
+        check_task: raises if the current task holds something that forbids to wait for this.
+    """
+
+    recipe: str
+    label: str
+    client: CoordinationClient
+    path: str
+    identity: str
+    data: bytes
+    acl: Sequence[ACL] | None
+    resigns_on_disconnect: bool
+    guard: TaskGuard | None
+    reporting: RecipeReporting
+    kind: Kind[T]
+    attempt: Attempt
+    urgent: bool
+    to_hold: str
+    to_try: str
+    check_task: Callable[[Contest[Any]], None] | None
+
+    @classmethod
+    def of(
+        cls,
+        recipe: str,
+        client: CoordinationClient,
+        path: str,
+        kind: Kind[T],
+        attempt: Attempt,
+        *,
+        identity: str | None,
+        on_disconnect: OnDisconnect,
+        acl: Sequence[ACL] | None,
+        label: str | None = None,
+        data_of: Callable[[str], bytes] = str.encode,
+        is_guarded: bool = True,
+        is_rare: bool = False,
+        urgent: bool = False,
+        to_hold: str = TO_HOLD,
+        to_try: str = TO_TRY,
+        check_task: Callable[[Contest[Any]], None] | None = None,
+    ) -> Self:
+        """Check the arguments of a recipe; raise `ConfigurationError` if one is malformed.
+
+        `is_rare`: its holds are so rare that each is logged at INFO.
+        """
+        client, path, acl = checked_client(client), checked_path(path), checked_acl(acl)
+        identity = checked_identity(identity)
+        return cls(
+            recipe=recipe,
+            label=label or f"<{recipe} {path}>",
+            client=client,
+            path=path,
+            identity=identity,
+            data=data_of(identity),
+            acl=acl,
+            resigns_on_disconnect=checked_on_disconnect(on_disconnect) == "resign",
+            guard=client.backend.shared(path, TaskGuard) if is_guarded else None,
+            reporting=RecipeReporting(client, recipe, path, identity, is_rare=is_rare),
+            kind=kind,
+            attempt=attempt,
+            urgent=urgent,
+            to_hold=to_hold,
+            to_try=to_try,
+            check_task=check_task,
+        )
+
+    def __repr__(self) -> str:
+        return self.label
+
+    def derived(self, attempt: Attempt, *, guard: TaskGuard | None = None) -> Contest[T]:
+        """Return a contest with other attempts, and another guard if one is given.
+
+        It is another user of the guard, so the same task may take part in both.
+        """
+        return replace(self, attempt=attempt, guard=guard or self.guard)
+
+    @property
+    def full_path(self) -> str:
+        """The full path on the servers, the same for every view of the znode."""
+        return self.client.backend.full_path(self.path)
+
+    def enter(self, *, forever: bool) -> int:
+        """Mark the current task as one that holds or waits, until `leave`; return the task.
+
+        Raises `AlreadyHeldError` if the task would wait for itself: see `TaskGuard.enter`.
+        """
+        if self.check_task is not None:
+            self.check_task(self)
+        guard = self.guard
+        return current_task_id() if guard is None else guard.enter(self, forever=forever)
+
+    def leave(self, task: int) -> None:
+        if self.guard is not None:
+            self.guard.leave(task, self)
+
+    def mine(self) -> Sequence[Contest[Any]]:
+        """The contests of this path that the current task takes part in."""
+        return () if self.guard is None else self.guard.mine()
+
+    async def contend(
+        self,
+        wait: Callable[[Acquirable], Awaitable[bool]],
+        on_lost: Notify,
+        on_released: Notify | None = None,
+    ) -> T | None:
+        """Acquire; return the hold, which has begun, or None.
+
+        `wait` acquires, and returns whether it has; there is no checkpoint between its end and the
+        return. Cancellation and errors leave nothing behind. `on_lost` and `on_released` are called
+        synchronously, once at most: when the hold is lost, or released before its body has ended.
+        """
+        client, reporting = self.client, self.reporting
+        waiting = reporting.waits(client.session_id)
+        acquirable = self.attempt(self)
+        tenure: T | None = None
+        try:
+            if await wait(acquirable):
+                tenure = self.kind(self, acquirable, on_lost, on_released)
+        except BaseException as error:
+            if waiting is not None:
+                waiting.failed(error, client.session_id)
+            raise
+        finally:
+            if tenure is None:
+                acquirable.discard()
+        if waiting is not None:
+            waiting.ended("not held" if tenure is None else "held", client.session_id)
+        if tenure is not None:
+            reporting.begun(tenure.token, tenure.session_id)
+        return tenure
+
+
+def leave_scope(
+    scope: anyio.CancelScope,
+    exc_type: type[BaseException] | None,
+    exc: BaseException | None,
+    traceback: TracebackType | None,
+) -> BaseException | None:
+    """Leave the scope; return what propagates: None for our own cancellation alone."""
+    if scope.shield and scope.cancel_called:
+        # By the end of a wait after the body: see `wait_shielded`.
+        scope.__exit__(None, None, None)
+        return exc
+    try:
+        return None if scope.__exit__(exc_type, exc, traceback) else exc
+    except BaseException as rest:
+        # The rest of a group, without our own cancellation.
+        return rest
+
+
+def propagate(left: BaseException, exc: BaseException | None) -> None:
+    """Raise `left`, unless it is `exc`: that propagates when `__aexit__` returns."""
+    if left is exc:
+        return
+    context = left.__context__
+    try:
+        raise left
+    finally:
+        left.__context__ = context
+
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+def left_by_another(subject: object) -> UsageError:
+    """The error for a task that leaves what another one entered."""
+    return UsageError(
+        f"{subject!r} was not entered by this task but by another task, so it was released without "
+        "leaving its block: enter and leave in one task; close async generators where they are "
+        "iterated, with `async with contextlib.aclosing(...)`"
+    )
+
+
+class TenureScope(ABC, Generic[T]):
+    """A tenure and the cancel scope around its body, left by the task that entered it."""
+
+    __slots__ = (
+        *("_contest", "_is_entered", "_is_given_up", "_is_try", "_obstacle", "_scope", "_task"),
+        *("_tenure", "_timeout", "_was_connected"),
+    )
+
+    def __init__(self, contest: Any, timeout: float | None = None, *, is_try: bool = False) -> None:
+        self._timeout = None if timeout is None else checked_wait(timeout)
+        self._contest: Contest[T] = contest
+        self._is_try = is_try
+        self._was_connected = True
+        self._obstacle = ""
+        """`Acquirable.obstacle` of the last attempt that acquired nothing."""
+        self._tenure: T | None = None
+        self._scope: anyio.CancelScope | None = None
+        self._task: int | None = None
+        """The task that is inside, or entering."""
+        self._is_given_up = False
+        """Whether another task has left, while the first may still be inside."""
+        self._is_entered = False
+
+    @abstractmethod
+    def _line(self) -> str:
+        """The statement that does what this was probably made for."""
+
+    def __bool__(self) -> NoReturn:
+        self._is_entered = True  # one report is enough
+        line = self._line()
+        if line == self._contest.to_try:
+            name = line.removesuffix(":").rpartition(" ")[2]
+            line = f"{line}` and, in it, `if {name} is not None:"
+        raise UsageError(
+            f"{self._contest!r}: a context has no truth value, since nothing is held before its "
+            f"block: write `{line}`"
+        )
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        if not getattr(self, "_is_entered", True):  # missing if an argument was refused
+            self._is_entered = True
+            _warn(
+                f"a context of {self._contest!r} was never entered, so nothing was acquired: write "
+                f"`{self._line()}`",
+                RuntimeWarning,
+                stacklevel=2,
+                source=self,
+            )
+
+    def _on_lost(self) -> None:
+        if self._scope is not None:
+            self._scope.cancel()
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._leave(current_task_id(), exc_type, exc, traceback)
+
+    async def _leave(
+        self,
+        current: int,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Leave, in the task `current`."""
+        tenure, scope, task = self._tenure, self._scope, self._task
+        if tenure is None or scope is None or task is None:
+            return
+        if current != task:
+            self._check_home()
+            await self._give_up(tenure, task)
+        self._tenure = self._scope = None
+        try:
+            if tenure._released:
+                await tenure._confirmed(scope)  # another task may have released it just now
+            else:
+                await tenure._release(scope)
+        except BaseException as error:
+            scope.__exit__(type(error), error, error.__traceback__)
+            if exc is not None and self._contest.client.backend.is_forked:
+                return  # nothing of the parent's has changed: what ends the child propagates
+            raise
+        else:
+            # A scope that was cancelled, by a loss, has not been waited in.
+            left = leave_scope(scope, exc_type, exc, traceback)
+        finally:
+            self._task = None
+            if not self._is_given_up:
+                self._contest.leave(task)
+            tenure._has_ended()
+        if tenure._refusal is not None:
+            tenure._report_refusal(left)
+        if left is None:
+            # The error that explains the cancellation is raised in its place.
+            why = tenure._why_ended()
+            if why is not None:
+                raise why from None
+            return
+        if tenure._loss is not None and not isinstance(left, TenureLost):
+            # The body's own exception propagates; the loss becomes a note on it.
+            left.add_note(str(tenure._error()))
+        propagate(left, exc)
+
+    def _check_home(self) -> None:
+        """Raise `UsageError` in another event loop, where nothing may be released."""
+        self._contest.client.backend.check_home()
+
+    async def _give_up(self, tenure: T, task: int) -> NoReturn:
+        """Leave in another task, as closing an abandoned generator does; raise `UsageError`.
+
+        The task that entered may never come back, so the hold is released here. Only that task can
+        leave its cancel scope, and it still may.
+        """
+        if not self._is_given_up:
+            self._is_given_up = True
+            self._contest.leave(task)
+        wrong = left_by_another(self._contest)
+        try:
+            await tenure._release_elsewhere()
+        except AioleadError as error:
+            raise wrong from error
+        raise wrong
+
+
+class TenureContext(TenureScope[Any], Generic[R_co]):
+    """A context manager that acquires on entering and releases on leaving.
+
+    `acquire`, `leadership` and similar methods return it. `try_acquire` and similar methods return
+    one that does not wait, and gives None if another contender holds.
+
+    Raises (on entering):
+        AcquireTimeout: not acquired within `timeout` seconds; says so if no server was reached.
+        ConnectionLossError: it does not wait (`try_acquire`, or `timeout=0`), and there is no
+            connection, or it is lost meanwhile. A client that has only begun to connect
+            (`connect(connect_timeout=0)`) has none.
+        AlreadyHeldError: this task already holds the same object, or waits for it; or it holds the
+            path by another object, and `timeout` is None.
+
+    Raises (on leaving):
+        TenureLost: it was lost (`LeadershipLost`, `LockLost`), and the body, which was cancelled
+            and awaited, raised nothing else.
+        UsageError: another task leaves than the one that entered, such as one that closes an
+            abandoned async generator. The hold is released.
+        ReleaseError: the servers refuse to delete the znode, and the body ended normally. If the
+            body raised or was cancelled, that propagates, and the refusal is logged.
+
+    Cancellation, and the end of the timeout: leaves the queue at once without waiting for the
+    servers, so others may see the znode for a moment. Leaving the body waits for the servers'
+    confirmation, for a third of the session timeout at most, also when cancelled and over a lost
+    connection.
+
+    On connection loss: waiting goes on, also in the next session; a hold lasts as long as its
+    lease.
+
+    Nothing is held before it is entered. So `bool(context)` raises `UsageError`, and a context that
+    is dropped without having been entered gives a `RuntimeWarning`.
+    """
+
+    __slots__ = ("_entered_before", "_statement")
+
+    # Set where the recipe itself is entered: see `Entries`.
+    _statement: int
+    """The id of the frame that has entered, which is not kept alive; 0 once another task left."""
+    _entered_before: TenureContext[R_co] | None
+    """The context that the same task has entered before, and is still in."""
+
+    if not TYPE_CHECKING:  # or else type checkers would take it for something to await
+
+        def __await__(self) -> NoReturn:
+            self._is_entered = True  # one report is enough
+            raise UsageError(
+                f"{self._contest!r}: is held for a block, write `async with` instead of `await`: "
+                f"`{self._contest.to_hold}`"
+            )
+
+    def _line(self) -> str:
+        is_try = self._is_try or self._timeout == 0.0
+        return (is_try and self._contest.to_try) or self._contest.to_hold
+
+    async def __aenter__(self) -> R_co:
+        self._is_entered = True
+        contest = self._contest
+        task = contest.enter(forever=self._timeout is None)
+        if self._task is not None:
+            contest.leave(task)
+            raise UsageError(f"{contest!r}: another task uses this context manager; make one each")
+        self._task = task
+        self._is_given_up = False
+        tenure: Tenure | None = None
+        try:
+            wait = Acquirable.acquire if self._timeout is None else self._wait
+            tenure = await contest.contend(wait, self._on_lost)
+        finally:
+            if tenure is None:
+                self._task = None
+                contest.leave(task)
+        if tenure is not None:
+            self._tenure, self._scope = tenure, cancel_scope()
+            self._scope.__enter__()
+            if tenure._loss is not None:
+                self._scope.cancel()
+        elif not self._is_try:
+            raise self._timed_out()
+        return cast(R_co, tenure)
+
+    def _wait(self, acquirable: Acquirable) -> Coroutine[Any, Any, bool]:
+        return self._wait_in_time(acquirable) if self._timeout else self._try_at_once(acquirable)
+
+    async def _wait_in_time(self, acquirable: Acquirable) -> bool:
+        client, timeout = self._contest.client, self._timeout
+        in_front = False
+        self._was_connected = client.state is SessionState.CONNECTED
+        # Usually it is connected, and thousands of waiters then need no subscription.
+        unsubscribe = None if self._was_connected else client.backend.subscribe(self._on_state)
+        try:
+            with anyio.move_on_after(timeout):
+                in_front = await acquirable.acquire()
+        finally:
+            if unsubscribe is not None:
+                unsubscribe()
+        if not in_front:
+            self._obstacle = acquirable.obstacle()
+        return in_front
+
+    def _on_state(self, state: SessionState, _session_id: int) -> None:
+        self._was_connected = self._was_connected or state is SessionState.CONNECTED
+
+    async def _try_at_once(self, acquirable: Acquirable) -> bool:
+        """Whether it may be held, without waiting for others or for a server.
+
+        Raises `ConnectionLossError` if there is no connection, or it is lost meanwhile.
+        """
+        client = self._contest.client
+        client.backend.check_connected()
+        with anyio.CancelScope() as scope:
+
+            def on_state(state: SessionState, _session_id: int) -> None:
+                if state is not SessionState.CONNECTED:
+                    scope.cancel()
+
+            unsubscribe = client.backend.subscribe(on_state)
+            try:
+                if await acquirable.try_acquire():
+                    return True
+                self._obstacle = acquirable.obstacle()
+                return False
+            finally:
+                unsubscribe()
+        client.backend.check_connected()
+        raise ConnectionLossError(
+            "the connection was lost before it was known whether it is our turn: try again",
+            outcome=Outcome.NOT_APPLIED,
+        )
+
+    def _timed_out(self) -> AcquireTimeout:
+        contest, timeout = self._contest, self._timeout
+        late = f"{contest!r}: not our turn within {in_seconds(timeout)}"
+        try:
+            contest.client.backend.check_connected()
+        except AioleadError as error:
+            if self._was_connected:
+                late = f"{late}; now: {error}"
+            else:
+                late = f"{contest!r}: no server was reached within {in_seconds(timeout)}: {error}"
+            timed_out = AcquireTimeout(late)
+            timed_out.blame = Blame.NETWORK
+            return timed_out
+        return AcquireTimeout(f"{late}, {self._obstacle}" if self._obstacle else late)
+
+
+R = TypeVar("R")
+
+
+@final
+class Entries(Generic[R]):
+    """The contexts that tasks have entered by `async with recipe`, each for itself.
+
+    `label` is the recipe, for messages.
+    """
+
+    __slots__ = ("_innermost", "_label")
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._innermost: dict[int, TenureContext[R]] | None = None
+        """The innermost context of each task; made when it is first needed."""
+
+    async def enter(self, context: TenureContext[R]) -> R:
+        """Enter a new context; to be awaited by the `__aenter__` of the recipe."""
+        held = await context.__aenter__()
+        task = context._task or current_task_id()  # an inner level of a reentrant one has none
+        innermost = self._innermost
+        if innermost is None:
+            innermost = self._innermost = {}
+        context._statement = id(sys._getframe(2))  # beyond the recipe's method
+        context._entered_before = innermost.get(task)
+        innermost[task] = context
+        return held
+
+    async def leave(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Leave the innermost context of the task; to be awaited by the recipe's `__aexit__`."""
+        task, innermost = current_task_id(), self._innermost or {}
+        context = innermost.pop(task, None)
+        if context is None:
+            context = self._left_by_another(id(sys._getframe(2)))
+        elif context._entered_before is not None:
+            innermost[task] = context._entered_before
+        await context._leave(task, exc_type, exc, traceback)
+
+    def _left_by_another(self, statement: int) -> TenureContext[R]:
+        """Find the context of another task that the current one, which has entered none, leaves.
+
+        It is the one that was entered by the same statement (that of an abandoned generator), or
+        the only open one. It is kept, since its own task may still leave it. Raises `UsageError` if
+        there is none, or several tasks are inside and it is not known whose context is left.
+        """
+        inside = list((self._innermost or {}).values())
+        left = [each for inner in inside for each in _with_outer(inner) if each._statement]
+        if len(left) > 1:
+            left = [each for each in left if each._statement == statement]
+        if len(left) != 1:
+            raise UsageError(f"{self._label} was not entered by this task")
+        left[0]._check_home()
+        left[0]._statement = 0
+        return left[0]
+
+
+def _with_outer(inner: TenureContext[R]) -> Iterator[TenureContext[R]]:
+    """A context and those around it in the same task."""
+    context: TenureContext[R] | None = inner
+    while context is not None:
+        yield context
+        context = context._entered_before
+
+
+H = TypeVar("H", bound=Held)
+
+
+class _HeldElsewhere:
+    """A method that other libraries' locks have; its error shows what to write instead.
+
+    Without `__getattr__`: beside one, Python looks up every attribute of a recipe the slow way.
+    """
+
+    def __set_name__(self, _owner: object, name: str) -> None:
+        self._name = name
+
+    def __get__(self, recipe: HoldingRecipe[Any] | None, owner: type[HoldingRecipe[Any]]) -> Any:
+        what = f"{owner.__name__!r} object has no attribute {self._name!r}"
+        if recipe is None:
+            raise AttributeError(what, name=self._name, obj=owner)
+        raise MissingAttribute(f"{what}: it is held for a block, write `{recipe._contest.to_hold}`")
+
+
+class HoldingRecipe(Generic[T]):
+    """A path that is held under the lease for the body of an `async with`.
+
+    Threads and forks: as `Recipe`.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        explain_arguments(cls)
+
+    def __init__(self, contest: Contest[T]) -> None:
+        self._contest = contest
+        self._client = contest.client
+        self._path = contest.path
+        self._acl = contest.acl
+
+    if not TYPE_CHECKING:  # type checkers know that there is no such method
+        acquire, release, lock, unlock, locked = (_HeldElsewhere() for _ in range(5))
+
+        def __dir__(self) -> list[str]:
+            """The names for completion: without those that only raise."""
+            return [
+                name
+                for name in super().__dir__()
+                if not isinstance(getattr_static(self, name, None), _HeldElsewhere)
+            ]
+
+    def __repr__(self) -> str:
+        return self._contest.label
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._path
+
+    @property
+    def identity(self) -> str:
+        """The holder's or contender's name, as others see it."""
+        return self._contest.identity
+
+
+def contest_of(recipe: object) -> Contest[Any] | None:
+    """The contest of a recipe that is held; None for other objects."""
+    return recipe._contest if isinstance(recipe, HoldingRecipe) else None
+
+
+class HeldRecipe(HoldingRecipe[H]):
+    """A recipe that is held as a lock is, by any number of tasks, each for itself.
+
+    `make_context` makes the contexts, with the arguments of `TenureContext` behind the contest.
+    """
+
+    def __init__(
+        self,
+        contest: Contest[H],
+        make_context: Callable[..., TenureContext[Any]] | None = None,
+    ) -> None:
+        super().__init__(contest)
+        self._make_context = make_context
+        self._entries: Entries[H] = Entries(contest.label)
+
+    async def __aenter__(self) -> H:
+        return await self._entries.enter(self._context(None))
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._entries.leave(exc_type, exc, traceback)
+
+    def acquire(self, *, timeout: float | None = None) -> TenureContext[H]:
+        """Acquire it for the body of an `async with`.
+
+        Args:
+            timeout: how long to wait, in seconds. None, the default, waits forever; 0 tries once.
+
+        Raises `AcquireTimeout` on entering. For other errors, cancellation and connection loss see
+        `TenureContext`.
+        """
+        return self._context(timeout)
+
+    def try_acquire(self) -> TenureContext[H | None]:
+        """As `acquire`, but does not wait: gives None if it is not free."""
+        return self._context(0, is_try=True)
+
+    def _context(self, timeout: float | None, *, is_try: bool = False) -> TenureContext[Any]:
+        if self._make_context is not None:
+            return self._make_context(timeout, is_try=is_try)
+        return TenureContext(self._contest, timeout, is_try=is_try)

@@ -1,0 +1,205 @@
+"""The other children of a queue: those that are refused, and those that no library recognizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from .._util.contender_names import known_name
+from ..abc import CoordinationClient
+from ..errors import MixedLayoutError, NoAuthError
+from ..paths import basename, join, sequence_of
+from .kernel import in_order
+from .layouts import Layout, Role
+from .reading import listed
+
+KAZOOS_PERMIT = re.compile("([0-9]{10}-)?[0-9a-f]{32}", re.ASCII)
+"""A permit in kazoo's layout, a child of a semaphore's path: kazoo's own, or ours."""
+
+LEASES = "leases"
+"""The parent of the permits in Curator's layout, a child of a semaphore's path."""
+
+_CURATORS_PERMIT = re.compile(".*lease-[0-9]{10}", re.ASCII)
+
+MOST_READ = 16
+"""How many suspicious neighbours are read at most: others may create any number of them."""
+
+
+async def queue_order(
+    client: CoordinationClient, path: str, names: Iterable[str], layout: Layout, role: Role
+) -> list[str]:
+    """The contenders in order, as `in_order`; no checkpoint if all fit.
+
+    A misfit that has gone by the time its owner is read is left out. Raises `MixedLayoutError` with
+    the owner's session, also if a semaphore is in use on the path.
+    """
+    left = list(names)
+    while True:
+        others: list[str] = []
+        try:
+            line = in_order(path, left, layout, role, others)
+        except MixedLayoutError as misfit:
+            stat = await client.exists(misfit.neighbour)
+            if stat is not None:
+                raise MixedLayoutError(
+                    misfit.neighbour, misfit.why, session_id=stat.ephemeral_owner
+                ) from None
+            left.remove(basename(misfit.neighbour))
+        else:
+            if others:
+                await _refuse_semaphore(client, path, others)
+            return line
+
+
+async def _refuse_semaphore(client: CoordinationClient, path: str, others: Iterable[str]) -> None:
+    """Raise `MixedLayoutError` if a session holds a permit of a semaphore on the path."""
+    permits = []
+    for name in others:
+        if KAZOOS_PERMIT.fullmatch(name):
+            permits.append(join(path, name))
+        elif name == LEASES:
+            folder = join(path, LEASES)
+            with suppress(NoAuthError):
+                below = await listed(client.get_children(folder))
+                permits += [
+                    join(folder, each) for each in below if _CURATORS_PERMIT.fullmatch(each)
+                ]
+    why = "is a permit of a semaphore on the same path: give each recipe a path of its own"
+    await refuse_owned(client, [(permit, why) for permit in permits])
+
+
+def contenders_among(path: str, names: Iterable[str]) -> list[tuple[str, str]]:
+    """The children that contend for a lock or an election, each with why a semaphore refuses it."""
+    why = "contends for {} on the same path ({}): give each recipe a path of its own"
+    known = [(name, known_name(name)) for name in names]
+    return [(join(path, name), why.format(k.what, k.library)) for name, k in known if k]
+
+
+async def refuse_owned(client: CoordinationClient, misfits: Sequence[tuple[str, str]]) -> None:
+    """Raise `MixedLayoutError` for the first of the paths that a session owns.
+
+    Each comes with why it does not fit. One that no session owns holds nothing. A few are read.
+    """
+    looks = [(path, why, client.exists(path)) for path, why in misfits[:MOST_READ]]
+    for path, why, look in looks:
+        stat = await look
+        if stat is not None and stat.ephemeral_owner:
+            raise MixedLayoutError(path, why, session_id=stat.ephemeral_owner)
+
+
+@dataclass(frozen=True, slots=True)
+class UnrecognizedChild:
+    """An unrecognized child of a queue: its name is no known library's.
+
+    Attributes:
+        name: the child's name.
+        blocks: the libraries whose contenders behind it wait as long as it exists.
+        breaks: the libraries whose contenders fail when they see it.
+    """
+
+    name: str
+    blocks: tuple[str, ...]
+    breaks: tuple[str, ...]
+
+    @property
+    def is_harmless(self) -> bool:
+        return not self.blocks and not self.breaks
+
+
+def unrecognized_children(names: Iterable[str]) -> tuple[UnrecognizedChild, ...]:
+    """The unrecognized children of a queue, and the libraries that they disturb.
+
+    aiolead ignores a child without a number; others do not: a note left in a queue may block
+    Curator forever. A child with a number is a contender to aiolead, whatever its name. If `exists`
+    shows that no session owns it, delete it.
+
+    Args:
+        names: all children of the path, as `get_children` returns them.
+    """
+    names = list(names)
+    unknown = sorted(name for name in names if known_name(name) is None)
+    numbers = [sequence_of(name) or 0 for name in names if known_name(name) is not None]
+    # The next contender gets a greater number than all that exist.
+    behind = max(numbers, default=0) + 1
+    return tuple(
+        UnrecognizedChild(
+            name,
+            tuple(library for library, waits in _WAITS.items() if waits(name, behind)),
+            tuple(library for library, fails in _FAILS.items() if fails(name)),
+        )
+        for name in unknown
+    )
+
+
+# --- what is in front of a contender with a given number -----------------------------------------
+
+
+def _waits_by_number(name: str, behind: int) -> bool:
+    """As aiolead and aiozk do: for any name that ends in a number."""
+    sequence = sequence_of(name)
+    return sequence is not None and sequence < behind
+
+
+_CURATORS_MARKERS = ("lock-", "latch-", "__READ__", "__WRIT__")
+
+
+def _curator_waits(name: str, behind: int) -> bool:
+    """Sorts all children by the text after its marker, or by the whole name."""
+    for marker in _CURATORS_MARKERS:
+        _, found, after = name.rpartition(marker)
+        if found:
+            return after < f"{behind:010d}"
+    return name < f"{behind:010d}"
+
+
+def _go_number(name: str) -> int | None:
+    """The number that go-zookeeper reads from a child's name."""
+    for separator in ("lock-", "__"):
+        if separator in name:
+            return _int(name.rpartition(separator)[2])
+    return _int(name)
+
+
+def _go_waits(name: str, behind: int) -> bool:
+    number = _go_number(name)
+    return number is not None and number < behind
+
+
+def _java_waits(name: str, behind: int) -> bool:
+    """ZooKeeper's `WriteLock` in Java: the number after the last dash, which may be a sign."""
+    before, dash, after = name.rpartition("-")
+    if not dash:
+        return False
+    number = _int(f"-{after}" if before.endswith("-") else after)
+    return number is not None and number < behind
+
+
+def _c_waits(name: str, behind: int) -> bool:
+    """The same in C: the text after the last dash."""
+    return "-" in name and name.rpartition("-")[2] < f"{behind:010d}"
+
+
+_INTEGER = re.compile("[+-]?[0-9]{1,19}", re.ASCII)
+
+
+def _int(text: str) -> int | None:
+    return int(text) if _INTEGER.fullmatch(text) else None
+
+
+_WAITS: dict[str, Callable[[str, int], bool]] = {
+    "aiolead": _waits_by_number,
+    "aiozk": _waits_by_number,
+    "Curator": _curator_waits,
+    "go-zookeeper": _go_waits,
+    "ZooKeeper's WriteLock": _java_waits,
+    "ZooKeeper's lock in C": _c_waits,
+}
+
+_FAILS: dict[str, Callable[[str], bool]] = {
+    # `Lock()` returns the error of `Atoi`, and leaves its own znode behind.
+    "go-zookeeper": lambda name: _go_number(name) is None,
+    # It reads on from where there is no dash.
+    "ZooKeeper's lock in C": lambda name: "-" not in name,
+}

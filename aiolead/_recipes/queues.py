@@ -1,0 +1,477 @@
+"""The queues.
+
+`WorkQueue` adds items, up to a limit, and consumes them: what queues and the task board have.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import Self, TypeVar, final
+
+import anyio
+import anyio.lowlevel
+
+from .._util.tasks import current_task_id
+from ..abc import CoordinationClient, Reply
+from ..errors import (
+    ConfigurationError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    QueueFullError,
+    SequenceExhaustedError,
+    TransactionError,
+    UsageError,
+)
+from ..model import ACL, CreateMode, Stat
+from ..paths import basename, join, sequence_of
+from .claims import Claimed, QueueItem, claim_item
+from .errors import with_parent
+from .holding import Contest, HoldingRecipe, TenureContext, TenureScope, left_by_another
+from .place import Acquirable
+from .queue_items import (
+    LAST_SEQUENCE,
+    AvailableItems,
+    DelayNames,
+    ItemNames,
+    PriorityNames,
+    decode,
+    encode,
+)
+from .reading import over_sessions
+from .recipe import (
+    OnDisconnect,
+    OnInvalid,
+    checked_acl,
+    checked_client,
+    checked_count,
+    checked_on_invalid,
+    checked_path,
+)
+
+MOST_ITEMS = 25_000
+"""Greatest limit: one listing of that many items stays below the packet limit of 1 MiB."""
+
+
+def checked_bytes(data: bytes) -> bytes:
+    if not isinstance(data, bytes):
+        raise ConfigurationError(f"data: must be bytes, not {type(data).__name__}")
+    return data
+
+
+class ItemProducer:
+    """Adds items to a path, up to a limit.
+
+    Each put reads the number of items in the same segment, for the next put. So the limit costs a
+    round trip only when it is near: then the number is read first.
+    """
+
+    def __init__(
+        self, client: CoordinationClient, path: str, most: int, acl: Sequence[ACL] | None
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._most = most
+        self._acl = acl
+        self._put = 0  # items that we have sent
+        self._seen: int | None = None  # items that were there ...
+        self._seen_at = 0  # ... when we had sent that many
+
+    async def put(self, prefix: str, bodies: Sequence[bytes]) -> list[str]:
+        """Add items, all or none; return their names."""
+
+        async def create() -> list[str]:
+            await self._make_room(len(bodies))
+            return await self._create(join(self._path, prefix), bodies)
+
+        try:
+            # The path is no container: see `AvailableItems`.
+            names = await with_parent(self._client, self._path, create, acl=self._acl)
+        except NodeExistsError:
+            # Since ZOOKEEPER-3249 the counter stops at its end, so names repeat.
+            raise SequenceExhaustedError(self._path) from None
+        if not all(0 <= (sequence_of(name) or 0) < LAST_SEQUENCE for name in names):
+            for delete in [self._client.delete(join(self._path, name)) for name in names]:
+                with suppress(NoNodeError, NotEmptyError):
+                    await delete
+            raise SequenceExhaustedError(self._path)
+        return names
+
+    async def size(self) -> int:
+        """The number of items, claimed ones included."""
+        await over_sessions(self._client, self._look)
+        return self._seen or 0
+
+    async def _make_room(self, count: int) -> None:
+        if count > self._room():
+            await over_sessions(self._client, self._look)
+            room = self._room()
+            if count > room:
+                raise QueueFullError(self._path, self._most - room, self._most)
+
+    def _room(self) -> int:
+        if self._seen is None:
+            return -1
+        return self._most - self._seen - (self._put - self._seen_at)
+
+    async def _create(self, path: str, bodies: Sequence[bytes]) -> list[str]:
+        client, mode, acl = self._client, CreateMode.PERSISTENT_SEQUENTIAL, self._acl
+        self._put += len(bodies)
+        if len(bodies) == 1:
+            with client.pipelined():
+                created = client.create(path, bodies[0], mode=mode, acl=acl)
+                self._look()
+            return [basename((await created).path)]
+        transaction = client.transaction()
+        for body in bodies:
+            transaction.create(path, body, mode=mode, acl=acl)
+        with client.pipelined():
+            reply = transaction.commit()
+            self._look()
+        try:
+            return [basename(str(made)) for made in await reply]
+        except TransactionError as error:
+            raise error.cause from None
+
+    def _look(self) -> Reply[Stat | None]:
+        look = self._client.exists(self._path)
+        at = self._put
+
+        def seen() -> None:
+            if look.error() is None:
+                stat = look.result()
+                self._seen, self._seen_at = 0 if stat is None else stat.num_children, at
+
+        look.add_done_callback(seen)
+        return look
+
+
+C = TypeVar("C", bound=Claimed)
+
+
+class Consumption(TenureScope[C]):
+    """Items, claimed one after the other: `async with queue.consume() as items`.
+
+    An item is held until the next one is requested or the block is left, and is then released
+    unless it was finished. The iteration never ends by itself.
+
+    One cancel scope is around the whole block, since none can be around the body of an `async for`.
+    So a lost claim ends the block; enter another one to continue.
+
+    Raises (on leaving):
+        ClaimLost: a claim was lost, and the cancelled body raised nothing else.
+
+    Cancellation: the item is released. Leaving waits for the servers' confirmation, for a third of
+    the session timeout at most.
+    """
+
+    def _line(self) -> str:
+        subject = self._contest.to_hold.removeprefix("async with ").partition(".")[0]
+        return f"async with {subject}.consume() as items:"
+
+    async def __aenter__(self) -> Self:
+        self._is_entered = True
+        await anyio.lowlevel.checkpoint()
+        if self._task is not None:
+            raise UsageError(f"{self._contest!r}: this is in use already; make another one")
+        self._task = self._contest.enter(forever=True)
+        self._failure: Exception | None = None
+        self._scope = anyio.CancelScope()
+        self._scope.__enter__()
+        return self
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> C:
+        """Release the last item, then wait for the next one. Cancellation claims nothing."""
+        contest, scope = self._contest, self._scope
+        if scope is None or current_task_id() != self._task:
+            raise UsageError(f"{contest!r}: use `async with ... as items`, and iterate in its task")
+        await self._release_last()
+        try:
+            tenure = await contest.contend(Acquirable.acquire, scope.cancel)
+        except Exception as error:
+            self._failure = error
+            raise
+        assert tenure is not None
+        self._tenure = tenure
+        return tenure
+
+    async def _release_last(self) -> None:
+        tenure, self._tenure = self._tenure, None
+        if tenure is None:
+            return
+        try:
+            if not tenure.is_released:
+                await tenure._release()
+        finally:
+            tenure._has_ended()
+        tenure._report_refusal(None)
+        if tenure.loss is not None:
+            self._failure = tenure._error()
+            raise self._failure
+
+    async def _leave(
+        self,
+        current: int,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        scope, task = self._scope, self._task
+        if scope is None or task is None or self._tenure is not None:
+            await super()._leave(current, exc_type, exc, traceback)
+            return
+        if current != task:
+            raise left_by_another(self._contest)
+        self._scope = self._task = None
+        self._contest.leave(task)
+        if scope.__exit__(exc_type, exc, traceback) and exc is not None:
+            # `__anext__` raised it, but the body went on.
+            assert self._failure is not None, "nothing else cancels the body"
+            raise self._failure
+
+
+_BY_PRIORITY = PriorityNames()
+_BY_TIME = DelayNames()
+
+
+class _Queue(HoldingRecipe[QueueItem]):
+    """The base of all queues: everything except `put`."""
+
+    _names = ItemNames()
+    _clock: Callable[[], float] = staticmethod(time.time)
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        claims: str | None = None,
+        max_items: int = 10_000,
+        identity: str | None = None,
+        on_invalid: OnInvalid | None = None,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        claims = checked_path(f"{checked_path(path)}-claims" if claims is None else claims)
+        if claims == path:
+            raise ConfigurationError(f"claims: must not be the path of the items: {claims!r}")
+        most = checked_count("max_items", max_items, most=MOST_ITEMS)
+        client = checked_client(client)
+        self._available = AvailableItems(
+            client,
+            path,
+            claims,
+            self._names,
+            clock=self._clock,
+            on_invalid=checked_on_invalid(on_invalid),
+            acl=checked_acl(acl),
+        )
+        contest = Contest.of(
+            type(self).__name__,
+            client,
+            path,
+            QueueItem,
+            partial(claim_item, self._available, decode),
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+            is_guarded=False,
+            to_hold="async with queue.get() as item:",
+            to_try="async with queue.try_get() as item:",
+        )
+        super().__init__(contest)
+        self._producer = ItemProducer(client, path, most, self._acl)
+
+    def consume(self) -> Consumption[QueueItem]:
+        """Claim items one after the other, as an async iterator: see `Consumption`."""
+        return Consumption(self._contest)
+
+    def get(self, *, timeout: float | None = None) -> TenureContext[QueueItem]:
+        """Claim the next item for the body of an `async with`.
+
+            async with queue.get() as item:
+                await work(item.data)
+                await item.ack()
+
+        Waits for an item for `timeout` seconds, by default forever; 0 looks once. Leaving the body
+        without `ack` releases the item, which becomes the first one again. If the process dies, its
+        session's expiry does the same.
+
+        Raises:
+            AcquireTimeout: on entering: there was no item in time.
+            ClaimLost: on leaving: the claim was lost, so that another consumer gets the item, and
+                the cancelled body raised nothing else.
+
+        Cancellation: claims nothing, or releases the item.
+
+        On connection loss: waiting continues, also across expired sessions; a claim is held as long
+        as the lease lasts.
+        """
+        return TenureContext(self._contest, timeout)
+
+    def try_get(self) -> TenureContext[QueueItem | None]:
+        """As `get`, but yields None at once if no item is free.
+
+        Reads from the connected server, which may lag; call `client.sync()` first if that matters.
+        """
+        return TenureContext(self._contest, 0, is_try=True)
+
+    async def size(self) -> int:
+        """The number of items, claimed ones included. A read, as `try_get`."""
+        return await self._producer.size()
+
+    async def _put(self, prefix: str, items: Iterable[bytes]) -> list[str]:
+        if isinstance(items, (bytes, bytearray, str)):
+            raise ConfigurationError("items: must be several of them, each bytes; or use put()")
+        bodies = [encode([checked_bytes(data)]) for data in items]
+        if not bodies:
+            raise ConfigurationError("items: must not be empty")
+        return await self._producer.put(prefix, bodies)
+
+
+@final
+class Queue(_Queue):
+    """A queue: items persist until a consumer acknowledges them; first come, first served.
+
+        name = await queue.put(b"...")
+
+        async with queue.get() as item:
+            await work(item.data)
+            await item.ack()
+
+    *At least once.* A claim, an ephemeral znode, gives an item to one consumer at a time. The next
+    consumer gets it if the first dies or leaves without `ack`, but never once `ack` has returned.
+    If the claim is lost, the body is cancelled before the servers can give the item to another
+    consumer.
+
+    Items are first handed out in the order in which they were put. A released item is the first one
+    again. An item that others have put znodes below is passed over while those exist, with a
+    warning in the log. The format is that of Curator's `DistributedQueue` with a `lockPath`.
+
+    Args:
+        client: the session.
+        path: the path of the items; created as a persistent znode if missing.
+        claims: the path of the claims, Curator's `lockPath`; defaults to `<path>-claims`.
+        max_items: how many items there may be, at most 25,000. A soft limit: see `put`.
+        identity: the holder's name in claims; defaults to host name and process id.
+        on_invalid: called synchronously with the `InvalidDataError` of an invalid item; logs a
+            warning by default. The item stays, and this object skips it.
+        on_disconnect: the fate of claims on connection loss: `"keep"` keeps them while the
+            lease lasts, `"resign"` releases them at once.
+        acl: of items, claims, and paths that have to be created; open to everybody by default.
+
+    Raises:
+        ConfigurationError: an argument is malformed; nothing was sent.
+    """
+
+    async def put(self, data: bytes) -> str:
+        """Add an item; return its name.
+
+        Raises:
+            QueueFullError: `max_items` are there. Each client counts at its last put, so the limit
+                may be exceeded by one put per client, and puts in flight.
+            SequenceExhaustedError: the path has no more numbers.
+            ServerError: the server refuses, for example with `NoAuthError`.
+
+        Cancellation: the item may or may not be added.
+
+        On connection loss: `ConnectionLossError`. With the outcome `UNKNOWN` the item may have been
+        added; servers choose the names, so no client can find out, and a retry may add it twice. If
+        that matters, give items an id in their data.
+        """
+        return (await self._put("queue-", [data]))[0]
+
+    async def put_many(self, items: Iterable[bytes]) -> list[str]:
+        """Add separate items, all or none, one behind the other; return their names in order.
+
+        They are one transaction, so together they must fit into a packet (1 MiB by default).
+        Otherwise as `put`.
+        """
+        return await self._put("queue-", items)
+
+
+@final
+class PriorityQueue(_Queue):
+    """A queue with priorities: the smallest first, equal ones first come, first served.
+
+    Items are listed again for each hand-out, since a smaller one may have come. Otherwise as
+    `Queue`. The format is that of Curator's `DistributedPriorityQueue`.
+    """
+
+    _names = _BY_PRIORITY
+
+    async def put(self, data: bytes, *, priority: int = 0) -> str:
+        """Add an item; return its name. Otherwise as `Queue.put`.
+
+        `priority` is from -2^31 to 2^31 - 1; the smallest comes first.
+        """
+        return (await self._put(_BY_PRIORITY.prefix(priority), [data]))[0]
+
+    async def put_many(self, items: Iterable[bytes], *, priority: int = 0) -> list[str]:
+        """Add several items of one priority; see `Queue.put_many`."""
+        return await self._put(_BY_PRIORITY.prefix(priority), items)
+
+
+@final
+class DelayQueue(_Queue):
+    """A queue whose items are handed out when they are due, the earliest first.
+
+    Consumers compare the due time in an item's name with their own `clock`, in seconds since the
+    epoch: items come early or late by the difference to the producer's clock. Nothing else depends
+    on clocks. Otherwise as `Queue`. The format is that of Curator's `DistributedDelayQueue`.
+    """
+
+    _names = _BY_TIME
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        claims: str | None = None,
+        max_items: int = 10_000,
+        clock: Callable[[], float] = time.time,
+        identity: str | None = None,
+        on_invalid: OnInvalid | None = None,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        self._clock = clock
+        super().__init__(
+            client,
+            path,
+            claims=claims,
+            max_items=max_items,
+            identity=identity,
+            on_invalid=on_invalid,
+            on_disconnect=on_disconnect,
+            acl=acl,
+        )
+
+    async def put(self, data: bytes, *, delay: float | None = None, at: float | None = None) -> str:
+        """Add an item; return its name. Otherwise as `Queue.put`.
+
+        It is due in `delay` seconds, or `at` a time in seconds since the epoch; give one of the
+        two.
+        """
+        return (await self._put(self._prefix(delay, at), [data]))[0]
+
+    async def put_many(
+        self, items: Iterable[bytes], *, delay: float | None = None, at: float | None = None
+    ) -> list[str]:
+        """Add several items that are due at the same time; see `Queue.put_many`."""
+        return await self._put(self._prefix(delay, at), items)
+
+    def _prefix(self, delay: float | None, at: float | None) -> str:
+        if delay is not None and at is None:
+            return _BY_TIME.prefix(self._clock() + delay)
+        if at is not None and delay is None:
+            return _BY_TIME.prefix(at)
+        raise ConfigurationError("put: needs either delay or at")

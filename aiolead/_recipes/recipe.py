@@ -1,0 +1,220 @@
+"""The base of recipes that are not held, and the checks of the arguments that recipes share.
+
+Each argument is checked before anything is sent.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import socket
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Literal
+
+from .._util.escaping import described
+from .._util.parsing import MalformedError, real
+from ..abc import CoordinationClient
+from ..errors import ConfigurationError, InvalidDataError
+from ..model import ACL
+from ..paths import validate
+from .reading import MAX_IDENTITY, is_request
+
+OnDisconnect = Literal["keep", "resign"]
+OnInvalid = Callable[[InvalidDataError], object]
+
+
+_client_types: set[type] = set()
+"""The types of clients that were checked: to look for all methods of a protocol takes 14 µs."""
+
+
+def checked_client(client: CoordinationClient) -> CoordinationClient:
+    """Check the client; return it without a limit, for a recipe's few requests."""
+    if type(client) not in _client_types:
+        if not isinstance(client, CoordinationClient):
+            raise ConfigurationError(
+                f"client: must be a client, as `async with aiolead.connect()` gives, not {client!r}"
+            )
+        _client_types.add(type(client))
+    return client.backend.unlimited()
+
+
+def checked_path(path: str) -> str:
+    validate(path)
+    if path == "/":
+        raise ConfigurationError("path: the root cannot be contended for")
+    return path
+
+
+def default_identity() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def checked_identity(identity: str | None) -> str:
+    """Check an identity, which defaults to host name and process id."""
+    if identity is None:
+        identity = default_identity()
+    if not isinstance(identity, str) or not identity:
+        raise ConfigurationError(f"identity: must be a str that is not empty, not {identity!r}")
+    try:
+        data = identity.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(f"identity: is not valid Unicode: {identity!r}") from None
+    if is_request(data):
+        raise ConfigurationError(
+            f"identity: must not begin with '__REVOKE__', which asks a holder to release: "
+            f"{identity!r}"
+        )
+    if len(data) > MAX_IDENTITY:
+        raise ConfigurationError(
+            f"identity: has {len(data)} bytes of UTF-8, at most {MAX_IDENTITY} are allowed"
+        )
+    return identity
+
+
+def checked_on_disconnect(on_disconnect: OnDisconnect) -> OnDisconnect:
+    if on_disconnect not in ("keep", "resign"):
+        raise ConfigurationError(
+            f"on_disconnect: must be 'keep' or 'resign', not {on_disconnect!r}"
+        )
+    return on_disconnect
+
+
+def checked_acl(acl: Sequence[ACL] | None) -> Sequence[ACL] | None:
+    if acl is not None and not (acl and all(isinstance(entry, ACL) for entry in acl)):
+        # The value is not shown: it may contain the hash of a password.
+        raise ConfigurationError("acl: must be a sequence of at least one ACL: [ACL.auth()]")
+    return acl
+
+
+def checked_wait(timeout: float | None) -> float | None:
+    """Check a timeout: None, or seconds from 0 up."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, float) and timeout == math.inf:
+        return timeout
+    return _checked_real("timeout", timeout, "None or seconds from 0 up")
+
+
+def checked_pause(pause: float) -> float:
+    return _checked_real("pause", pause, "seconds from 0 up")
+
+
+def checked_count(name: str, value: int, *, least: int = 1, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ConfigurationError(f"{name}: must be from {least} to {most}, not {described(value)}")
+    return value
+
+
+def checked_flag(name: str, value: bool) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{name}: must be True or False, not {described(value)}")
+    return value
+
+
+def checked_on_invalid(on_invalid: OnInvalid | None) -> OnInvalid | None:
+    if on_invalid is not None and not callable(on_invalid):
+        raise ConfigurationError(f"on_invalid: must be a function, not {on_invalid!r}")
+    return on_invalid
+
+
+def checked_number(name: str, value: object, *, most: float = math.inf) -> float:
+    if most < math.inf:
+        return _checked_real(name, value, f"a number from 0 to {most:g}", most)
+    return _checked_real(name, value, "a number of 0 or more")
+
+
+def _checked_real(name: str, value: object, allowed: str, most: float = math.inf) -> float:
+    try:
+        number = real(value)
+    except MalformedError:
+        number = -1.0
+    if not 0 <= number <= most:
+        raise ConfigurationError(f"{name}: must be {allowed}, not {described(value)}")
+    return number
+
+
+def checked_name(what: str, name: str) -> str:
+    if not isinstance(name, str) or not name or "/" in name:
+        raise ConfigurationError(f"{what}: must be a str without a slash, not {name!r}")
+    validate(f"/{name}", name=what)
+    return name
+
+
+MAX_DATA = 1_000_000
+"""Longest data of a kept znode, in bytes; servers close a connection that sends 1 MiB."""
+
+
+def checked_data(data: bytes) -> bytes:
+    if not isinstance(data, bytes):
+        raise ConfigurationError(f"data: must be bytes, not {type(data).__name__}")
+    if len(data) > MAX_DATA:
+        raise ConfigurationError(
+            f"data: has {len(data)} bytes, at most {MAX_DATA} are allowed: keep it small, "
+            "everybody who follows it reads it with each change"
+        )
+    return data
+
+
+def _explained(init: Callable[..., None]) -> Callable[..., None]:
+    """Refuse missing and unknown arguments by the name of the class that is made.
+
+    Python names the class that defines `__init__`, which users may not know.
+    """
+
+    @wraps(init)
+    def explained(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            init(self, *args, **kwargs)
+        except TypeError as error:
+            traceback = error.__traceback__
+            if traceback is None or traceback.tb_next is not None:
+                raise  # of something in there
+            why = str(error).partition("() ")[2] or error
+        else:
+            return
+        name, kind = type(self).__name__, inspect.Parameter
+        needed = [
+            each.name
+            for each in inspect.signature(type(self)).parameters.values()
+            if each.default is kind.empty and each.kind is kind.POSITIONAL_OR_KEYWORD
+        ]
+        raise ConfigurationError(f"{name}: {why}: write `{name}({', '.join(needed)})`")
+
+    return explained
+
+
+def explain_arguments(cls: type[Any]) -> None:
+    """Refuse wrong arguments of a new class by its name: see `_explained`."""
+    if "__init__" in vars(cls):
+        setattr(cls, "__init__", _explained(cls.__init__))  # noqa: B010 - no method of mypy's
+
+
+class Recipe:
+    """A recipe at a path that is not held.
+
+    Threads and forks: a recipe is made and used in the client's event loop. Its properties may
+    be read, and contexts to enter be made, in any thread; everything else raises `UsageError`
+    elsewhere, before it has changed anything.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        explain_arguments(cls)
+
+    @_explained
+    def __init__(
+        self, client: CoordinationClient, path: str, *, acl: Sequence[ACL] | None = None
+    ) -> None:
+        self._client = checked_client(client)
+        self._path = checked_path(path)
+        self._acl = checked_acl(acl)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._path}>"
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._path

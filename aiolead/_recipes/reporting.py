@@ -1,0 +1,196 @@
+"""Events of recipes: acquisitions and tenures. See `docs/how-to/observability.md`.
+
+Also their warnings about a path.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import final
+
+import anyio.lowlevel
+
+from .._util.escaping import get_logger
+from .._util.internal_errors import call_back
+from ..abc import CoordinationClient, EventHook
+from ..errors import LossReason
+from ..events import EventHub, EventName
+
+SILENT = EventHub()
+"""For clients without a hook: events go to the log alone."""
+
+
+logger = get_logger("aiolead.recipes")
+
+
+def hook_of(client: CoordinationClient) -> EventHook:
+    return client.backend.events or SILENT
+
+
+_MOST_SUBJECTS = 100
+"""The most warnings about one path: others may create any number of znodes."""
+
+
+OWNERLESS = "belongs to no session: it will never go away by itself"
+"""Said of a znode that is waited for."""
+
+
+class PathWarnings:
+    """The warnings that one client has logged about one path; `Backend.shared` makes it.
+
+    A recipe keeps it for as long as it lives: contenders come and go, and each would warn again.
+    """
+
+    __slots__ = ("__weakref__", "_given")
+
+    def __init__(self) -> None:
+        self._given: tuple[str, ...] = ()
+
+    def warn(self, subject: str, message: str) -> None:
+        """Log a warning, unless one with this subject was logged before."""
+        if subject not in self._given and len(self._given) < _MOST_SUBJECTS:
+            self._given = (*self._given, subject)
+            logger.warning("%s", message)
+
+    def warn_of_ownerless(self, path: str) -> None:
+        """Log a warning of a znode that contenders wait for, unless it was logged before."""
+        self.warn(
+            path,
+            f"{path}: contenders wait for this znode, which {OWNERLESS}. Delete it if no program "
+            "needs it",
+        )
+
+    def warn_of_children(self, path: str, consequence: str) -> None:
+        """Log a warning of a znode that others have put znodes below, once per consequence.
+
+        No server deletes such a znode, so its recipe sets it aside and goes on. `consequence` is a
+        sentence that says what that means.
+        """
+        self.warn(
+            f"{path}: {consequence}",
+            f"{path} has znodes below it, which belong to no recipe: delete them. {consequence}",
+        )
+
+
+class LossReports:
+    """The reports of one client's losses, which come after the lost bodies had their turn.
+
+    Thousands of holds may be lost at once. Logging a loss takes longer than cancelling a body, and
+    no body may wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._due: deque[Callable[[], object]] = deque()
+        self._is_running = False
+
+    def add(self, client: CoordinationClient, report: Callable[[], object]) -> None:
+        self._due.append(report)
+        if client.state.is_final:
+            self._report_all()
+        elif not self._is_running:
+            self._is_running = True
+            client.backend.spawn(self._run)
+
+    async def _run(self) -> None:
+        try:
+            while self._due:
+                await anyio.lowlevel.checkpoint()
+                self._report_one()
+        finally:  # also if the client is closed meanwhile
+            self._is_running = False
+            self._report_all()
+
+    def _report_one(self) -> None:
+        call_back(self._due.popleft())
+
+    def _report_all(self) -> None:
+        while self._due:
+            self._report_one()
+
+
+@final
+class RecipeReporting:
+    """Reports the events of one recipe: its tenures at INFO if they are rare, else at DEBUG."""
+
+    __slots__ = ("_client", "_hook", "_identity", "_path", "_rare", "_recipe", "now")
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        recipe: str,
+        path: str,
+        identity: str,
+        *,
+        is_rare: bool,
+    ) -> None:
+        self._client = client
+        self._hook = hook_of(client)
+        self._recipe = recipe
+        self._path = path
+        self._identity = identity
+        self._rare = logging.INFO if is_rare else logging.DEBUG
+        self.now: Callable[[], float] = self._hook.now
+
+    def waits(self, session_id: int) -> Waiting | None:
+        """Report that an acquisition begins; None if nobody wants to know."""
+        if not self._hook.wants(logging.DEBUG):
+            return None
+        return Waiting(self, session_id)
+
+    def begun(self, token: int, session_id: int) -> None:
+        if self._hook.wants(self._rare):
+            self.emit(EventName.TENURE_BEGUN, self._rare, session_id, token=token)
+
+    def ended(self, token: int, session_id: int, reason: str, lasted: float) -> None:
+        if self._hook.wants(self._rare):
+            self._emit_ended(self._rare, token, session_id, reason, lasted)
+
+    def lost(self, token: int, session_id: int, loss: LossReason, lasted: float) -> None:
+        """Report a loss soon: see `LossReports`."""
+        level = self._rare if loss is LossReason.CLOSED else logging.WARNING
+        if self._hook.wants(level):
+            reason = loss.name.lower()
+            report = partial(self._emit_ended, level, token, session_id, reason, lasted)
+            client = self._client
+            client.backend.shared("/", LossReports).add(client, report)
+
+    def _emit_ended(
+        self, level: int, token: int, session_id: int, reason: str, lasted: float
+    ) -> None:
+        self.emit(
+            EventName.TENURE_ENDED, level, session_id, token=token, reason=reason, lasted=lasted
+        )
+
+    def emit(
+        self, name: EventName, level: int, session_id: int, **fields: str | int | float
+    ) -> None:
+        who = {"recipe": self._recipe, "identity": self._identity}
+        self._hook.emit(name, level, session_id=session_id, path=self._path, fields=who | fields)
+
+
+@final
+class Waiting:
+    __slots__ = ("_reporting", "_since")
+
+    def __init__(self, reporting: RecipeReporting, session_id: int) -> None:
+        self._reporting = reporting
+        self._since = reporting.now()
+        reporting.emit(EventName.CONTENTION_BEGUN, logging.DEBUG, session_id)
+
+    def ended(self, outcome: str, session_id: int) -> None:
+        """Report its outcome: `held`, `not held`, `cancelled` or `failed`."""
+        self._reporting.emit(
+            EventName.CONTENTION_ENDED,
+            logging.DEBUG,
+            session_id,
+            outcome=outcome,
+            waited=self._reporting.now() - self._since,
+        )
+
+    def failed(self, error: BaseException, session_id: int) -> None:
+        # A cancellation, Ctrl-C, or a coroutine that is closed, in which case there may be no event
+        # loop any more: none of them is an `Exception`.
+        self.ended("failed" if isinstance(error, Exception) else "cancelled", session_id)

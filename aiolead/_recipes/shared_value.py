@@ -1,0 +1,417 @@
+"""A shared value: the data of one znode, changed by optimistic updates.
+
+An update reads, changes, and writes unless another client has written in between.
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar, cast, final, overload
+
+import anyio
+
+from ..abc import CoordinationClient
+from ..errors import (
+    BadVersionError,
+    ConfigurationError,
+    ConnectionLossError,
+    InvalidDataError,
+    NodeExistsError,
+    NoNodeError,
+    NotReadOnlyError,
+    Outcome,
+    SessionExpiredError,
+)
+from ..model import ACL, CreateMode, Stat
+from ..paths import parent
+from .codec import Codec, ValidObservation, checked_codec, decoded, encoded, report_skipped
+from .errors import TRIES, with_parent
+from .reading import caught_up, over_sessions, read_data
+from .recipe import OnInvalid, Recipe, checked_on_invalid
+from .view import Observation, View
+
+R = TypeVar("R")
+
+PAUSE = 0.005
+"""The upper limit of the first pause between two attempts, in seconds; it doubles each time."""
+
+LONGEST_PAUSE = 0.25
+"""The greatest upper limit, in seconds."""
+
+
+class Contended(Exception):
+    """Other clients were quicker in all attempts. Never leaves the recipes."""
+
+
+class Verdict(enum.Enum):
+    """The conclusion from the present state about a write whose answer was lost."""
+
+    NOT_YET = enum.auto()
+    """Nobody has written: it was not applied, but may still be in flight."""
+    NOT_APPLIED = enum.auto()
+    """Another client has written under the same condition: it will never be applied."""
+    UNKNOWN = enum.auto()
+
+
+def pause(rng: random.Random, failures: int) -> float:
+    """A random pause in seconds, up to a doubling limit; 0 after one failure: no contention yet."""
+    if failures < 2:
+        return 0.0
+    return rng.uniform(0.0, min(LONGEST_PAUSE, PAUSE * 2.0 ** min(failures - 2, 30)))
+
+
+def checked_rng(rng: random.Random | None) -> random.Random:
+    if rng is not None and not isinstance(rng, random.Random):
+        raise ConfigurationError(f"rng: must be a random.Random, not {rng!r}")
+    return rng or random.Random()  # noqa: S311 - for pauses
+
+
+# --- the loop ------------------------------------------------------------------------------------
+
+
+async def until_first(
+    attempt: Callable[[], Awaitable[R | None]], rng: random.Random, *, tries: int | None = None
+) -> R:
+    """Repeat an attempt, after pauses, while it returns None; `Contended` after `tries` of them."""
+    failures = 0
+    while tries is None or failures < tries:
+        await anyio.sleep(pause(rng, failures))
+        result = await attempt()
+        if result is not None:
+            return result
+        failures += 1
+    raise Contended
+
+
+async def settled(
+    write: Callable[[], Awaitable[R | None]], look: Callable[[], Awaitable[R | Verdict]]
+) -> R | None:
+    """Make a conditional write, and find out its outcome if the answer was lost.
+
+    `write` sends it, always under the same condition, and returns None if that does not hold.
+    `look` returns a verdict on all writes sent, or the result. None means that another client was
+    quicker and nothing was applied; the verdict `UNKNOWN` raises the error that lost the answer.
+    """
+    doubt: ConnectionLossError | SessionExpiredError | None = None
+    while True:
+        result: R | None = None
+        try:
+            result = await write()
+        except NotReadOnlyError:
+            if doubt is None:
+                raise
+        except (ConnectionLossError, SessionExpiredError) as lost:
+            if lost.outcome is Outcome.UNKNOWN:
+                doubt = lost
+            elif doubt is None:
+                raise
+        if result is not None or doubt is None:
+            return result
+        verdict = await look()
+        if not isinstance(verdict, Verdict):
+            return verdict
+        if verdict is Verdict.UNKNOWN:
+            raise doubt
+        if verdict is Verdict.NOT_APPLIED:
+            return None
+        # Send it again under the same condition: if the first was only late, one of them fails.
+
+
+# --- the data of a znode -------------------------------------------------------------------------
+
+
+async def read(client: CoordinationClient, path: str) -> tuple[bytes, Stat | None]:
+    """Return the data and `Stat` of a znode; the `Stat` is None if it does not exist."""
+    return await over_sessions(client, partial(read_data, client, path))
+
+
+async def update(
+    client: CoordinationClient,
+    path: str,
+    change: Callable[[bytes, Stat | None], bytes],
+    *,
+    rng: random.Random,
+    acl: Sequence[ACL] | None,
+    tries: int | None = None,
+) -> Stat:
+    """Read, change and set the data of a znode, until no other client has written in between.
+
+    `change` gets what `read` returns, at each attempt. Missing znodes are created. Raises
+    `Contended` after `tries` conflicts, otherwise as `compare_and_set`.
+    """
+
+    async def attempt() -> Stat | None:
+        data, stat = await read(client, path)
+        return await compare_and_set(client, path, change(data, stat), stat, acl)
+
+    return await until_first(attempt, rng, tries=tries)
+
+
+async def compare_and_set(
+    client: CoordinationClient,
+    path: str,
+    data: bytes,
+    expected: Stat | None,
+    acl: Sequence[ACL] | None,
+) -> Stat | None:
+    """Set the data of a znode unless it has changed since `expected` (None: it was missing).
+
+    Returns None, and applies nothing, if it has changed. If the answer is lost, it finds out
+    whether the write was applied, and retries if not. It raises `ConnectionLossError` or
+    `SessionExpiredError` if the present state does not show it: another client's equal data look
+    like its own.
+    """
+
+    async def conditional() -> Stat | None:
+        if expected is None:
+            return await _create(client, path, data, acl)
+        try:
+            return await client.set(path, data, version=expected.version)
+        except (BadVersionError, NoNodeError):
+            return None
+
+    return await settled(conditional, partial(_look, client, path, data, expected))
+
+
+async def _look(
+    client: CoordinationClient, path: str, data: bytes, expected: Stat | None
+) -> Verdict:
+    now, stat = await caught_up(client, path, partial(read_data, client, path))
+    if stat is None:
+        # A znode that was deleted since may have had the data.
+        return Verdict.NOT_YET if expected is None else Verdict.UNKNOWN
+    if expected is not None:
+        if stat.czxid != expected.czxid:
+            return Verdict.UNKNOWN
+        if stat.mzxid == expected.mzxid:
+            return Verdict.NOT_YET
+    writes = stat.version - (-1 if expected is None else expected.version)
+    return Verdict.NOT_APPLIED if writes == 1 and now != data else Verdict.UNKNOWN
+
+
+async def write(
+    client: CoordinationClient,
+    path: str,
+    data: bytes,
+    acl: Sequence[ACL] | None,
+    *,
+    parents: CreateMode = CreateMode.PERSISTENT,
+) -> Stat:
+    """Set the data of a znode unconditionally; create what is missing. It is safe to retry."""
+    for _ in range(TRIES):
+        try:
+            return await client.set(path, data)
+        except NoNodeError:
+            stat = await _create(client, path, data, acl, parents)
+            if stat is not None:
+                return stat
+    return await client.set(path, data)
+
+
+async def _create(
+    client: CoordinationClient,
+    path: str,
+    data: bytes,
+    acl: Sequence[ACL] | None,
+    parents: CreateMode = CreateMode.PERSISTENT,
+) -> Stat | None:
+    """Create a znode and missing parents; None if it exists already."""
+
+    async def create() -> Stat | None:
+        try:
+            return (await client.create(path, data, acl=acl)).stat
+        except NodeExistsError:
+            return None
+
+    return await with_parent(client, parent(path), create, mode=parents, acl=acl)
+
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned(Generic[T_co]):
+    """A value with the `Stat` of its znode, or the default with None if there is no znode."""
+
+    value: T_co
+    stat: Stat | None
+
+    @property
+    def version(self) -> int:
+        """The version of the znode's data; -1 if the znode does not exist."""
+        return -1 if self.stat is None else self.stat.version
+
+
+@final
+class SharedValue(Recipe, Generic[T]):
+    """A value that several processes share. Curator's `SharedValue`, `SharedCount`.
+
+        limit = SharedValue(client, "/app/limit", 10, codec=Codec.int32())
+        now = await limit.get()
+        await limit.set(20)
+        if await limit.compare_and_set(now, now.value + 1) is None:
+            ...  # another client was quicker
+        async with limit.observe() as view:
+            async for value in view: ...
+
+    The first write creates the znode; until then the value is the default. Any number of tasks may
+    use one object.
+
+    Args:
+        client: the session.
+        path: the znode.
+        default: the value while the znode does not exist.
+        codec: the value's format; defaults to unchanged bytes.
+        on_invalid: called with the error when `observe` skips data that the codec refuses, once for
+            each write. Without it the error ends the view. It runs in the client's task: keep it
+            quick. Its exceptions are logged.
+        rng: for the random pauses between attempts.
+        acl: of created znodes; defaults to open to everybody.
+
+    Raises:
+        ConfigurationError: an argument is malformed; nothing was sent.
+    """
+
+    @overload
+    def __init__(
+        self: SharedValue[bytes],
+        client: CoordinationClient,
+        path: str,
+        default: bytes = b"",
+        *,
+        on_invalid: OnInvalid | None = None,
+        rng: random.Random | None = None,
+        acl: Sequence[ACL] | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        default: T,
+        *,
+        codec: Codec[T],
+        on_invalid: OnInvalid | None = None,
+        rng: random.Random | None = None,
+        acl: Sequence[ACL] | None = None,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        default: Any = b"",
+        *,
+        codec: Codec[Any] | None = None,
+        on_invalid: OnInvalid | None = None,
+        rng: random.Random | None = None,
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        super().__init__(client, path, acl=acl)
+        self._codec = cast(Codec[T], Codec.raw() if codec is None else checked_codec(codec))
+        encoded(self._codec, default, name="default")
+        self._default: T = default
+        self._on_invalid = checked_on_invalid(on_invalid)
+        self._rng = checked_rng(rng)
+
+    async def get(self) -> Versioned[T]:
+        """Return the value. The server may lag: call `client.sync()` first where that matters.
+
+        Raises `InvalidDataError` if the codec refuses the data.
+        """
+        return self._understood(*await read(self._client, self._path))
+
+    async def set(self, value: T) -> Versioned[T]:
+        """Set the value unconditionally. It is safe to retry after `ConnectionLossError`."""
+        data = encoded(self._codec, value)
+        return Versioned(value, await write(self._client, self._path, data, self._acl))
+
+    async def compare_and_set(self, expected: Versioned[T], value: T) -> Versioned[T] | None:
+        """Set the value if nobody has changed it since; return None if somebody has.
+
+        `expected` is the result of the last read or write; version -1 stands for no znode. Versions
+        restart when the znode is deleted and created again: a write meant for the old one may
+        succeed.
+
+        On connection loss: finds out whether it was applied, and retries if not. If the value is
+        there already, or has changed more than once, the writer is unknown. Then it raises
+        `ConnectionLossError` or `SessionExpiredError`, with the outcome `UNKNOWN`.
+        """
+        data = encoded(self._codec, value)
+        stat = await compare_and_set(self._client, self._path, data, expected.stat, self._acl)
+        return None if stat is None else Versioned(value, stat)
+
+    async def update(self, change: Callable[[T], T]) -> Versioned[T]:
+        """Read the value, change it and set it, until no other client has written in between.
+
+        `change` makes the new value from the old one, once for each attempt. Raises
+        `InvalidDataError` if the codec refuses the data. Cancellation: the last attempt may be
+        applied. On connection loss: as `compare_and_set`.
+        """
+        value = self._default
+
+        def new_data(data: bytes, stat: Stat | None) -> bytes:
+            nonlocal value
+            value = change(self._understood(data, stat).value)
+            return encoded(self._codec, value)
+
+        stat = await update(self._client, self._path, new_data, rng=self._rng, acl=self._acl)
+        return Versioned(value, stat)
+
+    def observe(self) -> SharedValueView[T]:
+        """Return a view of the latest value: `async with value.observe() as view`."""
+        return SharedValueView(self._client, self)
+
+    def _understood(self, data: bytes, stat: Stat | None) -> Versioned[T]:
+        if stat is None:
+            return Versioned(self._default, None)
+        return Versioned(decoded(self._codec, self._path, data, stat), stat)
+
+
+@final
+class SharedValueView(View[T]):
+    """A view of a `SharedValue`: a write of an equal value counts as a change. See `View`."""
+
+    def __init__(self, client: CoordinationClient, shared: SharedValue[T]) -> None:
+        super().__init__(client)
+        self._shared = shared
+
+    @property
+    def versioned(self) -> Versioned[T]:
+        """The latest value, with its version."""
+        self._check_open()
+        latest = cast(ValidObservation[T], self._latest)
+        return Versioned(latest.value, latest.stat)
+
+    async def _read(self) -> ValidObservation[T]:
+        shared = self._shared
+        data, stat = await read_data(self._client, shared.path, self._watch(shared.path))
+        written = _NEVER if stat is None else stat.mzxid
+        try:
+            found = shared._understood(data, stat)
+        except InvalidDataError as error:
+            if shared._on_invalid is None:
+                raise
+            return self._before().skipping(error, written)
+        return ValidObservation(found.value, written, found.version, stat, written)
+
+    def _before(self) -> ValidObservation[T]:
+        """The last published observation; before any, that of a znode that does not exist."""
+        if self._count:
+            return cast(ValidObservation[T], self._latest)
+        return ValidObservation(self._shared._default, _NEVER, -1, None, _NEVER)
+
+    def _publish(self, observation: Observation[T]) -> None:
+        now, before = cast(ValidObservation[T], observation), self._before()
+        super()._publish(now)
+        report_skipped(self._shared._on_invalid, before, now)
+
+
+_NEVER = -1
+"""The transaction id of a write that nobody has made."""

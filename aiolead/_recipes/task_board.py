@@ -1,0 +1,619 @@
+"""The task board: tasks under claims, their results, and a live view of all of them.
+
+tasks/task-N     the data of the task
+claims/task-N    JSON: worker and progress
+results/task-N   a line of JSON: worker, and whether the task failed; then the data
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, final
+
+import anyio
+import anyio.lowlevel
+
+from .._util.escaping import described
+from .._util.parsing import MalformedError, json_object, real
+from ..abc import CoordinationClient, FencedClient
+from ..errors import (
+    AioleadError,
+    ConfigurationError,
+    Fenced,
+    InvalidDataError,
+    NoAuthError,
+    NoNodeError,
+    NotEmptyError,
+    SessionError,
+)
+from ..model import ACL, Stat, WatchEvent
+from ..paths import join, validate
+from .claims import Claimed, claim_item
+from .errors import Action, Step, action_for, before_next_try, with_parent
+from .holding import Contest, HoldingRecipe, TenureContext
+from .queue_items import AvailableItems, ItemNames
+from .queues import MOST_ITEMS, Consumption, ItemProducer, checked_bytes
+from .reading import catch_up
+from .recipe import (
+    OnDisconnect,
+    checked_acl,
+    checked_client,
+    checked_count,
+    checked_number,
+    checked_path,
+)
+from .reporting import PathWarnings
+from .view import ChildReader, Observation, View, plain
+
+if TYPE_CHECKING:
+    from .place import Acquirable
+
+
+class TaskPhase(enum.Enum):
+    """The phase of a task."""
+
+    WAITING = "waiting"
+    """No worker has claimed it."""
+    WORKING = "working"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """The state of a task.
+
+    Attributes:
+        task: its name.
+        phase: whether it waits, is worked on, or has a result.
+        worker: the worker that has it, or that finished it; None while it waits.
+        since: the beginning of the phase, by the servers' clock, in seconds since 1970; None while
+            it waits.
+        progress: from 0.0 to 1.0, as the worker reported it; None if it did not.
+        note: the note of the report, or why the task failed.
+    """
+
+    task: str
+    phase: TaskPhase
+    worker: str | None = None
+    since: float | None = None
+    progress: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """The result of a task.
+
+    Attributes:
+        task: its name.
+        data: as the worker gave it.
+        worker: the worker that finished it.
+        is_failed: whether it failed.
+        note: why it failed.
+    """
+
+    task: str
+    data: bytes
+    worker: str
+    is_failed: bool = False
+    note: str = ""
+
+
+MAX_NOTE = 4096
+"""Longest note, in bytes of UTF-8: every observer of a board reads all notes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The data of a claim."""
+
+    worker: str
+    progress: float | None = None
+    note: str = ""
+
+    def encode(self) -> bytes:
+        return _line({"worker": self.worker, "progress": self.progress, "note": self.note})
+
+    @classmethod
+    def decode(cls, body: bytes) -> Progress | None:
+        """None if the claim is not a task board's."""
+        try:
+            fields = json_object(body)
+        except MalformedError:
+            return None
+        worker, note = fields.get("worker"), fields.get("note")
+        if not (isinstance(worker, str) and isinstance(note, str) and "progress" in fields):
+            return None
+        try:
+            progress = real(fields["progress"])
+        except MalformedError:
+            progress = -1.0
+        return cls(worker, progress if 0 <= progress <= 1 else None, note)
+
+
+def encode_result(result: TaskResult) -> bytes:
+    """Encode a result, without the task's name: the znode has it."""
+    head = {"worker": result.worker, "failed": result.is_failed, "note": result.note}
+    return _line(head) + b"\n" + result.data
+
+
+def decode_result(task: str, body: bytes) -> TaskResult:
+    """Decode a task's result; raises ValueError if it is invalid."""
+    head, newline, data = body.partition(b"\n")
+    if not newline:
+        raise MalformedError("its first line does not end")
+    try:
+        fields = json_object(head)
+    except MalformedError as error:
+        raise MalformedError(f"its first line {error}") from None
+    worker, failed, note = (fields.get(name) for name in ("worker", "failed", "note"))
+    if not (isinstance(worker, str) and isinstance(failed, bool) and isinstance(note, str)):
+        raise MalformedError("its first line lacks worker, failed or note")
+    return TaskResult(task, data, worker, failed, note)
+
+
+def checked_note(note: str) -> str:
+    if not isinstance(note, str):
+        raise ConfigurationError(f"note: must be a str, not {note!r}")
+    try:
+        size = len(note.encode())
+    except UnicodeEncodeError:
+        raise ConfigurationError(f"note: is not valid Unicode: {note!r}") from None
+    if size > MAX_NOTE:
+        raise ConfigurationError(f"note: has {size} bytes of UTF-8, at most {MAX_NOTE} are allowed")
+    return note
+
+
+def checked_progress(progress: float | None) -> float | None:
+    if progress is None:
+        return None
+    number = isinstance(progress, (int, float)) and not isinstance(progress, bool)
+    if not number or not 0 <= progress <= 1:
+        raise ConfigurationError(
+            f"progress: must be None or from 0.0 to 1.0, not {described(progress)}"
+        )
+    return float(progress)
+
+
+def _line(fields: dict[str, object]) -> bytes:
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+AT_ONCE = 100
+"""How many results are read or deleted in one batch."""
+
+
+class Results:
+    """The results below a path; at a quarter more than `keep`, the oldest are deleted."""
+
+    def __init__(
+        self, client: CoordinationClient, path: str, keep: int, acl: Sequence[ACL] | None
+    ) -> None:
+        self.path = path
+        self._client = client
+        self._keep = keep
+        self.acl = acl
+        self._is_trimming = self._is_due = False
+        self._set_aside = 0
+        """How many results have znodes of others below, as of the last trimming."""
+        self._warnings = client.backend.shared(path, PathWarnings)
+
+    # --- waiting ---------------------------------------------------------------------------------
+
+    async def wait_for(self, task: str, task_path: str) -> TaskResult:
+        """Wait for the result of a task; see `TaskBoard.result`."""
+        client, path = self._client, join(self.path, task)
+        has_caught_up = False
+        while True:
+            try:
+                return await self._read(task, path)
+            except NoNodeError:
+                pass  # not yet
+            except AioleadError as error:
+                await before_next_try(client, error, Step.ASK)
+                continue
+            changed = anyio.Event()
+            watch = client.backend.make_watch(partial(_set, changed))
+            other = client.backend.make_watch(partial(_set, changed))
+            try:
+                # In this order: a result is created as its task is deleted.
+                result = client.exists(path, watch=watch)
+                # Servers send no event for an unreadable result, but one for its task's end.
+                is_there = client.exists(task_path, watch=other)
+                again = client.exists(path)
+                if await result is None and await again is None:
+                    if await is_there is not None:
+                        await changed.wait()
+                    elif has_caught_up:
+                        raise NoNodeError(task_path)
+                    else:
+                        # The task may have been submitted through a server that is ahead of this
+                        # one.
+                        await catch_up(client, task_path)
+                        has_caught_up = True
+            except AioleadError as error:
+                await before_next_try(client, error, Step.ASK)
+            finally:
+                watch.close()
+                other.close()
+
+    async def _read(self, task: str, path: str) -> TaskResult:
+        body, stat = await self._client.get(path)
+        try:
+            return decode_result(task, body)
+        except ValueError as error:
+            raise InvalidDataError(path, error, version=stat.version) from error
+
+    # --- keeping ---------------------------------------------------------------------------------
+
+    def count(self) -> None:
+        """Delete old results in the background if there are too many."""
+        self._is_due = True
+        if not self._is_trimming:
+            self._is_trimming = True
+            self._client.backend.spawn(self._trim)
+
+    async def _trim(self) -> None:
+        """Delete old results, also of an overloaded server; after other errors the next task does.
+
+        Results that others have put znodes below stay, and are not counted.
+        """
+        client = self._client
+        try:
+            while self._is_due:
+                self._is_due = False
+                try:
+                    await self._delete_old()
+                except (NoNodeError, SessionError):
+                    return
+                except AioleadError as error:
+                    if action_for(error, Step.FOLLOW) is Action.RECONNECT:
+                        return
+                    await before_next_try(client, error, Step.FOLLOW)
+                    self._is_due = True
+        finally:
+            self._is_trimming = False
+
+    async def _delete_old(self) -> None:
+        client, keep = self._client, self._keep
+        stat = await client.exists(self.path)
+        if stat is None or stat.num_children - self._set_aside <= keep + keep // 4:
+            return
+        paths = [join(self.path, name) for name in await client.get_children(self.path)]
+        # By age, not by number: a task may have taken long.
+        ages: list[tuple[int, str]] = []
+        self._set_aside = 0
+        for start in range(0, len(paths), AT_ONCE):
+            batch = paths[start : start + AT_ONCE]
+            for path, look in [(path, client.exists(path)) for path in batch]:
+                with suppress(NoAuthError):  # then others trim it
+                    found = await look
+                    if found is not None and found.num_children:
+                        self._pass_over(path)
+                    elif found is not None:
+                        ages.append((found.czxid, path))
+        old = [path for _, path in sorted(ages)][: max(0, len(ages) - keep)]
+        for start in range(0, len(old), AT_ONCE):
+            batch = old[start : start + AT_ONCE]
+            for path, delete in [(path, client.delete(path)) for path in batch]:
+                try:
+                    await delete
+                except NoNodeError:
+                    pass  # others trim, too
+                except NotEmptyError:
+                    self._pass_over(path)
+
+    def _pass_over(self, path: str) -> None:
+        self._set_aside += 1
+        self._warnings.warn_of_children(path, "Until then the result is kept")
+
+
+def _set(event: anyio.Event, _: WatchEvent) -> None:
+    event.set()
+
+
+@final
+class Task(Claimed):
+    """A task, held for the body of an `async with`.
+
+    It is released when the body ends or the claim is lost, unless it was finished. `Tenure`
+    describes `token`, `check()`, `fenced()` and the other members.
+    """
+
+    _progress: Progress | None = None  # not yet reported
+    _is_reporting = False
+    _fence: FencedClient
+
+    def __init__(
+        self,
+        contest: Contest[Task],
+        acquirable: Acquirable,
+        on_lost: Callable[[], object],
+        on_released: Callable[[], object] | None = None,
+        *,
+        results: Results,
+        report_every: float,
+    ) -> None:
+        self._results = results
+        self._report_every = report_every
+        super().__init__(contest, acquirable, on_lost, on_released)
+        self._fence = self.fenced()
+        self._over = anyio.Event()
+
+    @property
+    def data(self) -> bytes:
+        """The data of the task."""
+        return self._claim.parts[0]
+
+    async def report(self, progress: float | None = None, note: str = "") -> None:
+        """Report progress to observers of the board.
+
+        `progress` is from 0.0 to 1.0, `note` any text of at most 4,096 bytes. Returns at once; the
+        client writes in the background, at most once per `report_every`. The latest report wins. A
+        report whose answer was lost is written again.
+
+        Raises:
+            ClaimLost: the claim was lost.
+            UsageError: the task was released, or finished.
+        """
+        self._client.backend.check_home()
+        self._progress = Progress(self.identity, checked_progress(progress), checked_note(note))
+        self.check()
+        if not self._is_reporting:
+            self._is_reporting = True
+            self._client.backend.spawn(self._report)
+        await anyio.lowlevel.checkpoint()
+
+    async def finish(self, data: bytes = b"") -> None:
+        """Finish the task: delete it and write its result, `data`, in one transaction.
+
+        Returns once the servers have confirmed. The body goes on, but holds nothing. A task has one
+        result: further calls have no effect.
+
+        Raises:
+            ClaimLost, UsageError: as `QueueItem.ack`.
+            NodeExistsError: an earlier task of that name has a result: somebody has deleted a part
+                of the board by hand.
+
+        Cancellation, on connection loss: as `QueueItem.ack`.
+        """
+        await self._conclude(TaskResult(self.name, checked_bytes(data), self.identity))
+
+    async def fail(self, note: str, data: bytes = b"") -> None:
+        """Finish the task as failed: no other worker gets it. Otherwise as `finish`.
+
+        `note` says why, in at most 4,096 bytes. To let another worker try, leave the body instead.
+        """
+        result = TaskResult(self.name, checked_bytes(data), self.identity, True, checked_note(note))
+        await self._conclude(result)
+
+    async def _conclude(self, result: TaskResult) -> None:
+        results, body = self._results, encode_result(result)
+        path = join(results.path, self.name)
+        was_done = self._is_done
+        await with_parent(
+            self._client,
+            results.path,
+            lambda: self._finish(lambda t: t.create(path, body, acl=results.acl)),
+            acl=results.acl,
+        )
+        if not was_done:
+            results.count()
+
+    # --- reporting -------------------------------------------------------------------------------
+
+    async def _report(self) -> None:
+        try:
+            while self._progress is not None and not self._over.is_set():
+                progress, self._progress = self._progress, None
+                try:
+                    await self._fence.set(self.path, progress.encode())
+                except (Fenced, SessionError):
+                    raise
+                except AioleadError as error:
+                    await before_next_try(self._client, error, Step.ACQUIRE)
+                    self._progress = self._progress or progress
+                    continue
+                with anyio.move_on_after(self._report_every):
+                    await self._over.wait()
+        except (Fenced, SessionError):
+            return  # the claim that carries it is gone
+        finally:
+            self._is_reporting = False
+
+    def _done(self) -> None:
+        super()._done()
+        self._over.set()
+
+    async def _release(self, scope: anyio.CancelScope | None = None) -> None:
+        self._over.set()
+        await super()._release(scope)
+
+
+_PREFIX = "task-"
+_NAMES = ItemNames(_PREFIX)
+
+
+@final
+class BoardView(View[Mapping[str, TaskState]]):
+    """All tasks with their states, by name, in the order of submission. See `View`.
+
+    Reads only what has changed: a worker's report costs one read.
+    """
+
+    def __init__(self, client: CoordinationClient, tasks: str, claims: str, results: str) -> None:
+        super().__init__(client)
+        # Of the tasks, only the names are read.
+        self._tasks: ChildReader[TaskState] = ChildReader(
+            self, tasks, lambda *_: None, is_wanted=_is_task
+        )
+        self._claims = ChildReader(self, claims, _working, is_wanted=_is_task)
+        self._results = ChildReader(self, results, _ended, is_wanted=_is_task, is_watched=False)
+
+    async def _read(self) -> Observation[Mapping[str, TaskState]]:
+        # In this order: a result is created as its task is deleted, so none is missed.
+        for each in (self._tasks, self._claims, self._results):
+            each.ask()
+        tasks = await self._tasks.names()
+        working = await self._claims.read()
+        ended = await self._results.read()
+        states = {name: working.get(name, TaskState(name, TaskPhase.WAITING)) for name in tasks}
+        states |= ended
+        names = sorted(states, key=lambda name: _NAMES.key(name) or (0, 0))
+        return plain(MappingProxyType({name: states[name] for name in names}))
+
+
+def _is_task(name: str) -> bool:
+    return _NAMES.key(name) is not None
+
+
+def _working(name: str, data: bytes, stat: Stat) -> TaskState:
+    said = Progress.decode(data) or Progress("")
+    since = stat.ctime / 1000
+    return TaskState(name, TaskPhase.WORKING, said.worker or None, since, said.progress, said.note)
+
+
+def _ended(name: str, data: bytes, stat: Stat) -> TaskState:
+    since = stat.ctime / 1000
+    try:
+        result = decode_result(name, data)
+    except ValueError as error:
+        note = f"the result cannot be read: {error}"
+        return TaskState(name, TaskPhase.FAILED, None, since, None, note)
+    phase = TaskPhase.FAILED if result.is_failed else TaskPhase.DONE
+    return TaskState(name, phase, result.worker, since, None, result.note)
+
+
+def _whole(body: bytes) -> tuple[bytes, ...]:
+    return (body,)
+
+
+@final
+class TaskBoard(HoldingRecipe[Task]):
+    """A task board: tasks for any worker, with progress and results for everybody.
+
+        task = await board.submit(b"...")
+        result = await board.result(task)
+
+        async with board.claim() as task:
+            await task.report(0.5, "half of it")
+            await task.finish(b"...")
+
+        async with board.observe() as view:
+            async for states in view: ...
+
+    One worker at a time works on a task, under a claim that carries the progress. If the worker
+    dies, both vanish, and the next worker gets the task. If the claim is lost, the body is
+    cancelled before the servers can give the task to another worker. A task has one result, written
+    in the transaction that deletes the task. Tasks are first claimed in the order of submission.
+
+    Args:
+        client: the session.
+        path: the path; `tasks`, `claims` and `results` below it are created if missing.
+        max_tasks: how many tasks may wait or be worked on, at most 25,000. A soft limit: see
+            `Queue.put`.
+        keep_results: how many results are kept, at most 20,000: the latest, and up to a quarter
+            more.
+        report_every: least time between two writes of a worker's progress, in seconds.
+        identity: the worker's name for others; defaults to host name and process id.
+        on_disconnect: the fate of claims on connection loss, as for a `Queue`.
+        acl: of tasks, claims, results and their paths; open to everybody by default.
+
+    Raises:
+        ConfigurationError: an argument is malformed; nothing was sent.
+    """
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        max_tasks: int = 10_000,
+        keep_results: int = 1_000,
+        report_every: float = 0.5,
+        identity: str | None = None,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        checked_path(path)
+        most = checked_count("max_tasks", max_tasks, most=MOST_ITEMS)
+        keep = checked_count("keep_results", keep_results, most=20_000)
+        report_every = checked_number("report_every", report_every)
+        client, acl = checked_client(client), checked_acl(acl)
+        tasks, claims = join(path, "tasks"), join(path, "claims")
+        self._available = AvailableItems(client, tasks, claims, _NAMES, clock=time.time, acl=acl)
+        self._results = Results(client, join(path, "results"), keep, acl)
+        contest = Contest.of(
+            type(self).__name__,
+            client,
+            path,
+            partial(Task, results=self._results, report_every=report_every),
+            partial(claim_item, self._available, _whole),
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+            data_of=lambda identity: Progress(identity).encode(),
+            is_guarded=False,
+            to_hold="async with board.claim() as task:",
+            to_try="async with board.try_claim() as task:",
+        )
+        super().__init__(contest)
+        self._producer = ItemProducer(client, tasks, most, self._acl)
+
+    def consume(self) -> Consumption[Task]:
+        """Claim items one after the other, as an async iterator: see `Consumption`."""
+        return Consumption(self._contest)
+
+    async def submit(self, data: bytes) -> str:
+        """Add a task; return its name, for `result` and `observe`.
+
+        Raises, cancellation, on connection loss: as `Queue.put`, with `max_tasks` as the limit.
+        """
+        return (await self._producer.put(_PREFIX, [checked_bytes(data)]))[0]
+
+    def claim(self, *, timeout: float | None = None) -> TenureContext[Task]:
+        """Claim the next task for the body of an `async with`.
+
+        Waits for a task for `timeout` seconds, by default forever; 0 looks once. Leaving the body
+        without `finish` or `fail` releases the task for the next worker. If the process dies, its
+        session's expiry does the same.
+
+        Raises, cancellation, on connection loss: as `Queue.get`.
+        """
+        return TenureContext(self._contest, timeout)
+
+    def try_claim(self) -> TenureContext[Task | None]:
+        """As `claim`, but yields None at once if no task is free."""
+        return TenureContext(self._contest, 0, is_try=True)
+
+    async def result(self, task: str) -> TaskResult:
+        """Wait for the result of a task, given its name.
+
+        Raises:
+            NoNodeError: neither the task nor its result exists: it was never submitted, or its
+                result was too old to be kept.
+            NoAuthError: the result may not be read.
+            InvalidDataError: the result is invalid.
+
+        Cancellation: stops waiting. On connection loss: waits on, also across expired sessions.
+        """
+        if not isinstance(task, str) or not _is_task(task):
+            raise ConfigurationError(f"task: must be a name that submit() returned, not {task!r}")
+        path = validate(join(self._available.items_path, task), name="task")
+        return await self._results.wait_for(task, path)
+
+    def observe(self) -> BoardView:
+        """Observe all tasks with their states: `async with board.observe() as view`.
+
+        When a worker's claim ends, its task is seen to wait again.
+        """
+        tasks, claims = self._available.items_path, self._available.claims_path
+        return BoardView(self._client, tasks, claims, self._results.path)
