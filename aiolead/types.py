@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ._recipes.config import ConfigVersion as ConfigVersion
     from ._recipes.config import ConfigView as ConfigView
     from ._recipes.config import Published as Published
+    from ._recipes.contender_queue import SequenceWarning as SequenceWarning
     from ._recipes.election import Campaign as Campaign
     from ._recipes.election import CampaignState as CampaignState
     from ._recipes.election import ElectionObserver as ElectionObserver
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from ._recipes.neighbours import UnrecognizedChild as UnrecognizedChild
     from ._recipes.neighbours import unrecognized_children as unrecognized_children
     from ._recipes.persistent_node import NodeState as NodeState
-    from ._recipes.queue_place import SequenceWarning as SequenceWarning
     from ._recipes.queues import Consumption as Consumption
     from ._recipes.read_write import ReadLock as ReadLock
     from ._recipes.read_write import WriteHeld as WriteHeld
@@ -100,7 +100,7 @@ else:
             "_recipes.hold": "Tenure TenureStatistics",
             "_recipes.barriers": "BarrierMember",
             "_recipes.layouts": "Layout",
-            "_recipes.queue_place": "SequenceWarning",
+            "_recipes.contender_queue": "SequenceWarning",
             "_recipes.neighbours": "UnrecognizedChild unrecognized_children",
             "_recipes.service_registry": (
                 "ConsistentHash DownPolicy InstanceSource LeastLoaded Picker Registration "

@@ -19,7 +19,8 @@ import aiolead
 from aiolead._recipes.errors import with_parent
 from aiolead._recipes.holding import Contest, HeldRecipe
 from aiolead._recipes.naming import Fixed
-from aiolead._recipes.place import NodeAcquirable
+from aiolead._recipes.pending_delete import Departure
+from aiolead._recipes.place import Alarm
 from aiolead._recipes.recipe import OnDisconnect, checked_number
 from aiolead._recipes.znode import NodeGone, Znode
 from aiolead.abc import CoordinationClient
@@ -80,8 +81,8 @@ def _run(period: float, contest: Contest[Any]) -> _Run:
     return _Run(contest.client, contest.path, contest.data, contest.acl, period)
 
 
-class _Run(NodeAcquirable):
-    """One attempt to get in."""
+class _Run:
+    """One run: a `Place`."""
 
     def __init__(
         self,
@@ -91,31 +92,36 @@ class _Run(NodeAcquirable):
         acl: Sequence[ACL] | None,
         period: float,
     ) -> None:
-        super().__init__(client, path, data, acl)
+        self._client = client
+        self._path = path
+        self._acl = acl
         self._period = period
-        self._running = f"{path}/running"
-        self._naming = Fixed(client, self._running, is_contended=True)
-        self._own = self._new_znode(self._naming)
+        self._alarm = Alarm(client)
+        self._naming = Fixed(client, f"{path}/running", is_contended=True)
+        self._own = Znode(client, self._naming, data, acl, self._alarm)
+        self.is_new = False
 
-    def _znodes(self) -> Sequence[Znode]:
+    @property
+    def znodes(self) -> Sequence[Znode]:
         return (self._own,)
 
-    async def _try(self, *, waits: bool) -> bool:
+    async def get(self, *, wait: bool) -> bool:
         # After a lost connection it is called again: `resolve` finds out what became of our create.
         while True:
-            self._wake = anyio.Event()
+            self._alarm.renew()
             if await self._own.resolve() or await self._create():
                 left = await self._mark()
                 if left <= 0.0:
                     return True
                 self._own.withdraw()
-                if not waits:
+                if not wait:
                     return False
                 await anyio.sleep(left)
-            elif not waits:
+            elif not wait:
                 return False
             elif not await self._is_ours_after_all():
-                await self._sleep()
+                self.is_new = False
+                await self._alarm.wait()
 
     async def _create(self) -> bool:
         """One request: whether we are inside; False if another process is."""
@@ -123,7 +129,7 @@ class _Run(NodeAcquirable):
             await with_parent(self._client, self._path, self._own.create, acl=self._acl)
         except NodeExistsError:
             return False
-        self._is_new = True
+        self.is_new = True
         return True
 
     async def _mark(self) -> float:
@@ -154,12 +160,24 @@ class _Run(NodeAcquirable):
 
     async def _is_ours_after_all(self) -> bool:
         """Watches the znode of the process that is inside, unless a lost create of ours made it."""
-        self._leave_watches()
         try:
-            return await self._own.look_for_ours(self._naming, self._watch()) is None
+            return await self._own.look_for_ours(self._naming, self._alarm.watch()) is None
         except NoNodeError:
-            self._rouse()
+            self._alarm.set()
             return False
+
+    def unwatch(self) -> None:
+        self._alarm.close()
+
+    def restart(self) -> None:
+        self._own.withdraw()
+
+    def discard(self) -> Departure | None:
+        self._alarm.close()
+        return self._own.discard()
+
+    def obstacle(self) -> str:
+        return ""
 
 
 async def main() -> None:

@@ -10,8 +10,8 @@ Each recipe is made of these mechanisms:
 znode, naming            the life of a znode of ours; its name, and the proof that it is ours
 znode_registry           the znodes of this client's recipes
 pending_delete           a delete that ends with the znode, or with a reported refusal
-place                    one attempt to acquire, across lost connections and sessions
-contender_queue          a path with contenders in order; `queue_place` is one of them
+place                    acquiring, across lost connections and sessions
+contender_queue          a path with contenders in order, and one of them
 kernel, layouts          pure: the order of contenders, the znodes to watch; names of znodes
 neighbours               the children that do not fit, or that nobody recognizes
 hold, holding            one unbroken time of holding; the `async with` around its body

@@ -51,7 +51,7 @@ from .hold import Tenure
 from .holding import Contest, Entries, HoldingRecipe, TenureContext
 from .naming import Fixed
 from .pending_delete import Departure
-from .place import NodeAcquirable
+from .place import Alarm
 from .reading import catch_up, listed, over_sessions, read_participants
 from .recipe import OnDisconnect, Recipe, checked_count
 from .reporting import PathWarnings
@@ -189,8 +189,8 @@ _UNSIGNED = (1 << 64) - 1
 """Session ids are signed."""
 
 
-class BarrierMembership(NodeAcquirable):
-    """One member, once; a round begins with `count` of them."""
+class BarrierMembership:
+    """One member, once, as a `Place`; a round begins with `count` of them."""
 
     def __init__(
         self,
@@ -200,7 +200,12 @@ class BarrierMembership(NodeAcquirable):
         data: bytes,
         acl: Sequence[ACL] | None,
     ) -> None:
-        super().__init__(client, path, data, acl)
+        self._client = client
+        self._path = path
+        self._data = data
+        self._acl = acl
+        self._alarm = Alarm(client)
+        self.is_new = False
         self._ready = join(path, READY)
         self._count = count
         self._own = self._new_member()
@@ -221,7 +226,8 @@ class BarrierMembership(NodeAcquirable):
         # A unique name, by which a lost create is found again; a UUID as in Curator.
         client = self._client
         name = uuid.UUID(int=(client.session_id & _UNSIGNED) << 64 | client.backend.serial())
-        return self._new_znode(Fixed(client, join(self._path, str(name)), is_contended=False))
+        naming = Fixed(client, join(self._path, str(name)), is_contended=False)
+        return Znode(client, naming, self._data, self._acl, self._alarm)
 
     @property
     def round(self) -> int:
@@ -233,23 +239,24 @@ class BarrierMembership(NodeAcquirable):
     def obstacle(self) -> str:
         return f"since {self._ready} has znodes below it" if self._is_stuck else ""
 
-    def _znodes(self) -> Sequence[Znode]:
+    @property
+    def znodes(self) -> Sequence[Znode]:
         return (self._own,)
 
     # --- entering ------------------------------------------------------------------------------
 
-    async def _try(self, *, waits: bool) -> bool:
+    async def get(self, *, wait: bool) -> bool:
         if self._round is not None:
             return True
         while True:
-            self._wake = anyio.Event()
-            self._leave_watches()
+            self._alarm.renew()
             self._is_stuck = False
-            watch = self._watch()
+            watch = self._alarm.watch()
             members: set[str] | None = None
             if self._own.state is ZnodeState.ABSENT:
                 if await self._has_to_stay_away(watch):
-                    await self._sleep()
+                    self.is_new = False
+                    await self._alarm.wait()
                     continue
                 stat, members = await self._join(watch)
             else:
@@ -265,18 +272,19 @@ class BarrierMembership(NodeAcquirable):
             if self._own.node.name not in members:
                 raise NodeGone
             if stat is not None:
-                if await self._is_under_way(stat.czxid, members, waits=waits):
+                if await self._is_under_way(stat.czxid, members, wait=wait):
                     return True
             elif len(members) >= self._count and await self._are_enough(members):
                 self._own.check()
                 if await self._decide():
                     return True
                 continue
-            if not waits and not self._wake.is_set():
+            if not wait and not self._alarm.is_set:
                 return False
             if self._own.state is not ZnodeState.ABSENT:
                 self._own.watch()  # so that it need not be read when its turn comes
-            await self._sleep()
+            self.is_new = False
+            await self._alarm.wait()
 
     async def _join(self, watch: Watch) -> tuple[Stat | None, set[str]]:
         """Create our znode, and ask what is there, in one round trip."""
@@ -291,7 +299,7 @@ class BarrierMembership(NodeAcquirable):
                 names = client.get_children(self._path)
             try:
                 await create
-                self._is_new = True
+                self.is_new = True
                 return await exists, members_among(await names) - self._ownerless
             except NoNodeError:
                 await exists
@@ -328,7 +336,7 @@ class BarrierMembership(NodeAcquirable):
         self._round = created.stat.czxid
         return True
 
-    async def _is_under_way(self, round_: int, members: set[str], *, waits: bool) -> bool:
+    async def _is_under_way(self, round_: int, members: set[str], *, wait: bool) -> bool:
         """Whether we may join a round that began before we came; else wakes us to look again.
 
         If no member from its beginning is left, it is over. Then a member that is alone removes
@@ -346,29 +354,29 @@ class BarrierMembership(NodeAcquirable):
             await remove_ready(client, self._path, round_, own=own.name)
             await self._look_below_ready()
             return False
-        looks = [client.get(join(self._path, name), watch=self._watch()) for name in others]
+        looks = [client.get(join(self._path, name), watch=self._alarm.watch()) for name in others]
         tokens: dict[str, int] = {}
         for name, look in zip(others, looks, strict=True):
             try:
                 _, stat = await look
             except NoNodeError:
-                self._wake.set()
+                self._alarm.set()
             else:
                 if stat.ephemeral_owner:
                     tokens[name] = stat.czxid
                 else:
                     self._ownerless.add(name)
-                    self._wake.set()
+                    self._alarm.set()
         if any(token < round_ for token in tokens.values()):
             self._round = round_
             return True
         older = [name for name, token in tokens.items() if token < own.token]
-        if waits and older:
+        if wait and older:
             if await keep_ready(client, self._path, round_):
                 self._kept, self._older = round_, older
                 self._own.withdraw()
             else:
-                self._wake.set()  # the next round may count on us
+                self._alarm.set()  # the next round may count on us
         return False
 
     async def _look_below_ready(self) -> None:
@@ -377,12 +385,12 @@ class BarrierMembership(NodeAcquirable):
         A lagging server may still show a `ready` that is removed. Then the watch on it fires soon.
         """
         try:
-            below = await self._client.get_children(self._ready, watch=self._watch())
+            below = await self._client.get_children(self._ready, watch=self._alarm.watch())
         except NoNodeError:
             below = []
         self._is_stuck = bool(below)
         if not below:
-            self._wake.set()
+            self._alarm.set()
 
     async def _has_to_stay_away(self, watch: Watch) -> bool:
         """Whether what we withdrew for is there: that `ready`, and one of the older members."""
@@ -390,7 +398,9 @@ class BarrierMembership(NodeAcquirable):
             return False
         client = self._client
         ready = client.exists(self._ready, watch=watch)
-        looks = [client.exists(join(self._path, each), watch=self._watch()) for each in self._older]
+        looks = [
+            client.exists(join(self._path, each), watch=self._alarm.watch()) for each in self._older
+        ]
         stat = await ready
         older = [each for each, look in zip(self._older, looks, strict=True) if await look]
         if stat is None or stat.czxid != self._kept:
@@ -398,14 +408,18 @@ class BarrierMembership(NodeAcquirable):
         self._older = older
         return bool(older)
 
-    def _start_again(self) -> None:
-        super()._start_again()
+    def unwatch(self) -> None:
+        self._alarm.close()
+
+    def restart(self) -> None:
+        self._own.withdraw()
         self._round, self._older = None, []
 
     # --- leaving -------------------------------------------------------------------------------
 
     def discard(self) -> Departure | None:
-        delete = super().discard()
+        self._alarm.close()
+        delete = self._own.discard()
         if delete is not None:
             self._departure = delete
         if self._may_leave_ready and not self.stays_to_the_end:
@@ -436,16 +450,15 @@ class BarrierMembership(NodeAcquirable):
         """
         await self._own_left()
         while True:
-            self._wake = anyio.Event()
-            self._leave_watches()
+            self._alarm.renew()
             try:
                 if await self._is_over(name):
                     return
-                await self._wake.wait()
+                await self._alarm.wait()
             except AioleadError as error:
                 await before_next_try(self._client, error, Step.ASK)
             finally:
-                self._leave_watches()
+                self._alarm.close()
 
     async def _own_left(self) -> None:
         """Wait until our znode is gone, over as many connections as it takes; raise a refusal."""
@@ -466,7 +479,7 @@ class BarrierMembership(NodeAcquirable):
 
     async def _is_over(self, name: str) -> bool:
         client = self._client
-        exists = client.exists(self._ready, watch=self._watch())
+        exists = client.exists(self._ready, watch=self._alarm.watch())
         listing = client.get_children(self._path)
         stat = await exists
         try:
@@ -480,14 +493,14 @@ class BarrierMembership(NodeAcquirable):
             return True
         after = next((other for other in left if other > name), left[0])
         try:
-            _, stat = await client.get(join(self._path, after), watch=self._watch())
+            _, stat = await client.get(join(self._path, after), watch=self._alarm.watch())
         except NoNodeError:
-            self._wake.set()
+            self._alarm.set()
         else:
             if not stat.ephemeral_owner:
                 owners = await _owners(client, self._path, left)
                 self._ownerless.update(name for name, owner in owners.items() if not owner)
-                self._wake.set()
+                self._alarm.set()
         return False
 
 
@@ -594,8 +607,8 @@ class BarrierMember(Tenure):
 
     @property
     def _membership(self) -> BarrierMembership:
-        assert isinstance(self._acquirable, BarrierMembership)
-        return self._acquirable
+        assert isinstance(self._place, BarrierMembership)
+        return self._place
 
     @property
     def round(self) -> int:

@@ -24,7 +24,7 @@ from typing import Any, cast
 import anyio
 import anyio.lowlevel
 
-from ..abc import CoordinationClient, Hold, Reply, Transaction, Watch
+from ..abc import CoordinationClient, Reply, Transaction, Watch
 from ..errors import (
     AioleadError,
     ClaimLost,
@@ -44,11 +44,11 @@ from .hold import Tenure
 from .holding import Contest
 from .naming import Fixed, Found, find_at
 from .pending_delete import Departure
-from .place import NodeAcquirable
+from .place import Alarm
 from .queue_items import AvailableItems
 from .reading import caught_up, read_data
 from .reporting import PathWarnings
-from .znode import Holder, HoldOptions, NodeGone, Znode, ZnodeState
+from .znode import NodeGone, Znode, ZnodeState
 from .znode_registry import RegisteredNode
 
 Decode = Callable[[bytes], tuple[bytes, ...]]
@@ -189,17 +189,20 @@ class _Claim:
 
 
 def claim_item(available: AvailableItems, decode: Decode, contest: Contest[Any]) -> ItemClaim:
-    """Make a claim, with nothing sent yet: the attempt of a contest."""
+    """Make a claim, with nothing sent yet: the place of a contest."""
     return ItemClaim(contest.client, available, contest.data, decode)
 
 
-class ItemClaim(NodeAcquirable):
-    """One attempt to claim the first free item."""
+class ItemClaim:
+    """The claim of the first free item, as a `Place`."""
 
     def __init__(
         self, client: CoordinationClient, available: AvailableItems, data: bytes, decode: Decode
     ) -> None:
-        super().__init__(client, available.claims_path, data, available.acl)
+        self._client = client
+        self._data = data
+        self._alarm = Alarm(client)
+        self.is_new = False
         self.available = available
         self.parts: tuple[bytes, ...] = ()
         """Known once the item is claimed."""
@@ -217,25 +220,21 @@ class ItemClaim(NodeAcquirable):
         return self._own
 
     @property
-    def node(self) -> RegisteredNode:
-        """Our registered znode; only once it is held."""
-        return self.own.znode.node
-
-    @property
     def item(self) -> str:
         """The path of the reserved item."""
         return self.own.item
 
-    def _znodes(self) -> Sequence[Znode]:
+    @property
+    def znodes(self) -> Sequence[Znode]:
         return () if self._own is None else (self._own.znode,)
 
     # --- claiming --------------------------------------------------------------------------------
 
-    async def _try(self, *, waits: bool) -> bool:
+    async def get(self, *, wait: bool) -> bool:
         while not await self._claim_first():
-            if not waits:
+            if not wait:
                 return False
-            self._is_new = False
+            self.is_new = False
             await self.available.wait()
         return True
 
@@ -256,7 +255,8 @@ class ItemClaim(NodeAcquirable):
                 await available.look()
                 continue
             naming = ClaimNaming(self._client, available, name)
-            own = self._own = _Claim(naming, self._new_znode(naming))
+            znode = Znode(self._client, naming, self._data, available.acl, self._alarm)
+            own = self._own = _Claim(naming, znode)
             if await self._claim(own):
                 return True
             if available.looks == self._looks:
@@ -279,7 +279,7 @@ class ItemClaim(NodeAcquirable):
         if asked is not None:
             try:
                 await asked
-                self._is_new = True
+                self.is_new = True
             except TransactionError as error:
                 is_path_missing = error.index == 1 and isinstance(error.cause, NoNodeError)
                 is_taken = isinstance(error.cause, NodeExistsError)
@@ -309,16 +309,16 @@ class ItemClaim(NodeAcquirable):
             return False
         return True
 
-    def _start_again(self) -> None:
+    def restart(self) -> None:
         self._end(self.available.free)
 
-    def _leave_watches(self) -> None:
+    def unwatch(self) -> None:
         """Nothing to close: the watches of `AvailableItems` are shared."""
 
-    # --- holding, releasing ----------------------------------------------------------------------
+    def obstacle(self) -> str:
+        return ""
 
-    def hold(self, holder: Holder, options: HoldOptions) -> Hold:
-        return self.own.znode.hold(holder, options)
+    # --- releasing -------------------------------------------------------------------------------
 
     def done(self) -> None:
         """Our own transaction has deleted the item and our claim together."""
@@ -362,7 +362,7 @@ class Claimed(Tenure):
 
     @property
     def _claim(self) -> ItemClaim:
-        return cast(ItemClaim, self._acquirable)
+        return cast(ItemClaim, self._place)
 
     def check(self) -> None:
         if self._is_done:

@@ -33,14 +33,13 @@ from ..model import ACL, Participant, WatchEvent
 from ..paths import join
 from . import contender_queue
 from .condition_signals import AT_ONCE, ConditionSignals, Waiters
-from .contender_queue import ContenderQueue
+from .contender_queue import ContenderQueue, LocalContenders, created, found_lost, queue_naming
 from .errors import TRIES, Action, Step, action_for, before_next_try, in_background, until_done
 from .hold import Held
 from .holding import Contest, HeldRecipe
 from .layouts import Layout, Role
 from .pending_delete import Departure
-from .place import Acquirable
-from .queue_place import LocalContenders, await_created, queue_naming, ready_to_create
+from .place import Place, acquire
 from .reading import catch_up, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_count, checked_path, checked_wait
 from .znode import NodeGone, Znode, ZnodeState
@@ -88,8 +87,8 @@ class Waiter:
         tries = TRIES
         while True:
             try:
-                if await ready_to_create(self._client, self._znode):
-                    await await_created(self._znode, self._znode.create(), self._path)
+                if not await found_lost(self._znode, self._client):
+                    await created(self._znode, self._znode.create(), self._path)
                 return
             except NoNodeError:
                 if not tries:
@@ -287,7 +286,7 @@ class ConditionHeld(Held):
     def __init__(
         self,
         contest: Contest[ConditionHeld],
-        acquirable: Acquirable,
+        place: Place,
         on_lost: Callable[[], object],
         on_released: Callable[[], object] | None = None,
         *,
@@ -296,7 +295,7 @@ class ConditionHeld(Held):
         self._condition = condition
         """The path of the condition."""
         self._task = current_task_id()
-        super().__init__(contest, acquirable, on_lost, on_released)
+        super().__init__(contest, place, on_lost, on_released)
 
     # --- waiting -------------------------------------------------------------------------------
 
@@ -357,7 +356,7 @@ class ConditionHeld(Held):
     def _let_go(self, refused: anyio.CancelScope) -> Departure | None:
         """Release the lock, synchronously; cancel `refused` if the servers refuse that."""
         self._waits = self._has_left = True
-        release = self._acquirable.discard()
+        release = self._place.discard()
         self._hold.release()
         if release is not None:
             release.await_report(True)
@@ -375,19 +374,19 @@ class ConditionHeld(Held):
             self._on_lost()
 
     async def _take_again(self) -> None:
-        acquirable = self._contest.attempt(self._contest)
+        place = self._contest.make_place(self._contest)
         try:
-            await acquirable.acquire()
+            await acquire(self._client, place)
             # No checkpoint until it is held.
             if self._loss is None and not self._released:
                 self._waits = self._has_left = False
                 self._revocation = None
-                self._take(acquirable)
+                self._take(place)
                 return
         except BaseException:
-            acquirable.discard()
+            place.discard()
             raise
-        acquirable.discard()
+        place.discard()
         if self._released:
             # Another task has released it: the block continues without a hold.
             self._waits = False

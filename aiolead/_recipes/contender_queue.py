@@ -1,24 +1,554 @@
-"""The contender queue of a recipe: it makes the recipe's contenders, and lists all of them."""
+"""A queue of contenders at a path, and one contender in it.
+
+docs/explanation/contention.md explains the order, `kernel` has it. `LocalContenders` is what the
+contenders of one client on one path share.
+
+The number of a contender is the parent's count of creates, 31 bits. At its end servers repeat the
+last number (since ZOOKEEPER-3249), or hand out negative ones: the order is lost, and several
+libraries let everybody in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+import warnings
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar, final
 
-from ..abc import CoordinationClient, Reply
-from ..errors import BadVersionError, ConfigurationError, NoNodeError
-from ..model import ACL, Participant, Stat
+from .._util.contender_names import leaders_of
+from .._util.escaping import escaped
+from .._util.tasks import Wakeup
+from ..abc import CoordinationClient, Reply, Watch
+from ..errors import (
+    BadVersionError,
+    ConfigurationError,
+    NodeExistsError,
+    NoNodeError,
+    SequenceExhaustedError,
+)
+from ..model import ACL, Created, EventType, Participant, SessionState, Stat, WatchEvent
 from ..paths import basename, join
+from .errors import TRIES, in_background
 from .hold import Tenure
-from .holding import Contest, Kind
-from .kernel import holding
+from .holding import Contest, Kind, MakePlace
+from .kernel import ALONE, QueuePosition, holding, sharing, standing
 from .layouts import Layout, Role
-from .naming import Sequential
+from .naming import Sequential, delete_until_gone
 from .neighbours import queue_order
-from .queue_place import Contender, LocalContenders, queue_naming
+from .pending_delete import Departure
 from .reading import MAX_DATA, asking, is_request, listed, over_sessions, participant, read_children
 from .recipe import OnDisconnect, checked_client, checked_path
+from .reporting import OWNERLESS, PathWarnings
+from .znode import NodeGone, Znode, ZnodeState
+from .znode_registry import OwnNames, RegisteredNode
+
+LAST_SEQUENCE = 0x7FFF_FFFF
+"""The number that servers hand out more than once. A contender that gets it holds nothing."""
+
+WARN_FROM = LAST_SEQUENCE // 2 + 1
+"""The number from which to warn, half of them: at a thousand a second, twelve days are left."""
+
+_STEP = 5
+
+
+class SequenceWarning(UserWarning):
+    """A path has used up half of its sequence numbers, or more; at the end nobody can contend.
+
+    Each process warns once for each path, and again with every further 5 %. This is a Python
+    warning: `logging.captureWarnings(True)` logs it. `SequenceExhaustedError` says what to do.
+
+    Attributes:
+        path: the path.
+        sequence: the number that the contender was given.
+        left: how many numbers there are after it.
+    """
+
+    def __init__(self, path: str, sequence: int) -> None:
+        used = _percent(sequence) // _STEP * _STEP
+        # The same text for the same path and 5 %: Python filters warnings by it.
+        super().__init__(
+            f"{escaped(path)} has used up {used} % of its sequence numbers: before they end, let "
+            "all contenders stop, delete the path and start again, or use a new path"
+        )
+        self.path = path
+        self.sequence = sequence
+        self.left: int = LAST_SEQUENCE - 1 - sequence
+
+    def __reduce__(self) -> tuple[type[SequenceWarning], tuple[str, int]]:
+        return type(self), (self.path, self.sequence)
+
+
+def warn_of_the_end(path: str, sequence: int) -> None:
+    """Warn of a number from `WARN_FROM` on."""
+    warnings.warn(SequenceWarning(path, sequence), stacklevel=2)
+
+
+def _percent(sequence: int) -> int:
+    return 100 * sequence // LAST_SEQUENCE
+
+
+class LocalContenders(OwnNames):
+    """The knowledge that the contenders of one client in one queue share."""
+
+    __slots__ = (
+        "_at",
+        "_warnings",
+        "fits",
+        "front",
+        "look",
+        "ownerless",
+        "was_contended",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.was_contended = False
+        """Whether the last listing of the queue showed others before us."""
+        self.front: str | None = None
+        """The last one of ours that was first in the queue, where one holds at a time."""
+        self.fits: list[tuple[Layout, Role]] = []
+        """Layouts and roles that all neighbours have fitted; a list, as hashing one is slower."""
+        self.look: Reply[list[str]] | None = None
+        """The last listing that was requested to check that."""
+        self.ownerless: str | None = None
+        """The last contender that was read and that no session owns."""
+        self._at: dict[int, str] = {}
+        self._warnings: PathWarnings | None = None
+
+    def warnings_of(self, client: CoordinationClient, path: str) -> PathWarnings:
+        """The warnings about the path, kept for as long as this object."""
+        if self._warnings is None:
+            self._warnings = client.backend.shared(path, PathWarnings)
+        return self._warnings
+
+    # --- ours by number ------------------------------------------------------------------------
+
+    def claim(self, name: str, sequence: int) -> None:
+        self._claimed[name] = sequence
+        self._at[sequence] = name
+
+    def forget(self, name: str) -> None:
+        sequence = self._claimed.pop(name, None)
+        if sequence is not None and self._at.get(sequence) == name:
+            del self._at[sequence]
+
+    def ours_at(self, sequence: int) -> str | None:
+        return self._at.get(sequence)
+
+
+def queue_naming(
+    client: CoordinationClient,
+    local: LocalContenders,
+    path: str,
+    layout: Layout,
+    role: Role,
+    places: int = 1,
+) -> Sequential:
+    """The naming of znodes whose numbers are their places in the queue at `path`."""
+    return Sequential(client, local, path, _prefix(layout, role, places))
+
+
+@cache
+def _prefix(layout: Layout, role: Role, places: int) -> Callable[[int, int], str]:
+    """The function that makes the names; one for all queues, since it takes three objects."""
+    return partial(layout._prefix, role, leaders=places)
+
+
+async def found_lost(znode: Znode, client: CoordinationClient) -> bool:
+    """Wait for a connection; return whether a lost create has left a znode."""
+    if client.state is not SessionState.CONNECTED:
+        await client.ready()
+    return znode.state is not ZnodeState.ABSENT and await znode.resolve()
+
+
+async def created(znode: Znode, create: Reply[Created], path: str) -> None:
+    """Wait for the answer to a create in the queue at `path`.
+
+    Raises `SequenceExhaustedError` if the queue has no more numbers, and warns near their end.
+    """
+    try:
+        await create
+    except NodeExistsError:
+        # The counter stands still at its end since ZOOKEEPER-3249, so names repeat.
+        raise SequenceExhaustedError(path) from None
+    sequence = znode.node.sequence
+    if not 0 <= sequence < LAST_SEQUENCE:
+        znode.withdraw()
+        raise SequenceExhaustedError(path)
+    if sequence >= WARN_FROM:
+        warn_of_the_end(path, sequence)
+
+
+_NOBODY: frozenset[str] = frozenset()
+"""One for all: an empty set takes as much memory as one with a name in it."""
+_NO_WATCHES: dict[str, Watch] = {}
+"""One for all that do not wait."""
+_NOBODY_WAITS = Wakeup()
+"""The `Wakeup` of those that do not wait, one for all: a waiter makes its own."""
+
+
+class Contender:
+    """A place in a queue: a `Place`. It joins, waits until it is in front, and leaves.
+
+    When the session is over, or others delete its znode, it joins again.
+
+    Args:
+        data: the data of its znode, the identity.
+        acl: that of the znode, and of the path if it has to be created.
+        on_rank: called synchronously with how many contenders have to leave before we hold; None if
+            that is unknown. A rank of 1 or 2 is exact, and reported at once; a greater one is that
+            of the last listing.
+        on_gone: called synchronously when others have deleted our znode.
+    """
+
+    # There may be thousands, and memory is most of what each costs.
+    __slots__ = (
+        "_acl",
+        "_ahead",
+        "_ahead_gone",
+        "_behind",
+        "_client",
+        "_is_one_at_a_time",
+        "_layout",
+        "_local",
+        "_naming",
+        "_on_gone",
+        "_on_rank",
+        "_outlived",
+        "_path",
+        "_places",
+        "_queue",
+        "_role",
+        "_stale",
+        "_wake",
+        "is_new",
+        "znode",
+    )
+
+    def __init__(
+        self,
+        queue: ContenderQueue,
+        data: bytes,
+        acl: Sequence[ACL] | None = None,
+        *,
+        on_rank: Callable[[int | None], object] | None = None,
+        on_gone: Callable[[], object] | None = None,
+    ) -> None:
+        self._queue = queue
+        self._client = queue.client
+        self._path = queue.path
+        self._layout = queue.layout
+        self._role = queue.role
+        self._places = queue.places
+        self._local = queue.local
+        self._naming = queue.naming
+        self._acl = acl
+        self._on_rank = on_rank
+        self._on_gone = on_gone
+        self.znode = Znode(queue.client, queue.naming, data, acl, self)
+        self.is_new = False
+        self._is_one_at_a_time = queue.places == 1 and not queue.role.shares
+        # The events of watches since the last look.
+        self._wake = _NOBODY_WAITS
+        self._stale = False
+        self._ahead = _NO_WATCHES
+        self._ahead_gone = _NOBODY
+        self._behind: str | None = None
+        """The contender that we wait for, for messages; None in front."""
+        self._outlived: Sequence[str] = ()
+        """Names that still existed when our znode did; used where one holds at a time."""
+
+    # --- what happens to the znode: see `ZnodeObserver` ----------------------------------------
+
+    def znode_gone(self) -> None:
+        self._wake.set()
+        if self._on_gone is not None:
+            self._on_gone()
+
+    def watch_ended(self) -> None:
+        self._stale = True
+        self._wake.set()
+
+    def data_seen(self, data: bytes) -> None:
+        if not self.znode.is_asked_for and is_request(data):
+            self.znode.ask_holder()
+
+    # --- getting to the front ------------------------------------------------------------------
+
+    @property
+    def znodes(self) -> Sequence[Znode]:
+        return (self.znode,)
+
+    async def get(self, *, wait: bool) -> bool:
+        position = await self._join()
+        if position is None:
+            position = (self._behind_ours() if wait else None) or await self._list_queue()
+        while position.watch:
+            ownerless = self._local.ownerless
+            self._behind = ownerless if ownerless in position.watch else position.watch[0]
+            if not wait:
+                return False
+            self._wake = Wakeup()
+            self._stale = False
+            if not await self._read_ahead(position.watch):
+                position = await self._list_queue()
+                continue
+            if self._on_rank is not None:
+                rank = position.rank - self._places + 1 + position.extra
+                self._on_rank(rank if position.is_exact else None)
+            self.is_new = False
+            if not (self._ahead_gone or self.znode.is_gone or self._stale):
+                await self._wake.wait()
+            self.znode.check()
+            if position.watch[0] in self._ahead_gone and (
+                position.is_next or self._was_first(position.watch[0])
+            ):
+                break
+            if self._ahead_gone or self._stale:
+                position = await self._list_queue()
+        self._note_front()
+        return True
+
+    # --- joining -------------------------------------------------------------------------------
+
+    async def _join(self) -> QueuePosition | None:
+        """Make sure that we have a znode; return the position, if the queue was listed for that.
+
+        The create leaves together with a listing, which shows the new znode.
+        """
+        client, queue, znode = self._client, self._queue, self.znode
+        node, tries = znode.current, TRIES
+        if node is not None and node.session_id != client.session_id:
+            self.restart()
+        if znode.current is not None:
+            return None
+        while True:
+            listing: Reply[list[str]] | None = None
+            try:
+                if (self._layout, self._role) not in self._local.fits:
+                    await queue.refuse_misfits(self._acl)
+                if await found_lost(znode, client):
+                    return None
+                # If others of ours are there already, the predecessor is usually one of them.
+                if self._local.is_empty:
+                    with client.pipelined():
+                        create, listing = znode.create(), client.get_children(self._path)
+                else:
+                    create = znode.create()
+                await created(znode, create, self._path)
+                self.is_new = True
+                if listing is None:
+                    return None
+            except NoNodeError:
+                if not tries:
+                    raise
+                tries -= 1
+                await queue.make_path(self._acl)
+            else:
+                break
+        try:
+            # Usually it came with the answer to the create, the wait for which was a checkpoint.
+            names = listing.result() if listing.is_done else await listing
+            position = await self._place_among(names)
+        except NoNodeError:
+            raise NodeGone from None
+        self._local.was_contended = bool(position.watch)
+        return position
+
+    # --- waiting -------------------------------------------------------------------------------
+
+    def _behind_ours(self) -> QueuePosition | None:
+        """The position behind a contender of ours with the number just before; saves a listing."""
+        nearest = self._local.ours_at(self.znode.node.sequence - 1)
+        if nearest is None or not self._is_one_at_a_time or self._on_rank is not None:
+            return None  # or the rank is wanted
+        return QueuePosition(1, (nearest,), is_next=False, is_exact=False)
+
+    def obstacle(self) -> str:
+        if self._behind is None:
+            return ""
+        path = join(self._path, self._behind)
+        if self._behind == self._local.ownerless:
+            return f"behind {path}, which {OWNERLESS}"
+        return f"behind {path}"
+
+    def _note_owner(self, name: str, stat: Stat) -> None:
+        """Warn of a znode before us that no session owns, as it was read."""
+        if not stat.ephemeral_owner:
+            self._behind = self._local.ownerless = name
+            path = join(self._path, name)
+            self._local.warnings_of(self._client, self._path).warn_of_ownerless(path)
+
+    def _note_front(self) -> None:
+        self._behind = None
+        self._wake = _NOBODY_WAITS
+        if self._is_one_at_a_time:
+            node = self.znode.current
+            assert node is not None, "it is in front"
+            self._local.front = node.name
+
+    def _was_first(self, name: str) -> bool:
+        """Whether the predecessor, which has gone, is known to have been the first: then we are.
+
+        Another contender of this client is known to be first as soon as it is. So a waiter behind
+        it needs neither a look-ahead watch nor a listing.
+
+        False if it had gone before we saw both: the queue may have been deleted and created again,
+        and its number may be from the old queue.
+        """
+        return self._local.front == name and name in self._outlived and self._is_one_at_a_time
+
+    async def _list_queue(self) -> QueuePosition:
+        """List the queue and find our position; raise `NodeGone` if we are not in it."""
+        try:
+            names = await self._client.get_children(self._path)
+        except NoNodeError:
+            raise NodeGone from None
+        return await self._place_among(names)
+
+    async def _place_among(self, names: Sequence[str]) -> QueuePosition:
+        node = self.znode.current
+        assert node is not None, "it has joined"
+        own = node.name
+        if names == [own]:
+            return ALONE
+        line = await queue_order(self._client, self._path, names, self._layout, self._role)
+        if self._role.shares:
+            position = sharing(line, own, self._layout, self._role)
+        else:
+            position = standing(line, own, self._places, look_ahead=self._on_rank is not None)
+        if position is None:
+            raise NodeGone
+        if self._role is Role.ELECTION:
+            self._compare_places(position.watch or line[: position.rank])
+        if self._is_one_at_a_time and self._on_rank is None and len(position.watch) > 1:
+            nearest = position.watch[0]
+            if self._local.is_claimed(nearest):
+                return replace(position, watch=(nearest,))
+        return position
+
+    def _compare_places(self, names: Sequence[str]) -> None:
+        """Warn of a contender that allows another number of leaders, once for each path.
+
+        In a mixed queue, some contender watches a neighbour with another number.
+        """
+        for name in names:
+            if leaders_of(name) != self._places:
+                self._local.warnings_of(self._client, self._path).warn(
+                    "leaders",
+                    f"{self._path}: this process contends with leaders={self._places}, and {name}, "
+                    f"which is before it, with leaders={leaders_of(name)}; the smaller number "
+                    "counts: pass the same number in all processes",
+                )
+                return
+
+    async def _read_ahead(self, names: Sequence[str]) -> bool:
+        """Read the names and our own znode, and watch them, all in one segment.
+
+        Return False if a name is already gone, so that another look is due. Raise `NodeGone` if our
+        own znode is gone, and `NoAuthError` if one may not be read: servers since 3.8.4 and 3.9.2
+        would not report what happens to it.
+        """
+        self._ahead = self._ahead or {}
+        for name in [name for name in self._ahead if name not in names]:
+            self._ahead.pop(name).close()
+        self._ahead_gone = self._ahead_gone.intersection(names) or _NOBODY
+        looks: list[tuple[str, Reply[tuple[bytes, Stat]]]] = []
+        with self._client.pipelined():
+            own = None if self.znode.is_watched else self.znode.send_look()
+            for name in names:
+                if name not in self._ahead and name not in self._ahead_gone:
+                    watch = self._client.backend.make_watch(Ahead(self, name))
+                    self._ahead[name] = watch
+                    look = self._client.get(join(self._path, name), watch=watch)
+                    look.add_done_callback(partial(self._on_look, name, look))
+                    looks.append((name, look))
+        complete = True
+        for name, look in looks:
+            try:
+                await look
+            except NoNodeError:
+                self._ahead.pop(name).close()
+                complete = False
+        if own is not None:
+            try:
+                await own
+            except NoNodeError:
+                raise NodeGone from None
+        if self._is_one_at_a_time:
+            there, before = self._ahead.keys() - self._ahead_gone, self._outlived
+            self._outlived = tuple(name for name in names if name in there or name in before)
+        return complete
+
+    def _count_in(self, name: str) -> int | None:
+        return self._layout._count_in(self._role, self._client.session_id, name)
+
+    def _on_look(self, name: str, look: Reply[tuple[bytes, Stat]]) -> None:
+        """Delete the unclaimed znode before us that our session owns: we would wait for ourselves.
+
+        It is from a lost create, or another process that has our session has made it.
+        """
+        if look.error() is not None:
+            return
+        client, (_, stat) = self._client, look.result()
+        self._note_owner(name, stat)
+        count = self._count_in(name)
+        is_ours = stat.ephemeral_owner == client.session_id
+        if count is None or not is_ours or self._local.is_wanted(name):
+            return
+        if client.backend.gave(count):
+            created = Created(join(self._path, name), stat)
+            orphan = self._naming.claim_found(created, stat.ephemeral_owner)
+            client.backend.spawn(partial(self._delete_orphan_later, orphan))
+        else:
+            self._naming.delete_orphan(join(self._path, name), stat)
+
+    async def _delete_orphan_later(self, orphan: RegisteredNode) -> None:
+        job = partial(delete_until_gone, self._client, self._naming, orphan)
+        try:
+            await in_background(orphan.path, job)
+        finally:
+            self._naming.unclaim(orphan)
+
+    def _on_ahead(self, name: str, event: WatchEvent) -> None:
+        self._ahead.pop(name, None)
+        if event.type is EventType.DELETED:
+            self._ahead_gone |= {name}
+        elif event.type is not EventType.DATA_CHANGED:
+            self._stale = True
+        # Else it was asked to release, which does not concern us: a read sets the watch again.
+        self._wake.set()
+
+    # --- leaving -------------------------------------------------------------------------------
+
+    def unwatch(self) -> None:
+        for watch in self._ahead.values():
+            watch.close()
+        self._ahead = _NO_WATCHES
+        self._ahead_gone = _NOBODY
+        self._outlived = ()
+
+    def restart(self) -> None:
+        """Give up the znode, which is gone, or whose session is over."""
+        self.unwatch()
+        self.znode.forget()
+
+    def discard(self) -> Departure | None:
+        return self.znode.discard()
+
+
+class Ahead:
+    __slots__ = ("_contender", "_name")
+
+    def __init__(self, contender: Contender, name: str) -> None:
+        self._contender = contender
+        self._name = name
+
+    def __call__(self, event: WatchEvent) -> None:
+        self._contender._on_ahead(self._name, event)
+
 
 T = TypeVar("T", bound=Tenure)
 Entry = tuple[Participant, bytes, Stat]
@@ -30,9 +560,9 @@ class ContenderQueue:
 
     Args:
         recipe: the name of the recipe's class, for errors.
-        contender: the class of its contenders.
         shown: the role to which `contenders`, `holders` and `revoke` are limited, of the two of a
             shared queue; None for all.
+        before_path: called before a missing path is created; raises if it must not be.
 
     Raises `ConfigurationError` if an argument is malformed.
     """
@@ -46,8 +576,8 @@ class ContenderQueue:
         role: Role,
         *,
         places: int = 1,
-        contender: type[Contender] = Contender,
         shown: Role | None = None,
+        before_path: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         if not isinstance(layout, Layout):
             raise ConfigurationError(f"layout: must be a Layout, not {layout!r}")
@@ -59,11 +589,10 @@ class ContenderQueue:
         self.role = role
         self.places = places
         # The knowledge about the queue outlives a contender.
-        self._local = self.client.backend.shared(path, LocalContenders)
-        self._naming: Sequential | None = None
-        """That of all contenders; made with the first of them."""
-        self._contender = contender
+        self.local = self.client.backend.shared(path, LocalContenders)
+        self.naming = queue_naming(client, self.local, path, layout, role, places)
         self._shown = shown
+        self._before_path = before_path
 
     def contest(
         self,
@@ -72,38 +601,66 @@ class ContenderQueue:
         identity: str | None,
         on_disconnect: OnDisconnect,
         acl: Sequence[ACL] | None,
+        make_place: MakePlace | None = None,
         **more: Any,
     ) -> Contest[T]:
-        """Make the contest of the recipe, whose attempts are contenders; see `Contest.of`."""
+        """Make the contest of the recipe, whose places are contenders; see `Contest.of`."""
         return Contest.of(
             self.recipe,
             self.client,
             self.path,
             kind,
-            self.contend,
+            make_place or self.contend,
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
             **more,
         )
 
-    def contend(self, contest: Contest[Any]) -> Contender:
-        """Make a contender, with nothing sent yet: the attempt of a contest."""
-        if self._naming is None:
-            self._naming = queue_naming(
-                self.client, self._local, self.path, self.layout, self.role, self.places
-            )
-        return self._contender(
-            self.client,
-            self.path,
-            self.layout,
-            self.role,
-            contest.data,
-            contest.acl,
-            self._local,
-            self.places,
-            self._naming,
-        )
+    def contend(
+        self, contest: Contest[Any], on_rank: Callable[[int | None], object] | None = None
+    ) -> Contender:
+        """Make a contender, with nothing sent yet: the place of a contest."""
+        return Contender(self, contest.data, contest.acl, on_rank=on_rank)
+
+    # --- before a contender joins --------------------------------------------------------------
+
+    async def refuse_misfits(self, acl: Sequence[ACL] | None) -> None:
+        """Refuse neighbours that do not fit, before anything is written.
+
+        A name that another library does not understand can make its `lock()` fail (see
+        `contender_names`), so it must not exist even for a moment. It takes a round trip, once per
+        client, path, layout and role. Later arrivals are refused when they are seen. Raises
+        `MixedLayoutError`.
+        """
+        local, kind = self.local, (self.layout, self.role)
+        if kind in local.fits:
+            return
+        look = local.look
+        if look is None or look.is_done:
+            look = local.look = self.client.get_children(self.path)  # for all that ask meanwhile
+        try:
+            names = await look
+        except NoNodeError:
+            await self.make_path(acl)
+        else:
+            await queue_order(self.client, self.path, names, self.layout, self.role)
+        finally:
+            # A kept error would keep the frames of all that awaited it.
+            if local.look is look and look.is_done:
+                local.look = None
+        if kind not in local.fits:
+            local.fits.append(kind)
+
+    def forget_fit(self) -> None:
+        """Look again before the next contender joins."""
+        if (self.layout, self.role) in self.local.fits:
+            self.local.fits.remove((self.layout, self.role))
+
+    async def make_path(self, acl: Sequence[ACL] | None) -> None:
+        if self._before_path is not None:
+            await self._before_path()
+        await self.client.ensure_path(self.path, mode=self.layout._parents, acl=acl)
 
     # --- who is there --------------------------------------------------------------------------
 

@@ -15,9 +15,10 @@ from ..errors import AioleadError, ConfigurationError, CounterOverflowError, Seq
 from ..model import ACL, Stat
 from ..paths import join
 from .codec import Codec, checked_codec, decoded, encoded
+from .contender_queue import Contender, ContenderQueue
 from .errors import Step, before_next_try, ensure_path
 from .layouts import Layout, Role
-from .queue_place import Contender
+from .place import acquire
 from .recipe import Recipe, checked_count, checked_path
 from .shared_value import Contended, checked_rng, read, update, write
 
@@ -133,14 +134,13 @@ class Counter(Recipe):
         # Creating the lock's path creates containers, which servers delete once empty. The
         # counter must not be one.
         await ensure_path(self._client, self._path, acl=self._acl)
-        contender = Contender(
-            self._client, self._lock, Layout.CURATOR, Role.LOCK, b"counter", self._acl
-        )
+        queue = ContenderQueue("Counter", self._client, self._lock, Layout.CURATOR, Role.LOCK)
+        contender = Contender(queue, b"counter", self._acl)
         try:
             # The lock only reduces contention, so its loss may go unnoticed, and a slow holder is
             # overtaken.
             with anyio.move_on_after(self._client.session_timeout):
-                await contender.acquire()
+                await acquire(self._client, contender)
             return await update_in(None)
         finally:
             contender.discard()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, cast, final
+from typing import TYPE_CHECKING, NoReturn, cast, final
 
 import anyio
 
@@ -27,8 +27,6 @@ from .hold import Term
 from .holding import HoldingRecipe, TenureContext
 from .layouts import Layout, Role
 from .neighbours import queue_order
-from .place import Acquirable
-from .queue_place import Contender
 from .reading import participant
 from .recipe import OnDisconnect, checked_count, checked_pause
 from .reporting import hook_of
@@ -251,9 +249,9 @@ class Campaign(LatestValue[CampaignState]):
         ReleaseError: the servers refuse to delete the znode, and the body ended normally.
     """
 
-    def __init__(self, contest: Contest[Term]) -> None:
+    def __init__(self, queue: ContenderQueue, contest: Contest[Term]) -> None:
         super().__init__(contest.client)
-        self._contest = contest
+        self._contest = contest.derived(partial(queue.contend, on_rank=self._on_rank))
         self._changed = anyio.Event()
         self._refusal: ReleaseError | None = None
         self._has_left = False
@@ -290,7 +288,7 @@ class Campaign(LatestValue[CampaignState]):
         client = self._client
         self._move(CampaignState(Phase.FOLLOWING, client.session_id))
         self._changed = anyio.Event()
-        term = await self._contest.contend(self._wait, self._on_change, self._on_change)
+        term = await self._contest.contend(self._on_change, self._on_change)
         assert term is not None
         unsubscribe = client.backend.subscribe(lambda _state, _session_id: self._on_change())
         try:
@@ -308,11 +306,6 @@ class Campaign(LatestValue[CampaignState]):
                 term._has_ended()
             term._report_refusal(None)  # raised on leaving the campaign
         return not term.is_released
-
-    def _wait(self, acquirable: Acquirable) -> Coroutine[Any, Any, bool]:
-        if isinstance(acquirable, Contender):
-            acquirable.when_ranked(self._on_rank)
-        return acquirable.acquire()
 
     async def _follow(self, term: Term) -> None:
         session_id = term.session_id
@@ -488,7 +481,7 @@ class Election(HoldingRecipe[Term]):
 
         Losing leadership cancels nothing: code that acts as the leader must call `term.check()`.
         """
-        return Campaign(self._contest)
+        return Campaign(self._queue, self._contest)
 
     def observe(self) -> ElectionObserver:
         """Observe who leads, without contending."""

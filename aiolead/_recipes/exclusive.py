@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, final
 
-import anyio
-
 from ..abc import CoordinationClient
 from ..errors import ConfigurationError, InvalidPathError, NodeExistsError, NoNodeError
-from ..model import ACL, CreateMode, EventType, Participant, SessionState, WatchEvent
+from ..model import ACL, CreateMode, EventType, Participant, WatchEvent
 from ..paths import basename, join, parent, validate
 from .errors import TRIES, with_parent
 from .hold import Held
 from .holding import Contest, HeldRecipe, HoldingRecipe, TaskGuard, TenureContext
 from .naming import Fixed
-from .place import NodeAcquirable
+from .pending_delete import Departure
+from .place import Alarm, discard_all
 from .reading import listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_count
 from .reporting import OWNERLESS, PathWarnings
@@ -76,33 +75,41 @@ def _one_znode(contest: Contest[Any]) -> _OneZnode:
     return _OneZnode(contest.client, contest.path, contest.data, contest.acl)
 
 
-class _OneZnode(NodeAcquirable):
+class _OneZnode:
+    """The znode of an `ExclusiveLock`, as a `Place`."""
+
     def __init__(
         self, client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
     ) -> None:
-        super().__init__(client, path, data, acl)
+        self._client = client
+        self._path = path
+        self._acl = acl
+        self._alarm = Alarm(client)
         self._naming = Fixed(client, path, is_contended=True)
-        self._own = self._new_znode(self._naming)
+        self._own = Znode(client, self._naming, data, acl, self._alarm)
+        self.is_new = False
         self._may_be_free = True
         self._is_ownerless = False
 
-    def _znodes(self) -> Sequence[Znode]:
+    @property
+    def znodes(self) -> Sequence[Znode]:
         return (self._own,)
 
-    async def _try(self, *, waits: bool) -> bool:
+    async def get(self, *, wait: bool) -> bool:
         if await self._own.resolve():
             return True
         while not await self._create():
             # A look deletes an orphan: the znode of another process that had our session.
-            if not (waits or self._client.backend.is_session_passed_on):
+            if not (wait or self._client.backend.is_session_passed_on):
                 return False
             self._may_be_free = False
             while not self._may_be_free:
                 if await self._is_ours_after_all():
                     return True
-                if not waits:
+                if not wait:
                     return False
-                await self._sleep()
+                self.is_new = False
+                await self._alarm.wait()
         return True
 
     async def _create(self) -> bool:
@@ -117,20 +124,19 @@ class _OneZnode(NodeAcquirable):
             )
         except NodeExistsError:
             return False
-        self._is_new = True
+        self.is_new = True
         return True
 
     async def _is_ours_after_all(self) -> bool:
         """Watch the existing znode, unless a create of ours whose answer was lost made it."""
-        self._wake = anyio.Event()
-        self._leave_watches()
+        self._alarm.renew()
         self._is_ownerless = False
         try:
-            watch = self._watch(self._on_event)
+            watch = self._alarm.watch(self._on_event)
             stat = await self._own.look_for_ours(self._naming, watch)
         except NoNodeError:
             self._may_be_free = True
-            self._wake.set()
+            self._alarm.set()
             return False
         if stat is not None and not stat.ephemeral_owner:
             self._is_ownerless = True
@@ -143,11 +149,17 @@ class _OneZnode(NodeAcquirable):
     def _on_event(self, event: WatchEvent) -> None:
         # A holder that leaves changes its znode before it deletes it.
         self._may_be_free = self._may_be_free or event.type is not EventType.DATA_CHANGED
-        self._wake.set()
+        self._alarm.set()
 
-    def _on_state(self, state: SessionState, session_id: int) -> None:
-        self._may_be_free = True
-        super()._on_state(state, session_id)
+    def unwatch(self) -> None:
+        self._alarm.close()
+
+    def restart(self) -> None:
+        self._own.withdraw()
+
+    def discard(self) -> Departure | None:
+        self._alarm.close()
+        return self._own.discard()
 
 
 MOST_NAMES = 100_000
@@ -257,7 +269,9 @@ def _free_name(kind: str, most: int, contest: Contest[Any]) -> _FreeName:
     return _FreeName(contest.client, contest.path, kind, most, contest.data, contest.acl)
 
 
-class _FreeName(NodeAcquirable):
+class _FreeName:
+    """The lowest free name of a kind, as a `Place`."""
+
     def __init__(
         self,
         client: CoordinationClient,
@@ -267,25 +281,27 @@ class _FreeName(NodeAcquirable):
         data: bytes,
         acl: Sequence[ACL] | None,
     ) -> None:
-        super().__init__(client, path, data, acl)
+        self._client = client
+        self._path = path
         self._kind = kind
         self._most = most
-        self._own: list[Znode] = []
+        self._data = data
+        self._acl = acl
+        self._alarm = Alarm(client)
+        self.is_new = False
+        self.znodes: Sequence[Znode] = ()
 
-    def _znodes(self) -> Sequence[Znode]:
-        return self._own
-
-    async def _try(self, *, waits: bool) -> bool:
-        if self._own and await self._own[0].resolve():
+    async def get(self, *, wait: bool) -> bool:
+        if self.znodes and await self.znodes[0].resolve():
             return True
         tries = 0
         while True:
             try:
-                free = await self._lowest_free(waits=waits)
+                free = await self._lowest_free(wait=wait)
                 if free is not None:
                     await self._create(free)
                     return True
-                if not waits:
+                if not wait:
                     return False
             except NodeExistsError:
                 continue  # another client was quicker
@@ -295,16 +311,16 @@ class _FreeName(NodeAcquirable):
                     raise
                 await self._client.ensure_path(self._path, mode=CreateMode.CONTAINER, acl=self._acl)
                 continue
-            await self._sleep()
+            self.is_new = False
+            await self._alarm.wait()
 
-    async def _lowest_free(self, *, waits: bool) -> int | None:
+    async def _lowest_free(self, *, wait: bool) -> int | None:
         """The lowest free number; if there is none, watch for one."""
         client = self._client
         free = self._free(await client.get_children(self._path))
-        if free is None and waits:
-            self._wake = anyio.Event()
-            self._leave_watches()
-            free = self._free(await client.get_children(self._path, watch=self._watch()))
+        if free is None and wait:
+            self._alarm.renew()
+            free = self._free(await client.get_children(self._path, watch=self._alarm.watch()))
         return free
 
     def _free(self, names: Sequence[str]) -> int | None:
@@ -314,11 +330,28 @@ class _FreeName(NodeAcquirable):
 
     async def _create(self, number: int) -> None:
         path = join(self._path, f"{self._kind}-{number}")
-        own = self._new_znode(Fixed(self._client, path, is_contended=True))
-        self._own = [own]
+        own = Znode(
+            self._client,
+            Fixed(self._client, path, is_contended=True),
+            self._data,
+            self._acl,
+            self._alarm,
+        )
+        self.znodes = (own,)
         await own.create()
-        self._is_new = True
+        self.is_new = True
 
-    def _start_again(self) -> None:
-        super()._start_again()
-        self._own = []
+    def unwatch(self) -> None:
+        self._alarm.close()
+
+    def restart(self) -> None:
+        for znode in self.znodes:
+            znode.withdraw()
+        self.znodes = ()
+
+    def discard(self) -> Departure | None:
+        self._alarm.close()
+        return discard_all(self.znodes)
+
+    def obstacle(self) -> str:
+        return ""

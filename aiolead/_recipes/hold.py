@@ -18,7 +18,7 @@ import anyio.lowlevel
 
 from .._util.internal_errors import call_back
 from .._util.tasks import Wakeup, wait_shielded
-from ..abc import FencedClient
+from ..abc import FencedClient, Hold
 from ..errors import (
     ClientClosedError,
     LeadershipLost,
@@ -31,11 +31,11 @@ from ..errors import (
 )
 from .errors import log_refusal
 from .pending_delete import Departure
+from .place import Place, hold_all
 from .znode import HoldOptions
 
 if TYPE_CHECKING:
     from .holding import Contest
-    from .place import Acquirable
 
 
 _making_a_list = threading.RLock()  # a signal handler may come in between
@@ -81,7 +81,6 @@ class Tenure:
     # There may be thousands.
     __slots__ = (
         "__weakref__",
-        "_acquirable",
         "_client",
         "_contest",
         "_gone",
@@ -95,6 +94,7 @@ class Tenure:
         "_on_lost",
         "_on_released",
         "_path",
+        "_place",
         "_refusal",
         "_released",
         "_revocation",
@@ -109,7 +109,7 @@ class Tenure:
     def __init__(
         self,
         contest: Contest[Any],
-        acquirable: Acquirable,
+        place: Place,
         on_lost: Callable[[], object],
         on_released: Callable[[], object] | None = None,
     ) -> None:
@@ -129,11 +129,12 @@ class Tenure:
         self._is_refusal_reported = False
         self._revocation: anyio.Event | None = None
         self._lost_callbacks: list[Callable[[], object]] | None = None
-        self._take(acquirable)
+        self._take(place)
 
-    def _take(self, acquirable: Acquirable) -> None:
-        contest, node = self._contest, acquirable.node
-        self._acquirable = acquirable
+    def _take(self, place: Place) -> None:
+        contest, znodes = self._contest, place.znodes
+        node = znodes[-1].node
+        self._place = place
         self._path = node.path
         self._token = node.token
         self._session_id = node.session_id
@@ -141,12 +142,15 @@ class Tenure:
             "urgent": contest.urgent,
             "resign_on_disconnect": contest.resigns_on_disconnect,
         }
-        self._hold = acquirable.hold(self, options)
+        self._hold = self._registered(place, options)
         if self._loss is not None:
             # Only a client that is being closed does that: nothing begins any more.
             self._hold.release()
             raise ClientClosedError("the client is being closed")
-        self._is_asked_for = acquirable.is_asked_for
+        self._is_asked_for = znodes[-1].is_asked_for
+
+    def _registered(self, place: Place, options: HoldOptions) -> Hold:
+        return hold_all(place.znodes, self, options)
 
     def __repr__(self) -> str:
         held = "held" if self.is_held else "not held"
@@ -385,12 +389,6 @@ class Tenure:
         backend = self._client.backend
         return not given_up and backend.lease.remaining() <= 0.0 and not backend.is_forked
 
-    def _settle_by_clock(self) -> LossReason | None:
-        """End it if the clock has; only in a task of the client's event loop."""
-        if self._loss is None and self._is_over_by_clock():
-            self._hold.lose(LossReason.UNCONFIRMED)
-        return self._loss
-
     def _error(self) -> TenureLost:
         return self._lost_error(self._what, self._loss or LossReason.UNCONFIRMED, self.token)
 
@@ -405,10 +403,12 @@ class Tenure:
         the session timeout at most. If they answer that our znode was gone before, it had been
         lost. `scope` is that of the body, which has ended.
         """
-        lost = self._settle_by_clock() is not None
+        if self._loss is None and self._is_over_by_clock():
+            self._hold.lose(LossReason.UNCONFIRMED)
+        lost = self._loss is not None
         self._has_left = True
         # From here on it is the client's work, whatever happens to this task.
-        gone = self._acquirable.discard()
+        gone = self._place.discard()
         self._hold.release()
         if not lost:
             self._gone = gone

@@ -1,8 +1,8 @@
 """The `async with` of everything that is held: it acquires on entering, and releases on leaving.
 
-`Contest` has the arguments and functions that all attempts and holds of one recipe object share. It
-has no reference to the recipe. So a finished hold leaves no reference cycle, and a hold or a
-context does not keep the recipe alive.
+`Contest` has the arguments and functions that all acquisitions and holds of one recipe object
+share. It has no reference to the recipe. So a finished hold leaves no reference cycle, and a hold
+or a context does not keep the recipe alive.
 
 Only a cancel scope in the caller's task is open over the body. A task group would wrap the body's
 exceptions.
@@ -37,7 +37,7 @@ from ..errors import (
 )
 from ..model import ACL, SessionState
 from .hold import Held, Tenure
-from .place import Acquirable
+from .place import Place, acquire, try_acquire
 from .recipe import (
     OnDisconnect,
     checked_acl,
@@ -60,10 +60,10 @@ TO_TRY = "async with lock.try_acquire() as held:"
 T = TypeVar("T", bound=Tenure)
 
 Notify = Callable[[], object]
-Kind = Callable[["Contest[Any]", "Acquirable", Notify, Notify | None], T]
+Kind = Callable[["Contest[Any]", Place, Notify, Notify | None], T]
 """Makes the hold, which has begun: a class of holds, or a `functools.partial` of one."""
-Attempt = Callable[["Contest[Any]"], "Acquirable"]
-"""Makes a new attempt, with nothing sent yet. No method of the recipe, which it would refer to."""
+MakePlace = Callable[["Contest[Any]"], Place]
+"""Makes what is contended for, with nothing sent yet. No method of the recipe: see `Contest`."""
 
 
 class TaskGuard:
@@ -104,7 +104,7 @@ class TaskGuard:
 @final
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Contest(Generic[T]):
-    """One recipe object's arguments, checked, and how it makes its attempts and holds.
+    """One recipe object's arguments, checked, and how it makes its places and holds.
 
     Attributes:
         recipe: the name of the recipe's class.
@@ -129,7 +129,7 @@ class Contest(Generic[T]):
     guard: TaskGuard | None
     reporting: RecipeReporting
     kind: Kind[T]
-    attempt: Attempt
+    make_place: MakePlace
     urgent: bool
     to_hold: str
     to_try: str
@@ -142,7 +142,7 @@ class Contest(Generic[T]):
         client: CoordinationClient,
         path: str,
         kind: Kind[T],
-        attempt: Attempt,
+        make_place: MakePlace,
         *,
         identity: str | None,
         on_disconnect: OnDisconnect,
@@ -174,7 +174,7 @@ class Contest(Generic[T]):
             guard=client.backend.shared(path, TaskGuard) if is_guarded else None,
             reporting=RecipeReporting(client, recipe, path, identity, is_rare=is_rare),
             kind=kind,
-            attempt=attempt,
+            make_place=make_place,
             urgent=urgent,
             to_hold=to_hold,
             to_try=to_try,
@@ -184,12 +184,12 @@ class Contest(Generic[T]):
     def __repr__(self) -> str:
         return self.label
 
-    def derived(self, attempt: Attempt, *, guard: TaskGuard | None = None) -> Contest[T]:
-        """Return a contest with other attempts, and another guard if one is given.
+    def derived(self, make_place: MakePlace, *, guard: TaskGuard | None = None) -> Contest[T]:
+        """Return a contest for another place, and with another guard if one is given.
 
         It is another user of the guard, so the same task may take part in both.
         """
-        return replace(self, attempt=attempt, guard=guard or self.guard)
+        return replace(self, make_place=make_place, guard=guard or self.guard)
 
     @property
     def full_path(self) -> str:
@@ -216,30 +216,31 @@ class Contest(Generic[T]):
 
     async def contend(
         self,
-        wait: Callable[[Acquirable], Awaitable[bool]],
         on_lost: Notify,
         on_released: Notify | None = None,
+        get: Callable[[Place], Awaitable[bool]] | None = None,
     ) -> T | None:
         """Acquire; return the hold, which has begun, or None.
 
-        `wait` acquires, and returns whether it has; there is no checkpoint between its end and the
-        return. Cancellation and errors leave nothing behind. `on_lost` and `on_released` are called
-        synchronously, once at most: when the hold is lost, or released before its body has ended.
+        `get` gets the place and returns whether it has, with no checkpoint in between; by default
+        it waits forever. Cancellation and errors leave nothing behind. `on_lost` and `on_released`
+        are called synchronously, once at most: when the hold is lost, or released before its body
+        has ended.
         """
         client, reporting = self.client, self.reporting
         waiting = reporting.waits(client.session_id)
-        acquirable = self.attempt(self)
+        place = self.make_place(self)
         tenure: T | None = None
         try:
-            if await wait(acquirable):
-                tenure = self.kind(self, acquirable, on_lost, on_released)
+            if await (acquire(client, place) if get is None else get(place)):
+                tenure = self.kind(self, place, on_lost, on_released)
         except BaseException as error:
             if waiting is not None:
                 waiting.failed(error, client.session_id)
             raise
         finally:
             if tenure is None:
-                acquirable.discard()
+                place.discard()
         if waiting is not None:
             waiting.ended("not held" if tenure is None else "held", client.session_id)
         if tenure is not None:
@@ -302,7 +303,7 @@ class TenureScope(ABC, Generic[T]):
         self._is_try = is_try
         self._was_connected = True
         self._obstacle = ""
-        """`Acquirable.obstacle` of the last attempt that acquired nothing."""
+        """`Place.obstacle` of the last attempt that acquired nothing."""
         self._tenure: T | None = None
         self._scope: anyio.CancelScope | None = None
         self._task: int | None = None
@@ -482,8 +483,8 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         self._is_given_up = False
         tenure: Tenure | None = None
         try:
-            wait = Acquirable.acquire if self._timeout is None else self._wait
-            tenure = await contest.contend(wait, self._on_lost)
+            get = None if self._timeout is None else self._get
+            tenure = await contest.contend(self._on_lost, get=get)
         finally:
             if tenure is None:
                 self._task = None
@@ -497,10 +498,10 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
             raise self._timed_out()
         return cast(R_co, tenure)
 
-    def _wait(self, acquirable: Acquirable) -> Coroutine[Any, Any, bool]:
-        return self._wait_in_time(acquirable) if self._timeout else self._try_at_once(acquirable)
+    def _get(self, place: Place) -> Coroutine[Any, Any, bool]:
+        return self._get_in_time(place) if self._timeout else self._get_at_once(place)
 
-    async def _wait_in_time(self, acquirable: Acquirable) -> bool:
+    async def _get_in_time(self, place: Place) -> bool:
         client, timeout = self._contest.client, self._timeout
         in_front = False
         self._was_connected = client.state is SessionState.CONNECTED
@@ -508,18 +509,18 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         unsubscribe = None if self._was_connected else client.backend.subscribe(self._on_state)
         try:
             with anyio.move_on_after(timeout):
-                in_front = await acquirable.acquire()
+                in_front = await acquire(client, place)
         finally:
             if unsubscribe is not None:
                 unsubscribe()
         if not in_front:
-            self._obstacle = acquirable.obstacle()
+            self._obstacle = place.obstacle()
         return in_front
 
     def _on_state(self, state: SessionState, _session_id: int) -> None:
         self._was_connected = self._was_connected or state is SessionState.CONNECTED
 
-    async def _try_at_once(self, acquirable: Acquirable) -> bool:
+    async def _get_at_once(self, place: Place) -> bool:
         """Whether it may be held, without waiting for others or for a server.
 
         Raises `ConnectionLossError` if there is no connection, or it is lost meanwhile.
@@ -534,9 +535,9 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
 
             unsubscribe = client.backend.subscribe(on_state)
             try:
-                if await acquirable.try_acquire():
+                if await try_acquire(client, place):
                     return True
-                self._obstacle = acquirable.obstacle()
+                self._obstacle = place.obstacle()
                 return False
             finally:
                 unsubscribe()

@@ -1,266 +1,160 @@
-"""One attempt to acquire something, across lost connections and expired sessions."""
+"""Acquiring: the only loop over lost connections and expired sessions, and the lease to begin with.
+
+A recipe says what is contended for, its `Place`. `acquire` knows nothing else of it, and is the
+only reader of the table of errors for acquisitions (`errors`).
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import anyio
 
 from .._util.escaping import in_seconds
 from ..abc import CoordinationClient, Hold, Watch
 from ..errors import AioleadError, ConnectionLossError, LossReason, NoNodeError, Outcome
-from ..model import ACL, SessionState, WatchEvent
+from ..model import SessionState, WatchEvent
 from .errors import Action, Step, action_for, before_next_try
-from .naming import Naming
 from .pending_delete import Departure, all_of
 from .znode import Holder, HoldOptions, NodeGone, Znode
-from .znode_registry import RegisteredNode
 
 
-class Acquirable:
-    """One attempt to acquire something, with the znodes that stand for it.
+class Place(Protocol):
+    """The subject of one acquisition: a place in a queue, a znode, permits, a claim, a seat.
 
-    Made for one acquisition, and for one tenure if that succeeds. `discard` is always called in the
+    Made for one acquisition, and for the hold if that succeeds. `discard` is always called in the
     end, at least once, and leaves nothing behind, whatever was cancelled or lost before.
     """
 
-    __slots__ = ()
-
-    _client: CoordinationClient
-
-    is_asked_for = False
-    """Whether others ask for a release; only contenders in a queue are asked."""
+    is_new: bool
+    """Whether nothing was waited for since the answer to our create: it shows that all is there."""
 
     @property
-    @abstractmethod
-    def node(self) -> RegisteredNode:
-        """The znode; only valid while it is held."""
+    def znodes(self) -> Sequence[Znode]:
+        """The znodes that stand for it, the newest last; there is one at least once it is got."""
+        ...
 
-    @abstractmethod
-    def hold(self, holder: Holder, options: HoldOptions) -> Hold:
-        """Register it as held, right after it was acquired."""
+    async def get(self, *, wait: bool) -> bool:
+        """Try to get it, over one connection; return whether it is ours.
 
-    @abstractmethod
+        Wait for others only if `wait`. Called again, with whatever znodes exist, after a lost
+        connection or a lost znode. Raises `NodeGone` if a znode of ours is gone.
+        """
+        ...
+
+    def unwatch(self) -> None:
+        """Close the watches on others. Called after each try."""
+        ...
+
+    def restart(self) -> None:
+        """Give up the znodes: the session is over, or one of ours is gone."""
+        ...
+
     def discard(self) -> Departure | None:
-        """Abandon the attempt or hold; synchronous. Return its pending delete, if any."""
+        """Abandon it for good; synchronous. Return its pending delete, if there is one."""
+        ...
 
     def obstacle(self) -> str:
         """Return a clause for messages that names the znode it waits for; empty if unknown."""
-        return ""
+        ...
 
-    # --- acquiring -------------------------------------------------------------------------------
 
-    def acquire(self) -> Coroutine[Any, Any, bool]:
-        """Wait until it may be held, with a lease that lasts for a while; return True.
+async def acquire(client: CoordinationClient, place: Place, *, wait: bool = True) -> bool:
+    """Get a place, with a lease that lasts for a while; return whether it is ours.
 
-        There is no checkpoint between that decision and the return. Raises `MixedLayoutError`,
-        `SequenceExhaustedError`, `SessionError`, or the `ServerError` that answers the create.
+    There is no checkpoint between that decision and the return. Raises `MixedLayoutError`,
+    `SequenceExhaustedError`, `SessionError`, or the `ServerError` that answers the create.
 
-        Cancellation: leaves its znodes; call `discard`. On connection loss: goes on with the same
-        znodes; after an expired session, from the start.
-        """
-        return self._persist(waits=True)
-
-    async def try_acquire(self) -> bool:
-        """As `acquire`, but without waiting for others: return whether it may be held.
-
-        On connection loss: goes on for the session timeout; then raises `ConnectionLossError`.
-        """
-        with anyio.move_on_after(self._client.session_timeout):
-            return await self._persist(waits=False)
-        raise ConnectionLossError(
-            f"no server was reached for {in_seconds(self._client.session_timeout)}",
-            outcome=Outcome.NOT_APPLIED,
-        )
-
-    async def _persist(self, *, waits: bool) -> bool:
-        client = self._client
-        unfollow = self._follow_session()
+    Cancellation: leaves the znodes; call `discard`. On connection loss: goes on with the same
+    znodes; after an expired session, from the start.
+    """
+    while True:
         try:
-            while True:
-                try:
-                    if client.state is not SessionState.CONNECTED:
-                        await client.ready()
-                    won = await self._try(waits=waits)
-                    if won:
-                        await self._await_lease()
-                except NodeGone:
-                    self._start_again()
-                except AioleadError as error:
-                    if action_for(error, Step.ACQUIRE) is Action.START_AGAIN:
-                        self._start_again()
-                    else:
-                        self._leave_watches()
-                        for znode in self._znodes():
-                            znode.unwatch()
-                        await before_next_try(client, error, Step.ACQUIRE)
-                else:
-                    return won
-                finally:
-                    self._leave_watches()
+            if client.state is not SessionState.CONNECTED:
+                await client.ready()
+            if not await place.get(wait=wait):
+                return False
+            await _lease_to_begin_with(client, place)
+            return True
+        except NodeGone:
+            place.is_new = False
+            place.restart()
+        except AioleadError as error:
+            place.is_new = False
+            if action_for(error, Step.ACQUIRE) is Action.START_AGAIN:
+                place.restart()
+            else:
+                place.unwatch()
+                for znode in place.znodes:
+                    znode.unwatch()
+                await before_next_try(client, error, Step.ACQUIRE)
         finally:
-            if unfollow is not None:
-                unfollow()
+            place.unwatch()
 
-    @abstractmethod
-    def _has_just_created(self) -> bool:
-        """Whether neither a wait nor a change of the session came after our last create."""
 
-    @abstractmethod
-    def _follow_session(self) -> Callable[[], object] | None:
-        """Follow the state of the session; return a function that ends this, if that is needed."""
+async def try_acquire(client: CoordinationClient, place: Place) -> bool:
+    """As `acquire`, but without waiting for others.
 
-    @abstractmethod
-    async def _try(self, *, waits: bool) -> bool:
-        """Make one attempt; return whether it succeeded. Wait for others only if `waits`.
+    On connection loss: goes on for the session timeout; then raises `ConnectionLossError`.
+    """
+    with anyio.move_on_after(client.session_timeout):
+        return await acquire(client, place, wait=False)
+    raise ConnectionLossError(
+        f"no server was reached for {in_seconds(client.session_timeout)}",
+        outcome=Outcome.NOT_APPLIED,
+    )
 
-        Called again, with whatever znodes exist, after a lost connection or a lost znode. Raises
-        `NodeGone` if a znode of ours is gone.
-        """
 
-    @abstractmethod
-    def _znodes(self) -> Sequence[Znode]:
-        """The znodes that stand for it, the newest last."""
+async def _lease_to_begin_with(client: CoordinationClient, place: Place) -> None:
+    """Wait until enough of the lease is left to begin with.
 
-    @abstractmethod
-    def _start_again(self) -> None:
-        """Give up the other znodes: the session is over, or one of ours is gone."""
+    A session that is young, or has written lately, has enough: then there is no round trip and no
+    checkpoint. Otherwise two writes are needed, one after the other; our create counts as the first
+    if no wait followed it. A waiter needs both: the server's report that its turn has come proves
+    nothing about the session (docs/explanation/safety.md). If the proof takes two rounds, more
+    writes follow until half a tick has passed.
 
-    @abstractmethod
-    def _leave_watches(self) -> None:
-        """Close the watches on others."""
+    A renewal may end with a `sync`, since its first request shows that the session lives. Here
+    nothing is proven any more, and a leader that has just begun to end the session might answer a
+    `sync` before that takes effect. It refuses a write.
 
-    async def _await_lease(self) -> None:
-        """Wait until enough of the lease is left to begin with.
-
-        A session that is young, or has written lately, has enough: then there is no round trip and
-        no checkpoint. Otherwise two writes are needed, one after the other; our create counts as
-        the first if no wait followed it. A waiter needs both: the server's report that its turn has
-        come proves nothing about the session (docs/explanation/safety.md). If the proof takes two
-        rounds, more writes follow until half a tick has passed.
-
-        A renewal may end with a `sync`, since its first request shows that the session lives. Here
-        nothing is proven any more, and a leader that has just begun to end the session might answer
-        a `sync` before that takes effect. It refuses a write.
-
-        A znode that was not watched all the time is also read: others may have deleted it. Raises
-        `NodeGone` if a znode of ours is gone.
-        """
-        client, znodes = self._client, self._znodes()
-        is_new = self._has_just_created()
-        writes = int(is_new)
-        while True:
-            if not is_new:
-                for znode in znodes:
-                    znode.watch()
+    A znode that was not watched all the time is also read: others may have deleted it. Raises
+    `NodeGone` if a znode of ours is gone.
+    """
+    znodes = place.znodes
+    writes = 1 if place.is_new else 0
+    while True:
+        if not place.is_new or client.state is not SessionState.CONNECTED:
             for znode in znodes:
-                if znode.look is not None:
-                    await znode.looked_at()
-            if client.backend.lease.is_enough():
-                break
-            if writes >= 2:
-                await anyio.sleep(client.session_timeout / 32)
-            for znode in znodes:
-                znode.check()
-            try:
-                await client.check(znodes[-1].node.path)
-            except NoNodeError:
-                znodes[-1].seen_gone()
-                raise NodeGone from None
-            writes += 1
-            is_new = self._has_just_created()
+                znode.watch()
+        for znode in znodes:
+            if znode.look is not None:
+                await znode.looked_at()
+        if client.backend.lease.is_enough():
+            break
+        if writes >= 2:
+            await anyio.sleep(client.session_timeout / 32)
         for znode in znodes:
             znode.check()
+        try:
+            await client.check(znodes[-1].node.path)
+        except NoNodeError:
+            znodes[-1].seen_gone()
+            raise NodeGone from None
+        writes += 1
+    for znode in znodes:
+        znode.check()
 
 
-class NodeAcquirable(Acquirable):
-    """An acquirable with one or more znodes, none of which is a place in a queue.
-
-    They are at or below `path`, with the data `data` and the ACL `acl`.
-    """
-
-    def __init__(
-        self, client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
-    ) -> None:
-        self._client = client
-        self._path = path
-        self._data = data
-        self._acl = acl
-        self._is_new = False
-        self._wake = anyio.Event()
-        self._watches: list[Watch] = []
-
-    @property
-    def node(self) -> RegisteredNode:
-        """The znode that was created last."""
-        return max((znode.node for znode in self._znodes()), key=lambda node: node.token)
-
-    def hold(self, holder: Holder, options: HoldOptions) -> Hold:
-        """Register all of the znodes: losing one loses the hold."""
-        holds = [znode.hold(holder, options) for znode in self._znodes()]
-        return holds[0] if len(holds) == 1 else HoldGroup(holds)
-
-    def discard(self) -> Departure | None:
-        self._leave_watches()
-        deletes = [znode.discard() for znode in self._znodes()]
-        return all_of([delete for delete in deletes if delete is not None])
-
-    def _start_again(self) -> None:
-        for znode in self._znodes():
-            znode.withdraw()
-
-    def _new_znode(self, naming: Naming) -> Znode:
-        """Make a znode at `_path` or below it. If others delete it, this attempt looks again."""
-        return Znode(self._client, naming, self._data, self._acl, self)
-
-    # --- what happens to a znode: see `ZnodeObserver` --------------------------------------------
-
-    def znode_gone(self) -> None:
-        self._wake.set()
-
-    def watch_ended(self) -> None:
-        """Nothing to do: the session has ended as well, or the hold is lost."""
-
-    def data_seen(self, data: bytes) -> None:
-        """Nothing to do: nobody asks for a release."""
-
-    # --- waiting ---------------------------------------------------------------------------------
-
-    def _has_just_created(self) -> bool:
-        return self._is_new
-
-    def _follow_session(self) -> Callable[[], object]:
-        self._is_new = False
-        return self._client.backend.subscribe(self._on_state)
-
-    def _on_state(self, _state: SessionState, _session_id: int) -> None:
-        self._is_new = False
-        self._wake.set()
-
-    def _rouse(self, _event: object = None) -> None:
-        """Look again: something has happened."""
-        self._wake.set()
-
-    async def _sleep(self) -> None:
-        """Wait until something happens; not at all if it has since `_wake` was replaced."""
-        self._is_new = False
-        await self._wake.wait()
-
-    def _watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
-        """Make a watch that wakes this attempt, or calls `on_event`, until `_leave_watches`."""
-        watch = self._client.backend.make_watch(on_event or self._rouse)
-        self._watches.append(watch)
-        return watch
-
-    def _leave_watches(self) -> None:
-        for watch in self._watches:
-            watch.close()
-        self._watches.clear()
+def hold_all(znodes: Sequence[Znode], holder: Holder, options: HoldOptions) -> Hold:
+    """Register the znodes as held: losing one loses the hold."""
+    if len(znodes) == 1:
+        return znodes[0].hold(holder, options)
+    return _HoldGroup([znode.hold(holder, options) for znode in znodes])
 
 
-class HoldGroup:
+class _HoldGroup:
     """Several holds as one; see `abc.Hold`."""
 
     def __init__(self, holds: Sequence[Hold]) -> None:
@@ -272,3 +166,61 @@ class HoldGroup:
     def release(self) -> None:
         for hold in self._holds:
             hold.release()
+
+
+def discard_all(znodes: Sequence[Znode]) -> Departure | None:
+    """Abandon the znodes for good; return their pending deletes as one."""
+    deletes = [znode.discard() for znode in znodes]
+    return all_of([delete for delete in deletes if delete is not None])
+
+
+class Alarm:
+    """The watches of one attempt, on others and on its own znodes, and the wait for any of them.
+
+    It is the observer of the attempt's znodes. A wait ends with the session, too: that fires all
+    watches.
+    """
+
+    def __init__(self, client: CoordinationClient) -> None:
+        self._client = client
+        self._event = anyio.Event()
+        self._watches: list[Watch] = []
+
+    @property
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    def renew(self) -> None:
+        """Close the watches, and forget what has happened: another look at the servers begins."""
+        self.close()
+        self._event = anyio.Event()
+
+    def watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
+        """Make a watch that sets the alarm, or calls `on_event`; it lasts until `close`."""
+        watch = self._client.backend.make_watch(on_event or self.set)
+        self._watches.append(watch)
+        return watch
+
+    def set(self, _event: Any = None) -> None:
+        """Something has happened: look again."""
+        self._event.set()
+
+    async def wait(self) -> None:
+        """Wait until something happens; not at all if it has since `renew`."""
+        await self._event.wait()
+
+    def close(self) -> None:
+        for watch in self._watches:
+            watch.close()
+        self._watches.clear()
+
+    # --- what happens to a znode of ours: see `ZnodeObserver` ------------------------------------
+
+    def znode_gone(self) -> None:
+        self._event.set()
+
+    def watch_ended(self) -> None:
+        self._event.set()
+
+    def data_seen(self, data: bytes) -> None:
+        """Nothing to do: nobody asks for a release."""

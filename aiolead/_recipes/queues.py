@@ -32,7 +32,6 @@ from ..paths import basename, join, sequence_of
 from .claims import Claimed, QueueItem, claim_item
 from .errors import with_parent
 from .holding import Contest, HoldingRecipe, TenureContext, TenureScope, left_by_another
-from .place import Acquirable
 from .queue_items import (
     LAST_SEQUENCE,
     AvailableItems,
@@ -194,7 +193,7 @@ class Consumption(TenureScope[C]):
             raise UsageError(f"{contest!r}: use `async with ... as items`, and iterate in its task")
         await self._release_last()
         try:
-            tenure = await contest.contend(Acquirable.acquire, scope.cancel)
+            tenure = await contest.contend(scope.cancel)
         except Exception as error:
             self._failure = error
             raise

@@ -32,14 +32,13 @@ from ..errors import (
 from ..model import ACL, Created, CreateMode, Participant, Stat
 from ..paths import basename, join
 from . import contender_queue
-from .contender_queue import ContenderQueue
+from .contender_queue import Contender, ContenderQueue
 from .errors import Step, before_next_try, may_be_applied, until_done
 from .hold import Held
 from .holding import Contest, HeldRecipe
 from .layouts import Layout, Role
 from .pending_delete import Departure, PendingDelete, whichever_there_is
-from .place import Acquirable
-from .queue_place import Contender
+from .place import Place
 from .recipe import OnDisconnect
 from .znode import Holder, HoldOptions, Znode
 from .znode_registry import RegisteredNode
@@ -80,6 +79,10 @@ class WriteContender(Contender):
         self._on_reader = call
 
     # --- the hold ------------------------------------------------------------------------------
+
+    @property
+    def node(self) -> RegisteredNode:
+        return self.znode.node
 
     def hold(self, holder: Holder, options: HoldOptions) -> Hold:
         self._tenure = holder
@@ -253,6 +256,10 @@ class WriteContender(Contender):
         return whichever_there_is(writer, _ReaderDeletion(client, node, path, writer, forget))
 
 
+def _writer(queue: ContenderQueue, contest: Contest[Any]) -> WriteContender:
+    return WriteContender(queue, contest.data, contest.acl)
+
+
 class _ReaderDeletion(PendingDelete):
     """The pending delete of a reader whose transaction is unanswered: it may still be created.
 
@@ -304,11 +311,15 @@ class WriteHeld(Held):
     _is_downgraded = False
     _writer: WriteContender
 
-    def _take(self, acquirable: Acquirable) -> None:
-        assert isinstance(acquirable, WriteContender)
-        self._writer = acquirable
-        super()._take(acquirable)
-        acquirable.when_reader(self._on_reader)
+    def _take(self, place: Place) -> None:
+        assert isinstance(place, WriteContender)
+        self._writer = place
+        super()._take(place)
+        place.when_reader(self._on_reader)
+
+    def _registered(self, place: Place, options: HoldOptions) -> Hold:
+        assert isinstance(place, WriteContender)
+        return place.hold(self, options)
 
     @property
     def is_downgraded(self) -> bool:
@@ -403,16 +414,11 @@ class WriteLock(HeldRecipe[WriteHeld]):
         acl: Sequence[ACL] | None = None,
     ) -> None:
         self._queue = ContenderQueue(
-            type(self).__name__,
-            client,
-            path,
-            layout,
-            Role.WRITE,
-            shown=Role.WRITE,
-            contender=WriteContender,
+            type(self).__name__, client, path, layout, Role.WRITE, shown=Role.WRITE
         )
         contest = self._queue.contest(
             WriteHeld,
+            make_place=partial(_writer, self._queue),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,

@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
-import anyio
-
 from .._util.parsing import MalformedError, whole
 from ..abc import CoordinationClient, Reply, Watch
 from ..errors import (
@@ -34,15 +32,15 @@ from ..errors import (
 )
 from ..model import ACL, Created, CreateMode, Participant, Stat, WatchEvent
 from ..paths import basename, join, parent, sequence_of
+from .contender_queue import Contender, ContenderQueue
 from .errors import TRIES
 from .hold import Held
 from .holding import Contest, HeldRecipe, TenureContext
 from .layouts import Layout, Role
-from .naming import Fixed, Sequential
+from .naming import Fixed, Naming, Sequential
 from .neighbours import KAZOOS_PERMIT, LEASES, contenders_among, queue_order, refuse_owned
 from .pending_delete import Departure
-from .place import NodeAcquirable
-from .queue_place import Contender, LocalContenders
+from .place import Alarm, acquire, discard_all, try_acquire
 from .reading import listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_client, checked_count, checked_flag, checked_path
 from .reporting import PathWarnings
@@ -210,70 +208,6 @@ LEASE = "lease-"
 _UNSIGNED = (1 << 64) - 1
 
 
-class SemaphoreContender(Contender):
-    """A contender in the queue of a semaphore.
-
-    It checks the layout before it creates a missing queue: kazoo would count the queue as a permit.
-    """
-
-    def __init__(
-        self,
-        client: CoordinationClient,
-        where: SemaphoreParts,
-        data: bytes,
-        *,
-        acl: Sequence[ACL] | None,
-    ) -> None:
-        super().__init__(client, where.queue, where.layout, Role.LOCK, data, acl)
-        self._where = where
-        self._on_lost_place: Callable[[], object] | None = None
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether `watch_place` is in force."""
-        return self._on_lost_place is not None
-
-    @property
-    def is_place_lost(self) -> bool:
-        """Whether our znode is known to be gone, or its session is over."""
-        return self.znode.is_gone or self.node.session_id != self._client.session_id
-
-    def watch_place(self, on_lost: Callable[[], object]) -> None:
-        """Call `on_lost`, synchronously, if others delete our znode. It ignores session loss."""
-        self._on_lost_place = on_lost
-        self.znode.watch()
-
-    def unwatch_place(self) -> None:
-        """Undo `watch_place`: after a lost connection the watch may not be armed."""
-        self._on_lost_place = None
-        self.znode.unwatch()
-
-    def znode_gone(self) -> None:
-        super().znode_gone()
-        if self._on_lost_place is not None:
-            self._on_lost_place()
-
-    async def look_before(self) -> None:
-        """Look beside the queue, too, in the same round trip: see `refuse_misfits`."""
-        local, kind = self._local, (self._layout, self._role)
-        if kind in local.fits:
-            return
-        beside = self._client.get_children(self._where.path)
-        await super().look_before()
-        try:
-            await refuse_misfits(self._client, self._where, await listed(beside))
-        except BaseException:
-            if kind in local.fits:
-                local.fits.remove(kind)
-            raise
-
-    async def _make_path(self) -> None:
-        with suppress(NoNodeError):
-            names = await self._client.get_children(self._where.path)
-            await refuse_misfits(self._client, self._where, names)
-        await super()._make_path()
-
-
 @dataclass(frozen=True, slots=True)
 class _Question:
     """Requests sent together, in this order; `front` checks our place in the queue, if needed."""
@@ -284,12 +218,12 @@ class _Question:
     front: Reply[None] | None
 
 
-class Permits(NodeAcquirable):
-    """Some permits of a semaphore, all or none. `rule` says which limit counts."""
+class Permits:
+    """Some permits of a semaphore, all or none: a `Place`. `rule` says which limit counts."""
 
     def __init__(
         self,
-        client: CoordinationClient,
+        queue: ContenderQueue,
         where: SemaphoreParts,
         count: int,
         rule: LimitRule,
@@ -297,12 +231,18 @@ class Permits(NodeAcquirable):
         acl: Sequence[ACL] | None,
         warnings: PathWarnings,
     ) -> None:
-        super().__init__(client, where.permits, data, acl)
+        client = self._client = queue.client
+        self._queue = queue
+        self._data = data
+        self._acl = acl
+        self._alarm = Alarm(client)
+        self.is_new = False
         self._warnings = warnings
         self._where = where
-        self._local = client.backend.shared(where.queue, LocalContenders)
         self._rule = rule
-        self._contender: SemaphoreContender | None = None
+        self._contender: Contender | None = None
+        self._is_settled = False
+        """Whether we wait in front of the queue, and watch our znode there."""
         self._place: int | None = None
         """Our number in the queue, once our permits are to be marked with it."""
         self._names = client.backend.shared(where.permits, OwnNames)
@@ -316,63 +256,66 @@ class Permits(NodeAcquirable):
         client, folder = self._client, self._where.permits
         if not self._where.is_kazoos:
             prefix = partial(_curators_prefix, mark)
-            return self._new_znode(Sequential(client, self._names, folder, prefix))
+            return self._with(Sequential(client, self._names, folder, prefix))
         # 32 hexadecimal digits, as in kazoo, and never repeated.
         name = f"{mark}{client.session_id & _UNSIGNED:016x}{client.backend.serial():016x}"
-        return self._new_znode(Fixed(client, join(folder, name), is_contended=False))
+        return self._with(Fixed(client, join(folder, name), is_contended=False))
 
-    @property
-    def paths(self) -> list[str]:
-        return [znode.node.path for znode in self._own]
+    def _with(self, naming: Naming) -> Znode:
+        return Znode(self._client, naming, self._data, self._acl, self._alarm)
 
     def obstacle(self) -> str:
         return "" if self._contender is None else self._contender.obstacle()
 
-    def _znodes(self) -> Sequence[Znode]:
+    @property
+    def znodes(self) -> Sequence[Znode]:
         return self._own
 
     # --- getting them --------------------------------------------------------------------------
 
-    async def _try(self, *, waits: bool) -> bool:
+    async def get(self, *, wait: bool) -> bool:
         if self._is_granted:
             return True
         while True:
             for znode in self._own:
                 if znode.state is ZnodeState.UNRESOLVED:
                     await znode.resolve()
-            question = await self._reach_front(waits=waits)
+            question = await self._reach_front(wait=wait)
             if question is None:
                 return False
-            if await self._reach_limit(question, waits=waits):
+            if await self._reach_limit(question, wait=wait):
                 break
-            if not waits:
+            if not wait:
                 return False
         self._is_granted = True
+        self._own.sort(key=lambda znode: znode.node.token)
         self._leave_queue()
         return True
 
-    async def _reach_limit(self, question: _Question, *, waits: bool) -> bool:
+    async def _reach_limit(self, question: _Question, *, wait: bool) -> bool:
         """Wait in front until the permits fit; False if it must not wait, or has lost its place."""
         contender = self._contender
         assert contender is not None
         while not await self._is_within_limit(question):
-            if not waits:
+            if not wait:
                 return False
-            if contender.is_watched:
+            if self._is_settled:
                 for znode in self._own:
                     znode.watch()  # then a hand-over needs no requests for them
-                await self._sleep()
+                self.is_new = False
+                await self._alarm.wait()
             else:
                 self._settle_in_front(contender)  # and look again, with watches
-            self._wake = anyio.Event()
-            if contender.is_place_lost:
+            self._alarm.renew()
+            ahead = contender.znode
+            if ahead.is_gone or ahead.node.session_id != self._client.session_id:
                 return False
             question = self._ask(watches=True)
         return True
 
     # --- the queue -----------------------------------------------------------------------------
 
-    async def _reach_front(self, *, waits: bool) -> _Question | None:
+    async def _reach_front(self, *, wait: bool) -> _Question | None:
         """Get to the front of the queue, alone there, and ask; None if it cannot.
 
         A contender with permits must not wait behind others: those may wait for its permits.
@@ -380,35 +323,58 @@ class Permits(NodeAcquirable):
         contender = self._contender
         question: _Question | None = None
         if contender is None:
-            contender = SemaphoreContender(self._client, self._where, self._data, acl=self._acl)
-            self._contender = contender
-            await contender.look_before()
-            if not (self._local.was_contended or self._where.is_kazoos):
+            contender = self._contender = Contender(
+                self._queue, self._data, self._acl, on_gone=self._left_front
+            )
+            await self._refuse_misfits()
+            if not (self._queue.local.was_contended or self._where.is_kazoos):
                 question = self._ask(watches=False)
         else:
-            contender.unwatch_place()  # it may not have been armed
+            self._is_settled = False
+            contender.znode.unwatch()  # it may not have been armed
         if question is not None or any(znode.state is not ZnodeState.ABSENT for znode in self._own):
-            if await contender.try_acquire():
+            if await try_acquire(self._client, contender):
                 return question or self._ask(watches=False)
             self._withdraw()
-        if not await (contender.acquire() if waits else contender.try_acquire()):
+        get = acquire if wait else try_acquire
+        if not await get(self._client, contender):
             return None
-        self._place = contender.node.sequence
+        self._place = contender.znode.node.sequence
         return self._ask(watches=False)
 
-    def _settle_in_front(self, contender: SemaphoreContender) -> None:
+    async def _refuse_misfits(self) -> None:
+        """Look at the queue, and beside it, in the same round trip, before anything is written."""
+        queue = self._queue
+        if (queue.layout, queue.role) in queue.local.fits:
+            return
+        beside = self._client.get_children(self._where.path)
+        await queue.refuse_misfits(self._acl)
+        try:
+            await refuse_misfits(self._client, self._where, await listed(beside))
+        except BaseException:
+            queue.forget_fit()
+            raise
+
+    def _settle_in_front(self, contender: Contender) -> None:
         """While waiting in front, watch our place and mark our permits with it.
 
         This is no hold: no lease is to be renewed, and the watchdog must not count it.
         """
-        contender.watch_place(self._rouse)
-        place = contender.node.sequence
+        self._is_settled = True
+        contender.znode.watch()
+        place = contender.znode.node.sequence
         if self._place != place:
             self._place = place
             self._withdraw()
 
+    def _left_front(self) -> None:
+        """Others have deleted our znode in the queue."""
+        if self._is_settled:
+            self._alarm.set()
+
     def _leave_queue(self) -> None:
         contender, self._contender = self._contender, None
+        self._is_settled = False
         self._place = None
         if contender is not None:
             contender.discard()
@@ -428,7 +394,7 @@ class Permits(NodeAcquirable):
         front = None
         if where.is_kazoos:
             assert self._contender is not None
-            front = client.check(self._contender.node.path)
+            front = client.check(self._contender.znode.node.path)
         return _Question(made, names, limit, front)
 
     async def _is_within_limit(self, question: _Question) -> bool:
@@ -442,14 +408,12 @@ class Permits(NodeAcquirable):
             try:
                 for create in question.made:
                     await create
-                    self._is_new = True
+                    self.is_new = True
                 names = set(await question.names)
             except NoNodeError:
-                self._leave_watches()  # they were not armed
+                self.unwatch()  # they were not armed
                 await self._make_parent()
-                contender = self._contender
-                watches = contender is not None and contender.is_watched
-                question = self._ask(watches=watches)
+                question = self._ask(watches=self._is_settled)
             else:
                 break
         else:
@@ -503,24 +467,26 @@ class Permits(NodeAcquirable):
 
     def _on_event(self, what: str, _event: WatchEvent) -> None:
         self._armed.pop(what, None)
-        self._wake.set()
+        self._alarm.set()
 
-    def _leave_watches(self) -> None:
+    def unwatch(self) -> None:
         for watch in self._armed.values():
             watch.close()
         self._armed.clear()
 
     # --- leaving -------------------------------------------------------------------------------
 
-    def _start_again(self) -> None:
+    def restart(self) -> None:
         self._withdraw()
 
     def _withdraw(self) -> None:
         self._is_granted = False
-        super()._start_again()
+        for znode in self._own:
+            znode.withdraw()
 
     def discard(self) -> Departure | None:
-        gone = super().discard()
+        self.unwatch()
+        gone = discard_all(self._own)
         # After the permits: the next in the queue counts them.
         self._leave_queue()
         return gone
@@ -537,19 +503,25 @@ MOST_AT_ONCE = 1000
 
 class _HeldPermits(Held):
     async def _confirmation(self) -> None:
-        assert isinstance(self._acquirable, Permits)
-        for check in [self._client.check(path) for path in self._acquirable.paths]:
+        for check in [self._client.check(znode.node.path) for znode in self._place.znodes]:
             await check
 
 
+async def _refuse_beside(client: CoordinationClient, where: SemaphoreParts) -> None:
+    """Check the layout before a missing queue is created: kazoo would count it as a permit."""
+    with suppress(NoNodeError):
+        await refuse_misfits(client, where, await client.get_children(where.path))
+
+
 def _permits(
+    queue: ContenderQueue,
     where: SemaphoreParts,
     permits: int,
     rule: LimitRule,
     warnings: PathWarnings,
     contest: Contest[Any],
 ) -> Permits:
-    return Permits(contest.client, where, permits, rule, contest.data, contest.acl, warnings)
+    return Permits(queue, where, permits, rule, contest.data, contest.acl, warnings)
 
 
 @final
@@ -603,29 +575,33 @@ class Semaphore(HeldRecipe[Held]):
         self._rule = LimitRule(own, checked_flag("follow_limit", follow_limit))
         self._warnings = client.backend.shared(path, PathWarnings)
         self._where = where
-        # The knowledge about the queue outlives one attempt.
-        self._local = (
-            client.backend.shared(where.queue, LocalContenders) if where.is_kazoos else None
+        self._queue = ContenderQueue(
+            type(self).__name__,
+            client,
+            where.queue,
+            layout,
+            Role.LOCK,
+            before_path=partial(_refuse_beside, client, where),
         )
         contest: Contest[Held] = Contest.of(
             type(self).__name__,
             client,
             path,
             _HeldPermits,
-            self._attempt(1),
+            self._places(1),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
         )
         super().__init__(contest)
 
-    def _attempt(self, permits: int) -> Callable[[Contest[Any]], Permits]:
-        return partial(_permits, self._where, permits, self._rule, self._warnings)
+    def _places(self, permits: int) -> Callable[[Contest[Any]], Permits]:
+        return partial(_permits, self._queue, self._where, permits, self._rule, self._warnings)
 
     def _several(self, permits: int) -> Contest[Held]:
         """The contest of one acquisition of several permits."""
         checked_count("permits", permits, most=MOST_AT_ONCE)
-        return self._contest.derived(self._attempt(permits))
+        return self._contest.derived(self._places(permits))
 
     def acquire(self, *, permits: int = 1, timeout: float | None = None) -> TenureContext[Held]:
         """Acquire permits for the body of an `async with`: all of them, or none.

@@ -53,7 +53,7 @@ from .reporting import PathWarnings
 from .view import ChildReader, Observation, View, plain
 
 if TYPE_CHECKING:
-    from .place import Acquirable
+    from .place import Place
 
 
 class TaskPhase(enum.Enum):
@@ -335,7 +335,7 @@ class Task(Claimed):
     def __init__(
         self,
         contest: Contest[Task],
-        acquirable: Acquirable,
+        place: Place,
         on_lost: Callable[[], object],
         on_released: Callable[[], object] | None = None,
         *,
@@ -344,7 +344,7 @@ class Task(Claimed):
     ) -> None:
         self._results = results
         self._report_every = report_every
-        super().__init__(contest, acquirable, on_lost, on_released)
+        super().__init__(contest, place, on_lost, on_released)
         self._fence = self.fenced()
         self._over = anyio.Event()
 

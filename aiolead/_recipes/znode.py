@@ -109,6 +109,7 @@ class Znode:
         "_watch",
         "current",
         "data",
+        "is_asked_for",
         "is_gone",
         "is_muted",
         "look",
@@ -131,6 +132,8 @@ class Znode:
         """The znode; None while there is none, as far as it is known."""
         self.is_gone = False
         """Whether `current` is known to be gone."""
+        self.is_asked_for = False
+        """Whether others ask for a release, which only an observer knows: see `ask_holder`."""
         self.is_muted = False
         """Whether looks and watches report nothing: a transaction of ours is to delete it."""
         self.look: Reply[tuple[bytes, Stat]] | None = None
@@ -503,7 +506,8 @@ class Znode:
         return hold
 
     def ask_holder(self) -> None:
-        """Others ask the holder, if there is one by now, for a release."""
+        """Others ask the holder for a release: the present one, or the next."""
+        self.is_asked_for = True
         if self._holder is not None:
             self._holder._ask_for()
 
@@ -560,7 +564,7 @@ class Znode:
         if node is not None:
             self.unclaim(node)
         self.look = None
-        self.is_gone = False
+        self.is_gone = self.is_asked_for = False
 
     def _delete(self, node: RegisteredNode, watch: Watch | None) -> Departure:
         return self._naming.delete(node, self.data, watch, partial(self.unclaim, node))

@@ -15,8 +15,8 @@ from kit.virtual_time import embedded, virtually
 
 from aiolead import Client, Election, Lock
 from aiolead._client.core import KEPT
+from aiolead._recipes.contender_queue import Contender, LocalContenders
 from aiolead._recipes.hold import Tenure
-from aiolead._recipes.queue_place import Contender, LocalContenders
 from aiolead._session.lease.lease_book import HeldZnode
 from aiolead._session.requests.call import Call
 from aiolead._session.watches.one_shot import WatchSlot

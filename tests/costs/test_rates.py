@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-import aiolead._recipes.semaphore as permits
+from aiolead._recipes.place import Alarm
 from aiolead.testing.simulation import Backend
 from costs import _rates as rates
 from costs import _tables as tables
@@ -41,9 +41,9 @@ def test_page_has_a_row_for_each_recipe() -> None:
 def test_loop_without_a_pause_is_above_every_bound(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def no_sleep(self: permits.Permits) -> None:
+    async def no_wait(self: Alarm) -> None:
         await anyio.lowlevel.checkpoint()
 
-    monkeypatch.setattr(permits.Permits, "_sleep", no_sleep)
+    monkeypatch.setattr(Alarm, "wait", no_wait)
     most = rates.bounds("Semaphore")
     assert rates.rate("Semaphore", "contended", backend) > most.hostile

@@ -16,8 +16,8 @@ import trio
 
 import aiolead
 from aiolead._client.connect_options import lease_clock
+from aiolead._recipes.contender_queue import ContenderQueue
 from aiolead._recipes.layouts import Role
-from aiolead._recipes.queue_place import Contender
 from aiolead.errors import NoNodeError
 from aiolead.model import SessionState
 from aiolead.paths import parse_connect_string
@@ -85,7 +85,9 @@ async def losing_the_link(client: aiolead.Client) -> AsyncIterator[None]:
 
 async def has_looked(client: aiolead.Client, path: str) -> None:
     """From now on, contenders of a `Lock` join with their first request: they fit on the path."""
-    await Contender(client, path, aiolead.types.Layout.CURATOR, Role.LOCK, b"").look_before()
+    await ContenderQueue(
+        "Lock", client, path, aiolead.types.Layout.CURATOR, Role.LOCK
+    ).refuse_misfits(None)
 
 
 async def eventually(

@@ -472,7 +472,6 @@ NO_PARSERS: dict[str, str] = {
     "_client.net.four_letter_words:Peer._take": "a constant",
     "_util.escaping:_escape": "escaped by Python, so it is ASCII",
     "_recipes.recipe:_checked_real": "an argument, whose error is ConfigurationError",
-    "_recipes.place:Acquirable._await_lease": "a bool",
     "_recipes.neighbours:_refuse_semaphore": "yes or no for each name",
     "_recipes.semaphore:refuse_misfits": "yes or no for each name",
     "_session.watches.registry:WatchRegistry.rearm": "two zxids, of which one may be infinite",

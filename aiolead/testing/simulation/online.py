@@ -11,7 +11,7 @@ import anyio
 from ..._client.api.client import Client
 from ..._client.api.client_backend import ClientBackend
 from ..._client.api.client_watches import ClientWatch
-from ..._recipes.queue_place import Ahead
+from ..._recipes.contender_queue import Ahead
 from ...model import EventType, SessionState, WatchEvent
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+from aiolead._recipes.contender_queue import Contender as RealContender
 from aiolead._recipes.errors import may_be_applied
 from aiolead._recipes.naming import Sequential
-from aiolead._recipes.queue_place import Contender as RealContender
 from aiolead._recipes.znode import NodeGone, Znode
 from aiolead.paths import basename
 from aiolead.testing.simulation.ensemble.facts import Truth
@@ -128,8 +128,8 @@ class Recorder:
         """Until the end of the block."""
         recorder, real, owner = self, RealContender, self._owner
         init, place_among, behind_ours = real.__init__, real._place_among, real._behind_ours
-        read_ahead, note_front, hold = real._read_ahead, real._note_front, real.hold
-        forget, leave_watches = real.forget, real._leave_watches
+        read_ahead, note_front, hold = real._read_ahead, real._note_front, Znode.hold
+        restart, unwatch = real.restart, real.unwatch
         delete, delete_if_ours = Znode._delete, Sequential.delete_if_ours
         create, created, resolve = Znode.create, Znode._created, Znode.resolve
         find, look_later, look = Znode._find, Znode._delete_lost_later, Znode._delete_lost
@@ -254,16 +254,16 @@ class Recorder:
             recorder.step("Front", it, names=tuple(it._ahead_gone))
             note_front(it)
 
-        def held(it: Any, *args: Any, **options: Any) -> Any:
-            recorder.step("Enter", it)
-            return hold(it, *args, **options)
+        def held(znode: Any, *args: Any, **options: Any) -> Any:
+            recorder.step("Enter", owner(znode))
+            return hold(znode, *args, **options)
 
-        def forgotten(it: Any) -> None:
+        def restarted(it: Any) -> None:
             if it.znode.current is not None:
-                leave_watches(it)
+                unwatch(it)
                 recorder.step("Notice", it)
             recorder._forgetting = it
-            forget(it)
+            restart(it)
             recorder._forgetting = None
 
         def left(znode: Any) -> Any:
@@ -273,7 +273,7 @@ class Recorder:
         def unwatched(it: Any) -> None:
             if recorder._forgetting is not it:
                 recorder.step("Cut", it)
-            leave_watches(it)
+            unwatch(it)
 
         def deleted(znode: Any, node: Any, watch: Any) -> Any:
             recorder.trace.append(Pending(node.path))
@@ -293,9 +293,9 @@ class Recorder:
             (real, "_behind_ours", was_behind_ours),
             (real, "_read_ahead", armed),
             (real, "_note_front", in_front),
-            (real, "hold", held),
-            (real, "forget", forgotten),
-            (real, "_leave_watches", unwatched),
+            (Znode, "hold", held),
+            (real, "restart", restarted),
+            (real, "unwatch", unwatched),
             (Sequential, "delete_if_ours", deleted_later),
             (Znode, "create", sent),
             (Znode, "_created", answered),

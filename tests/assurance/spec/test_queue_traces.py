@@ -14,7 +14,7 @@ from unittest import mock
 
 import pytest
 
-from aiolead._recipes import queue_place as contender_module
+from aiolead._recipes import contender_queue as contender_module
 from aiolead._recipes.naming import Sequential
 from aiolead._recipes.znode import Znode
 from aiolead.testing.simulation.run import load_scenario
@@ -41,7 +41,7 @@ def test_simulated_schedules_follow_the_specification(name: str) -> None:
 
 KERNEL = "_recipes/kernel.py"
 CLASSES: dict[str, tuple[str, type]] = {
-    "_recipes/queue_place.py": ("_recipes.contention", contender_module.Contender),
+    "_recipes/contender_queue.py": ("_recipes", contender_module.Contender),
     "_recipes/znode.py": ("_recipes", Znode),
     "_recipes/naming.py": ("_recipes", Sequential),
 }
@@ -53,7 +53,7 @@ def planted(name: str) -> Iterator[None]:
     changed = mutated_or_skip(name)
     with ExitStack() as stack:
         for file, text in changed.items():
-            package, real = CLASSES.get(file, ("_recipes.contention", None))
+            package, real = CLASSES.get(file, ("_recipes", None))
             module = ModuleType(f"aiolead.{package}.planted")
             module.__package__ = f"aiolead.{package}"
             stack.enter_context(mock.patch.dict(sys.modules, {module.__name__: module}))

@@ -357,7 +357,7 @@ async def test_permit_of_kazoos_layout_counts_only_if_it_was_made_in_front_of_th
 
     def ask_too_late(permits: Permits, *, watches: bool) -> Any:
         assert permits._contender is not None
-        places.append(permits._contender.node.path)
+        places.append(permits._contender.znode.node.path)
         if len(places) == 1:
             permits._client.delete(places[0])
         return ask(permits, watches=watches)
