@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 from anyio.abc import ByteStream
 
 from .._session.machine import SessionMachine
-from .._session.requests.request_queue import MAX_XID
+from .._session.requests import MAX_XID
 from .._util.host_tasks import in_ordinary_task
 from .._util.misuse import MissingAttribute
 from .._wire.versions import parse_version

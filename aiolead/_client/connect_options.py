@@ -10,7 +10,7 @@ from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any
 
-from .._session.lease.timing import SHORTEST
+from .._session.timing import SHORTEST
 from .._util.escaping import described
 from .._wire.framing import DEFAULT_MAX_FRAME
 from ..errors import ConfigurationError

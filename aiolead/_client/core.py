@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 
 from .._session.machine import SessionMachine
-from .._session.requests.call import Call
+from .._session.requests import Call
 from .._util.escaping import get_logger
 from .._util.host_tasks import HostTasks
 from .._util.internal_errors import as_aiolead_error, call_back

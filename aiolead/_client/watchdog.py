@@ -1,6 +1,6 @@
 """The watchdog: a thread that ends the process if a body outlives its lease.
 
-`_session.lease.overdue` decides. Renewals only move the time that the next look finds. A hold that
+`_session.overdue` decides. Renewals only move the time that the next look finds. A hold that
 begins or is lost takes the lock, and wakes the thread only if it would look too late. The thread is
 a daemon: it does not keep the process alive.
 """
@@ -17,8 +17,8 @@ from math import inf
 from types import ModuleType
 from typing import NoReturn, final
 
-from .._session.lease.overdue import Overdue
 from .._session.machine import SessionMachine
+from .._session.overdue import Overdue
 from .._util.escaping import described, escaped, shown_session
 from ..errors import ConfigurationError, LossReason
 

@@ -23,7 +23,7 @@ from ..errors import (
     RemoteWireError,
 )
 from ..model import Auth
-from .requests.call import Call
+from .requests import Call
 
 REFUSED = "the server refused the credentials"
 

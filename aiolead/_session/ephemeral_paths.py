@@ -16,7 +16,7 @@ from typing import Any
 
 from .._wire.jute import Reader
 from ..errors import AioleadError, Outcome, TooManyHoldsError
-from .requests.call import Call
+from .requests import Call
 
 LENGTH = 4
 """Bytes of a path in a transaction, beside its text."""

@@ -49,6 +49,7 @@ from ..errors import (
     ConnectionLossError,
     InternalError,
     LocalWireError,
+    LossReason,
     NotReadOnlyError,
     RemoteWireError,
     SessionExpiredError,
@@ -57,17 +58,14 @@ from ..errors import (
 from ..model import Auth, EventType, SessionCredentials, SessionState
 from .authentication import Authentication
 from .ephemeral_paths import EphemeralPaths
-from .lease.feeding import Feeding
-from .lease.lease_book import LeaseBook
-from .lease.proof import LeaseProof
-from .lease.renewals import Renewals
-from .lease.timing import DRIFT, Timing, granted_timeout
-from .requests.call import RENEWAL, Call, close_call, ends_connection, unreached
-from .requests.liveness import Liveness
-from .requests.request_queue import RequestQueue, Window
-from .requests.suspects import RIGHT_AFTER, SHORT
-from .states import SERVED, SessionLife, Trigger
-from .watches.registry import WatchRegistry
+from .lease import Feeding, LeaseBook, Renewals
+from .liveness import Liveness
+from .proof import LeaseProof
+from .requests import RENEWAL, Call, RequestQueue, Window, close_call, ends_connection, unreached
+from .states import SERVED, Trigger, after, why_over
+from .suspects import RIGHT_AFTER, SHORT
+from .timing import DRIFT, Timing, granted_timeout
+from .watches import WatchRegistry
 
 T = TypeVar("T")
 
@@ -117,7 +115,7 @@ def _lazily(frames: FrameReader, data: bytes) -> Iterator[bytes | LongFrame]:
     yield from frames.frames(data)
 
 
-class SessionMachine(SessionLife):
+class SessionMachine:
     """One client's sessions, one after another, each over any number of connections.
 
     Settings are those of `aiolead.connect` and `aiolead.Limits`. `on_state` is called with each new
@@ -147,7 +145,29 @@ class SessionMachine(SessionLife):
         on_due: Callable[[float], object],
         on_challenge: Callable[[bytes], object] | None = None,
     ) -> None:
-        super().__init__(resume, on_state)
+        self.state: SessionState = SessionState.CONNECTING
+        self.session_id: int = 0
+        self.last_zxid: int = 0
+        self.is_read_only: bool = False
+        self.is_resuming: bool = resume is not None
+        """Whether the session was passed in, and no server has resumed it yet."""
+        self._passed_on = 0
+        """The session whose credentials other processes may have; 0 for none."""
+        self._is_handed_over = resume is not None and resume.is_detached
+        """Whether the process that had the session before has left it to this client."""
+        self.sole_at: float = inf
+        """From when on no other process that has the session can hold anything; `inf` for unknown.
+
+        Its lease counts from a request on its own connection, which ended before our handshake was
+        answered.
+        """
+        self._password = b""
+        self._failure: InternalError | None = None
+        self._on_state = on_state
+        if resume is not None:
+            self.session_id, self._password = resume.session_id, resume.password
+            self._passed_on = resume.session_id
+            self.last_zxid = resume.last_zxid
         self.last_contact: float = -inf
         self.can_move = False
         """Whether there is another server, so that it is worth leaving one early."""
@@ -168,7 +188,7 @@ class SessionMachine(SessionLife):
         self._on_due = on_due
         self._read_only = read_only
         if resume is not None:
-            # The shortest timeout that was ever granted counts: see `lease.proof`.
+            # The shortest timeout that was ever granted counts: see `proof`.
             session_timeout = min(session_timeout, resume.timeout)
         self.timing: Timing = self._derive(session_timeout)
         self._lease_proof = LeaseProof(self.timing)
@@ -201,6 +221,99 @@ class SessionMachine(SessionLife):
         self._last_sent = -inf
         self._holds_back = False
         self.is_read_only = False
+
+    # --- the session: its identity and its end --------------------------------------------------
+
+    @property
+    def credentials(self) -> SessionCredentials | None:
+        """The credentials with which another client can resume the session, if there is one."""
+        if self.session_id == 0 or self.is_read_only:
+            return None
+        timeout = self.timing.session_timeout
+        return SessionCredentials(self.session_id, self._password, timeout, self.last_zxid)
+
+    def pass_on(self) -> None:
+        """Record that another process may get the credentials of the present session."""
+        self._passed_on = self.session_id
+        self._is_handed_over = False
+
+    def keep(self) -> None:
+        """Record that no other process has the session, although it was passed in."""
+        self._passed_on = 0
+
+    @property
+    def is_passed_on(self) -> bool:
+        """Whether another process may have the present session, too."""
+        return self._passed_on != 0 and self._passed_on == self.session_id
+
+    @property
+    def is_own(self) -> bool:
+        """Whether no other process can hold anything that ends with the present session.
+
+        One that has the session may take it back at any time, and this client learns of that only
+        by its next write. ZooKeeper checks the owner of every write, but not of the request that
+        ends a session.
+        """
+        return not self.is_passed_on or self._is_handed_over
+
+    def ended(self) -> AioleadError:
+        """The error that says why the session, or the client, has ended."""
+        return why_over(self.state, self.login.refusal, self._failure, self.is_resuming)
+
+    def closed(self) -> None:
+        """Close the client: whatever is still open fails."""
+        if self.state is not SessionState.CLOSED:
+            self._move(Trigger.CLOSED)
+            self._end_session(LossReason.CLOSED)
+
+    def failed(self, error: InternalError) -> None:
+        """Close the client after a defect, which becomes the cause of `ended`."""
+        if not self.state.is_final:
+            self._failure = error
+            self.closed()
+
+    def refuse_login(self, error: AuthFailedError) -> None:
+        """End after a login failed for good; also for an owner that does not trust the server."""
+        if not self.state.is_final:
+            self.login.refusal = str(error)
+            self._move(Trigger.AUTH_REFUSED)
+            self._end_session(LossReason.EXPIRED)
+
+    def give_up_session(self) -> None:
+        """Treat the session as expired: every server refuses to resume it.
+
+        Servers that have lost their data (or were replaced) close the connection of a client that
+        has seen more than they have, without an answer; so the next session starts from nothing.
+        """
+        self.last_zxid = 0
+        if self.session_id != 0:
+            self._expired()
+
+    def _move(self, trigger: Trigger) -> None:
+        before, self.state = self.state, after(self.state, trigger)
+        if self.state is not before:
+            self._on_state(self.state, self.session_id)
+            if self.state.is_final:
+                self.watches.end(self.ended)
+
+    def _expired(self, *, keep_queue: bool = False) -> None:
+        self._move(Trigger.EXPIRED)
+        self._end_session(LossReason.EXPIRED, keep_queue=keep_queue)
+        if self.is_resuming:
+            self._move(Trigger.CLOSED)  # no other session was asked for
+            return
+        self.session_id = 0
+        self._password = b""
+        self._move(Trigger.RETRY)
+
+    def _end_session(self, reason: LossReason, *, keep_queue: bool = False) -> None:
+        self.leases.lose_all(reason)
+        if not keep_queue:
+            self.requests.fail_all(self.ended)
+        if self.state.is_final:
+            self.login.fail_all()
+        self.watches.session_over()
+        self.ephemerals.session_over()
 
     # --- calls ---------------------------------------------------------------------------------
 
@@ -417,15 +530,15 @@ class SessionMachine(SessionLife):
             if self.is_resuming:
                 raise SessionExpiredError("the server does not know the session to be resumed")
         self.is_resuming = False
-        self.is_read_only: bool = response.read_only
-        self.session_id: int = response.session_id
+        self.is_read_only = response.read_only
+        self.session_id = response.session_id
         self._password = response.password
         if not created:
-            granted = min(granted, self.timing.granted)  # see `lease.proof`
+            granted = min(granted, self.timing.granted)  # see `proof`
         self.timing = self._derive(granted)
         self._longest_timeout = max(self._longest_timeout, self.timing.session_timeout)
         wait = self._longest_timeout * (1 + 2 * DRIFT)  # both clocks may drift
-        self.sole_at: float = -inf if created else now + wait
+        self.sole_at = -inf if created else now + wait
         if self.is_read_only:
             self._handshake_sent = -inf  # proves nothing at such a server
         self._lease_proof.opened(self.timing, self._handshake_sent, created=created)
@@ -482,7 +595,7 @@ class SessionMachine(SessionLife):
         requests.answered(now)
         # Only after decoding: with a zxid from malformed bytes, every server would refuse us.
         if reply.zxid > self.last_zxid:
-            self.last_zxid: int = reply.zxid
+            self.last_zxid = reply.zxid
         worked = not isinstance(answer, AioleadError)
         kind = call.kind
         self._lease_proof.answered(

@@ -83,6 +83,13 @@ REFUSED_READ_ONLY = frozenset(
 """The operations that a read-only server refuses (`ReadOnlyRequestProcessor`); never sent to it."""
 
 
+def op_name(op: int) -> str:
+    try:
+        return OpCode(op).name
+    except ValueError:
+        return f"operation {op}"
+
+
 class WatcherType(enum.IntEnum):
     """The watches that `REMOVE_WATCHES` removes."""
 

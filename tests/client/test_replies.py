@@ -20,7 +20,7 @@ import aiolead
 from aiolead import Client, NoNodeError
 from aiolead._client.api import pending_reply as module
 from aiolead._client.api.pending_reply import PendingReply
-from aiolead._session.requests.call import no_result
+from aiolead._session.requests import no_result
 from aiolead._wire.codes import OpCode
 from aiolead.errors import ClientClosedError, UsageError
 from aiolead.testing import EmbeddedServer

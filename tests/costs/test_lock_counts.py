@@ -17,9 +17,9 @@ from aiolead import Client, Election, Lock
 from aiolead._client.core import KEPT
 from aiolead._recipes.contender_queue import Contender, LocalContenders
 from aiolead._recipes.hold import Tenure
-from aiolead._session.lease.lease_book import HeldZnode
-from aiolead._session.requests.call import Call
-from aiolead._session.watches.one_shot import WatchSlot
+from aiolead._session.lease import HeldZnode
+from aiolead._session.requests import Call
+from aiolead._session.watches import WatchSlot
 from aiolead.testing import EmbeddedServer, ZooKeeperServer
 
 pytestmark = pytest.mark.timeout(60)

@@ -7,7 +7,7 @@ import re
 import pytest
 from kit.pages import ROOT
 
-from aiolead._session.lease.timing import Timing
+from aiolead._session.timing import Timing
 from aiolead.testing.simulation.ensemble.election import quorum_size
 from aiolead.testing.simulation.ensemble.rehearsal import rehearse
 

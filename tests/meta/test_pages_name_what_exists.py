@@ -43,7 +43,7 @@ FILE = re.compile(r"`([\w./-]*\w\.py)(?:: (\w+)[\w.()]*)?(?:::[\w\[\]-]+)?`")
 """`_recipes/hold.py`, `_recipes/hold.py: Tenure`, `unit/test_paths.py::test_join`."""
 
 PACKAGE = re.compile(r"`((?:aiolead|_wire|_session|_client|_recipes|tests)/[\w/]*)`")
-"""`_session/lease/`, `aiolead/testing`."""
+"""`_client/api/`, `aiolead/testing`."""
 
 DOTTED = re.compile(r"`(?:aiolead\.)?(_(?:wire|session|client|recipes)(?:\.(?!py\b)\w+)+)`")
 """`_session.states`, `_session.machine.SessionMachine`."""

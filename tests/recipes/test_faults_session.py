@@ -15,7 +15,7 @@ from kit.faults import Arena, Contender, a_lock, an_election, eventually, only_o
 from session.script import Script
 
 import aiolead
-from aiolead._session.requests.call import multi_call
+from aiolead._session.requests import multi_call
 from aiolead._wire.requests import Check, Multi
 from aiolead.errors import LossReason, SessionExpiredError
 from aiolead.model import SessionState

@@ -9,7 +9,7 @@ import pytest
 from kit.clients import connect, contenders_left, eventually
 
 from aiolead import Client, Election, Lock, Semaphore
-from aiolead._session.lease import timing
+from aiolead._session import timing
 from aiolead.errors import LockLost, LossReason, TooManyHoldsError
 from aiolead.events import Event, EventName
 from aiolead.testing import EmbeddedServer

@@ -14,8 +14,8 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
-from aiolead._session.lease.proof import LeaseProof
-from aiolead._session.lease.timing import Timing
+from aiolead._session.proof import LeaseProof
+from aiolead._session.timing import Timing
 
 TIMEOUT = 8.0
 HALF = TIMEOUT / 4

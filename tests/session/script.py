@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from aiolead._session.lease.lease_book import HeldZnode, LeaseBook
+from aiolead._session.lease import HeldZnode, LeaseBook
 from aiolead._session.machine import SessionMachine
-from aiolead._session.requests.call import WRITE, Call
-from aiolead._session.watches.one_shot import WatchKind, WatchSlot
+from aiolead._session.requests import WRITE, Call
+from aiolead._session.watches import WatchKind, WatchSlot
 from aiolead._wire import replies, requests
 from aiolead._wire.codes import XID_EVENT, OpCode
 from aiolead._wire.config_text import CONFIG_PATH

@@ -8,7 +8,7 @@ from math import inf
 import pytest
 from session.script import START, Script, connected, outcome_of
 
-from aiolead._session.requests.call import Call
+from aiolead._session.requests import Call
 from aiolead._wire.codes import OpCode
 from aiolead.errors import (
     AuthFailedError,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiolead._session.watches.persistent import EventBuffer
+from aiolead._session.streams import EventBuffer
 from aiolead.model import EventType, Missed, MissedReason, WatchEvent
 
 E = EventType

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from session.script import NO_NODE, PASSWORD, START, Script, connected, failure_of
 
-from aiolead._session.requests.call import WRITE, Call
-from aiolead._session.requests.request_queue import MAX_XID
+from aiolead._session.requests import MAX_XID, WRITE, Call
 from aiolead._wire.codes import XID_AUTH, XID_SET_WATCHES, OpCode
 from aiolead._wire.framing import encode_body, encode_record, frame
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse

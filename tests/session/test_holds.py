@@ -8,8 +8,8 @@ from math import inf
 import pytest
 from session.script import START, TIMEOUT, Holder, Script, lease_since
 
-from aiolead._session.lease.overdue import Overdue
-from aiolead._session.lease.timing import LOSING
+from aiolead._session.overdue import Overdue
+from aiolead._session.timing import LOSING
 from aiolead.errors import LossReason, SessionExpiredError, TooManyHoldsError
 from aiolead.model import EventType
 

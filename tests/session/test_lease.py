@@ -20,8 +20,8 @@ from session.script import (
     waited,
 )
 
-from aiolead._session.lease.renewals import MOST_CHECKS
-from aiolead._session.requests.call import WRITE, multi_call
+from aiolead._session.lease import MOST_CHECKS
+from aiolead._session.requests import WRITE, multi_call
 from aiolead._wire.codes import OpCode
 from aiolead._wire.requests import Check, Multi, Sync
 from aiolead.errors import LossReason, NoAuthError, RequestTimeoutError, ThrottledOpError

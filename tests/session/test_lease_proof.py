@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from session.proof_world import HALF, TIMEOUT, TIMING, DirectProof
 from session.script import waited
 
-from aiolead._session.lease.proof import GRAIN, LeaseProof
-from aiolead._session.lease.timing import Timing
+from aiolead._session.proof import LeaseProof
+from aiolead._session.timing import GRAIN, Timing
 
 # --- the rule, case by case --------------------------------------------------------------------
 

@@ -24,8 +24,8 @@ from session.proof_world import (
     World,
 )
 
-from aiolead._session.lease.proof import LeaseProof
-from aiolead._session.lease.timing import Timing
+from aiolead._session.proof import LeaseProof
+from aiolead._session.timing import Timing
 
 
 def sixteenths(most: float) -> st.SearchStrategy[float]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from session.script import TIMEOUT, Holder, Packet, Script, Watcher, connected
 
-from aiolead._session.requests import request_queue
-from aiolead._session.requests.call import Call
+from aiolead._session import requests
+from aiolead._session.requests import Call
 from aiolead._wire.codes import OpCode
 from aiolead.errors import Outcome, TooManyRequestsError
 from aiolead.model import SessionState
@@ -85,7 +85,7 @@ def test_role_is_lost_without_care_for_the_number_in_flight(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With as many in flight as users may have otherwise, the renewal is answered too late."""
-    monkeypatch.setattr(request_queue, "FEWEST", 1000)
+    monkeypatch.setattr(requests, "FEWEST", 1000)
     script, holder = holding()
     script.machine.can_move = False
     server = SlowServer(script, 0.005)

@@ -8,7 +8,7 @@ from math import inf
 import pytest
 from session.script import START, TIMEOUT, Packet, Script, connected, failure_of, waited
 
-from aiolead._session.requests.call import Call
+from aiolead._session.requests import Call
 from aiolead._wire.codes import XID_PING, XID_SET_WATCHES, OpCode
 from aiolead.errors import ConnectionLossError, LossReason, Outcome
 from aiolead.model import Auth, EventType, SessionState

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from session.script import PASSWORD, Script, connected, failure_of
 
-from aiolead._session.requests.call import Call
+from aiolead._session.requests import Call
 from aiolead._wire.codes import XID_AUTH, XID_SASL, OpCode
 from aiolead._wire.framing import encode_body, encode_reply
 from aiolead._wire.replies import ReplyHeader, TokenReply

@@ -9,7 +9,7 @@ import pytest
 from session.script import STAT, Packet, Script, connected
 
 from aiolead._session import machine as machines
-from aiolead._session.requests.call import Call
+from aiolead._session.requests import Call
 from aiolead._wire import long_frames
 from aiolead._wire.codes import OpCode
 from aiolead._wire.framing import encode_reply, frame

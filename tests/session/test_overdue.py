@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from session.script import START, Holder, Script
 
-from aiolead._session.lease.overdue import Overdue, Watched
+from aiolead._session.overdue import Overdue, Watched
 from aiolead.errors import LossReason, NoAuthError, SessionExpiredError
 
 # A session of 8 s: its creation proves it until START + 8; 0.8 s to stop in.

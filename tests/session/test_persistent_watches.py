@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from session.script import NO_NODE, READS, Packet, Script
 
-from aiolead._session.requests.call import READ, WATCH_CHANGE, Call
-from aiolead._session.watches.persistent import StreamSlot, ancestors
-from aiolead._session.watches.registry import CHUNK
+from aiolead._session.requests import READ, WATCH_CHANGE, Call
+from aiolead._session.streams import StreamSlot, ancestors
+from aiolead._session.watches import CHUNK
 from aiolead._wire import replies, requests
 from aiolead._wire.codes import XID_EVENT, XID_SET_WATCHES, AddWatchMode, OpCode, WatcherType
 from aiolead._wire.framing import encode_body, encode_reply

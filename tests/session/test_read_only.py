@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from session.script import PASSWORD, STAT, Script, Watcher
 
-from aiolead._session.requests.call import UNPROVEN_WRITE, Call
-from aiolead._session.watches.one_shot import WatchKind
+from aiolead._session.requests import UNPROVEN_WRITE, Call
+from aiolead._session.watches import WatchKind
 from aiolead._wire.codes import REFUSED_READ_ONLY, OpCode
 from aiolead._wire.framing import encode_record, encode_reply
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse

@@ -6,9 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
-from aiolead._session.requests.call import READ, Call, CallKind, no_result
-from aiolead._session.requests.request_queue import FEWEST, MAX_XID, SEGMENT, RequestQueue, Window
-from aiolead._session.requests.suspects import (
+from aiolead._session.requests import (
+    FEWEST,
+    MAX_XID,
+    READ,
+    SEGMENT,
+    Call,
+    CallKind,
+    RequestQueue,
+    Window,
+    no_result,
+)
+from aiolead._session.suspects import (
     FORGOTTEN_AFTER,
     LOSSES,
     LOSSES_OF_SHORT,
@@ -285,7 +294,7 @@ def test_malformed_answer_makes_room() -> None:
 
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiolead._session.requests.request_queue.MAX_QUEUED_BYTES", 1000)
+    monkeypatch.setattr("aiolead._session.requests.MAX_QUEUED_BYTES", 1000)
 
 
 @pytest.mark.usefixtures("little_memory")

@@ -7,8 +7,7 @@ from math import inf
 import pytest
 from session.script import NO_NODE, START, STAT, Script, Watcher, connected, failure_of, outcome_of
 
-from aiolead._session.requests.call import Call
-from aiolead._session.requests.request_queue import MAX_XID
+from aiolead._session.requests import MAX_XID, Call
 from aiolead._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode
 from aiolead._wire.framing import encode_reply, frame
 from aiolead._wire.jute import Reader

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from session.script import waited
 
 from aiolead._client.net.host_list import Backoff
-from aiolead._session.lease.timing import Timing
+from aiolead._session.timing import Timing
 
 
 def test_intervals_of_a_session_of_ten_seconds() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from session.script import STAT
 
-from aiolead._session.requests.call import Call, multi_call
+from aiolead._session.requests import Call, multi_call
 from aiolead._wire import replies, requests
 from aiolead._wire.codes import OpCode
 from aiolead._wire.jute import Reader, Writer

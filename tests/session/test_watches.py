@@ -7,8 +7,7 @@ from itertools import product
 import pytest
 from session.script import NO_NODE, READS, Packet, Script, Watcher, connected
 
-from aiolead._session.watches.one_shot import WatchKind
-from aiolead._session.watches.registry import CHUNK
+from aiolead._session.watches import CHUNK, WatchKind
 from aiolead._wire.codes import XID_EVENT, XID_SET_WATCHES, OpCode, WatcherType
 from aiolead._wire.framing import encode_reply
 from aiolead._wire.replies import ReplyHeader, WatcherEvent

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from session.script import READS, Script, Watcher
 from session.test_persistent_watches import Stream
 
-from aiolead._session.watches.one_shot import WatchKind
+from aiolead._session.watches import WatchKind
 from aiolead._wire.jute import Record
 from aiolead._wire.requests import Create, Delete, SetData
 from aiolead._wire.versions import Version

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Self, final
 import anyio
 import anyio.lowlevel
 
-from ..._session.requests.call import WATCH_CHANGE
-from ..._session.watches.one_shot import WatchSlot
-from ..._session.watches.persistent import StreamSlot
-from ..._session.watches.registry import WatchRegistry
+from ..._session.requests import WATCH_CHANGE
+from ..._session.streams import StreamSlot
+from ..._session.watches import WatchRegistry, WatchSlot
 from ..._util.escaping import described
 from ..._wire.codes import OpCode
 from ..._wire.framing import encode_body

@@ -7,9 +7,8 @@ from functools import partial
 from typing import Any, Generic, NamedTuple
 
 from ..._session.ephemeral_paths import DIGITS, LENGTH, EphemeralPaths
-from ..._session.requests.call import READ, SYNC, WRITE, multi_parser, no_result
-from ..._session.watches.one_shot import WatchKind, WatchSlot
-from ..._session.watches.registry import WatchRegistry
+from ..._session.requests import READ, SYNC, WRITE, multi_parser, no_result
+from ..._session.watches import WatchKind, WatchRegistry, WatchSlot
 from ..._util.escaping import described
 from ..._wire.codes import OpCode
 from ..._wire.framing import encode_body

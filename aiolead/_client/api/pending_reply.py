@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from ..._session.requests.call import Call
+from ..._session.requests import Call
 from ..._util.escaping import escaped, get_logger
 from ..._util.tasks import trio_here
 from ...errors import AioleadError, ClientClosedError, UsageError

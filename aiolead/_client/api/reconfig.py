@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
-from ..._session.requests.call import UNPROVEN_WRITE
-from ..._session.watches.one_shot import WatchKind
+from ..._session.requests import UNPROVEN_WRITE
+from ..._session.watches import WatchKind
 from ..._util.escaping import get_logger
 from ..._wire.codes import OpCode
 from ..._wire.config_text import CONFIG_PATH, parse_config, parse_server

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import anyio
 
-from ..._session.requests.call import BOUND_READ, RETRIED_FOR, retried_in_vain
+from ..._session.requests import BOUND_READ, RETRIED_FOR, retried_in_vain
 from ..._util.escaping import in_seconds
 from ..._wire.codes import OpCode
 from ..._wire.framing import encode_body

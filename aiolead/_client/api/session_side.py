@@ -10,7 +10,7 @@ from typing import Self
 import anyio
 import anyio.lowlevel
 
-from ..._session.requests.call import no_result
+from ..._session.requests import no_result
 from ..._util.escaping import shown_session
 from ..._wire.codes import OpCode
 from ..._wire.framing import encode_body

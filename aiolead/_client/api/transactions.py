@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, Self, TypeVar
 
 from ..._session.ephemeral_paths import DIGITS
-from ..._session.requests.call import WRITE, multi_parser
+from ..._session.requests import WRITE, multi_parser
 from ..._util.escaping import escaped
 from ..._wire.codes import OpCode, server_error
 from ..._wire.framing import encode_body

@@ -13,7 +13,7 @@ from typing import Any, cast, final
 
 import anyio
 
-from ..._session.requests.request_queue import SEGMENT
+from ..._session.requests import SEGMENT
 from .carrier import READ_SIZE, Feed, Take
 
 

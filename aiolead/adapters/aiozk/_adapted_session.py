@@ -19,10 +19,9 @@ from aiozk.states import States
 
 from ..._client.api.client_watches import ClientWatch
 from ..._client.core import Core
-from ..._session.lease.timing import LONGEST_UNASKED
-from ..._session.requests.call import READ, UNPROVEN_WRITE, Call
-from ..._session.watches.arming import Arming
-from ..._session.watches.one_shot import WatchKind, WatchSlot
+from ..._session.requests import READ, UNPROVEN_WRITE, Call
+from ..._session.timing import LONGEST_UNASKED
+from ..._session.watches import Arming, WatchKind, WatchSlot
 from ..._wire.codes import OpCode
 from ..._wire.jute import Reader
 from ...errors import (

@@ -13,7 +13,7 @@ from ..._client.api.client import Client
 from ..._client.connect import Connection, connect
 from ..._client.connect_options import MAX_SESSION_TIMEOUT
 from ..._client.core import Core
-from ..._session.lease.timing import SHORTEST
+from ..._session.timing import SHORTEST
 from ...errors import ConnectionLossError, SessionError, SessionExpiredError, UsageError
 from ...model import SessionCredentials, SessionState
 from ._adapted_session import (

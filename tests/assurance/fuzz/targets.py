@@ -15,7 +15,7 @@ from typing import Any
 from aiolead._client.api.client import Client
 from aiolead._client.api.quotas import decode_limits, decode_usage, encode_limits
 from aiolead._client.core import Core
-from aiolead._session.lease.lease_book import HeldZnode
+from aiolead._session.lease import HeldZnode
 from aiolead._session.machine import SessionMachine
 from aiolead._wire import handshake, replies, requests, versions
 from aiolead._wire.codes import OpCode

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 import aiolead
-from aiolead._session.lease import lease_book
+from aiolead._session import lease
 from aiolead.errors import ConnectFailed, ConnectionLossError, SessionError, TenureLost
 from aiolead.testing.history import SteppedDown
 from aiolead.testing.simulation import (
@@ -37,11 +37,11 @@ EXPECTED = (TenureLost, SessionError, ConnectionLossError, ConnectFailed)
 @contextmanager
 def slow() -> Iterator[None]:
     """Clients count with what a slow process needs."""
-    usual, lease_book.LOSING = lease_book.LOSING, SLOW
+    usual, lease.LOSING = lease.LOSING, SLOW
     try:
         yield
     finally:
-        lease_book.LOSING = usual
+        lease.LOSING = usual
 
 
 async def many(world: World) -> None:

@@ -24,9 +24,9 @@ from unittest import mock
 
 from aiolead._client.net.supervisor import LONGEST_SLEEP
 from aiolead._session import machine as machine_module
-from aiolead._session.lease.lease_book import HeldZnode, LeaseBook
-from aiolead._session.lease.proof import LeaseProof
-from aiolead._session.lease.timing import DRIFT, LOSING, Timing
+from aiolead._session.lease import HeldZnode, LeaseBook
+from aiolead._session.proof import LeaseProof
+from aiolead._session.timing import DRIFT, LOSING, Timing
 from aiolead.errors import LossReason
 from aiolead.testing.simulation.ensemble.facts import Truth
 from aiolead.testing.simulation.ensemble.sessions import LeaderSessions

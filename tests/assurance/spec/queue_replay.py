@@ -257,7 +257,7 @@ class _Replay:
                 self._held[step.contender] = step
             case "Notice":
                 # Not in the specification: a session that every server refuses is given up
-                # (`SessionLife.give_up_session`). It counts from zxid 0 then.
+                # (`SessionMachine.give_up_session`). It counts from zxid 0 then.
                 is_over = own.name not in queue.now or self._is_over(step) or step.zxid == 0
                 if not is_over:
                     yield f"StartAgain: its znode is there: {step}"

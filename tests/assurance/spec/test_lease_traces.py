@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from aiolead._session.lease.proof import LeaseProof
-from aiolead._session.lease.timing import LOSING, Timing
+from aiolead._session.proof import LeaseProof
+from aiolead._session.timing import LOSING, Timing
 from aiolead.errors import LossReason
 from aiolead.testing.simulation.run import load_scenario
 from tests.assurance.mutants.fixtures import mutated_or_skip
@@ -47,14 +47,14 @@ def test_simulated_schedules_follow_the_specification(name: str) -> None:
 def planted(name: str, monkeypatch: pytest.MonkeyPatch) -> type[LeaseProof]:
     """Plants a bug of the catalogue; returns what clients decide with."""
     ((file, text),) = mutated_or_skip(name).items()
-    module = ModuleType("aiolead._session.lease.planted")
-    module.__package__ = "aiolead._session.lease"
+    module = ModuleType("aiolead._session.planted")
+    module.__package__ = "aiolead._session"
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile(text, file, "exec"), module.__dict__)
     match file.rpartition("/")[2]:
         case "timing.py":
             monkeypatch.setattr("aiolead._session.machine.Timing", module.Timing)
-        case "lease_book.py":
+        case "lease.py":
             monkeypatch.setattr(lease_traces, "LeaseBook", module.LeaseBook)
         case _:
             proof: type[LeaseProof] = module.LeaseProof

@@ -23,10 +23,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from sys import maxsize
 
-from ..._wire.codes import AddWatchMode
-from ...errors import AioleadError
-from ...model import EventType, Missed, MissedReason, WatchEvent
-from ...paths import told_path
+from .._wire.codes import AddWatchMode
+from ..errors import AioleadError
+from ..model import EventType, Missed, MissedReason, WatchEvent
+from ..paths import told_path
 
 MERGED = (EventType.DATA_CHANGED, EventType.CHILDREN_CHANGED)
 """Types that can be merged: each only says that there is something new to read."""

@@ -23,13 +23,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..._util.escaping import get_logger, in_seconds
-from ..._wire.codes import OpCode
-from ..._wire.framing import REQUEST_HEADER
-from ...errors import Outcome, RequestRefusedError
-from .call import Call, op_name
+from .._util.escaping import get_logger, in_seconds
+from .._wire.codes import OpCode, op_name
+from .._wire.framing import REQUEST_HEADER
+from ..errors import Outcome, RequestRefusedError
+
+if TYPE_CHECKING:
+    from .requests import Call
 
 logger = get_logger("aiolead.session")
 

@@ -4,6 +4,9 @@ Holds end when the clock passes the end of the lease, whether or not a task noti
 them takes time, so that begins earlier, in proportion to their number (`loss_due`). A hold is
 *fresh* at first, so that short holds cost no renewal. It *settles* after a moment, or at once if
 urgent; renewals confirm settled holds. A lost hold is in its *grace period* until its release.
+
+`LeaseBook` has the holds and decides when they are renewed, and when they are lost. `Renewals`
+sends the requests that make the proof longer. `Feeding` asks how many rounds a proof takes.
 """
 
 from __future__ import annotations
@@ -16,10 +19,32 @@ from itertools import islice
 from math import inf
 from typing import Protocol
 
-from ..._util.escaping import in_seconds
-from ..._util.internal_errors import contained, internal_error
-from ...errors import LossReason, TooManyHoldsError
+from .._util.escaping import in_seconds
+from .._util.internal_errors import contained, internal_error
+from .._wire.codes import OpCode
+from .._wire.config_text import CONFIG_PATH, parse_config
+from .._wire.framing import encode_body
+from .._wire.jute import Reader
+from .._wire.replies import DataReply, MultiResult
+from .._wire.requests import Check, GetData, Multi, Sync
+from ..errors import (
+    LossReason,
+    NoAuthError,
+    NoNodeError,
+    RemoteWireError,
+    TooManyHoldsError,
+    TransactionError,
+)
 from .proof import LeaseProof
+from .requests import (
+    CONFIRMATION,
+    QUESTION,
+    RENEWAL,
+    Call,
+    RequestQueue,
+    multi_call,
+    no_result,
+)
 from .timing import LOSING, Timing
 
 MULTI_END = 9
@@ -27,6 +52,9 @@ MULTI_END = 9
 
 CHECK = 17
 """Bytes of a check in a transaction, without its path."""
+
+MOST_CHECKS = 256
+"""The most holds that one renewal confirms; more are confirmed in rotation."""
 
 
 class HoldObserver(Protocol):
@@ -347,3 +375,124 @@ class LeaseBook:
         self._next_renewal = self._confirmed = -inf
         for held in [held for held in (*self.settled, *self.fresh) if held.resign_on_disconnect]:
             held.lose(LossReason.DISCONNECTED)
+
+
+class Renewals:
+    """The requests that renew the lease, ahead of users' requests, and only on this connection.
+
+    Holds are confirmed by a transaction, then a `sync` that makes it count (see `proof`):
+
+    refused operation, and error            which hold ends   the next renewal leaves
+    one check: NoNode                       its own: DELETED  at once, with the others
+    one check: any other error, as NoAuth   its own: REFUSED  at once, with the others
+    the transaction, or the sync            none              after a pause, while the lease lasts
+    either, with the connection             none              on the next connection
+
+    The first renewal of a connection also asks whether one round is enough here: see `Feeding`.
+    `now` returns the time while answers are settled.
+    """
+
+    def __init__(
+        self,
+        leases: LeaseBook,
+        requests: RequestQueue,
+        feeding: Feeding,
+        now: Callable[[], float],
+        on_output: Callable[[], object],
+    ) -> None:
+        self._leases = leases
+        self._requests = requests
+        self._feeding = feeding
+        self._now = now
+        self._on_output = on_output
+
+    def renew(self, now: float, room: int) -> None:
+        """Ask the quorum whether the held znodes exist, in at most `room` bytes."""
+        self._feeding.ask(now)
+        holds = self._leases.renewal(MOST_CHECKS, room, now)
+        checks = Multi(tuple(Check(held.path, -1) for held in holds))
+        call = multi_call(checks, [held.path for held in holds], kind=RENEWAL)
+        call.add_done_callback(lambda: self._renewed(call, holds))
+        self._requests.enqueue_first(call, now)
+
+    def _renewed(self, call: Call[list[MultiResult]], holds: list[HeldZnode]) -> None:
+        now, error = self._now(), call.error()
+        if error is None:
+            self._leases.committed(now)
+            self._confirm(call.sent_at, now, holds[0].path)
+            return
+        if not isinstance(error, TransactionError):
+            self._leases.refused(now, at_once=False)
+            return
+        self._leases.refused(now, at_once=True)
+        is_gone = isinstance(error.cause, NoNodeError)
+        holds[error.index].lose(LossReason.DELETED if is_gone else LossReason.REFUSED)
+
+    def _confirm(self, sent: float, answered: float, path: str) -> None:
+        """Send the second request, whose answer makes the first one count."""
+        body = encode_body(Sync(path))
+        call: Call[None] = Call(OpCode.SYNC, body, no_result, kind=CONFIRMATION)
+
+        def confirmed() -> None:
+            if call.error() is None:
+                self._leases.renewed(sent, answered, self._now())
+            else:
+                self._leases.refused(self._now(), at_once=False)
+
+        call.add_done_callback(confirmed)
+        self._requests.enqueue_first(call, answered)
+        self._on_output()
+
+
+class Feeding:
+    """Whether the leader collects the touches of a connection from its server itself.
+
+    A server may be an observer that a follower feeds (`observerMasterPort`, ZooKeeper 3.6 and
+    newer): then the proof takes two rounds (see `proof`). No answer says so, but a server shows the
+    ensemble's configuration as `/zookeeper/config`, and an observer is listed there, at least by
+    itself. So one read on the session's own connection, asked when a lease depends on it, tells:
+
+    the answer                                           the proof takes
+    a configuration without observers                    one round
+    no such znode, or no content: a single server, the   one round
+      embedded server, or one older than 3.5, where
+      followers feed nobody
+    a configuration with observers: any of them might    two rounds
+      be ours
+    none yet, a refusal, or something unreadable         two rounds
+
+    `on_direct` is called when the answer says that one round is enough on this connection.
+    """
+
+    def __init__(self, requests: RequestQueue, on_direct: Callable[[], object]) -> None:
+        self._requests = requests
+        self._on_direct = on_direct
+        self._is_asked = False
+
+    def connection_lost(self) -> None:
+        self._is_asked = False
+
+    def ask(self, now: float) -> None:
+        """Queue the question ahead of the users' requests, unless it was asked here already."""
+        if self._is_asked:
+            return
+        self._is_asked = True
+        body = encode_body(GetData(CONFIG_PATH))
+        call = Call(OpCode.GET_DATA, body, _has_observers, kind=QUESTION, path=CONFIG_PATH)
+        call.add_done_callback(lambda: self._answered(call))
+        self._requests.enqueue_first(call, now)
+
+    def _answered(self, call: Call[bool]) -> None:
+        error = call.error()
+        if isinstance(error, NoNodeError) or (error is None and not call.result()):
+            self._on_direct()
+        elif error is not None and not isinstance(error, NoAuthError):
+            self._is_asked = False  # refused for a while, or lost with its connection
+
+
+def _has_observers(r: Reader) -> bool:
+    data = DataReply.read(r).data or b""
+    try:
+        return any(server.is_observer for server in parse_config(data).servers)
+    except RemoteWireError:
+        return True  # of a later version: nothing is known

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import floor
 
-from ..._util.escaping import in_seconds
-from ..._wire.handshake import ConnectResponse
-from ...errors import RemoteWireError
+from .._util.escaping import in_seconds
+from .._wire.handshake import ConnectResponse
+from ..errors import RemoteWireError
 
 DRIFT = 0.001
 """How much faster or slower the servers' clocks may run than ours: 500 ppm on each side."""

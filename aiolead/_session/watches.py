@@ -1,22 +1,26 @@
-"""All watches of a session: one-shot and persistent ones."""
+"""All watches of a session: one-shot and persistent ones.
+
+One-shot watches (`WatchSlot`) are armed by reads, fired by events, and set again on new
+connections. Persistent ones serve the streams of `streams`.
+"""
 
 from __future__ import annotations
 
+import enum
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import NoReturn
 
-from ..._wire.codes import AddWatchMode, OpCode, WatcherType, server_error
-from ..._wire.framing import encode_body
-from ..._wire.requests import AddWatch, RemoveWatches, SetWatches
-from ...errors import OVERLOADED, AioleadError, ConnectionLossError, UsageError
-from ...model import EventType, WatchEvent
-from ..requests.call import WATCH_CHANGE, Call, WatchEffect, no_result
-from .arming import Arming, Joining, Leaving
-from .one_shot import FIRES, WatchKind, WatchSlot
-from .persistent import PersistentWatch, PersistentWatches, StreamSlot
+from .._util.internal_errors import call_back
+from .._wire.codes import AddWatchMode, OpCode, WatcherType, server_error
+from .._wire.framing import encode_body
+from .._wire.requests import AddWatch, RemoveWatches, SetWatches
+from ..errors import OVERLOADED, AioleadError, ConnectionLossError, UsageError
+from ..model import EventType, WatchEvent
+from .requests import WATCH_CHANGE, Call, WatchEffect, no_result
+from .streams import PersistentWatch, PersistentWatches, StreamSlot
 
 CHUNK = 128 * 1024
 """Most bytes of paths in one SetWatches: a fraction of what servers accept (ZOOKEEPER-706)."""
@@ -24,8 +28,131 @@ CHUNK = 128 * 1024
 SET_WATCHES = 28
 """Bytes of a SetWatches2 without its paths."""
 
+
+class WatchKind(enum.Enum):
+    """The list of a server, and of SetWatches, that a watch is on."""
+
+    DATA = "data"
+    EXIST = "exist"
+    """Set by `exists` on a znode that does not exist."""
+    CHILD = "child"
+
+    @property
+    def wire(self) -> WatcherType:
+        return WatcherType.CHILDREN if self is WatchKind.CHILD else WatcherType.DATA
+
+
 List = WatchKind | AddWatchMode
 """The list of SetWatches that a path is on."""
+
+FIRES: dict[EventType, tuple[WatchKind, ...]] = {
+    EventType.CREATED: (WatchKind.EXIST, WatchKind.DATA),
+    EventType.DATA_CHANGED: (WatchKind.DATA, WatchKind.EXIST),
+    EventType.DELETED: (WatchKind.DATA, WatchKind.EXIST, WatchKind.CHILD),
+    EventType.CHILDREN_CHANGED: (WatchKind.CHILD,),
+}
+"""The watches that an event consumes, as in ZooKeeper's `ZKWatchManager.materialize`."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class WatchSlot:
+    """One watch of one caller, bound to a path and a kind while armed or about to be.
+
+    Attributes:
+        on_event: called synchronously when `event` fires the watch.
+        label: the path as the caller named it, without the chroot.
+        wire: its type on the server; `kind` is set while it is armed.
+        pending: how many unanswered requests will arm it.
+    """
+
+    _registry: WatchRegistry
+    on_event: Callable[[WatchEvent], object] | None
+    event: WatchEvent | None = None
+    path: str | None = None
+    label: str = ""
+    wire: WatcherType | None = None
+    kind: WatchKind | None = None
+    pending: int = 0
+    closed: bool = False
+
+    @property
+    def is_armed(self) -> bool:
+        return self.kind is not None and self._registry.is_live
+
+    def close(self) -> None:
+        """Withdraw the watch; it does not fire any more."""
+        if not self.closed:
+            self.closed = True
+            self.on_event = None
+            self._registry.drop(self)
+
+    def fire(self, event: WatchEvent) -> None:
+        self.event = event
+        if self.on_event is not None:
+            call_back(self.on_event, event)
+
+
+class Arming:
+    """A read that arms a watch."""
+
+    __slots__ = ("_changes", "_kind", "_path", "_registry", "_slot")
+
+    def __init__(
+        self, registry: WatchRegistry, slot: WatchSlot, path: str, kind: WatchKind
+    ) -> None:
+        self._registry = registry
+        self._slot = slot
+        self._path = path
+        self._kind = kind
+        self._changes = registry.persistent_changes  # when it was sent
+
+    def sending(self, body: bytes) -> bytes:
+        """Return the body with its watch flag, the last byte, or without."""
+        self._changes = self._registry.persistent_changes
+        return body if self._registry.is_one_shot(self._path, self._kind) else body[:-1] + b"\0"
+
+    def armed(self, *, missing: bool = False) -> None:
+        kind = WatchKind.EXIST if missing else self._kind
+        self._registry.armed(self._slot, self._path, kind, self._changes)
+
+    def abandon(self) -> None:
+        self._registry.abandoned(self._slot, self._path, self._kind)
+
+
+class Joining:
+    """A request that sets a persistent watch for a stream."""
+
+    def __init__(self, registry: WatchRegistry, stream: StreamSlot) -> None:
+        self._registry = registry
+        self._stream = stream
+
+    def sending(self, body: bytes) -> bytes | None:
+        return self._registry.joining(self._stream)
+
+    def armed(self, *, missing: bool = False) -> None:
+        self._stream.is_set = True
+        self._registry.joined(self._stream)
+
+    def abandon(self) -> None:
+        self._stream.closed = True
+        self._registry.joined(self._stream)
+
+
+class Leaving:
+    """A request that removes all watches of a path."""
+
+    def __init__(self, registry: WatchRegistry, path: str) -> None:
+        self._registry = registry
+        self._path = path
+
+    def sending(self, body: bytes) -> bytes | None:
+        return self._registry.leaving(self._path)
+
+    def armed(self, *, missing: bool = False) -> None:
+        pass
+
+    def abandon(self) -> None:
+        pass  # the connection is lost, and with it the server's watches
 
 
 class WatchRegistry:
@@ -98,7 +225,7 @@ class WatchRegistry:
         return Arming(self, slot, path, kind)
 
     def is_one_shot(self, path: str, kind: WatchKind) -> bool:
-        """Whether a watch of this kind is set on the server; see `persistent`."""
+        """Whether a watch of this kind is set on the server; see `streams`."""
         mode = self.persistent.mode(path)
         return mode is None or (mode is AddWatchMode.RECURSIVE and kind is WatchKind.CHILD)
 

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 
-from ...errors import LossReason
-from ..machine import SessionMachine
-from .lease_book import HeldZnode
+from ..errors import LossReason
+from .lease import HeldZnode
+from .machine import SessionMachine
 
 RESERVE = 0.25
 """Seconds that ending a process takes on an overloaded machine; usually 10 ms."""

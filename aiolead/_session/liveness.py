@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections import deque
 from math import inf
 
-from ..._util.escaping import in_seconds
-from ..._wire.codes import RESERVED_XIDS, XID_AUTH, XID_EVENT, XID_SET_WATCHES
-from ..authentication import Authentication
-from ..watches.registry import WatchRegistry
-from .request_queue import RequestQueue
+from .._util.escaping import in_seconds
+from .._wire.codes import RESERVED_XIDS, XID_AUTH, XID_EVENT, XID_SET_WATCHES
+from .authentication import Authentication
+from .requests import RequestQueue
+from .watches import WatchRegistry
 
 _EVENT = XID_EVENT.to_bytes(4, "big", signed=True)
 """The first bytes of an event's frame."""
