@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
@@ -46,9 +45,6 @@ logger = get_logger("aiolead.client")
 
 KEPT = 1_000
 """How many of the objects shared last are kept although nobody uses them."""
-
-MANY_HOLDS = 100
-"""Holds of which garbage collections are postponed while they are lost together."""
 
 MAX_SERIAL = 1 << 62
 """The largest first serial of a client: names have 64 bits for serials."""
@@ -109,7 +105,6 @@ class Core:
         """Raises `UsageError` unless called where the client belongs; see `LoopAffinity`."""
         self.machine: SessionMachine = make_machine(self)
         self.reporting: ClientReporting = ClientReporting(self.machine, clock, sinks)
-        self.machine.leases.on_losing = self._postpone_collections
 
     def submit(self, call: C, *, limited: bool = True) -> C:
         self.check_home()
@@ -297,27 +292,11 @@ class Core:
         finally:
             call_back(on_end, error)
 
-    def _postpone_collections(self, lost: int) -> None:
-        """Let no garbage collection come before the bodies of many lost holds have begun to stop.
-
-        With so many tasks a full one takes about as long as cancelling all of them, and their
-        exceptions would set it off.
-        """
-        if lost >= MANY_HOLDS and self.tasks is not None and gc.isenabled():
-            gc.disable()
-            self.start(_let_others_run, lambda _error: gc.enable())
-
     def end_jobs(self) -> None:
         """Cancels every job, also those not begun, and accepts no more."""
         tasks, self.tasks = self.tasks, None
         if tasks is not None:
             tasks.end()
-
-
-async def _let_others_run() -> None:
-    # In the first turn of the event loop the bodies are woken, on trio in any order with this task.
-    for _ in range(3):
-        await anyio.lowlevel.checkpoint()
 
 
 class Pipelined:

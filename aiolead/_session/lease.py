@@ -110,8 +110,7 @@ class LeaseBook:
     `changed` is called when something became due earlier than it was, with the earliest time at
     which that is, or `-inf` if it was not computed. `observer` is notified of
     every hold. `on_renewed` is called with the duration of each confirmed renewal and with what is
-    left of the lease, in seconds. `on_losing` is called before all holds are lost, with their
-    number.
+    left of the lease, in seconds.
     """
 
     def __init__(
@@ -138,7 +137,6 @@ class LeaseBook:
         self._closed = False
         self.observer: HoldObserver | None = None
         self.on_renewed: Callable[[float, float], object] | None = None
-        self.on_losing: Callable[[int], object] | None = None
 
     def retime(self, timing: Timing) -> None:
         self._timing = timing
@@ -335,8 +333,6 @@ class LeaseBook:
             self.lose_all(LossReason.UNCONFIRMED)
 
     def lose_all(self, reason: LossReason) -> None:
-        if self.on_losing is not None:
-            self.on_losing(self.held)
         for held in [*self.settled, *self.fresh]:
             held.lose(reason)
 
