@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from . import abc as abc
     from . import adapters as adapters
+    from . import admin as admin
     from . import blocking as blocking
     from . import errors as errors
     from . import events as events
@@ -113,7 +114,9 @@ else:
             ),
             "model": "ACL Auth CreateMode",
         },
-        modules="abc adapters blocking errors events instrumentation model paths testing types",
+        modules=(
+            "abc adapters admin blocking errors events instrumentation model paths testing types"
+        ),
     )
     __all__ = _exports.all
 

@@ -22,7 +22,7 @@ SIZES = (2, 3, 5, 10, 30, 100, 300, 1000)
 
 async def on_real(way: str, contenders: int, hosts: str) -> Result:
     async with aiolead.connect(hosts) as client:
-        await client.delete_all("/herd")
+        await aiolead.admin.delete_all(client, "/herd")
 
     async def dial(host: str, port: int) -> ByteStream:
         return await anyio.connect_tcp(host, port)

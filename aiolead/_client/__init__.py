@@ -5,6 +5,7 @@ client_host                the life of an open client: entering, its jobs, closi
 core                       what all views of one client share: the machine, observers, jobs
 api/                       operations, and the replies, watches, views and transactions
 net/                       which server, the byte stream, TLS, the tasks that carry the bytes
+ensemble_config            reading the ensemble's configuration, and following it
 sasl                       logging in by SASL
 guardian_control           the client's side of the process that closes the session after a crash
 guardian_process           the program of that process, on the standard library alone

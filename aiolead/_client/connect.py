@@ -23,7 +23,6 @@ from ..model import Auth, SessionCredentials
 from ..paths import parse_connect_string
 from .api.client import Client
 from .api.operations import checked_duration
-from .api.reconfig import observe_config as follow_ensemble
 from .api.server_features import recount_ephemerals
 from .client_host import ClientHandle, ClientHost
 from .connect_options import (
@@ -36,6 +35,7 @@ from .connect_options import (
     lease_clock,
 )
 from .core import MAX_SERIAL, Core
+from .ensemble_config import observe_config as follow_ensemble
 from .guardian_control import (
     GuardianControl,
     SessionGuardian,
@@ -106,7 +106,7 @@ def connect(
             leader need not wait for the session timeout; see `docs/explanation/guardian.md`. Not
             with `sasl`, an `ssl.SSLContext` or `hooks.dial`. Defaults to no process.
         observe_config: whether the list of servers follows the ensemble's own configuration; see
-            `Client.get_config`.
+            `aiolead.admin.get_config`.
         read_only: whether a server partitioned from the quorum will do while there is no other. The
             state is then `READ_ONLY`, data is old, and writes raise `NotReadOnlyError`; the client
             keeps looking for a full server.

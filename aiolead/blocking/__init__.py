@@ -14,6 +14,8 @@ here are made from theirs (`_mirror.py`); `__init__.pyi` describes them to type 
 cancels a thread: `held.check()`, `held.lost` and `on_lost` report a loss.
 """
 
+import importlib
+
 from ._connect import Connection as Connection
 from ._connect import connect as connect
 from ._mirror import NAMES, mirrored
@@ -22,6 +24,8 @@ __all__ = sorted([*NAMES, "Connection", "connect"])  # pyright: ignore[reportUns
 
 
 def __getattr__(name: str) -> object:
+    if name == "admin":
+        return importlib.import_module(f"{__name__}.admin")
     if name not in NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
     globals()[name] = mirrored(name)
@@ -29,4 +33,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *NAMES})
+    return sorted({*globals(), *NAMES, "admin"})

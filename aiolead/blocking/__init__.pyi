@@ -9,12 +9,13 @@ import threading
 from .. import ACL, Auth, CreateMode, Hosts, Limits, Phase, SASL, ServiceInstance, SessionGuardian, TLS, TenureLost, Watchdog
 from ..errors import InvalidDataError, LossReason, ServerError
 from ..events import EventSink
-from ..model import Created, EnsembleConfig, Identity, Missed, Participant, Quota, QuotaUsage, ServerSpec, SessionCredentials, SessionState, Stat, WatchEvent
+from ..model import Created, Missed, Participant, SessionCredentials, SessionState, Stat, WatchEvent
 from ..testing import Hooks
 from ..types import ClientStatistics, Codec, ConfigVersion, DownPolicy, ElectionState, Layout, Member, MemberChange, NodeState, Published, SessionChange, Strategy, TaskResult, TaskState, TenureStatistics, TreeEvent, TreeNode, Versioned
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Literal, NoReturn, Self, TypeVar, final, overload
+from . import admin as admin
 
 __all__ = ['Barrier', 'BarrierMember', 'BoardView', 'Campaign', 'CampaignState', 'ChildrenView', 'Claimed', 'Client', 'Condition', 'ConditionHeld', 'Config', 'ConfigView', 'Connection', 'Consumption', 'Counter', 'DataView', 'DelayQueue', 'DoubleBarrier', 'Election', 'ElectionObserver', 'ExclusiveLock', 'Fence', 'FencedTransaction', 'Group', 'Held', 'HeldName', 'Lock', 'MembersView', 'Membership', 'MultiHeld', 'MultiLock', 'PersistentNode', 'Picker', 'PriorityQueue', 'Queue', 'QueueItem', 'ReadLock', 'ReadWriteLock', 'Reads', 'ReentrantLock', 'Registration', 'Semaphore', 'SequenceAllocator', 'ServiceRegistry', 'ServiceView', 'SessionStates', 'SharedValue', 'SharedValueView', 'Task', 'TaskBoard', 'Tenure', 'TenureContext', 'Term', 'Transaction', 'TreeCache', 'TreeEvents', 'UniqueNames', 'View', 'WatchStream', 'WriteHeld', 'WriteLock', 'connect']
 
@@ -142,8 +143,6 @@ class Client:
         """Return writes for as long as `guard` exists; see `CoordinationClient.fenced`."""
     def ensure_path(self, path: str, *, mode: CreateMode = ..., acl: Sequence[ACL] | None = None) -> None:
         """Create a znode and its missing parents (the chroot included), if it does not exist."""
-    def delete_all(self, path: str) -> int:
-        """Delete a znode with everything below it, whatever the versions."""
     def exists(self, path: str) -> Stat | None:
         """Return a znode's `Stat`, or None if it does not exist."""
     def get(self, path: str) -> tuple[bytes, Stat]:
@@ -158,22 +157,8 @@ class Client:
         """Make the connected server catch up with the leader before it answers later requests."""
     def get_all_children_number(self, path: str = '/') -> int:
         """Return the number of znodes below a path, at any depth (ZooKeeper 3.6)."""
-    def get_ephemerals(self, prefix: str = '/') -> list[str]:
-        """Return the paths of this session's ephemeral znodes, in no particular order (ZooKeeper 3.6)."""
     def reads(self) -> Reads:
         """Return several reads in one request, answered as of one moment (ZooKeeper 3.6)."""
-    def whoami(self) -> list[Identity]:
-        """Return this client's identities for the server: address, credentials (ZooKeeper 3.7)."""
-    def get_quota(self, path: str) -> tuple[Quota, QuotaUsage] | None:
-        """Return the quota on a znode's tree and its usage; None if there is no quota."""
-    def set_quota(self, path: str, quota: Quota) -> None:
-        """Set the quota on a znode's tree, in place of the present one: at least one limit."""
-    def delete_quota(self, path: str) -> None:
-        """Remove the quota on a znode's tree; raise `NoNodeError` if there is none."""
-    def get_config(self) -> EnsembleConfig:
-        """Return the ensemble's servers, whatever the chroot; none if it has no such configuration."""
-    def reconfig(self, *, joining: Sequence[ServerSpec | str] = ..., leaving: Sequence[int] = ..., members: Sequence[ServerSpec | str] | None = None, version: int = -1) -> EnsembleConfig:
-        """Change the servers of the ensemble: some of them, or all."""
     def watch(self, path: str, *, recursive: bool = False, max_events: int = 10000) -> WatchStream:
         """Return a znode's events as a stream: `with client.watch(path) as events:`."""
     def observe_data(self, path: str) -> DataView:

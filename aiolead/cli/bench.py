@@ -13,6 +13,8 @@ from typing import Any
 
 import anyio
 
+import aiolead
+
 from .. import Client, CreateMode, Lock
 from ..errors import AioleadError, NoNodeError
 from ..paths import join, validate
@@ -102,7 +104,7 @@ async def _place(client: Client, path: str) -> AsyncIterator[str]:
     finally:
         # Without a connection the servers delete it: it is a container.
         with anyio.move_on_after(GONE_WITHIN, shield=True), suppress(AioleadError):
-            await client.delete_all(place)
+            await aiolead.admin.delete_all(client, place)
 
 
 def _measurements(

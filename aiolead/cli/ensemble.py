@@ -7,6 +7,7 @@ from typing import Any
 
 from cyclopts import App, Group
 
+from .. import admin
 from ..errors import AioleadError
 from ..model import EnsembleConfig
 from . import exits, render
@@ -74,7 +75,7 @@ async def _read_config(common: Common) -> tuple[EnsembleConfig | None, str]:
     connection = common.connect()
     try:
         async with connection as client:
-            config = await client.get_config()
+            config = await admin.get_config(client)
     except AioleadError as error:
         return None, str(error)
     return (config, "") if config.servers else (None, "the servers do not have it")

@@ -16,7 +16,7 @@ from typing import final
 import anyio
 from cyclopts import Parameter
 
-from .. import Client
+from .. import Client, admin
 from .._util import parsing
 from .._util.name_lookup import look_up
 from .._util.parsing import MalformedError
@@ -90,7 +90,7 @@ async def all_servers(
 ) -> list[ServerAddress]:
     """The known servers, and the ensemble's other members if its configuration may be read."""
     try:
-        config = await client.get_config()
+        config = await admin.get_config(client)
     except AioleadError:
         return list(known)
     return [*known, *await members_besides(config, known, secure=secure)]

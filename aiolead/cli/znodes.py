@@ -8,6 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+import aiolead
+
 from .. import Client, CreateMode
 from .._util import parsing
 from ..errors import ConfigurationError, NoAuthError, NoNodeError
@@ -338,7 +340,7 @@ def rm(
         deleted = 0
         try:
             if recursive:
-                deleted = await client.delete_all(path)
+                deleted = await aiolead.admin.delete_all(client, path)
                 if not deleted and path != "/":
                     raise NoNodeError(path)
             else:

@@ -12,7 +12,7 @@ from typing import Protocol, Self, runtime_checkable
 
 import anyio
 
-from .. import connect
+from .. import admin, connect
 from ..errors import UsageError
 from ..model import SessionCredentials
 from ..paths import ConnectString, parse_connect_string
@@ -166,7 +166,7 @@ class Sandbox:
 
     async def _delete_chroot(self) -> None:
         async with connect(self.hosts) as client:
-            await client.delete_all(self.chroot)
+            await admin.delete_all(client, self.chroot)
 
     async def _close_session(self, credentials: SessionCredentials) -> None:
         # Every client with a session's password may resume it. It closes it if it was left to it.

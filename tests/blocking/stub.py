@@ -96,6 +96,7 @@ class Stub:
         self._imports.setdefault("typing", set()).add("TypeVar")
         for module, imported in sorted(self._imports.items()):
             head.append(f"from {module} import {', '.join(sorted(imported))}")
+        head.append("from . import admin as admin")
         head.append(f"\n__all__ = {names!r}\n")
         head += [f'{name} = TypeVar("{name}")' for name in sorted(self._variables)]
         return "\n".join([*head, *body, ""])

@@ -178,7 +178,7 @@ def test_calls_of_async_functions_and_chroots(own: ThreadedServer, client: block
     assert below.get("/a")[0] == b"data"
     with pytest.raises(aiolead.errors.NotEmptyError):
         below.delete("/a")
-    assert below.delete_all("/a") == 2
+    assert blocking.admin.delete_all(below, "/a") == 2
     with pytest.raises(aiolead.errors.TransactionError):
         client.transaction().create("/below/c").check("/nothing").commit()
     assert client.transaction().create("/c", b"x").check("/c").commit() == ["/c", None]

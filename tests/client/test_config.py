@@ -13,7 +13,7 @@ from conftest import ServerUnderTest
 from kit.clients import connect, eventually
 from kit.virtual_time import embedded
 
-from aiolead import Auth, Client, Lock
+from aiolead import Auth, Client, Lock, admin
 from aiolead.errors import (
     BadArgumentsError,
     BadVersionError,
@@ -39,37 +39,39 @@ def changeable(network: Network) -> Network:
 
 async def test_configuration_is_read(server: ServerUnderTest) -> None:
     async with connect(server) as client:
-        config = await client.get_config()
+        config = await admin.get_config(client)
         members = {"embedded": 0, "standalone": 0, "ensemble": 3}[server.kind]
         assert [spec.id for spec in config.servers] == list(range(1, members + 1))
-        assert await client.chroot("/elsewhere").get_config() == config
+        assert await admin.get_config(client.chroot("/elsewhere")) == config
 
 
 async def test_change_is_refused_where_it_is_disabled(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         with pytest.raises(ServerError) as raised:
-            await client.reconfig(leaving=[3])
+            await admin.reconfig(client, leaving=[3])
         wanted = {"standalone": "UnimplementedError"}.get(server.kind, "ReconfigDisabledError")
         assert type(raised.value).__name__ == wanted
 
 
 async def test_configuration_is_changed_and_watched(changeable: Network) -> None:
     async with changeable, changeable.connect("10.0.0.1/app", auth=[SUPER]) as client:
-        before = await client.get_config()
+        before = await admin.get_config(client)
         assert [spec.id for spec in before.servers] == [1, 2]
         watch = client.backend.make_watch()
-        assert await client.get_config(watch=watch) == before
-        after = await client.reconfig(joining=[THIRD], version=before.version)
+        assert await admin.get_config(client, watch=watch) == before
+        after = await admin.reconfig(client, joining=[THIRD], version=before.version)
         assert (await watch.wait()).path == "/zookeeper/config"
-        assert after == await client.get_config()
+        assert after == await admin.get_config(client)
         assert after.servers[2] == THIRD
         assert after.version == client.backend.last_zxid > before.version
         with pytest.raises(BadVersionError):
-            await client.reconfig(leaving=[3], version=before.version)
-        assert [spec.id for spec in (await client.reconfig(leaving=[1])).servers] == [2, 3]
-        whole = await client.reconfig(members=["server.7=h:1:2;3", *map(str, before.servers)])
+            await admin.reconfig(client, leaving=[3], version=before.version)
+        assert [spec.id for spec in (await admin.reconfig(client, leaving=[1])).servers] == [2, 3]
+        whole = await admin.reconfig(
+            client, members=["server.7=h:1:2;3", *map(str, before.servers)]
+        )
         assert [spec.id for spec in whole.servers] == [1, 2, 7]
-        assert (await client.get_config()) == whole
+        assert (await admin.get_config(client)) == whole
 
 
 OBSERVER = "server.8=10.0.0.8:1:2:observer;3"
@@ -98,20 +100,20 @@ async def test_change_that_would_end_the_ensemble_is_refused(
     changeable: Network, change: dict[str, Any], error: type[ServerError] | None
 ) -> None:
     async with changeable, changeable.connect(ONE) as client:
-        before = await client.get_config()
+        before = await admin.get_config(client)
         # The permission is looked at last.
         with pytest.raises(error or NoAuthError):
-            await client.reconfig(**change)
+            await admin.reconfig(client, **change)
         with pytest.raises(BadVersionError):
-            await client.reconfig(**change, version=77)
-        assert await client.get_config() == before
+            await admin.reconfig(client, **change, version=77)
+        assert await admin.get_config(client) == before
         await client.add_auth(SUPER)
         if error is not None:
             with pytest.raises(error):
-                await client.reconfig(**change)
-            assert await client.get_config() == before
+                await admin.reconfig(client, **change)
+            assert await admin.get_config(client) == before
         else:
-            assert (await client.reconfig(**change)).version > before.version
+            assert (await admin.reconfig(client, **change)).version > before.version
 
 
 async def test_refused_change_takes_a_zxid(changeable: Network) -> None:
@@ -119,7 +121,7 @@ async def test_refused_change_takes_a_zxid(changeable: Network) -> None:
         await client.sync()
         zxid = changeable.server.zxid
         with pytest.raises(NoAuthError):
-            await client.reconfig(leaving=[7])
+            await admin.reconfig(client, leaving=[7])
         assert changeable.server.zxid == zxid + 1
 
 
@@ -147,7 +149,7 @@ async def test_invalid_change_is_not_sent(
     async with changeable, changeable.connect(ONE) as client:
         packets = changeable.server.packets_in
         with pytest.raises(ConfigurationError, match=complaint):
-            client.reconfig(**arguments)
+            await admin.reconfig(client, **arguments)
         await client.exists("/")
         assert changeable.server.packets_in == packets + 1
 
@@ -161,8 +163,8 @@ async def test_client_follows_the_configuration(changeable: Network) -> None:
             session = client.session_id
             await reached(ONE, TWO)  # the one that it knew is no member
             for joining in (THIRD, "server.4=10.0.0.4:1:2;2181"):
-                await operator.reconfig(joining=[joining])
-            await operator.reconfig(leaving=[1, 2])
+                await admin.reconfig(operator, joining=[joining])
+            await admin.reconfig(operator, leaving=[1, 2])
             await reached(THREE, "10.0.0.4")
             await client.ready()
             assert client.session_id == session
@@ -171,14 +173,16 @@ async def test_client_follows_the_configuration(changeable: Network) -> None:
             await eventually(lambda: client.session_id not in (0, session), "a new session")
             await client.ready()
             for number in (5, 6):
-                await operator.reconfig(joining=[f"server.{number}=10.0.0.{number}:1:2;2181"])
-            await operator.reconfig(leaving=[3, 4])
+                await admin.reconfig(
+                    operator, joining=[f"server.{number}=10.0.0.{number}:1:2;2181"]
+                )
+            await admin.reconfig(operator, leaving=[3, 4])
             await reached("10.0.0.5", "10.0.0.6")
 
 
 async def test_server_without_a_configuration_is_kept(network: Network) -> None:
     async with network, network.connect(ONE, observe_config=True) as client:
-        assert await client.get_config() == EnsembleConfig(())
+        assert await admin.get_config(client) == EnsembleConfig(())
         await client.sync()
         assert network.dialled == [ONE]
 

@@ -14,8 +14,7 @@ from kit.clients import Link, connect, eventually, in_memory, raw
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
 
-from aiolead import ACL, Client, CreateMode, Limits
-from aiolead._client.api import delete_all as deletion
+from aiolead import ACL, Client, CreateMode, Limits, admin
 from aiolead._wire.codes import OpCode
 from aiolead.errors import (
     ConnectionLossError,
@@ -43,35 +42,35 @@ async def grow(client: Client, top: str, *, width: int, depth: int) -> int:
 async def test_tree_is_deleted(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         count = await grow(client, "/a", width=6, depth=3)
-        assert count > 2 * deletion.DELETIONS
+        assert count > 2 * admin.DELETIONS
         await client.create("/a/e", mode=CreateMode.EPHEMERAL)
         await client.create("/ab")
-        assert await client.delete_all("/a") == count + 1
+        assert await admin.delete_all(client, "/a") == count + 1
         assert await client.get_children("/") == ["ab"]
-        assert await client.delete_all("/a") == 0
-        assert await client.delete_all("/ab") == 1
+        assert await admin.delete_all(client, "/a") == 0
+        assert await admin.delete_all(client, "/ab") == 1
 
 
 async def test_root_of_a_view_stays(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await grow(client, "/a", width=3, depth=1)
         view = client.chroot("/a")
-        assert await view.delete_all("/1") == 1
-        assert await view.delete_all("/") == 2
+        assert await admin.delete_all(view, "/1") == 1
+        assert await admin.delete_all(view, "/") == 2
         assert await client.get_children("/") == ["a"]
-        assert await client.delete_all("/") == 1
+        assert await admin.delete_all(client, "/") == 1
         assert await client.get_children("/") == []
-        assert await client.chroot("/missing").delete_all("/") == 0
+        assert await admin.delete_all(client.chroot("/missing"), "/") == 0
 
 
 @pytest.mark.parametrize("path", ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"])
 async def test_reserved_paths_are_refused(client: Client, zk: EmbeddedServer, path: str) -> None:
     await client.create("/a")
     with pytest.raises(InvalidPathError, match=f"delete {path}$"):
-        await client.delete_all(path)
+        await admin.delete_all(client, path)
     if path.startswith("/zookeeper/"):
         with pytest.raises(InvalidPathError):
-            await client.chroot("/zookeeper").delete_all(path.removeprefix("/zookeeper"))
+            await admin.delete_all(client.chroot("/zookeeper"), path.removeprefix("/zookeeper"))
     assert zk.znodes() == ["/a"]
     assert zk.requests["GET_CHILDREN"] == 0
 
@@ -83,11 +82,11 @@ async def test_part_without_permission_is_named(server: ServerUnderTest) -> None
         await client.create("/a/locked/in")
         await client.set_acl("/a/locked", [ACL(Permission.READ, "world", "anyone")])
         with pytest.raises(NoAuthError) as raised:
-            await client.delete_all("/a")
+            await admin.delete_all(client, "/a")
         assert raised.value.path == "/a/locked/in"
         await client.create("/b", acl=[ACL(Permission.CREATE, "world", "anyone")])
         with pytest.raises(NoAuthError) as raised:
-            await client.delete_all("/b")
+            await admin.delete_all(client, "/b")
         assert raised.value.path == "/b"
 
 
@@ -112,7 +111,7 @@ async def test_two_clients_delete_one_tree(server: ServerUnderTest) -> None:
         deleted: list[int] = []
 
         async def delete(by: Client) -> None:
-            deleted.append(await by.delete_all("/a"))
+            deleted.append(await admin.delete_all(by, "/a"))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(delete, rival)
@@ -137,7 +136,7 @@ async def test_tree_that_changes_after_it_was_listed(server: ServerUnderTest, ch
             if change == "delete":
                 before_each(client, OpCode.DELETE, act)
             expected = count + 2 if change == "create" else count - 2
-            assert await client.delete_all("/a") == expected
+            assert await admin.delete_all(client, "/a") == expected
         assert await client.exists("/a") is None
 
 
@@ -154,9 +153,9 @@ async def test_deletion_gives_up_if_children_keep_coming(server: ServerUnderTest
 
             before_each(client, OpCode.MULTI, create)
             with pytest.raises(NotEmptyError, match="others create in it") as raised:
-                await client.delete_all("/a")
+                await admin.delete_all(client, "/a")
         assert raised.value.path == "/a"
-        assert created == deletion.ROUNDS
+        assert created == admin.ROUNDS
 
 
 # --- lost connections --------------------------------------------------------------------------
@@ -170,7 +169,7 @@ async def test_deletion_continues_after_a_lost_connection(
     drop = zk.drop_reply if lost == "reply" else zk.drop_request
     drop(OpCode.MULTI)
     drop(OpCode.GET_CHILDREN)
-    assert await client.delete_all("/a") == count
+    assert await admin.delete_all(client, "/a") == count
     assert zk.znodes() == []
 
 
@@ -178,8 +177,8 @@ async def test_deletion_gives_up_after_several_losses(client: Client, zk: Embedd
     await client.create("/a")
     zk.drop_request(OpCode.MULTI, 100)
     with pytest.raises(ConnectionLossError):
-        await client.delete_all("/a")
-    assert zk.requests["MULTI"] == deletion.LOSSES
+        await admin.delete_all(client, "/a")
+    assert zk.requests["MULTI"] == admin.LOSSES
     assert zk.znodes() == ["/a"]
 
 
@@ -189,7 +188,7 @@ async def test_deletion_gives_up_without_a_server() -> None:
         await client.create("/a")
         await server.stop()
         with pytest.raises(ConnectionLossError, match="no server was reached"):
-            await client.delete_all("/a")
+            await admin.delete_all(client, "/a")
 
 
 # --- limits ------------------------------------------------------------------------------------
@@ -205,7 +204,7 @@ async def test_transactions_stay_below_the_limit() -> None:
                 await view.create("/a/" + "x" * length)
             for number in range(30):
                 await view.create(f"/a/{number}")
-            assert await view.delete_all("/a") == 47
+            assert await admin.delete_all(view, "/a") == 47
             assert server.znodes() == [chroot]
 
 
@@ -217,9 +216,9 @@ async def test_path_that_fills_a_request_is_deleted() -> None:
             await client.create(name)
             await client.create(name + "y")
         async with in_memory(server, limits=Limits(max_request=1024)) as client:
-            assert await client.delete_all(name) == 1
+            assert await admin.delete_all(client, name) == 1
             with pytest.raises(LocalWireError):
-                await client.delete_all(name + "y")
+                await admin.delete_all(client, name + "y")
 
 
 async def test_requests_in_flight_are_bounded(client: Client, zk: EmbeddedServer) -> None:
@@ -235,10 +234,10 @@ async def test_requests_in_flight_are_bounded(client: Client, zk: EmbeddedServer
         return submit(call, **options)
 
     client._core.submit = count_in  # type: ignore[method-assign]
-    assert await client.delete_all("/a") == count
-    assert 1 < most[OpCode.GET_CHILDREN] <= deletion.LISTINGS
-    assert most[OpCode.MULTI] == deletion.TRANSACTIONS
-    assert zk.requests["MULTI"] < count / deletion.DELETIONS + 1
+    assert await admin.delete_all(client, "/a") == count
+    assert 1 < most[OpCode.GET_CHILDREN] <= admin.LISTINGS
+    assert most[OpCode.MULTI] == admin.TRANSACTIONS
+    assert zk.requests["MULTI"] < count / admin.DELETIONS + 1
 
 
 async def test_cancelled_deletion_sends_no_more(zk: EmbeddedServer) -> None:
@@ -247,11 +246,11 @@ async def test_cancelled_deletion_sends_no_more(zk: EmbeddedServer) -> None:
         await grow(client, "/a", width=35, depth=2)
         async with anyio.create_task_group() as tasks:
             before_each(client, OpCode.MULTI, partial(wire.stall, "to_client"))
-            tasks.start_soon(client.delete_all, "/a")
+            tasks.start_soon(admin.delete_all, client, "/a")
             await eventually(lambda: zk.requests["MULTI"] > 0, "it has begun")
             tasks.cancel_scope.cancel()
         wire.heal()
         await client.sync()
         sent = zk.requests["MULTI"]
-        assert 0 < sent <= deletion.TRANSACTIONS
+        assert 0 < sent <= admin.TRANSACTIONS
         assert zk.znodes()

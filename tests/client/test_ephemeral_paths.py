@@ -13,7 +13,16 @@ import anyio
 import pytest
 from kit.clients import contenders_left, eventually
 
-from aiolead import Client, CreateMode, Limits, Lock, NodeExistsError, PersistentNode, connect
+from aiolead import (
+    Client,
+    CreateMode,
+    Limits,
+    Lock,
+    NodeExistsError,
+    PersistentNode,
+    admin,
+    connect,
+)
 from aiolead._session.ephemeral_paths import size_of
 from aiolead._wire.codes import OpCode
 from aiolead.errors import ConfigurationError, ConnectionLossError, Outcome, TooManyHoldsError
@@ -48,7 +57,7 @@ def size(client: Client) -> int:
 
 
 async def actual_size(client: Client) -> int:
-    return sum(map(size_of, await client.get_ephemerals()))
+    return sum(map(size_of, await admin.get_ephemerals(client)))
 
 
 async def test_create_above_the_limit_is_not_sent(client: Client, zk: EmbeddedServer) -> None:
@@ -80,7 +89,7 @@ async def test_deleted_znode_makes_room(client: Client) -> None:
     await client.transaction().delete(f"{LONG[:-1]}1").create("/a", mode=EPHEMERAL).commit()
     assert size(client) == await actual_size(client)
     await client.create(f"{LONG[:-1]}1", mode=EPHEMERAL)
-    assert await client.delete_all("/a") == 1
+    assert await admin.delete_all(client, "/a") == 1
     assert size(client) == await actual_size(client) == 3 * 256
 
 

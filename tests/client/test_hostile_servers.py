@@ -22,7 +22,7 @@ from kit.clients import eventually
 from kit.virtual_time import SESSION, passes, virtually
 
 import aiolead
-from aiolead import SASL, Auth, CreateMode
+from aiolead import SASL, Auth, CreateMode, admin
 from aiolead._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode
 from aiolead._wire.config_text import MAX_SERVERS
 from aiolead._wire.framing import encode_record, encode_reply, frame
@@ -98,10 +98,10 @@ REQUESTS: dict[str, Callable[[aiolead.Client], Awaitable[object]]] = {
     "check": lambda c: c.check("/a"),
     "transaction": lambda c: c.transaction().create("/a").set("/a", b"").delete("/a").commit(),
     "get_all_children_number": lambda c: c.get_all_children_number("/a"),
-    "get_ephemerals": lambda c: c.get_ephemerals("/a"),
-    "whoami": lambda c: c.whoami(),
-    "get_config": lambda c: c.get_config(),
-    "reconfig": lambda c: c.reconfig(leaving=[7]),
+    "get_ephemerals": lambda c: admin.get_ephemerals(c, "/a"),
+    "whoami": admin.whoami,
+    "get_config": admin.get_config,
+    "reconfig": lambda c: admin.reconfig(c, leaving=[7]),
     "reads": _reads,
 }
 
@@ -506,7 +506,7 @@ async def test_client_goes_on_with_any_configuration_of_the_ensemble(name: str) 
             await anyio.lowlevel.checkpoint()
         if name in REFUSED:
             with pytest.raises(RemoteWireError, match="no configuration of an ensemble") as caught:
-                await client.get_config()
+                await admin.get_config(client)
             assert len(str(caught.value)) < 500
         fake.streams[-1].close()
         if name in REFUSED:
@@ -522,7 +522,7 @@ async def test_client_goes_on_with_any_configuration_of_the_ensemble(name: str) 
 async def test_configuration_may_have_as_many_servers_as_allowed() -> None:
     members = [member(n, f"10.0.{n // 256}.{n % 256}") for n in range(MAX_SERVERS)]
     async with FakeServer(telling("\n".join(members).encode())) as fake, fake.connect() as client:
-        assert len((await client.get_config()).servers) == MAX_SERVERS
+        assert len((await admin.get_config(client)).servers) == MAX_SERVERS
 
 
 # --- session timeouts that no client has asked for ---------------------------------------------

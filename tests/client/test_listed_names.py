@@ -13,7 +13,7 @@ from kit.clients import PATIENCE, connect, eventually
 from parsing.hostile_data import FORBIDDEN_NAMES
 
 import aiolead
-from aiolead import Client, Lock, TreeCache, paths
+from aiolead import Client, Lock, TreeCache, admin, paths
 from aiolead.cli.scene_feed import Feed
 from aiolead.errors import AioleadError, InvalidPathError
 from aiolead.paths import ListedPath, as_listed, basename, join, parent, validate
@@ -101,7 +101,7 @@ async def test_listed_tree_is_deleted(chroot: str, monkeypatch: pytest.MonkeyPat
         for name in NAMES:
             create(f"/a/{name}")
             create(f"/a/{name}/{name}")
-        assert await client.delete_all("/a") == 1 + 2 * len(NAMES)
+        assert await admin.delete_all(client, "/a") == 1 + 2 * len(NAMES)
         assert await client.exists("/a") is None
 
 
@@ -115,7 +115,7 @@ async def test_listed_tree_is_cached(chroot: str, monkeypatch: pytest.MonkeyPatc
                 create(f"/a/{name}")
             create(f"/a/{NAMES[0]}/below")
             await eventually(lambda: len(cache) == 2 + len(NAMES), "all of them are there")
-            await client.delete_all("/a")
+            await admin.delete_all(client, "/a")
             await eventually(lambda: len(cache) == 0, "none of them is there")
 
 

@@ -14,7 +14,16 @@ import anyio
 import pytest
 from kit.clients import PATIENCE, catch_up
 
-from aiolead import AcquireTimeout, CreateMode, DoubleBarrier, Election, Group, Lock, Semaphore
+from aiolead import (
+    AcquireTimeout,
+    CreateMode,
+    DoubleBarrier,
+    Election,
+    Group,
+    Lock,
+    Semaphore,
+    admin,
+)
 from aiolead import connect as dial
 from aiolead.events import Event
 from aiolead.testing import BlockingServer, FaultProxy, OpCode
@@ -72,9 +81,9 @@ async def test_recipes_in_sessions_with_negative_ids(large_id: BlockingServer, c
                 assert leader is not None
                 assert leader.identity == "a"
                 assert list(await Group(b, "/group").members()) == ["a"]
-                assert len(await a.get_ephemerals()) == 4
+                assert len(await admin.get_ephemerals(a)) == 4
             await a.create("/ttl", mode=CreateMode.PERSISTENT_WITH_TTL, ttl=60)
-            assert await a.get_ephemerals() == []
+            assert await admin.get_ephemerals(a) == []
 
 
 async def test_resumed_session_with_a_negative_id(large_id: BlockingServer, chroot: str) -> None:

@@ -13,7 +13,7 @@ from kit.clients import catch_up, connect
 from kit.raw_client import told_zxid
 
 import aiolead
-from aiolead import ACL, Auth, CreateMode, NodeExistsError, NoNodeError
+from aiolead import ACL, Auth, CreateMode, NodeExistsError, NoNodeError, admin
 from aiolead._wire.codes import OpCode
 from aiolead._wire.replies import DataReply, ErrorResult, MultiReadReply, NamesReply
 from aiolead._wire.requests import RequestHeader
@@ -289,24 +289,29 @@ async def test_ephemerals_of_a_session(server: ServerUnderTest) -> None:
         await other.create("/a/others", mode=ephemeral)
         # A neighbour of the chroot, whose name begins alike.
         root = client.chroot("/a")
-        assert sorted(await client.get_ephemerals()) == ["/a/m-1", "/a/m-2", "/a/n", "/ab"]
-        assert sorted(await client.get_ephemerals("/a")) == ["/a/m-1", "/a/m-2", "/a/n", "/ab"]
-        assert sorted(await client.get_ephemerals("/a/")) == ["/a/m-1", "/a/m-2", "/a/n"]
-        assert sorted(await root.get_ephemerals()) == ["/m-1", "/m-2", "/n"]
-        assert sorted(await root.get_ephemerals("/m-")) == ["/m-1", "/m-2"]
-        assert await client.get_ephemerals("/x") == []
+        assert sorted(await admin.get_ephemerals(client)) == ["/a/m-1", "/a/m-2", "/a/n", "/ab"]
+        assert sorted(await admin.get_ephemerals(client, "/a")) == [
+            "/a/m-1",
+            "/a/m-2",
+            "/a/n",
+            "/ab",
+        ]
+        assert sorted(await admin.get_ephemerals(client, "/a/")) == ["/a/m-1", "/a/m-2", "/a/n"]
+        assert sorted(await admin.get_ephemerals(root)) == ["/m-1", "/m-2", "/n"]
+        assert sorted(await admin.get_ephemerals(root, "/m-")) == ["/m-1", "/m-2"]
+        assert await admin.get_ephemerals(client, "/x") == []
         await client.delete("/a/n")
-        assert sorted(await root.get_ephemerals()) == ["/m-1", "/m-2"]
+        assert sorted(await admin.get_ephemerals(root)) == ["/m-1", "/m-2"]
         for bad in ("", "a", "/a//", 7):
             with pytest.raises(InvalidPathError):
-                await client.get_ephemerals(bad)  # type: ignore[arg-type]
+                await admin.get_ephemerals(client, bad)  # type: ignore[arg-type]
 
 
 async def test_identities_of_a_client(server: ServerUnderTest) -> None:
     async with connect(server) as client:
-        assert await client.whoami() == [Identity("ip", "127.0.0.1")]
+        assert await admin.whoami(client) == [Identity("ip", "127.0.0.1")]
     async with connect(server, auth=[Auth.digest("user", "secret")]) as client:
-        identities = await client.whoami()
+        identities = await admin.whoami(client)
         assert set(identities) == {Identity("ip", "127.0.0.1"), Identity("digest", "user")}
 
 

@@ -8,9 +8,9 @@ import pytest
 from conftest import ServerUnderTest
 from kit.clients import catch_up, connect, eventually
 
-from aiolead import ACL, Client, CreateMode, NodeExistsError, NoNodeError
-from aiolead._client.api.quotas import decode_limits, decode_usage, encode_limits
+from aiolead import ACL, Client, CreateMode, NodeExistsError, NoNodeError, admin
 from aiolead._wire.codes import OpCode
+from aiolead.admin import decode_limits, decode_usage, encode_limits
 from aiolead.errors import (
     ConfigurationError,
     ConnectionLossError,
@@ -34,26 +34,26 @@ async def test_quota_is_set_counted_and_deleted(server: ServerUnderTest) -> None
     async with connect(server) as client:
         await client.create("/a", b"12345")
         await client.create("/a/b", b"12")
-        assert await client.get_quota("/a") is None
+        assert await admin.get_quota(client, "/a") is None
         quota = Quota(count=7, bytes=100)
-        await client.set_quota("/a", quota)
-        assert await client.get_quota("/a") == (quota, QuotaUsage(2, 7))
+        await admin.set_quota(client, "/a", quota)
+        assert await admin.get_quota(client, "/a") == (quota, QuotaUsage(2, 7))
         await client.create("/a/b/c", b"123")
         await client.set("/a", b"1")
-        assert await client.get_quota("/a") == (quota, QuotaUsage(3, 6))
+        assert await admin.get_quota(client, "/a") == (quota, QuotaUsage(3, 6))
         await client.transaction().create("/a/d", b"1").delete("/a/b/c").commit()
-        assert await client.get_quota("/a") == (quota, QuotaUsage(3, 4))
+        assert await admin.get_quota(client, "/a") == (quota, QuotaUsage(3, 4))
         with pytest.raises(TransactionError):
             await client.transaction().create("/a/x").delete("/missing")
-        assert await client.get_quota("/a") == (quota, QuotaUsage(3, 4))
+        assert await admin.get_quota(client, "/a") == (quota, QuotaUsage(3, 4))
         # Another quota in its place; the counts are kept.
         harder = Quota(count_hard=4, bytes_hard=2**40)
-        await client.set_quota("/a", harder)
-        assert await client.get_quota("/a") == (harder, QuotaUsage(3, 4))
-        await client.delete_quota("/a")
-        assert await client.get_quota("/a") is None
+        await admin.set_quota(client, "/a", harder)
+        assert await admin.get_quota(client, "/a") == (harder, QuotaUsage(3, 4))
+        await admin.delete_quota(client, "/a")
+        assert await admin.get_quota(client, "/a") is None
         with pytest.raises(NoNodeError, match="there is no quota on: /a"):
-            await client.delete_quota("/a")
+            await admin.delete_quota(client, "/a")
         # Nothing is left of it.
         assert await root(client).exists(f"/zookeeper/quota{server.chroot}") is None
 
@@ -61,7 +61,7 @@ async def test_quota_is_set_counted_and_deleted(server: ServerUnderTest) -> None
 async def test_quota_is_kept_as_by_setquota(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/a")
-        await client.set_quota("/a", Quota(count=7))
+        await admin.set_quota(client, "/a", Quota(count=7))
         place = f"/zookeeper/quota{server.chroot}/a"
         whole = root(client)
         assert sorted(await whole.get_children(place)) == ["zookeeper_limits", "zookeeper_stats"]
@@ -79,14 +79,14 @@ async def test_ephemerals_are_counted_until_they_go(server: ServerUnderTest) -> 
 
     async with connect(server) as client:
         await client.create("/a")
-        await client.set_quota("/a", Quota(count=7))
+        await admin.set_quota(client, "/a", Quota(count=7))
         async with connect(server) as other:
             await other.create("/a/e", b"123", mode=CreateMode.EPHEMERAL)
             await catch_up(client)  # they may be at different servers
-            assert (await client.get_quota("/a") or [None])[-1] == QuotaUsage(2, 3)
+            assert (await admin.get_quota(client, "/a") or [None])[-1] == QuotaUsage(2, 3)
 
         async def is_back() -> bool:
-            return (await client.get_quota("/a") or [None])[-1] == QuotaUsage(1, 0)
+            return (await admin.get_quota(client, "/a") or [None])[-1] == QuotaUsage(1, 0)
 
         await eventually(is_back, "the ephemeral znode is not counted any more")
 
@@ -95,34 +95,36 @@ async def test_quotas_are_not_nested(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         for path in ("/a", "/a/b", "/a/b/c", "/a/b/c/d", "/a/x", "/ab"):
             await client.create(path)
-        await client.set_quota("/a/b/c", Quota(count=7))
+        await admin.set_quota(client, "/a/b/c", Quota(count=7))
         other = f"{server.chroot}/a/b/c has one"
         for path in ("/a", "/a/b", "/a/b/c/d"):
             with pytest.raises(NodeExistsError, match=f"{other}: {path}$"):
-                await client.set_quota(path, Quota(count=9))
+                await admin.set_quota(client, path, Quota(count=9))
         # Beside it there is room.
-        await client.set_quota("/a/x", Quota(count=9))
-        await client.set_quota("/ab", Quota(count=9))
-        await client.delete_quota("/a/b/c")
-        await client.delete_quota("/a/x")
-        await client.set_quota("/a", Quota(count=9))
-        assert await client.chroot("/a").get_quota("/") == await client.get_quota("/a")
+        await admin.set_quota(client, "/a/x", Quota(count=9))
+        await admin.set_quota(client, "/ab", Quota(count=9))
+        await admin.delete_quota(client, "/a/b/c")
+        await admin.delete_quota(client, "/a/x")
+        await admin.set_quota(client, "/a", Quota(count=9))
+        assert await admin.get_quota(client.chroot("/a"), "/") == await admin.get_quota(
+            client, "/a"
+        )
         with pytest.raises(NodeExistsError, match="nested"):
-            await client.chroot("/a/b").set_quota("/c", Quota(count=9))
+            await admin.set_quota(client.chroot("/a/b"), "/c", Quota(count=9))
 
 
 async def test_reserved_and_missing_paths_have_no_quota(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         with pytest.raises(NoNodeError) as raised:
-            await client.set_quota("/missing", Quota(count=1))
+            await admin.set_quota(client, "/missing", Quota(count=1))
         assert raised.value.path == "/missing"
         whole = root(client)
         assert await whole.exists("/zookeeper/quota/missing") is None
         for path in ("/", "/zookeeper", "/zookeeper/quota/a"):
             for act in (
-                whole.get_quota(path),
-                whole.delete_quota(path),
-                whole.set_quota(path, Quota(count=1)),
+                admin.get_quota(whole, path),
+                admin.delete_quota(whole, path),
+                admin.set_quota(whole, path, Quota(count=1)),
             ):
                 with pytest.raises(InvalidPathError, match="no quota"):
                     await act
@@ -132,7 +134,7 @@ async def test_reserved_and_missing_paths_have_no_quota(server: ServerUnderTest)
 async def test_invalid_quota_is_refused(client: Client, quota: Any) -> None:
     await client.create("/a")
     with pytest.raises(ConfigurationError, match="quota: must be a Quota"):
-        await client.set_quota("/a", quota)
+        await admin.set_quota(client, "/a", quota)
 
 
 @pytest.mark.parametrize("limit", [-1, 2**63, 1.5, "7", True])
@@ -146,15 +148,15 @@ async def test_half_of_a_quota_is_mended(server: ServerUnderTest) -> None:
     """As of a command that was killed half way; setting it again mends it."""
     async with connect(server) as client:
         await client.create("/a")
-        await client.set_quota("/a", Quota(count=7))
+        await admin.set_quota(client, "/a", Quota(count=7))
         whole, place = root(client), f"/zookeeper/quota{server.chroot}/a"
         await whole.delete(f"{place}/zookeeper_stats")
-        assert await client.get_quota("/a") is None
+        assert await admin.get_quota(client, "/a") is None
         await client.create("/a/b")
-        await client.set_quota("/a", Quota(count=8))
-        assert await client.get_quota("/a") == (Quota(count=8), QuotaUsage(2, 0))
+        await admin.set_quota(client, "/a", Quota(count=8))
+        assert await admin.get_quota(client, "/a") == (Quota(count=8), QuotaUsage(2, 0))
         await whole.delete(f"{place}/zookeeper_stats")
-        await client.delete_quota("/a")
+        await admin.delete_quota(client, "/a")
         assert await whole.exists(place) is None
 
 
@@ -166,27 +168,27 @@ async def test_hard_limits_need_a_newer_server() -> None:
         await client.create("/a")
         for quota in (Quota(count_hard=7), Quota(bytes_hard=7)):
             with pytest.raises(UnsupportedError, match=r"a hard limit of a quota needs .* 3\.7"):
-                await client.set_quota("/a", quota)
-        assert await client.get_quota("/a") is None
-        await client.set_quota("/a", Quota(count=7))
-        assert await client.get_quota("/a") == (Quota(count=7), QuotaUsage(1, 0))
+                await admin.set_quota(client, "/a", quota)
+        assert await admin.get_quota(client, "/a") is None
+        await admin.set_quota(client, "/a", Quota(count=7))
+        assert await admin.get_quota(client, "/a") == (Quota(count=7), QuotaUsage(1, 0))
 
 
 async def test_quota_without_permission_is_refused(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/a")
         await client.create("/a/b")
-        await client.set_quota("/a/b", Quota(count=7))
+        await admin.set_quota(client, "/a/b", Quota(count=7))
         place = f"/zookeeper/quota{server.chroot}/a/b"
         limits = f"{place}/zookeeper_limits"
         await root(client).set_acl(limits, [ACL(Permission.READ, "world", "anyone")])
         await root(client).set_acl(place, [ACL(Permission.READ, "world", "anyone")])
         with pytest.raises(NoAuthError) as raised:
-            await client.set_quota("/a/b", Quota(count=8))
+            await admin.set_quota(client, "/a/b", Quota(count=8))
         assert raised.value.path == limits
         with pytest.raises(NoAuthError):
-            await client.delete_quota("/a/b")
-        assert await client.get_quota("/a/b") == (Quota(count=7), QuotaUsage(1, 0))
+            await admin.delete_quota(client, "/a/b")
+        assert await admin.get_quota(client, "/a/b") == (Quota(count=7), QuotaUsage(1, 0))
 
 
 @pytest.mark.parametrize("lost", ["request", "reply"])
@@ -197,10 +199,10 @@ async def test_lost_connection_leaves_the_quota_unknown(
     drop = zk.drop_reply if lost == "reply" else zk.drop_request
     drop(OpCode.MULTI)
     with pytest.raises(ConnectionLossError):
-        await client.set_quota("/a", Quota(count=7))
-    assert (await client.get_quota("/a") is None) == (lost == "request")
-    await client.set_quota("/a", Quota(count=7))
-    assert await client.get_quota("/a") == (Quota(count=7), QuotaUsage(1, 0))
+        await admin.set_quota(client, "/a", Quota(count=7))
+    assert (await admin.get_quota(client, "/a") is None) == (lost == "request")
+    await admin.set_quota(client, "/a", Quota(count=7))
+    assert await admin.get_quota(client, "/a") == (Quota(count=7), QuotaUsage(1, 0))
 
 
 async def test_two_clients_set_quotas_at_the_same_time(server: ServerUnderTest) -> None:
@@ -220,9 +222,9 @@ async def test_two_clients_set_quotas_at_the_same_time(server: ServerUnderTest) 
             return submit(call, **options)
 
         client._core.submit = meddle  # type: ignore[method-assign]
-        await client.set_quota("/a/1", Quota(count=7))
+        await admin.set_quota(client, "/a/1", Quota(count=7))
         assert next(once, None) is None
-        assert await client.get_quota("/a/1") == (Quota(count=7), QuotaUsage(1, 0))
+        assert await admin.get_quota(client, "/a/1") == (Quota(count=7), QuotaUsage(1, 0))
 
 
 # --- hard limits -------------------------------------------------------------------------------
@@ -232,7 +234,7 @@ async def hard_limits_hold(client: Client) -> None:
     await client.ensure_path("/")
     await client.create("/a", b"12345")
     await client.create("/a/b")
-    await client.set_quota("/a", Quota(count_hard=3, bytes_hard=10))
+    await admin.set_quota(client, "/a", Quota(count_hard=3, bytes_hard=10))
     await client.create("/a/c", b"12345")
     with pytest.raises(QuotaExceededError) as raised:
         await client.create("/a/d")
@@ -250,10 +252,10 @@ async def hard_limits_hold(client: Client) -> None:
         await client.create("/a/e")
     await client.create("/beside", b"x" * 100)
     quota = Quota(count=1, bytes=1)
-    await client.set_quota("/a", quota)
+    await admin.set_quota(client, "/a", quota)
     # Soft ones are for the server's log.
     await client.create("/a/e", b"123")
-    assert await client.get_quota("/a") == (quota, QuotaUsage(4, 13))
+    assert await admin.get_quota(client, "/a") == (quota, QuotaUsage(4, 13))
 
 
 async def test_hard_limits_hold_on_the_embedded_server() -> None:
@@ -279,7 +281,7 @@ async def test_hard_limits_hold_on_a_real_server(enforcing: Any, chroot: str) ->
 async def test_hard_limits_are_advice_unless_enforced(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/a")
-        await client.set_quota("/a", Quota(count_hard=1, bytes_hard=1))
+        await admin.set_quota(client, "/a", Quota(count_hard=1, bytes_hard=1))
         await client.create("/a/b", b"123")
 
 

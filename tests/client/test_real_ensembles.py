@@ -12,7 +12,7 @@ from kit.clients import catch_up, eventually
 from kit.raw_client import refuses_ephemerals
 
 import aiolead
-from aiolead import CreateMode, Lock
+from aiolead import CreateMode, Lock, admin
 from aiolead.errors import NotReadOnlyError
 from aiolead.model import SessionState
 from aiolead.testing import Hooks, ZooKeeperServer
@@ -131,7 +131,7 @@ async def test_clients_follow_the_ensemble(members: Ensemble) -> None:
     leader = await members.leader()
     left = (await members.followers())[0]
     async with aiolead.connect(leader.connect_string, session_timeout=4) as operator:
-        before = await operator.get_config()
+        before = await admin.get_config(operator)
         assert [spec.client_address() for spec in before.servers] == [
             ("127.0.0.1", server.port) for server in members.servers
         ]
@@ -147,7 +147,7 @@ async def test_clients_follow_the_ensemble(members: Ensemble) -> None:
         ):
             session = client.session_id
             assert await members.connected_server(session) is left
-            after = await operator.reconfig(leaving=[gone.id], version=before.version)
+            after = await admin.reconfig(operator, leaving=[gone.id], version=before.version)
             assert gone not in after.servers
             assert after.version > before.version
 
@@ -159,8 +159,8 @@ async def test_clients_follow_the_ensemble(members: Ensemble) -> None:
             await held.verify()
             assert client.session_id == session
             with pytest.raises(aiolead.errors.BadVersionError):
-                await operator.reconfig(joining=[gone], version=before.version)
-            back = await operator.reconfig(joining=[gone])
+                await admin.reconfig(operator, joining=[gone], version=before.version)
+            back = await admin.reconfig(operator, joining=[gone])
             assert back.servers == before.servers
             held.check()
 

@@ -19,7 +19,7 @@ from kit.clients import PATIENCE, SESSION, connect, eventually, hooked
 from kit.virtual_time import embedded, virtually
 
 import aiolead
-from aiolead import Client, ConnectionLossError
+from aiolead import Client, ConnectionLossError, admin
 from aiolead._client.api.server_features import require
 from aiolead._wire.codes import OpCode
 from aiolead._wire.versions import NOT_SERVING, SRVR
@@ -40,9 +40,9 @@ Operation = Callable[[Client], Awaitable[object]]
 
 NEWER: list[tuple[Operation, str]] = [
     (lambda client: client.get_all_children_number("/"), "3.6"),
-    (lambda client: client.get_ephemerals(), "3.6"),
+    (admin.get_ephemerals, "3.6"),
     (lambda client: client.reads().get("/"), "3.6"),
-    (lambda client: client.whoami(), "3.7"),
+    (admin.whoami, "3.7"),
 ]
 """Operations, with the version that brought them."""
 
@@ -159,16 +159,16 @@ async def test_operations_of_every_version_ask_for_none(telephone: Telephone) ->
 async def test_version_is_asked_per_connection(telephone: Telephone, zk: EmbeddedServer) -> None:
     async with telephone.connect() as client:
         for _ in range(3):
-            await client.whoami()
+            await admin.whoami(client)
         async with anyio.create_task_group() as tasks:
             for _ in range(5):
-                tasks.start_soon(client.get_ephemerals)
+                tasks.start_soon(admin.get_ephemerals, client)
         assert telephone.asked == 1
         zk.disconnect(client.session_id)
         async with anyio.create_task_group() as tasks:
             for _ in range(5):
-                tasks.start_soon(client.whoami)
-        await client.whoami()
+                tasks.start_soon(admin.whoami, client)
+        await admin.whoami(client)
         assert telephone.asked == 2
     await eventually(lambda: zk.connections == 0, "the side connections are closed")
 
@@ -217,30 +217,30 @@ async def test_server_that_does_not_report_its_version(
     async with telephone.connect() as client:
         sent = zk.requests.total()
         with pytest.raises(UnsupportedError, match=r"not report.*server_version") as raised:
-            await client.whoami()
+            await admin.whoami(client)
         assert raised.value.server is None
         assert zk.requests.total() == sent
         await client.sync()
     async with telephone.connect(server_version="3.9") as client:
-        assert await client.whoami()
+        assert await admin.whoami(client)
     assert telephone.asked == 1
 
 
 async def test_server_that_hung_up_is_asked_again(client: Client, telephone: Telephone) -> None:
     telephone.answer = says(b"")
     with pytest.raises(UnsupportedError):
-        await client.whoami()
+        await admin.whoami(client)
     telephone.answer = None
-    assert await client.whoami()
+    assert await admin.whoami(client)
 
 
 async def test_version_given_to_connect_is_used(server: ServerUnderTest) -> None:
     async with connect(server, server_version="3.7") as client:
-        assert await client.whoami()
+        assert await admin.whoami(client)
     async with connect(server, server_version="3.6.3") as client:
-        assert await client.get_ephemerals() == []
+        assert await admin.get_ephemerals(client) == []
         with pytest.raises(UnsupportedError, match=r"connect\(server_version=\) says 3\.6\.3"):
-            await client.whoami()
+            await admin.whoami(client)
         await client.sync()
 
 
@@ -272,11 +272,11 @@ async def test_server_that_cannot_be_asked_is_asked_later(telephone: Telephone, 
             case _:
                 telephone.answer = says(NOT_SERVING)
         with pytest.raises(ConnectionLossError, match="could not be asked") as raised:
-            await client.whoami()
+            await admin.whoami(client)
         assert raised.value.outcome is Outcome.NOT_APPLIED
         telephone.before_dial = anyio.lowlevel.checkpoint
         telephone.answer = None
-        assert await client.whoami()
+        assert await admin.whoami(client)
         assert client.session_id == session_id
     assert len([opening for opening in telephone.openings if opening != SRVR]) == 1
 
@@ -290,11 +290,11 @@ async def test_cancelled_question_does_not_block_others(
 
         async def asks() -> None:
             with first:
-                await client.whoami()
+                await admin.whoami(client)
 
         tasks.start_soon(asks)
         await anyio.wait_all_tasks_blocked()
-        tasks.start_soon(client.whoami)
+        tasks.start_soon(admin.whoami, client)
         await anyio.wait_all_tasks_blocked()
         telephone.before_dial = anyio.lowlevel.checkpoint
         first.cancel()
@@ -315,7 +315,7 @@ async def test_old_connection_version_is_unused(
 
     telephone.answer = lost_meanwhile
     with pytest.raises(UnsupportedError) as raised:
-        await client.whoami()
+        await admin.whoami(client)
     assert raised.value.server == "3.5.9"
     assert telephone.asked == 2
     assert zk.requests["WHO_AM_I"] == 0
@@ -324,11 +324,11 @@ async def test_old_connection_version_is_unused(
 async def test_lost_request_skips_an_old_server(
     client: Client, telephone: Telephone, zk: EmbeddedServer
 ) -> None:
-    await client.whoami()
+    await admin.whoami(client)
     telephone.answer = says(b"Zookeeper version: 3.5.9\n")
     zk.drop_reply(OpCode.WHO_AM_I)
     with pytest.raises(UnsupportedError):
-        await client.whoami()
+        await admin.whoami(client)
     assert zk.requests["WHO_AM_I"] == 2
     await client.sync()
 
@@ -336,7 +336,7 @@ async def test_lost_request_skips_an_old_server(
 async def test_old_server_gets_no_queued_request(
     client: Client, telephone: Telephone, zk: EmbeddedServer
 ) -> None:
-    await client.whoami()
+    await admin.whoami(client)
     telephone.answer = says(b"Zookeeper version: 3.5.9\n")
     submit = client._core.submit
 
@@ -348,7 +348,7 @@ async def test_old_server_gets_no_queued_request(
 
     client._core.submit = lose_at_once  # type: ignore[method-assign]
     with pytest.raises(UnsupportedError):
-        await client.whoami()
+        await admin.whoami(client)
     assert zk.requests["WHO_AM_I"] == 1
 
 
@@ -356,7 +356,7 @@ async def test_old_server_gets_no_queued_request(
 async def test_lost_read_is_repeated(client: Client, zk: EmbeddedServer, lost: str) -> None:
     drop = zk.drop_reply if lost == "reply" else zk.drop_request
     drop(OpCode.WHO_AM_I, 2)
-    assert await client.whoami()
+    assert await admin.whoami(client)
     assert zk.requests["WHO_AM_I"] == 3
 
 
@@ -366,7 +366,7 @@ async def test_question_without_a_server_ends_with_the_session_timeout() -> None
         await server.stop()
         await eventually(lambda: client.state is SessionState.SUSPENDED, "the connection is lost")
         with pytest.raises(ConnectionLossError, match="no server was reached") as raised:
-            await client.whoami()
+            await admin.whoami(client)
         assert raised.value.outcome is Outcome.NOT_APPLIED
 
 
@@ -378,7 +378,7 @@ async def test_question_without_a_server_ends_with_the_session() -> None:
 
         async def asks() -> None:
             try:
-                await client.get_ephemerals()
+                await admin.get_ephemerals(client)
             except SessionExpiredError as error:
                 errors.append(error)
 
@@ -389,14 +389,14 @@ async def test_question_without_a_server_ends_with_the_session() -> None:
             await server.start()
         assert len(errors) == 1
         # The next session is asked as the one before was.
-        assert await client.get_ephemerals() == []
+        assert await admin.get_ephemerals(client) == []
 
 
 async def test_closed_client_asks_for_no_version(telephone: Telephone) -> None:
     async with telephone.connect() as client:
         pass
     with pytest.raises(ClientClosedError):
-        await client.whoami()
+        await admin.whoami(client)
     assert telephone.asked == 0
 
 

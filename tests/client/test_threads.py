@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -26,7 +27,7 @@ from kit.clients import eventually
 from kit.elsewhere import in_thread
 from kit.pages import ROOT
 
-from aiolead import Auth, Client, Election, Lock, connect
+from aiolead import Auth, Client, Election, Lock, admin, connect
 from aiolead.errors import ClientClosedError, UsageError
 from aiolead.testing import EmbeddedServer, ThreadedServer
 
@@ -134,7 +135,7 @@ async def test_recipe_entered_in_another_thread_is_refused(
     await client.ensure_path(chroot)
     lock, election = Lock(client, chroot + "/lock"), Election(client, chroot + "/election")
     calls: list[Callable[[], Any]] = [
-        client.whoami,
+        partial(admin.whoami, client),
         lambda: client.ensure_path("/a"),
         client.watch("/a").__aenter__,
         client.observe_data("/a").__aenter__,

@@ -13,7 +13,7 @@ from kit.clients import connect, contenders_left, eventually, in_memory, stopped
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
 
-from aiolead import Client, Election, Lock
+from aiolead import Client, Election, Lock, admin
 from aiolead._client.core import KEPT
 from aiolead._recipes.contender_queue import Contender, LocalContenders
 from aiolead._recipes.hold import Tenure
@@ -57,7 +57,7 @@ async def test_names_of_contenders_are_unique_also_on_a_forgotten_path() -> None
             for _ in range(5):
                 async with Lock(client, PATH) as held:
                     names.add(held.path[:-10])
-            await client.delete_all(PATH)
+            await admin.delete_all(client, PATH)
             for number in range(KEPT):
                 client.backend.shared(f"/{number}", LocalContenders)
             gc.collect()

@@ -25,6 +25,7 @@ MODULES = (
     "aiolead",
     "aiolead.abc",
     "aiolead.adapters.aiozk",
+    "aiolead.admin",
     "aiolead.blocking",
     "aiolead.errors",
     "aiolead.events",

@@ -47,6 +47,16 @@ def test_stub_is_up_to_date() -> None:
     assert is_ == should_be, "run `python -m tests.blocking.stub`"
 
 
+def test_calls_of_operators_have_the_same_arguments() -> None:
+    """The functions of `aiolead.admin`, without one-shot watches, which are for recipes."""
+    assert aiolead.blocking.admin.__all__ == aiolead.admin.__all__
+    for name in aiolead.admin.__all__:
+        signature = inspect.signature(getattr(aiolead.admin, name))
+        parameters = [each for each in signature.parameters.values() if each.name != "watch"]
+        there = inspect.signature(getattr(aiolead.blocking.admin, name))
+        assert signature.replace(parameters=parameters) == there, name
+
+
 @check_each("name", sorted(name for name in PUBLIC if _is_async(PUBLIC[name])))
 def test_every_async_class_has_a_blocking_one(name: str) -> None:
     if name in ELSEWHERE:

@@ -19,6 +19,7 @@ from kit.checks import check_each
 
 import aiolead
 import aiolead.abc
+import aiolead.admin
 import aiolead.errors
 import aiolead.model
 import aiolead.paths
@@ -122,7 +123,8 @@ def test_number_of_names_at_the_top_is_bounded() -> None:
 
 
 def test_public_names_report_public_modules() -> None:
-    public = [*FACES, aiolead.errors, aiolead.model, aiolead.events, aiolead.paths, aiolead.abc]
+    public = [*FACES, aiolead.errors, aiolead.model, aiolead.events, aiolead.paths]
+    public += [aiolead.abc, aiolead.admin]
     private = {
         name
         for face in public
@@ -205,7 +207,7 @@ def _own_docstring(thing: object) -> str | None:
 
 PUBLIC = {
     name: getattr(face, name)
-    for face in (aiolead, aiolead.types, aiolead.errors, aiolead.model, aiolead.events)
+    for face in (*FACES, aiolead.admin, aiolead.errors, aiolead.model, aiolead.events)
     for name in sorted(_public_names(face))
 }
 """Everything that users import, except `aiolead.paths`, by name."""

@@ -215,6 +215,7 @@ def test_table_of_operations_has_every_operation() -> None:
         for name, _ in inspect.getmembers(aiolead.Client, inspect.isfunction)
         if not name.startswith("_")
     ]
+    methods += [f"`admin.{name}`" for name in aiolead.admin.__all__]
     assert len(methods) > 20
     assert sorted(row[0] for row in rows) == sorted(methods)
     for name, needs, _, _, raises in rows:

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from aiolead import ACL, ServiceInstance
-from aiolead._client.api import quotas
+from aiolead import ACL, ServiceInstance, admin
 from aiolead._client.net import host_sources as discovery
 from aiolead._recipes import barriers as barrier_membership
 from aiolead._recipes import codec, condition_signals
@@ -302,8 +301,8 @@ PARSERS: tuple[Parser, ...] = (
         "a participant",
         lambda data: repr(participants.participant("/p", data, STAT, is_holder=False)),
     ),
-    of_znode("limits of a quota", quotas.decode_limits, "_client.api.quotas: _pairs", raises=_WIRE),
-    of_znode("usage of a quota", quotas.decode_usage, raises=_WIRE),
+    of_znode("limits of a quota", admin.decode_limits, "admin: _pairs", raises=_WIRE),
+    of_znode("usage of a quota", admin.decode_usage, raises=_WIRE),
     of_znode(
         "the configuration of an ensemble", _config,
         "_wire.config_text: _parse_client _port parse_config parse_server", raises=_WIRE,

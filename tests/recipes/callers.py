@@ -28,7 +28,7 @@ _TABLE = {
     "Client": {
         ANY: "chroot fenced reads transaction",
         HOME: "check create delete exists get get_acl get_children get_children_and_stat "
-        "get_config observe_children observe_data reconfig set set_acl sync watch",
+        "observe_children observe_data set set_acl sync watch",
     },
     "ClientBackend": {
         ANY: "full_path gave is_forked is_session_passed_on is_session_shared last_zxid sole_in "
@@ -144,7 +144,6 @@ CALLS: dict[str, Callable[[Any], object]] = {
         for rows, arguments in _ARGUMENTS.items()
         for row in rows.split()
     },
-    "Client.reconfig": lambda c: c.reconfig(leaving=[1]),
     "FencedTransaction.commit": lambda t: t.delete("/never").commit(),
     "Group.join": lambda g: g.join(identity="never"),
     "Transaction.commit": lambda t: t.delete("/never").commit(),

@@ -61,6 +61,7 @@ from aiolead import (
     ServiceRegistry,
     TaskBoard,
     Term,
+    admin,
 )
 from aiolead.testing import EmbeddedServer
 
@@ -453,7 +454,7 @@ async def test_cancelled_at_a_real_server(a: Client, b: Client, name: str) -> No
     await catch_up(a)
 
     async def nothing_is_left() -> bool:
-        return await a.get_ephemerals() == []
+        return await admin.get_ephemerals(a) == []
 
     async def afterwards() -> None:
         await eventually(nothing_is_left, "no znode of it is left")

@@ -28,7 +28,7 @@ from kit.selection import BACKENDS
 from recipes.blocks import happens
 from recipes.crowd import Crowd, crowd
 
-from aiolead import Barrier, Client, Condition, ConnectionLossError
+from aiolead import Barrier, Client, Condition, ConnectionLossError, admin
 from aiolead.errors import LossReason, Outcome
 from aiolead.model import SessionState
 from aiolead.paths import parse_connect_string
@@ -159,7 +159,7 @@ async def breaks(server: ServerUnderTest) -> None:
         assert them.losses == {}
         assert proxy.connections > links
         await turns.come()
-        assert await a.get_ephemerals() == []
+        assert await admin.get_ephemerals(a) == []
 
 
 async def _verified(them: Crowd, name: str) -> bool:
@@ -208,7 +208,7 @@ async def ends(server: ServerUnderTest) -> None:
             )
         them.leave(*KEPT)
         await all_left(them, KEPT)
-        assert await a.get_ephemerals() == []
+        assert await admin.get_ephemerals(a) == []
 
 
 # --- processes that die --------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import anyio
@@ -24,7 +25,7 @@ from kit.faults import only_on
 from kit.virtual_time import Link, on_virtual_time
 from kit.virtual_time import connect as connect_virtually
 
-from aiolead import Client, ConnectionLossError
+from aiolead import Client, ConnectionLossError, admin
 from aiolead.testing import EmbeddedServer, FaultProxy, MemoryProxy, OpCode
 
 pytestmark = pytest.mark.timeout(240)
@@ -158,7 +159,7 @@ def holding(scene: Held) -> Use:
             await scene.turn(helper, path)
 
         async def nothing_left() -> bool:
-            return await over_connection_losses(client.get_ephemerals) == []
+            return await over_connection_losses(partial(admin.get_ephemerals, client)) == []
 
         await eventually(nothing_left, f"{path}: no znode is left behind")
 

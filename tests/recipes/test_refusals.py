@@ -17,7 +17,7 @@ from kit.virtual_time import Link, connect, passes, settled, with_virtual_server
 from recipes.blocks import Holder, enter
 
 import aiolead
-from aiolead import ACL, Client
+from aiolead import ACL, Client, admin
 from aiolead.errors import NoAuthError, ReleaseError
 from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer, OpCode
@@ -54,7 +54,7 @@ async def prepare(client: Client, scene: Held) -> None:
 
 async def ours(client: Client) -> list[str]:
     await catch_up(client)
-    return sorted(await client.get_ephemerals())
+    return sorted(await admin.get_ephemerals(client))
 
 
 async def set_acl_around(operator: Client, paths: list[str], acl: list[ACL]) -> None:

@@ -7,5 +7,4 @@ pending_reply                  the awaitable answer
 transactions                   several writes; the same while a znode exists; several reads
 client_watches                 one-shot watches; the events of persistent ones
 server_features                requests that not every server supports
-quotas, reconfig, delete_all   operations that take several requests
 """

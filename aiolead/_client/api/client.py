@@ -8,9 +8,11 @@ from typing import final
 from anyio.lowlevel import checkpoint
 
 from ..._recipes.view import ChildrenView, DataView
+from ..._util.escaping import described
 from ..._wire.versions import Feature
 from ...abc import Watch
 from ...errors import (
+    ConfigurationError,
     NodeExistsError,
     NoNodeError,
 )
@@ -18,22 +20,14 @@ from ...model import (
     ACL,
     Created,
     CreateMode,
-    EnsembleConfig,
-    Identity,
-    Quota,
-    QuotaUsage,
-    ServerSpec,
     Stat,
 )
 from ...paths import parent, validate
 from ..core import Core, T
 from .client_backend import ClientBackend
 from .client_watches import MAX_EVENTS, WatchStream
-from .delete_all import TreeDeletion
-from .operations import EXISTS, GET, GET_CHILDREN, GET_CHILDREN_AND_STAT, Scope, whoami
+from .operations import EXISTS, GET, GET_CHILDREN, GET_CHILDREN_AND_STAT, Scope
 from .pending_reply import PendingReply
-from .quotas import delete_quota, get_quota, set_quota
-from .reconfig import get_config, reconfig
 from .server_features import read_with
 from .session_side import SessionSide
 from .transactions import Fence, Reads, Transaction
@@ -182,30 +176,6 @@ class Client(SessionSide):
                 continue
             missing.pop()
 
-    async def delete_all(self, path: str) -> int:
-        """Delete a znode with everything below it, whatever the versions.
-
-        Not as one transaction: others see a part of the tree meanwhile. A missing tree and
-        deletions by other clients are no errors; znodes that others create meanwhile are deleted,
-        too, for at most ten rounds. Uses transactions of up to 128 znodes, eight at a time.
-        Cancellation deletes no more, but transactions that were sent may still be applied. On
-        connection loss, it goes on with what is left.
-
-        Args:
-            path: the top of the tree. `/` stands for everything below the chroot, which stays;
-                without a chroot it is refused, and so are `/zookeeper` and the server's own znodes
-                there.
-
-        Returns:
-            How many znodes were deleted, maybe counting some of others after a lost connection.
-
-        Raises:
-            InvalidPathError: no server deletes this.
-            NotEmptyError: others go on creating in it.
-            NoAuthError: a part of it may not be listed or deleted; other parts may be deleted.
-        """
-        return await TreeDeletion(self._core, self._scope, path).run()
-
     # --- reads ---------------------------------------------------------------------------------
 
     def exists(self, path: str, *, watch: Watch | None = None) -> PendingReply[Stat | None]:
@@ -252,94 +222,9 @@ class Client(SessionSide):
         make = self._scope.get_all_children_number(path)
         return await read_with(self._core, Feature.GET_ALL_CHILDREN_NUMBER, make)
 
-    async def get_ephemerals(self, prefix: str = "/") -> list[str]:
-        """Return the paths of this session's ephemeral znodes, in no particular order (ZooKeeper
-        3.6).
-
-        `prefix` is how they begin: `/member-` finds `/member-1`, and `/a/` everything below `/a`.
-        """
-        make = self._scope.get_ephemerals(prefix)
-        return await read_with(self._core, Feature.GET_EPHEMERALS, make)
-
     def reads(self) -> Reads:
         """Return several reads in one request, answered as of one moment (ZooKeeper 3.6)."""
         return Reads(self._core, self._scope)
-
-    async def whoami(self) -> list[Identity]:
-        """Return this client's identities for the server: address, credentials (ZooKeeper 3.7)."""
-        return await read_with(self._core, Feature.WHO_AM_I, whoami())
-
-    # --- quotas --------------------------------------------------------------------------------
-
-    async def get_quota(self, path: str) -> tuple[Quota, QuotaUsage] | None:
-        """Return the quota on a znode's tree and its usage; None if there is no quota.
-
-        Raises `RemoteWireError` if what is written there is no quota.
-        """
-        return await get_quota(self._core, self._scope, path)
-
-    async def set_quota(self, path: str, quota: Quota) -> None:
-        """Set the quota on a znode's tree, in place of the present one: at least one limit.
-
-        The znode must exist, and be neither the root nor in `/zookeeper`. The quota is written
-        where ZooKeeper's `setquota` writes it, for all servers and clients alike. Existing data
-        that exceeds a limit stays. On connection loss, the quota may have been set; it is safe to
-        set it again.
-
-        Raises:
-            NodeExistsError: a znode above or below has a quota; quotas cannot be nested.
-            UnsupportedError: hard limits need a server that reports ZooKeeper 3.7.
-        """
-        await set_quota(self._core, self._scope, path, quota)
-
-    async def delete_quota(self, path: str) -> None:
-        """Remove the quota on a znode's tree; raise `NoNodeError` if there is none.
-
-        On connection loss it may be gone; a second call then raises that error.
-        """
-        await delete_quota(self._core, self._scope, path)
-
-    # --- the ensemble --------------------------------------------------------------------------
-
-    def get_config(self, *, watch: Watch | None = None) -> PendingReply[EnsembleConfig]:
-        """Return the ensemble's servers, whatever the chroot; none if it has no such configuration.
-
-        A watch fires when that changes. Raises `RemoteWireError` for a malformed configuration.
-        """
-        return self._submit(get_config(self._core, watch))
-
-    def reconfig(
-        self,
-        *,
-        joining: Sequence[ServerSpec | str] = (),
-        leaving: Sequence[int] = (),
-        members: Sequence[ServerSpec | str] | None = None,
-        version: int = -1,
-    ) -> PendingReply[EnsembleConfig]:
-        """Change the servers of the ensemble: some of them, or all.
-
-        Servers allow it where `reconfigEnabled` is set, to clients that may write
-        `/zookeeper/config`: by default only the super user. A server that joins must already run,
-        with the present members in its configuration.
-
-        Args:
-            joining: servers to add, or to change; as `ServerSpec` or as `server.N=...`.
-            leaving: numbers of servers to remove.
-            members: instead of these: all servers.
-            version: of the configuration to change; -1 for any.
-
-        Returns:
-            The new configuration.
-
-        Raises:
-            ReconfigDisabledError: the servers do not allow it.
-            NewConfigNoQuorumError: too few servers of the new configuration follow the leader.
-            ReconfigInProgressError: another change is under way.
-            BadVersionError: the configuration has another version.
-            BadArgumentsError: too few servers would be left, or two have an address in common.
-            NoAuthError, UnimplementedError (a standalone server).
-        """
-        return self._submit(reconfig(joining, leaving, members, version))
 
     # --- watches as streams --------------------------------------------------------------------
 
@@ -389,6 +274,16 @@ class Client(SessionSide):
         if self._limited:
             reply.is_reported = True
         return self._core.submit(reply, limited=self._limited)
+
+
+def parts_of(client: Client) -> tuple[Core, Scope]:
+    """Return what functions outside of the class, such as those of `aiolead.admin`, work with.
+
+    Raises `ConfigurationError` for anything that is no open client of an event loop.
+    """
+    if not isinstance(client, Client):
+        raise ConfigurationError(f"client: must be an aiolead.Client, not {described(client)}")
+    return client._core, client._scope
 
 
 def _never() -> bool:

@@ -17,10 +17,8 @@ from ..._wire.long_frames import LongReader, Steps
 from ..._wire.replies import (
     ACLReply,
     ChildrenReply,
-    NamesReply,
     NumberReply,
     PathReply,
-    WhoAmIReply,
 )
 from ..._wire.requests import (
     Check,
@@ -28,12 +26,10 @@ from ..._wire.requests import (
     Delete,
     GetACL,
     GetAllChildrenNumber,
-    GetEphemerals,
     Multi,
     SetACL,
     SetData,
     Sync,
-    WhoAmI,
 )
 from ...abc import Watch
 from ...errors import (
@@ -45,7 +41,7 @@ from ...errors import (
     TransactionError,
     UsageError,
 )
-from ...model import ACL, OPEN_ACL_UNSAFE, Created, CreateMode, Identity, Stat
+from ...model import ACL, OPEN_ACL_UNSAFE, Created, CreateMode, Stat
 from ...paths import ListedPath, as_listed, is_plain, parent, told_path, validate
 from ..core import Core, T
 from .client_watches import ClientWatch
@@ -197,26 +193,6 @@ class Scope:
         request = GetAllChildrenNumber(self.full(path))
         return bound_read(OpCode.GET_ALL_CHILDREN_NUMBER, request, _number, path)
 
-    def get_ephemerals(self, prefix: str) -> Bound[list[str]]:
-        # Servers compare the text, so a slash at the end makes a difference here.
-        is_open = isinstance(prefix, str) and prefix.endswith("/")
-        full = self.full(prefix + "0")[:-1] if is_open else self.full(prefix)
-
-        def parse(r: Reader) -> list[str]:
-            paths = NamesReply.read(r).names
-            for path in paths:
-                if not path.startswith(full):
-                    from ..._util.parsing import shown
-
-                    raise RemoteWireError(f"{shown(path)} does not begin with {shown(full)}")
-            return [self.strip(path) for path in paths]
-
-        return bound_read(OpCode.GET_EPHEMERALS, GetEphemerals(full), parse, prefix)
-
-
-def whoami() -> Bound[list[Identity]]:
-    return bound_read(OpCode.WHO_AM_I, WhoAmI(), _identities, None)
-
 
 def _write(
     op: OpCode, request: Any, parse: Any, path: str, on_error: Any = None
@@ -314,10 +290,6 @@ def _number(r: Reader) -> int:
     if number < 0:
         raise RemoteWireError(f"a number of znodes, but it is {number}")
     return number
-
-
-def _identities(r: Reader) -> list[Identity]:
-    return [Identity(scheme, user) for scheme, user in WhoAmIReply.read(r).users]
 
 
 def _acl(r: Reader) -> tuple[list[ACL], Stat]:

@@ -16,7 +16,7 @@ import uvicorn
 from anyio.abc import SocketAttribute
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ... import Client
+from ... import Client, admin
 from ...errors import AioleadError
 from ...paths import format_host
 from .. import exits
@@ -157,7 +157,7 @@ class DashboardServer:
             answers = await ask_all(self._inquirer, self._servers)
             config = None
             with anyio.move_on_after(ASK_EVERY), suppress(AioleadError):
-                config = await self._client.get_config()
+                config = await admin.get_config(self._client)
             quorum = quorum_of(answers, config)
             self._stream.health = EnsembleHealth(self._feed.clock(), answers, quorum)
             self._stream.changed()

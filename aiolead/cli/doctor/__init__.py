@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
-from ... import Client
+from ... import Client, admin
 from ..._util.name_lookup import is_literal
 from ...errors import (
     AioleadError,
@@ -167,7 +167,7 @@ class Examination:
 
     async def _check_login(self, client: Client) -> None:
         try:
-            identities = await client.whoami()
+            identities = await admin.whoami(client)
         except UnsupportedError:
             if self._common.auth is not None or self._common.sasl is not None:
                 text = "accepted; servers before 3.7 do not report the identity"
@@ -233,6 +233,6 @@ class Examination:
 
 async def _read_config(client: Client) -> EnsembleConfig | None:
     try:
-        return await client.get_config()
+        return await admin.get_config(client)
     except NoAuthError:
         return None

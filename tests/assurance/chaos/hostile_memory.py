@@ -335,7 +335,7 @@ class Hostile:
     async def _delete(self, path: str) -> None:
         while True:
             try:
-                await self._client.delete_all(path)
+                await aiolead.admin.delete_all(self._client, path)
             except aiolead.NoNodeError:
                 return
             except AioleadError:

@@ -30,7 +30,7 @@ from kit.every_recipe import HELD, KEPT, Held
 from kit.guards import StallMonitor
 
 import aiolead
-from aiolead import Client, ConnectionLossError, TenureLost
+from aiolead import Client, ConnectionLossError, TenureLost, admin
 from aiolead.testing import BlockingEnsemble
 
 SESSION = 3.0
@@ -224,7 +224,7 @@ class _Run:
 
         async def look() -> bool:
             try:
-                left[:] = await client.get_ephemerals()
+                left[:] = await admin.get_ephemerals(client)
             except ConnectionLossError:
                 return False
             return not left

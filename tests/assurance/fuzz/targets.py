@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from aiolead._client.api.client import Client
-from aiolead._client.api.quotas import decode_limits, decode_usage, encode_limits
 from aiolead._client.core import Core
 from aiolead._session.lease import HeldZnode
 from aiolead._session.machine import SessionMachine
@@ -23,6 +22,7 @@ from aiolead._wire.config_text import format_config, parse_config
 from aiolead._wire.digest_md5 import DigestMD5
 from aiolead._wire.framing import FrameReader
 from aiolead._wire.jute import Reader, Writer
+from aiolead.admin import decode_limits, decode_usage, encode_limits
 from aiolead.errors import (
     AioleadError,
     AuthFailedError,

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 import aiolead
-from aiolead import Client, NodeExistsError, NoNodeError
+from aiolead import Client, NodeExistsError, NoNodeError, admin
 from aiolead.model import Quota
 from aiolead.testing import simulation
 
@@ -35,22 +35,22 @@ async def grow(client: Client, top: str) -> None:
 
 async def work(client: Client, top: str, world: simulation.World) -> None:
     await grow(client, top)
-    await client.delete_all(top)
+    await admin.delete_all(client, top)
     await client.sync()
     if await client.exists(top) is not None:
         world.violation("deleted", f"{top} is left of a tree that was deleted")
     data, missing = await client.reads().get("/").get(top)
     if not isinstance(data, tuple) or not isinstance(missing, NoNodeError):
         world.violation("reads", f"answered {data!r} and {missing!r}")
-    await client.whoami()
+    await admin.whoami(client)
     quota = Quota(count=3, bytes_hard=9)
     with suppress(NodeExistsError):
         await client.create(top)
-    await client.set_quota(top, quota)
-    found = await client.get_quota(top)
+    await admin.set_quota(client, top, quota)
+    found = await admin.get_quota(client, top)
     if found is None or found[0] != quota or found[1].count != 1:
         world.violation("quota", f"found {found!r}")
-    await client.delete_quota(top)
+    await admin.delete_quota(client, top)
 
 
 async def program(

@@ -15,7 +15,7 @@ import pytest
 from client.login.kdc import HOW_TO_INSTALL, REALM, SERVICE, Realm, missing, realm
 from client.login.login_servers import jaas_server, why_not_connected
 
-from aiolead import ACL, SASL, connect
+from aiolead import ACL, SASL, admin, connect
 from aiolead._client.net.opener import ConnectionEnded
 from aiolead.errors import AuthFailedError, ConfigurationError
 from aiolead.model import CREATOR_ALL_ACL
@@ -204,7 +204,9 @@ async def test_login_by_ticket_is_an_identity(hosts: str, ticket: Path, chroot: 
         await client.create(chroot, acl=CREATOR_ALL_ACL)
         (entry,) = (await client.get_acl(chroot))[0]
         assert entry == ACL.sasl(f"app@{REALM}")
-        assert (entry.scheme, entry.id) in [(who.scheme, who.id) for who in await client.whoami()]
+        assert (entry.scheme, entry.id) in [
+            (who.scheme, who.id) for who in await admin.whoami(client)
+        ]
 
 
 @with_kdc

@@ -12,7 +12,7 @@ import pytest
 from client.login.login_servers import digest_server
 from kit.checks import PATIENCE
 
-from aiolead import ACL, SASL, Auth, connect
+from aiolead import ACL, SASL, Auth, admin, connect
 from aiolead._client.sasl import Login, Logins
 from aiolead.errors import AuthFailedError, ConfigurationError, NoAuthError
 from aiolead.model import CREATOR_ALL_ACL, Permission, SessionState
@@ -39,7 +39,7 @@ def hosts(
 @pytest.mark.parametrize("user", USERS)
 async def test_login_with_the_password_is_an_identity(hosts: str, user: str, chroot: str) -> None:
     async with connect(hosts, sasl=SASL.digest_md5(user, USERS[user])) as client:
-        identities = [(who.scheme, who.id) for who in await client.whoami()]
+        identities = [(who.scheme, who.id) for who in await admin.whoami(client)]
         assert ("sasl", user) in identities
         await client.create(chroot, acl=CREATOR_ALL_ACL)
         assert (await client.get_acl(chroot))[0] == [ACL.sasl(user)]

@@ -21,7 +21,7 @@ from client.login.login_servers import Ports, tls_server, why_not_connected
 from cryptography.hazmat.primitives import serialization
 from kit.checks import PATIENCE
 
-from aiolead import ACL, TLS, connect
+from aiolead import ACL, TLS, admin, connect
 from aiolead._client.net.opener import ConnectionEnded, OneAtATime, Opener
 from aiolead._client.net.tls import ContextSource
 from aiolead.errors import ConfigurationError, ConnectFailed, InvalidACLError, NoAuthError
@@ -475,7 +475,7 @@ async def test_large_requests_and_answers_are_encrypted(
             assert (await read)[0] == data
         with pytest.raises(InvalidACLError):
             await client.create(f"{chroot}/mine", acl=CREATOR_ALL_ACL)
-        assert [who.scheme for who in await client.whoami()] == ["ip"]
+        assert [who.scheme for who in await admin.whoami(client)] == ["ip"]
 
 
 @like_embedded
@@ -484,7 +484,7 @@ async def test_certificate_is_an_identity(ports: Ports, authority: Authority, ch
     mine = authority.issue("app@example.org", common_name="app", organization=ODD)
     tls = TLS(ca=authority.pem, cert=mine.cert, key=mine.key)
     async with connect(f"localhost:{ports.secure}", tls=tls) as client:
-        identities = {who.scheme: who.id for who in await client.whoami()}
+        identities = {who.scheme: who.id for who in await admin.whoami(client)}
         assert set(identities) == {"x509", "ip"}
         begin, _, end = SUBJECT.partition("*")
         assert identities["x509"].startswith(begin)
@@ -556,7 +556,7 @@ async def test_files_are_replaced_without_losing_the_session(
             await stream.aclose()
 
     async def who() -> str:
-        (own,) = [who.id for who in await client.whoami() if who.scheme == "x509"]
+        (own,) = [who.id for who in await admin.whoami(client) if who.scheme == "x509"]
         return own.partition(",")[0]
 
     install("old")

@@ -26,6 +26,7 @@ from aiolead import (
     Semaphore,
     TenureLost,
     UniqueNames,
+    admin,
 )
 from aiolead.errors import AlreadyHeldError, Blame, ClientClosedError, LossReason, UsageError
 
@@ -66,7 +67,7 @@ def last(held: Any) -> Any:
 
 async def has_nothing(client: Client) -> None:
     async def is_so() -> bool:
-        return await client.get_ephemerals() == []
+        return await admin.get_ephemerals(client) == []
 
     await eventually(is_so, "no znode of the client is left")
 
@@ -218,7 +219,7 @@ async def test_hold_that_was_left_is_held_no_longer(a: Client, make: Make) -> No
         held.check()
     with pytest.raises(UsageError, match="released"):
         await held.verify()
-    assert await a.get_ephemerals() == []
+    assert await admin.get_ephemerals(a) == []
 
 
 @on_embedded
@@ -230,7 +231,7 @@ async def test_error_of_the_body_propagates_unchanged(a: Client, make: Make) -> 
             raise error
     assert caught.value is error
     assert not hasattr(error, "__notes__")
-    assert await a.get_ephemerals() == []
+    assert await admin.get_ephemerals(a) == []
 
 
 @on_embedded

@@ -25,7 +25,7 @@ from kit.virtual_time import SESSION, Link, passes, settled, with_virtual_server
 from recipes.blocks import enter
 from recipes.crowd import crowd
 
-from aiolead import AcquireTimeout, Client, CreateMode, LockLost, Semaphore
+from aiolead import AcquireTimeout, Client, CreateMode, LockLost, Semaphore, admin
 from aiolead._recipes.semaphore import Permits
 from aiolead.errors import (
     ConfigurationError,
@@ -289,7 +289,7 @@ async def test_published_limit_that_is_no_number_is_refused(a: Client) -> None:
     semaphore = Semaphore(a, PATH, 3, follow_limit=True)
     await a.ensure_path(PATH)
     for data in (b"", b"3", b"\0\0\0\0", b"\xff\xff\xff\xff"):
-        await a.delete_all(LIMIT)
+        await admin.delete_all(a, LIMIT)
         await a.create(LIMIT, data)
         with pytest.raises(InvalidDataError):
             await semaphore.limit()
@@ -392,7 +392,7 @@ async def test_semaphores_of_another_layout_are_refused(
         # Nothing was written that kazoo would take for a permit.
         assert (stat := await a.exists(PATH)) is not None
         assert stat.cversion == 2
-        await b.delete_all(f"{PATH}-__lock__")
+        await admin.delete_all(b, f"{PATH}-__lock__")
         await enter(Semaphore(b, PATH, 5, layout=ours).acquire(timeout=PATIENCE))
 
 

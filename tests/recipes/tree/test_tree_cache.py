@@ -11,7 +11,7 @@ from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
 from recipes.blocks import enter
 
-from aiolead import ACL, Auth, Client, NoNodeError, TreeCache
+from aiolead import ACL, Auth, Client, NoNodeError, TreeCache, admin
 from aiolead._wire.codes import OpCode
 from aiolead.errors import ClientClosedError, TreeTooLargeError, UsageError
 from aiolead.testing import EmbeddedServer
@@ -114,7 +114,7 @@ async def test_tree_is_copied_and_kept_up(a: Client, b: Client) -> None:
             await equals(cache, b)
             await eventually(lambda: follower.nodes.keys() == set(cache), "all is told")
             assert follower.told()[:3] == [("created", ""), ("created", "/a"), ("created", "/a/b")]
-            await b.delete_all(TOP)
+            await admin.delete_all(b, TOP)
             await equals(cache, b)
             await b.ensure_path(f"{TOP}/new/one")
             await equals(cache, b)
@@ -171,10 +171,10 @@ async def _change_something(rng: random.Random, client: Client) -> None:
             if await client.exists(path) is not None:
                 await client.set(path, rng.randbytes(2))
         case "replace":
-            await client.delete_all(path)
+            await admin.delete_all(client, path)
             await client.ensure_path(path)
         case _:
-            await client.delete_all(path)
+            await admin.delete_all(client, path)
 
 
 @VERSIONS
@@ -193,8 +193,8 @@ async def test_changes_during_a_lost_link_are_events_after_it(version: str) -> N
                 wire.stall("to_client")  # nor does it notice any of this before all of it is done
                 server.disconnect(a.session_id)
                 await b.set(f"{TOP}/changed", b"new")
-                await b.delete_all(f"{TOP}/deleted")
-                await b.delete_all(f"{TOP}/replaced")
+                await admin.delete_all(b, f"{TOP}/deleted")
+                await admin.delete_all(b, f"{TOP}/replaced")
                 await b.ensure_path(f"{TOP}/replaced/other")
                 await b.create(f"{TOP}/created")
                 wire.heal()

@@ -10,7 +10,7 @@ from kit.clients import catch_up, eventually, in_memory
 from kit.virtual_time import Drop, embedded, lost_message, virtually
 from kit.virtual_time import connect as connect_virtually
 
-from aiolead import Client, SequenceAllocator
+from aiolead import Client, SequenceAllocator, admin
 from aiolead._wire.codes import OpCode
 from aiolead.errors import InvalidDataError, SequenceExhaustedError
 from aiolead.testing import EmbeddedServer
@@ -51,7 +51,7 @@ async def test_no_number_is_given_twice(a: Client, b: Client) -> None:
 async def test_stamps_are_never_repeated(client: Client) -> None:
     numbers = SequenceAllocator(client, PATH)
     stamps = [await numbers.stamp() for _ in range(3)]
-    await client.delete_all("/app")
+    await admin.delete_all(client, "/app")
     stamps += [await numbers.stamp() for _ in range(3)]
     assert stamps == sorted(set(stamps))
     assert await client.get_children(PATH) == ["stamp"]

@@ -26,7 +26,7 @@ from functools import partial
 import anyio
 
 import aiolead
-from aiolead import Config, Counter, SequenceAllocator, SharedValue, TreeCache, UniqueNames
+from aiolead import Config, Counter, SequenceAllocator, SharedValue, TreeCache, UniqueNames, admin
 from aiolead.errors import (
     AcquireTimeout,
     AioleadError,
@@ -268,7 +268,7 @@ async def change_tree(client: aiolead.Client, process: Process, mark: bytes) -> 
             case "delete":
                 await client.delete(path)
             case _:
-                await client.delete_all(path)
+                await admin.delete_all(client, path)
                 await client.ensure_path(path)
 
 
