@@ -1,6 +1,6 @@
 """The anyio shell around the session machine: sockets, tasks, and the client that users hold.
 
-connect, connect_options   makes a client; the arguments and their checks
+connect, connect_options   makes a client; the arguments, checked, as options
 client_host                the life of an open client: entering, its jobs, closing
 core                       what all views of one client share: the machine, observers, jobs
 api/                       operations, and the replies, watches, views and transactions

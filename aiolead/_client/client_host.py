@@ -18,6 +18,7 @@ from .._util.shielding import wait_through
 from ..errors import AioleadError, ConnectFailed, InternalError
 from ..model import SessionState
 from .api.operations import EXISTS, Scope
+from .connect_options import Options
 from .core import Core
 from .guardian_control import GuardianControl
 from .net.host_sources import Discovery
@@ -36,15 +37,13 @@ class ClientHost:
     program has dropped them without closing the client: see `ClientHandle`.
     """
 
+    options: Options
     core: Core
     supervisor: Supervisor
     guard: Guard | None
     guardian: GuardianControl | None
     discovery: Discovery | None
     following: Callable[[], Awaitable[None]] | None
-    target: str
-    connect_timeout: float
-    read_only: bool
 
     _tasks: HostTasks | None = None
     _closed: anyio.Event | None = None
@@ -58,7 +57,7 @@ class ClientHost:
 
     async def enter(self) -> None:
         """Start the client, and wait for its session unless `connect_timeout` is 0."""
-        core = self.core
+        core, timeout = self.core, self.options.times.connect_timeout
         core.settle_here()
         core.attempts = self._attempts
         if self.guardian is not None:
@@ -74,15 +73,15 @@ class ClientHost:
                 core.start(self.guardian.watch)
             if self.following is not None:
                 core.start(self.following)
-            if self.connect_timeout:
-                with anyio.fail_after(self.connect_timeout):
-                    await core.ready(read_only=self.read_only)
+            if timeout:
+                with anyio.fail_after(timeout):
+                    await core.ready(read_only=self.options.read_only)
             else:
                 await anyio.lowlevel.checkpoint()
         except TimeoutError:
             await self.leave()
             raise ConnectFailed(
-                f"no session with {self.target} within {in_seconds(self.connect_timeout)}",
+                f"no session with {self.options.target.shown} within {in_seconds(timeout)}",
                 self._attempts(),
             ) from None
         except BaseException:
@@ -125,8 +124,8 @@ class ClientHost:
 
     def warn_unclosed(self, source: object) -> None:
         warnings.warn(
-            f"unclosed client of {self.target}: write `async with aiolead.connect(...)`, or "
-            "`await client.aclose()`",
+            f"unclosed client of {self.options.target.shown}: write `async with "
+            "aiolead.connect(...)`, or `await client.aclose()`",
             ResourceWarning,
             source=source,
             stacklevel=3,

@@ -1,8 +1,7 @@
-"""Opening and closing a client."""
+"""Making a client of the arguments of `connect`: its options, then its parts; entering it."""
 
 from __future__ import annotations
 
-import os
 import random
 import ssl
 import weakref
@@ -10,44 +9,40 @@ from collections.abc import Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
-from anyio.abc import ByteStream
-
 from .._session.machine import SessionMachine
 from .._session.requests import MAX_XID
-from .._util.host_tasks import in_ordinary_task
 from .._util.misuse import MissingAttribute
-from .._wire.versions import parse_version
-from ..errors import ConfigurationError, UsageError
+from ..errors import UsageError
 from ..events import EventSink
 from ..model import Auth, SessionCredentials
-from ..paths import parse_connect_string
 from .api.client import Client
-from .api.operations import checked_duration
 from .api.server_features import recount_ephemerals
 from .client_host import ClientHandle, ClientHost
 from .connect_options import (
     Hooks,
     Limits,
+    Options,
     checked_auth,
-    checked_session_timeout,
+    checked_guardian,
+    checked_resume,
+    checked_server_version,
     checked_sinks,
+    checked_target,
+    checked_times,
+    checked_tls,
+    checked_type,
     checked_watchdog,
     lease_clock,
 )
 from .core import MAX_SERIAL, Core
-from .ensemble_config import observe_config as follow_ensemble
-from .guardian_control import (
-    GuardianControl,
-    SessionGuardian,
-    checked_close_on_crash,
-    describe,
-)
-from .net.host_list import Backoff, HostList, Server
+from .ensemble_config import observe_config as observe_ensemble
+from .guardian_control import GuardianControl, SessionGuardian, describe
+from .net.host_list import Backoff, HostList
 from .net.host_sources import Discovery, Hosts
 from .net.known_addresses import KnownAddresses
-from .net.opener import Dial, Opener, dial_tcp
+from .net.opener import Opener
 from .net.supervisor import Supervisor
-from .net.tls import TLS, ContextSource
+from .net.tls import TLS
 from .sasl import SASL, Logins, checked_sasl
 from .watchdog import Guard, Watchdog
 
@@ -133,72 +128,79 @@ def connect(
     puts a cancellation off until the session is closed. The client's own tasks ignore the
     cancellation of all tasks of an event loop; see `docs/explanation/client-tasks.md`.
     """
-    if hosts is None:
-        hosts = os.environ.get("AIOLEAD_HOSTS")
-        if hosts is None:
-            raise ConfigurationError("hosts: not given, and AIOLEAD_HOSTS is not set")
-    known: tuple[Server, ...] = ()
-    if isinstance(hosts, Hosts):
-        chroot, target, name_of = hosts.chroot, str(hosts), hosts.certificate_name
-    else:
-        parsed = parse_connect_string(hosts)
-        known, chroot, target, name_of = parsed.hosts, parsed.chroot, str(parsed), None
-    session_timeout = checked_session_timeout(session_timeout)
-    if connect_timeout is None:
-        connect_timeout = session_timeout
-    else:
-        connect_timeout = checked_duration("connect_timeout", connect_timeout, least=0, most=86400)
-    if grace_period is not None:
-        checked_duration("grace_period", grace_period, least=0, most=session_timeout / 4)
-    if tick_time is not None:
-        checked_duration("tick_time", tick_time, least=0.001, most=session_timeout)
-    guarding = checked_watchdog(
-        watchdog, session_timeout / 10 if grace_period is None else grace_period
+    times = checked_times(session_timeout, connect_timeout, grace_period, tick_time)
+    options = Options(
+        target=checked_target(hosts),
+        times=times,
+        hooks=checked_type("hooks", hooks, Hooks),
+        auth=checked_auth(auth),
+        tls=tls,
+        encryption=checked_tls(tls, hosts),
+        sasl=checked_sasl(sasl),
+        watchdog=checked_watchdog(watchdog, times.grace_period_or_default),
+        guardian=checked_guardian(close_on_crash, tls, sasl, hooks),
+        observe_config=observe_config,
+        read_only=read_only,
+        resume=checked_resume(resume),
+        server_version=checked_server_version(server_version),
+        limits=checked_type("limits", limits, Limits),
+        sinks=checked_sinks(on_event),
     )
-    credentials = checked_auth(auth)
-    version = None
-    if server_version is not None:
-        version = parse_version(server_version, name="server_version")
-    if resume is not None and not isinstance(resume, SessionCredentials):
-        # It may be, or hold, a password: it is not shown.
-        raise ConfigurationError("resume: must be SessionCredentials, or None for a new session")
-    limits = Limits() if limits is None else limits
-    hooks = Hooks() if hooks is None else hooks
-    for name, given, kind in (("limits", limits, Limits), ("hooks", hooks, Hooks)):
-        if not isinstance(given, kind):
-            raise ConfigurationError(f"{name}: must be {kind.__name__}, not {given!r}")
-    guarded = checked_close_on_crash(
-        close_on_crash,
-        tls=tls is not None and not isinstance(tls, TLS),
-        sasl=sasl is not None,
-        dial=hooks.dial is not None,
-    )
-    dial = dial_tcp if hooks.dial is None else _dials_in_ordinary_task(hooks.dial)
-    opener = Opener(dial, None if tls is None else ContextSource(tls, name_of))
-    sinks = checked_sinks(on_event)
-    login = checked_sasl(sasl)
-    logins = None if login is None else Logins(login)
+    return _assemble(options)
 
-    rng = hooks.rng or random.Random()  # noqa: S311 (spreads load, guards nothing)
+
+def _assemble(options: Options) -> Connection:
+    """Put a client together. None of its parts does anything before it is entered."""
+    rng = options.hooks.rng or random.Random()  # noqa: S311 (spreads load, guards nothing)
+    logins = None if options.sasl is None else Logins(options.sasl)
+    opener = Opener(options.dial, options.encryption)
+    core = _make_core(options, rng, logins)
+    core.machine.ephemerals.on_near = partial(recount_ephemerals, core, options.limits.max_reply)
+    guard = None if options.watchdog is None else Guard(core.machine, core.clock, options.watchdog)
+    servers = HostList(options.target.servers, rng, KnownAddresses(core.start))
+    supervisor = Supervisor(
+        core, servers, Backoff(rng), opener, logins, read_only=options.read_only
+    )
+    guardian = discovery = following = None
+    if options.guardian is not None:
+        describe_session = partial(describe, core, supervisor, opener, options.tls)
+        guardian = GuardianControl(options.guardian, describe_session)
+    if options.target.source is not None:
+        discovery = Discovery(
+            options.target.source, supervisor.update_hosts, once=options.observe_config
+        )
+    if options.observe_config:
+        following = partial(
+            observe_ensemble, core, supervisor.update_hosts, secure=opener.is_encrypted
+        )
+    host = ClientHost(options, core, supervisor, guard, guardian, discovery, following)
+    handle = ClientHandle(host)
+    core.handle = weakref.ref(handle)
+    return Connection(handle, Client(core, options.target.chroot))
+
+
+def _make_core(options: Options, rng: random.Random, logins: Logins | None) -> Core:
+    """Make the session's machine, and the core around it."""
+    times, limits, is_new = options.times, options.limits, options.resume is None
     # The session's last client counted from 1 or from a random number. Answers to it may still be
     # under way and must not match our requests; and its credentials may be older than its last one.
-    first_xid = 1 if resume is None else rng.randint(1, MAX_XID)
+    first_xid = 1 if is_new else rng.randint(1, MAX_XID)
     # Likewise the serials that make contenders' names unique.
-    first_serial = 1 if resume is None else rng.randint(1, MAX_SERIAL)
+    first_serial = 1 if is_new else rng.randint(1, MAX_SERIAL)
 
     def make_machine(core: Core) -> SessionMachine:
         return SessionMachine(
-            session_timeout=session_timeout,
-            auth=credentials,
+            session_timeout=times.session_timeout,
+            auth=options.auth,
             max_request=limits.max_request,
             max_reply=limits.max_reply,
             max_in_flight=limits.max_in_flight,
             max_queued=limits.max_queued,
             max_ephemeral_paths=limits.max_ephemeral_paths,
-            tick_time=tick_time,
-            grace_period=grace_period,
-            read_only=read_only,
-            resume=resume,
+            tick_time=times.tick_time,
+            grace_period=times.grace_period,
+            read_only=options.read_only,
+            resume=options.resume,
             first_xid=first_xid,
             on_state=core.report,
             on_output=lambda: core.on_output(),
@@ -206,40 +208,9 @@ def connect(
             on_challenge=None if logins is None else logins.challenged,
         )
 
-    core = Core(make_machine, hooks.clock or lease_clock, sinks, first_serial)
-    core.server_version = version
-    core.machine.ephemerals.on_near = partial(recount_ephemerals, core, limits.max_reply)
-    guard = None if guarding is None else Guard(core.machine, core.clock, guarding)
-    servers = HostList(known, rng, KnownAddresses(core.start))
-    supervisor = Supervisor(core, servers, Backoff(rng), opener, logins, read_only=read_only)
-    guardian = None
-    if guarded is not None:
-        guardian = GuardianControl(guarded, partial(describe, core, supervisor, opener, tls))
-    discovery = None
-    if isinstance(hosts, Hosts):
-        discovery = Discovery(hosts, supervisor.update_hosts, once=observe_config)
-    following = partial(follow_ensemble, core, supervisor.update_hosts, secure=opener.is_encrypted)
-    host = ClientHost(
-        core,
-        supervisor,
-        guard,
-        guardian,
-        discovery,
-        following if observe_config else None,
-        target,
-        connect_timeout,
-        read_only,
-    )
-    handle = ClientHandle(host)
-    core.handle = weakref.ref(handle)
-    return Connection(handle, Client(core, chroot))
-
-
-def _dials_in_ordinary_task(dial: Dial) -> Dial:
-    async def dial_in_ordinary_task(address: str, port: int) -> ByteStream:
-        return await in_ordinary_task(dial, address, port)
-
-    return dial_in_ordinary_task
+    core = Core(make_machine, options.hooks.clock or lease_clock, options.sinks, first_serial)
+    core.server_version = options.server_version
+    return core
 
 
 @final

@@ -1,24 +1,38 @@
-"""The arguments of `connect`: limits, the hooks of tests, the lease's clock, and the checks."""
+"""The options of a client: the checked arguments of `connect`, and its defaults."""
 
 from __future__ import annotations
 
+import os
 import random
+import ssl
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import Any
+from typing import Any, TypeVar
+
+from anyio.abc import ByteStream
 
 from .._session.timing import SHORTEST
 from .._util.escaping import described
+from .._util.host_tasks import in_ordinary_task
 from .._wire.framing import DEFAULT_MAX_FRAME
+from .._wire.versions import Version, parse_version
 from ..errors import ConfigurationError
 from ..events import EventSink
-from ..model import Auth
+from ..model import Auth, SessionCredentials
+from ..paths import parse_connect_string
 from .api.operations import checked_duration
-from .net.opener import Dial
+from .guardian_control import SessionGuardian, checked_close_on_crash
+from .net.host_list import Server
+from .net.host_sources import Hosts
+from .net.opener import Dial, dial_tcp
+from .net.tls import TLS, ContextSource
+from .sasl import SASL
 from .watchdog import Watchdog
+
+T = TypeVar("T")
 
 
 def best_clock(module: Any) -> Callable[[], float]:
@@ -102,6 +116,128 @@ class Hooks:
     clock: Callable[[], float] | None = None
     rng: random.Random | None = None
     dial: Dial | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which ensemble to connect to; `servers` are those that are known at the call."""
+
+    source: Hosts | None
+    servers: tuple[Server, ...]
+    chroot: str
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The times of a client, in seconds; None for those that follow from the session timeout."""
+
+    session_timeout: float
+    connect_timeout: float
+    grace_period: float | None
+    tick_time: float | None
+
+    @property
+    def grace_period_or_default(self) -> float:
+        return self.session_timeout / 10 if self.grace_period is None else self.grace_period
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Options:
+    """The arguments of `connect`, checked. Some of them are secret."""
+
+    target: Target
+    times: Times
+    auth: tuple[Auth, ...]
+    tls: ssl.SSLContext | TLS | None
+    encryption: ContextSource | None
+    """Made of `tls`, whose files were read."""
+    sasl: SASL | None
+    watchdog: Watchdog | None
+    guardian: SessionGuardian | None
+    observe_config: bool
+    read_only: bool
+    resume: SessionCredentials | None
+    server_version: Version | None
+    limits: Limits
+    sinks: Sequence[EventSink]
+    hooks: Hooks
+
+    @property
+    def dial(self) -> Dial:
+        """How TCP connections are opened."""
+        given = self.hooks.dial
+        if given is None:
+            return dial_tcp
+
+        async def dial_in_ordinary_task(address: str, port: int) -> ByteStream:
+            return await in_ordinary_task(given, address, port)
+
+        return dial_in_ordinary_task
+
+
+def checked_type(name: str, value: T | None, kind: type[T]) -> T:
+    """Return an argument that has a default, which `kind` makes without arguments."""
+    value = kind() if value is None else value
+    if not isinstance(value, kind):
+        raise ConfigurationError(f"{name}: must be {kind.__name__}, not {value!r}")
+    return value
+
+
+def checked_target(hosts: str | Sequence[str] | Hosts | None) -> Target:
+    if hosts is None:
+        hosts = os.environ.get("AIOLEAD_HOSTS")
+        if hosts is None:
+            raise ConfigurationError("hosts: not given, and AIOLEAD_HOSTS is not set")
+    if isinstance(hosts, Hosts):
+        return Target(hosts, (), hosts.chroot, str(hosts))
+    parsed = parse_connect_string(hosts)
+    return Target(None, parsed.hosts, parsed.chroot, str(parsed))
+
+
+def checked_times(
+    session_timeout: float,
+    connect_timeout: float | None,
+    grace_period: float | None,
+    tick_time: float | None,
+) -> Times:
+    session_timeout = checked_session_timeout(session_timeout)
+    if connect_timeout is None:
+        connect_timeout = session_timeout
+    else:
+        connect_timeout = checked_duration("connect_timeout", connect_timeout, least=0, most=86400)
+    if grace_period is not None:
+        checked_duration("grace_period", grace_period, least=0, most=session_timeout / 4)
+    if tick_time is not None:
+        checked_duration("tick_time", tick_time, least=0.001, most=session_timeout)
+    return Times(session_timeout, connect_timeout, grace_period, tick_time)
+
+
+def checked_tls(tls: ssl.SSLContext | TLS | None, hosts: object) -> ContextSource | None:
+    name_of = hosts.certificate_name if isinstance(hosts, Hosts) else None
+    return None if tls is None else ContextSource(tls, name_of)
+
+
+def checked_guardian(
+    close_on_crash: object, tls: object, sasl: object, hooks: Hooks | None
+) -> SessionGuardian | None:
+    return checked_close_on_crash(
+        close_on_crash,
+        tls=tls is not None and not isinstance(tls, TLS),
+        sasl=sasl is not None,
+        dial=hooks is not None and hooks.dial is not None,
+    )
+
+
+def checked_resume(resume: object) -> SessionCredentials | None:
+    if resume is None or isinstance(resume, SessionCredentials):
+        return resume
+    # It may be, or hold, a password: it is not shown.
+    raise ConfigurationError("resume: must be SessionCredentials, or None for a new session")
+
+
+def checked_server_version(version: str | None) -> Version | None:
+    return None if version is None else parse_version(version, name="server_version")
 
 
 def checked_session_timeout(value: float) -> float:
