@@ -20,6 +20,7 @@ __all__ = [
     "EventHook",
     "FencedClient",
     "Hold",
+    "HoldOwner",
     "Lease",
     "Reply",
     "Transaction",
@@ -167,6 +168,18 @@ class Hold(Protocol):
         ...
 
 
+class HoldOwner(Protocol):
+    """Notified of what happens to a hold: synchronously, and of each at most once."""
+
+    def hold_settled(self) -> object:
+        """The hold lasts for a moment already, and is renewed from now on."""
+        ...
+
+    def hold_lost(self, reason: LossReason, /) -> object:
+        """The hold has ended without its holder's doing."""
+        ...
+
+
 class Lease(Protocol):
     """The client's own, pessimistic estimate of how long the session surely lasts.
 
@@ -210,9 +223,8 @@ class Lease(Protocol):
     def hold(
         self,
         path: str,
-        lost: Callable[[LossReason], object],
+        owner: HoldOwner,
         *,
-        settled: Callable[[], object] | None = None,
         urgent: bool = False,
         resign_on_disconnect: bool = False,
     ) -> Hold:
@@ -222,8 +234,7 @@ class Lease(Protocol):
 
         Args:
             path: the znode.
-            lost: called once, synchronously, when the hold ends without its holder's doing.
-            settled: called once, synchronously, after a moment, before the first renewal.
+            owner: notified of what happens to the hold, until it is released.
             urgent: whether it settles, and is renewed, at once.
             resign_on_disconnect: whether a lost connection ends the hold, rather than the lease's
                 end.

@@ -21,8 +21,6 @@ from .api.operations import EXISTS, Scope
 from .connect_options import Options
 from .core import Core
 from .guardian_control import GuardianControl
-from .net.host_sources import Discovery
-from .net.supervisor import Supervisor
 from .watchdog import Guard
 
 _logger = get_logger("aiolead.client")
@@ -39,10 +37,8 @@ class ClientHost:
 
     options: Options
     core: Core
-    supervisor: Supervisor
     guard: Guard | None
     guardian: GuardianControl | None
-    discovery: Discovery | None
     following: Callable[[], Awaitable[None]] | None
 
     _tasks: HostTasks | None = None
@@ -59,16 +55,16 @@ class ClientHost:
         """Start the client, and wait for its session unless `connect_timeout` is 0."""
         core, timeout = self.core, self.options.times.connect_timeout
         core.settle_here()
-        core.attempts = self._attempts
         if self.guardian is not None:
-            core.guard_session(self.guardian.notify)
+            core.on_session_changed(self.guardian.notify)
             self.guardian.start()
-        self._tasks = core.tasks = HostTasks(self._crashed, self._abandoned, lambda: core.is_forked)
+        self._tasks = HostTasks(self._crashed, self._abandoned, lambda: core.is_forked)
+        core.begin_jobs(self._tasks)
         try:
             if self.guard is not None:
                 self.guard.start()
-            core.start(self.supervisor.keep_time, self._supervised)
-            core.start(self._keep_connected, self._supervised)
+            core.start(core.keep_time, self._supervised)
+            core.start(core.supervisor.keep_connected, self._supervised)
             if self.guardian is not None:
                 core.start(self.guardian.watch)
             if self.following is not None:
@@ -82,7 +78,7 @@ class ClientHost:
             await self.leave()
             raise ConnectFailed(
                 f"no session with {self.options.target.shown} within {in_seconds(timeout)}",
-                self._attempts(),
+                core.supervisor.attempts(),
             ) from None
         except BaseException:
             await self.leave()
@@ -212,7 +208,7 @@ class ClientHost:
     def _supervised(self, error: AioleadError | None) -> None:
         """Closes the client after the failure of a job that it needs."""
         if isinstance(error, InternalError):
-            self.supervisor.end(error)
+            self.core.supervisor.end(error)
 
     def _crashed(self, error: BaseException, function: object) -> None:
         """A task has raised, although jobs contain their errors: the client cannot go on."""
@@ -222,21 +218,9 @@ class ClientHost:
             self._defect = error
             failure = InternalError(f"{type(error).__name__} in a task of the client")
         try:
-            self.supervisor.end(failure)
+            self.core.supervisor.end(failure)
         except BaseException as again:  # the same callback
             self._defect = again
-
-    async def _keep_connected(self) -> None:
-        if self.discovery is not None:
-            await self.discovery.begin()
-            self.supervisor.on_vain_round = self.discovery.hurry
-            self.core.start(self.discovery.keep_asking)
-        await self.supervisor.keep_connected()
-
-    def _attempts(self) -> list[tuple[str, Exception]]:
-        """Why finding and reaching a server failed, since the last success."""
-        found = [] if self.discovery is None else self.discovery.attempts()
-        return [*found, *self.supervisor.attempts()]
 
 
 @final

@@ -85,7 +85,6 @@ class ClientReporting:
         self._connections = self._suspensions = self._expirations = 0
         self._renewals = self._late_renewals = 0
         self._slowest_renewal = 0.0
-        machine.leases.on_renewed = self._renewed
 
     def session(self, state: SessionState, session_id: int) -> None:
         if self.is_closing and not state.is_final:
@@ -135,7 +134,7 @@ class ClientReporting:
     def _emit_connection(self, name: EventName, fields: dict[str, str]) -> None:
         self.hub.emit(name, DEBUG, session_id=self._machine.session_id, fields=fields)
 
-    def _renewed(self, took: float, remaining: float) -> None:
+    def lease_renewed(self, took: float, remaining: float) -> None:
         timing, session_id = self._machine.timing, self._machine.session_id
         self._renewals += 1
         self._slowest_renewal = max(self._slowest_renewal, took)

@@ -16,7 +16,6 @@ from ..errors import UsageError
 from ..events import EventSink
 from ..model import Auth, SessionCredentials
 from .api.client import Client
-from .api.server_features import recount_ephemerals
 from .client_host import ClientHandle, ClientHost
 from .connect_options import (
     Hooks,
@@ -32,19 +31,19 @@ from .connect_options import (
     checked_tls,
     checked_type,
     checked_watchdog,
-    lease_clock,
 )
 from .core import MAX_SERIAL, Core
 from .ensemble_config import observe_config as observe_ensemble
 from .guardian_control import GuardianControl, SessionGuardian, describe
-from .net.host_list import Backoff, HostList
 from .net.host_sources import Discovery, Hosts
-from .net.known_addresses import KnownAddresses
 from .net.opener import Opener
 from .net.supervisor import Supervisor
 from .net.tls import TLS
 from .sasl import SASL, Logins, checked_sasl
 from .watchdog import Guard, Watchdog
+
+if TYPE_CHECKING:
+    from .._session.observer import SessionObserver
 
 
 def connect(
@@ -152,35 +151,28 @@ def connect(
 def _assemble(options: Options) -> Connection:
     """Put a client together. None of its parts does anything before it is entered."""
     rng = options.hooks.rng or random.Random()  # noqa: S311 (spreads load, guards nothing)
-    logins = None if options.sasl is None else Logins(options.sasl)
     opener = Opener(options.dial, options.encryption)
-    core = _make_core(options, rng, logins)
-    core.machine.ephemerals.on_near = partial(recount_ephemerals, core, options.limits.max_reply)
-    guard = None if options.watchdog is None else Guard(core.machine, core.clock, options.watchdog)
-    servers = HostList(options.target.servers, rng, KnownAddresses(core.start))
-    supervisor = Supervisor(
-        core, servers, Backoff(rng), opener, logins, read_only=options.read_only
-    )
-    guardian = discovery = following = None
+    guard = None
+    if options.watchdog is not None:
+        guard = Guard(options.clock, options.watchdog)
+    core = _make_core(options, rng, opener, guard)
+    guardian = following = None
     if options.guardian is not None:
-        describe_session = partial(describe, core, supervisor, opener, options.tls)
+        describe_session = partial(describe, core, core.supervisor, opener, options.tls)
         guardian = GuardianControl(options.guardian, describe_session)
-    if options.target.source is not None:
-        discovery = Discovery(
-            options.target.source, supervisor.update_hosts, once=options.observe_config
-        )
     if options.observe_config:
         following = partial(
-            observe_ensemble, core, supervisor.update_hosts, secure=opener.is_encrypted
+            observe_ensemble, core, core.supervisor.update_hosts, secure=opener.is_encrypted
         )
-    host = ClientHost(options, core, supervisor, guard, guardian, discovery, following)
+    host = ClientHost(options, core, guard, guardian, following)
     handle = ClientHandle(host)
     core.handle = weakref.ref(handle)
     return Connection(handle, Client(core, options.target.chroot))
 
 
-def _make_core(options: Options, rng: random.Random, logins: Logins | None) -> Core:
-    """Make the session's machine, and the core around it."""
+def _make_core(options: Options, rng: random.Random, opener: Opener, guard: Guard | None) -> Core:
+    """Make the session: its machine, what connects it, and what owns both."""
+    logins = None if options.sasl is None else Logins(options.sasl)
     times, limits, is_new = options.times, options.limits, options.resume is None
     # The session's last client counted from 1 or from a random number. Answers to it may still be
     # under way and must not match our requests; and its credentials may be older than its last one.
@@ -188,7 +180,7 @@ def _make_core(options: Options, rng: random.Random, logins: Logins | None) -> C
     # Likewise the serials that make contenders' names unique.
     first_serial = 1 if is_new else rng.randint(1, MAX_SERIAL)
 
-    def make_machine(core: Core) -> SessionMachine:
+    def make_machine(observer: SessionObserver) -> SessionMachine:
         return SessionMachine(
             session_timeout=times.session_timeout,
             auth=options.auth,
@@ -202,15 +194,31 @@ def _make_core(options: Options, rng: random.Random, logins: Logins | None) -> C
             read_only=options.read_only,
             resume=options.resume,
             first_xid=first_xid,
-            on_state=core.report,
-            on_output=lambda: core.on_output(),
-            on_due=core.due,
+            observer=observer,
+            watchdog=None if guard is None else guard.overdue,
             on_challenge=None if logins is None else logins.challenged,
         )
 
-    core = Core(make_machine, options.hooks.clock or lease_clock, options.sinks, first_serial)
-    core.server_version = options.server_version
-    return core
+    source, discover = options.target.source, None
+    if source is not None:
+        discover = partial(Discovery, source, once=options.observe_config)
+    make_supervisor = partial(
+        Supervisor,
+        servers=options.target.servers,
+        rng=rng,
+        opener=opener,
+        logins=logins,
+        read_only=options.read_only,
+        discover=discover,
+    )
+    return Core(
+        make_machine,
+        make_supervisor,
+        options.clock,
+        options.sinks,
+        first_serial=first_serial,
+        server_version=options.server_version,
+    )
 
 
 @final

@@ -164,6 +164,11 @@ class Options:
     hooks: Hooks
 
     @property
+    def clock(self) -> Callable[[], float]:
+        """The clock of the lease, which a watchdog's thread calls, too."""
+        return self.hooks.clock or lease_clock
+
+    @property
     def dial(self) -> Dial:
         """How TCP connections are opened."""
         given = self.hooks.dial

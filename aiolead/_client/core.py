@@ -1,4 +1,4 @@
-"""The state that all views of one client share: the session machine, observers and jobs."""
+"""The session that all views of one client share: the machine, its connections, time and jobs."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ from ..model import SessionState
 from . import loop_affinity
 from .client_reporting import ClientReporting
 from .loop_affinity import LoopAffinity
-from .net.four_letter_words import Peer
 
 if TYPE_CHECKING:
+    from .._session.observer import SessionObserver
     from .client_host import ClientHandle
+    from .net.supervisor import Supervisor
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Call[Any])
@@ -46,6 +47,9 @@ logger = get_logger("aiolead.client")
 KEPT = 1_000
 """How many of the objects shared last are kept although nobody uses them."""
 
+LONGEST_SLEEP = 1.0
+"""The longest sleep of a holder, in seconds: its clock stops in suspend, the lease's does not."""
+
 MAX_SERIAL = 1 << 62
 """The largest first serial of a client: names have 64 bits for serials."""
 
@@ -57,54 +61,53 @@ def _log_failure(error: AioleadError | None) -> None:
 
 
 class Core:
+    """A client's session: the machine, who is notified of it, its connections, its time, its jobs.
+
+    It is the machine's only observer. Output goes to the present connection, states to the
+    subscribers, and what is due earlier to the timekeeper.
+    """
+
     def __init__(
         self,
-        make_machine: Callable[[Core], SessionMachine],
+        make_machine: Callable[[SessionObserver], SessionMachine],
+        make_supervisor: Callable[[Core], Supervisor],
         clock: Callable[[], float],
         sinks: Sequence[EventSink] = (),
+        *,
         first_serial: int = 1,
+        server_version: Version | None = None,
     ) -> None:
         self.clock = clock
         self.tasks: HostTasks | None = None
+        """Where jobs run, from `begin_jobs` to `end_jobs`."""
         self.handle: Callable[[], ClientHandle | None] = _nothing
         """A weak reference to what the program's objects of this client share; set by `connect`."""
-        self.peer: Peer | None = None
-        """The connected server; set by the supervisor."""
-        self.server_version: Version | None = None
+        self.server_version: Version | None = server_version
         """The servers' version, if the user gave it."""
-        self.on_output: Callable[[], None] = _ignore
-        """Set by the supervisor: there is something to send."""
         self.pipelined: Pipelined = Pipelined(self)
-        self.on_due: Callable[[float], None] = _ignore
-        """Set by the supervisor: something became due earlier."""
-        self.wake: Callable[[], None] = _ignore
-        """Set by the supervisor: wakes its timekeeper."""
-        self.on_hosts: Callable[[Sequence[tuple[str, int]]], None] = _ignore
-        """Set by the supervisor: replaces the list of servers."""
-        self.notify_guardian: Callable[[], None] = _ignore
-        """Send the session guardian its description, if that has changed."""
         self.is_session_shared = False
-        self.attempts: Callable[[], Sequence[tuple[str, Exception]]] = tuple
-        """Set by the connection: why the last attempts to connect failed, by address."""
         self.detached = 0
         """The session that is not closed with the client; 0 for none."""
         self._subscribers: dict[int, Callable[[SessionState, int], object]] = {}
         self._next_subscriber = 0
+        self._session_watchers: list[Callable[[], object]] = []
         # By what makes them, then by path.
         self._shared: dict[object, WeakValueDictionary[str, Any]] = {}
         self._shared_lately: deque[object] = deque(maxlen=KEPT)
         self._first_serial = self._next_serial = first_serial
         self._holders_gone: anyio.Event | None = None
+        self._due = anyio.Event()
+        """Wakes the timekeeper."""
+        self._wakes_at = inf
+        """When the timekeeper wakes from a short sleep; else `inf`."""
         self.spawned: int = 0
-        self._affinity: LoopAffinity | None = None
         self._expires_soon = False
-        self.process: object = loop_affinity.process
-        """The process that it belongs to. `is_forked` compares it; so does what must cost no call.
-        """
-        self.check_home: Callable[[], None] = _ignore
+        self.affinity: LoopAffinity = LoopAffinity()
+        self.check_home: Callable[[], None] = self.affinity.check
         """Raises `UsageError` unless called where the client belongs; see `LoopAffinity`."""
         self.machine: SessionMachine = make_machine(self)
         self.reporting: ClientReporting = ClientReporting(self.machine, clock, sinks)
+        self.supervisor: Supervisor = make_supervisor(self)
 
     def submit(self, call: C, *, limited: bool = True) -> C:
         self.check_home()
@@ -114,20 +117,17 @@ class Core:
     # --- where it belongs ----------------------------------------------------------------------
 
     def settle_here(self) -> None:
-        """Binds the client to this process, thread and event loop."""
-        self._affinity = LoopAffinity()
-        self.process = loop_affinity.process
-        self.check_home = self._affinity.check
-        self.machine.watches.is_here = self._affinity.is_here
+        """Bind the client to this process, thread and event loop."""
+        self.affinity.bind()
 
     def is_here(self) -> bool:
         """Whether this is called in the process, thread and running event loop of the client."""
-        return self._affinity is not None and self._affinity.is_here()
+        return self.affinity.is_here()
 
     @property
     def is_forked(self) -> bool:
         """Whether this is a forked copy: its session and its socket are the parent's."""
-        return loop_affinity.process is not self.process
+        return loop_affinity.process is not self.affinity.process
 
     def leaves_here(self, exc_info: tuple[object, ...]) -> bool:
         """Whether a block is left where the client belongs; raises `UsageError` elsewhere.
@@ -146,21 +146,17 @@ class Core:
         has marked itself as cancelled, so that nothing could cancel the body any more. In a signal
         handler or callback it may work, and the event loop sleep on.
         """
-        affinity = self._affinity
-        if affinity is None:
-            return
-        if affinity.is_in_task():
+        if self.affinity.is_in_task():
             self.machine.leases.expire(self.clock())
         elif not self._expires_soon:  # a thread may ask again and again
             self._expires_soon = True
-            affinity.call_soon(self._wake_timekeeper)
+            self.affinity.call_soon(self._wake_soon)
 
     def call_soon(self, function: Callable[[], object]) -> None:
         """Has the client's event loop call a function; any thread may call it."""
-        if self._affinity is not None:
-            self._affinity.call_soon(function)
+        self.affinity.call_soon(function)
 
-    def _wake_timekeeper(self) -> None:
+    def _wake_soon(self) -> None:
         self._expires_soon = False
         self.wake()
 
@@ -177,20 +173,17 @@ class Core:
 
         return unsubscribe
 
-    def report(self, state: SessionState, session_id: int) -> None:
-        self.reporting.session(state, session_id)
-        for on_state in list(self._subscribers.values()):
-            call_back(on_state, state, session_id)
+    def on_session_changed(self, notify: Callable[[], object]) -> None:
+        """Have a function called when what closes the session in another process has changed.
 
-    def guard_session(self, notify: Callable[[], None]) -> None:
-        """Notify a session guardian, before anybody else knows of a new session or connection."""
-        self.notify_guardian = notify
+        That is in `session_changed`, and before anybody else learns of a new session or connection.
+        """
+        self._session_watchers.append(notify)
 
-        def on_state(state: SessionState, _session_id: int) -> None:
-            if state is SessionState.CONNECTED:
-                notify()
-
-        self.subscribe(on_state)
+    def session_changed(self) -> None:
+        """The credentials have changed, or the servers, or whether the session is to be closed."""
+        for notify in self._session_watchers:
+            call_back(notify)
 
     async def ready(self, *, read_only: bool = False) -> None:
         """Waits until the session is connected, or `read_only` to a partitioned server."""
@@ -209,7 +202,9 @@ class Core:
         if state is SessionState.CONNECTED:
             return
         self.check_open()
-        failed = ConnectFailed(f"not connected to a server: {state.value}", self.attempts())
+        failed = ConnectFailed(
+            f"not connected to a server: {state.value}", self.supervisor.attempts()
+        )
         raise ConnectionLossError(str(failed), outcome=Outcome.NOT_APPLIED) from failed
 
     def check_open(self) -> None:
@@ -251,13 +246,82 @@ class Core:
             self._holders_gone = anyio.Event()
             await self._holders_gone.wait()
 
-    def due(self, at: float = -inf) -> None:
-        """Wakes the timekeeper: something may be due earlier, but not before `at`."""
-        self.on_due(at)
+    # --- what the machine reports: see `SessionObserver` -----------------------------------------
+
+    def state_changed(self, state: SessionState, session_id: int) -> None:
+        self.reporting.session(state, session_id)
+        if state is SessionState.CONNECTED:
+            self.session_changed()
+        for on_state in list(self._subscribers.values()):
+            call_back(on_state, state, session_id)
+
+    def output_ready(self) -> None:
+        connection = self.supervisor.connection
+        if connection is None or self.pipelined.is_entered:
+            return
+        # A lone request leaves at once. While others are in flight, those of one turn of the event
+        # loop leave together.
+        if connection.is_open and not self.machine.requests.unanswered:
+            connection.carrier.push()
+        else:
+            connection.carrier.wake()
+
+    def due_earlier(self, at: float) -> None:
+        # Work that is due after the next look can wait, as for a lock held for a millisecond.
+        if self._wakes_at > at and self._wakes_at > self.machine.next_deadline():
+            self._due.set()
         if self._holders_gone is not None and not self.machine.leases.is_in_grace:
             self._holders_gone.set()
 
+    def lease_renewed(self, took: float, remaining: float) -> None:
+        self.reporting.lease_renewed(took, remaining)
+
+    def ephemerals_near_limit(self) -> None:
+        from .api.server_features import recount_ephemerals  # it imports this module
+
+        recount_ephemerals(self, self.machine.max_reply)
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Wake the timekeeper."""
+        self._due.set()
+
+    async def keep_time(self) -> None:
+        machine, clock = self.machine, self.clock
+        was_woken = False
+        while True:
+            self._due = anyio.Event()
+            self._wakes_at = inf
+            why = machine.tick(clock())
+            if why is not None:
+                # After a standstill of the process, answers may wait to be read: they count.
+                await anyio.lowlevel.checkpoint()
+                why = machine.tick(clock())
+            if why is not None:
+                self.supervisor.cut(why)
+            self.output_ready()
+            due = machine.next_deadline()
+            if due == inf:
+                await self._due.wait()
+            else:
+                now = clock()
+                longest = LONGEST_SLEEP if machine.leases.is_held else inf
+                if was_woken:
+                    # A program that held something briefly will do so again.
+                    longest = min(LONGEST_SLEEP, machine.timing.settle)
+                sleep = min(max(0.0, due - now), longest)
+                if sleep <= LONGEST_SLEEP:
+                    self._wakes_at = now + sleep
+                with anyio.move_on_after(sleep) as nap:
+                    await self._due.wait()
+                was_woken = not nap.cancelled_caught
+
     # --- jobs ----------------------------------------------------------------------------------
+
+    def begin_jobs(self, tasks: HostTasks) -> None:
+        """Run jobs from now on, in these tasks."""
+        self.tasks = tasks
 
     def spawn(self, job: Job, on_end: OnEnd | None = None) -> None:
         self.check_home()
@@ -313,11 +377,7 @@ class Pipelined:
 
     def __exit__(self, *_: object) -> None:
         self.is_entered = False
-        self._core.on_output()
-
-
-def _ignore(*_: object) -> None:
-    pass
+        self._core.output_ready()
 
 
 def _nothing() -> None:

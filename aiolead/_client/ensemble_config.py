@@ -52,7 +52,7 @@ async def observe_config(
     while True:
         try:
             await core.ready()
-            with ClientWatch(core.machine.watches, None) as watch:
+            with ClientWatch(core, None) as watch:
                 config = await core.submit(read_config(core, watch))
                 _follow(config, update, secure=secure)
                 await watch.wait()

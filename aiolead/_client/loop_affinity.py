@@ -69,46 +69,58 @@ def _ends(fileno: int) -> tuple[Any, Any] | None:
 
 
 class LoopAffinity:
-    """The process, thread and event loop in which it is made."""
+    """The process, thread and event loop to which a client belongs, once they are bound.
 
-    __slots__ = ("_is_asyncio", "_loop", "_pid", "_process", "_running", "_soon", "_thread")
+    Attributes:
+        process: compared with `process` of this module by what must cost no call; see `is_forked`.
+    """
+
+    __slots__ = ("_is_asyncio", "_loop", "_pid", "_running", "_soon", "_thread", "process")
 
     def __init__(self) -> None:
+        self._running: Callable[[], object] = _nowhere
+        self._loop: object = None
+        self._is_asyncio = False
+        self._soon: Callable[[Callable[[], object]], object] | None = None
+        self.process: object = process
+        self._pid = os.getpid()
+        self._thread = threading.get_ident()
+
+    def bind(self) -> None:
+        """From now on the client belongs to this process, thread and event loop."""
         self._running = _loop_teller()
         loop: Any = self._running()
-        self._loop: object = loop
+        self._loop = loop
         self._is_asyncio = hasattr(loop, "call_soon_threadsafe")
-        self._soon: Callable[[Callable[[], object]], object] = (
-            loop.call_soon_threadsafe if self._is_asyncio else loop.run_sync_soon
-        )
-        self._process = process
+        self._soon = loop.call_soon_threadsafe if self._is_asyncio else loop.run_sync_soon
+        self.process = process
         self._pid = os.getpid()
         self._thread = threading.get_ident()
 
     @property
     def is_forked(self) -> bool:
         """Whether this process was forked from the client's."""
-        return process is not self._process
+        return process is not self.process
 
     def call_soon(self, function: Callable[[], object]) -> None:
         """Has the event loop call a function soon; without effect once the event loop has ended.
 
         Any thread of this process may call it, and any signal handler.
         """
-        if not self.is_forked:  # else it would wake the parent's event loop
+        if self._soon is not None and not self.is_forked:  # else it would wake the parent's loop
             with contextlib.suppress(RuntimeError):  # the event loop has ended
                 self._soon(partial(call_back, function))
 
     def is_here(self) -> bool:
-        """Whether this is the process, thread and event loop."""
+        """Whether this is the process, thread and event loop; all are before `bind`."""
         try:
-            return self._running() is self._loop and process is self._process
+            return self._running() is self._loop and process is self.process
         except RuntimeError:
             return False  # no event loop here at all
 
     def is_in_task(self) -> bool:
         """Whether a task of the event loop calls this, and not a callback of it."""
-        if not self.is_here():
+        if self._soon is None or not self.is_here():
             return False
         if self._is_asyncio:
             return sys.modules["asyncio"].current_task() is not None
@@ -118,7 +130,7 @@ class LoopAffinity:
     def check(self) -> None:
         """Raises `UsageError` in another process, thread or event loop, or in none."""
         try:
-            if self._running() is self._loop and process is self._process:
+            if self._running() is self._loop and process is self.process:
                 return
         except RuntimeError:
             pass
@@ -136,6 +148,10 @@ class LoopAffinity:
                 "instance by anyio.from_thread.run"
             )
         return "the client belongs to another event loop: connect in this one, too"
+
+
+def _nowhere() -> None:
+    """The event loop of a client that is not bound."""
 
 
 def _loop_teller() -> Callable[[], object]:

@@ -17,7 +17,6 @@ from math import inf
 from types import ModuleType
 from typing import NoReturn, final
 
-from .._session.machine import SessionMachine
 from .._session.overdue import Overdue
 from .._util.escaping import described, escaped, shown_session
 from ..errors import ConfigurationError, LossReason
@@ -191,14 +190,16 @@ ENDS_WITHIN = 1.0
 
 @final
 class Guard:
-    """One client's watchdog, made before its machine is used; the thread calls `clock`, too.
+    """One client's watchdog; the thread calls `clock`, too.
 
     `end_process` gets the reason; it is called without a hook, or if that fails.
+
+    Attributes:
+        overdue: what it watches; it is passed to the session's machine.
     """
 
     def __init__(
         self,
-        machine: SessionMachine,
         clock: Callable[[], float],
         watchdog: Watchdog,
         end_process: Callable[[Overrun, str], object] = Overrun.end_process,
@@ -206,8 +207,7 @@ class Guard:
         self._clock = clock
         self._on_overrun = watchdog.on_overrun
         self._end_process = end_process
-        self._overdue = Overdue(machine, clock, watchdog.reserve, self._look_by)
-        machine.leases.observer = self._overdue
+        self.overdue: Overdue = Overdue(clock, watchdog.reserve, self._look_by)
         self._news = threading.Condition()
         self._looks_at = -inf  # guarded by `_news`; -inf while the thread is awake
         self._closed = False
@@ -221,7 +221,7 @@ class Guard:
         with self._news:
             self._closed = True
             self._news.notify()
-        if self._overdue.is_idle and self._thread.is_alive():
+        if self.overdue.is_idle and self._thread.is_alive():
             self._thread.join(ENDS_WITHIN)
 
     def _look_by(self, when: float) -> None:
@@ -238,7 +238,7 @@ class Guard:
                 # An earlier deadline is stored before the lock is taken: either this look finds
                 # it, or the thread already sleeps and is woken.
                 now = self._clock()
-                found, due = self._overdue.look(now)
+                found, due = self.overdue.look(now)
                 if not found:
                     if due == inf and self._closed:
                         return
@@ -268,7 +268,7 @@ class Guard:
             self._end_process(overrun, "")
             return
         try:
-            problem = within(max(overrun.remaining, self._overdue.reserve), lambda: hook(overrun))
+            problem = within(max(overrun.remaining, self.overdue.reserve), lambda: hook(overrun))
         except RuntimeError as error:  # no thread could be started
             problem = f"could not be called: {error}"
         if problem is not None:

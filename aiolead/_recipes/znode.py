@@ -498,8 +498,7 @@ class Znode:
         self._holder = holder
         hold = self._hold = self._client.backend.lease.hold(
             path or self.node.path,
-            self._hold_lost,
-            settled=self._hold_settled,
+            self,
             urgent=options["urgent"],
             resign_on_disconnect=options["resign_on_disconnect"],
         )
@@ -511,12 +510,12 @@ class Znode:
         if self._holder is not None:
             self._holder._ask_for()
 
-    def _hold_lost(self, reason: LossReason) -> None:
+    def hold_lost(self, reason: LossReason) -> None:
         self.is_gone = self.is_gone or reason is LossReason.DELETED
         if self._holder is not None:
             self._holder._lose(reason)
 
-    def _hold_settled(self) -> None:
+    def hold_settled(self) -> None:
         """Watch it, now that the lease of the hold is proven for the first time."""
         if self.current is not None and not self.is_muted:
             self.watch()

@@ -6,17 +6,20 @@ has a longer one in its log never starts again (ZOOKEEPER-4306). A client that l
 znodes first, but a killed process cannot. So the sum is limited here, before a create is sent.
 
 Deletions by other clients are only seen through a watch. So the servers are asked for the
-session's znodes (`on_near`) before creates are refused.
+session's znodes before creates are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from .._wire.jute import Reader
 from ..errors import AioleadError, Outcome, TooManyHoldsError
 from .requests import Call
+
+if TYPE_CHECKING:
+    from .observer import SessionObserver
 
 LENGTH = 4
 """Bytes of a path in a transaction, beside its text."""
@@ -31,10 +34,6 @@ STEP = 1 / 16
 """The share of the limit that is added before they are asked again."""
 
 
-def _nobody(*_: object) -> None:
-    return
-
-
 class EphemeralPaths:
     """The ephemeral znodes of one session, by full path, and the creates that may make more.
 
@@ -42,20 +41,19 @@ class EphemeralPaths:
         size: the bytes of their paths in the transaction that ends the session.
         paths: those that are there, as far as is known, each with its bytes.
         lost: those of creates whose answer was lost, as the request counted them.
-        on_near: called when the servers should be asked; their answer goes to `recount`.
         is_asking: whether they are being asked, or were a moment ago.
     """
 
-    __slots__ = ("_ask_at", "_most", "is_asking", "lost", "on_near", "paths", "size")
+    __slots__ = ("_ask_at", "_most", "_observer", "is_asking", "lost", "paths", "size")
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, observer: SessionObserver) -> None:
         self._most = most
+        self._observer = observer
         self._ask_at = NEAR * most
         self.size: int = 0
         self.paths: dict[str, int] = {}
         self.lost: dict[str, int] = {}
         self.is_asking: bool = False
-        self.on_near: Callable[[], object] = _nobody
 
     def expect(self, call: Call[Any]) -> None:
         """Count the znodes that a request creates, until it fails.
@@ -74,7 +72,7 @@ class EphemeralPaths:
     def _check(self, call: Call[Any], more: int) -> None:
         self._ask_next(self.size + more)
         if not self.is_asking:
-            self.on_near()
+            self._observer.ephemerals_near_limit()
         if self.size + more > self._most:
             call._abandon()
             raise TooManyHoldsError(

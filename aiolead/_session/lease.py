@@ -6,7 +6,7 @@ them takes time, so that begins earlier, in proportion to their number (`loss_du
 urgent; renewals confirm settled holds. A lost hold is in its *grace period* until its release.
 
 `LeaseBook` has the holds and decides when they are renewed, and when they are lost. `Renewals`
-sends the requests that make the proof longer. `Feeding` asks how many rounds a proof takes.
+sends the requests that make the proof longer.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from math import inf
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from .._util.escaping import in_seconds
 from .._util.internal_errors import contained, internal_error
@@ -47,6 +46,10 @@ from .requests import (
 )
 from .timing import LOSING, Timing
 
+if TYPE_CHECKING:
+    from ..abc import HoldOwner
+    from .observer import HoldObserver, SessionObserver
+
 MULTI_END = 9
 """Bytes at the end of a transaction."""
 
@@ -57,76 +60,63 @@ MOST_CHECKS = 256
 """The most holds that one renewal confirms; more are confirmed in rotation."""
 
 
-class HoldObserver(Protocol):
-    """Notified synchronously of every hold, until its holder has released it."""
-
-    def began(self, held: HeldZnode) -> object: ...
-
-    def proof_moved(self) -> object:
-        """The time until which the session is proven to live may have changed."""
-        ...
-
-    def lost(self, held: HeldZnode, reason: LossReason) -> object: ...
-
-    def ended(self, held: HeldZnode) -> object: ...
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class HeldZnode:
     """One held znode. Made by `LeaseBook.hold`."""
 
     _book: LeaseBook
     path: str
-    _lost: Callable[[LossReason], object] | None
-    _settled: Callable[[], object] | None
+    _owner: HoldOwner | None
+    """None once the hold is lost or released."""
     resign_on_disconnect: bool
 
     def release(self) -> None:
-        """End the hold; `lost` is not called any more."""
-        self._lost = self._settled = None
-        self._book.forget(self)
-        if self._book.observer is not None:
-            self._book.observer.ended(self)
+        """End the hold; its owner is not notified of anything any more."""
+        self._owner = None
+        self._book.released(self)
 
     def settle(self) -> None:
-        settled, self._settled = self._settled, None
-        if settled is not None:
+        if self._owner is not None:
             # This sets the watch on the znode; nothing is held without it.
-            contained(settled, lambda _error: self.lose(LossReason.INTERNAL))()
+            settled = contained(
+                self._owner.hold_settled, lambda _error: self.lose(LossReason.INTERNAL)
+            )
+            settled()
 
     def lose(self, reason: LossReason) -> None:
         """End the hold against its holder's will; the grace period lasts until `release`."""
-        lost, self._lost, self._settled = self._lost, None, None
-        if lost is not None:
-            self._book.begin_grace(self)
-            if self._book.observer is not None:
-                self._book.observer.lost(self, reason)
-            self._book.notify(self, partial(lost, reason))
+        owner, self._owner = self._owner, None
+        if owner is not None:
+            self._book.lost(self, owner, reason)
 
 
 class LeaseBook:
-    """All holds of a session, under one lease.
+    """All holds of a session, under one lease; `watchdog` is notified of every one.
 
-    `changed` is called when something became due earlier than it was, with the earliest time at
-    which that is, or `-inf` if it was not computed. `observer` is notified of
-    every hold. `on_renewed` is called with the duration of each confirmed renewal and with what is
-    left of the lease, in seconds.
+    Attributes:
+        session_id: the session that the servers have granted last; 0 before the first one.
     """
 
     def __init__(
-        self, lease_proof: LeaseProof, timing: Timing, changed: Callable[[float], object]
+        self,
+        lease_proof: LeaseProof,
+        timing: Timing,
+        observer: SessionObserver,
+        watchdog: HoldObserver | None = None,
     ) -> None:
         self._lease_proof = lease_proof
         self._timing = timing
-        self._changed = changed
+        self._observer = observer
+        self._watchdog = watchdog
+        self.session_id: int = 0
         self.fresh: dict[HeldZnode, float] = {}
         """The fresh holds, and when each settles, rising. Others only look whether there are any,
         as into `settled`: a property would cost each request a call."""
         self.settled: dict[HeldZnode, None] = {}
         """The settled holds, in the order of their next confirmation."""
         self._in_grace: dict[HeldZnode, float] = {}  # until when each was proven, at its loss
-        self._unheard: dict[HeldZnode, Callable[[], object]] = {}
-        """Lost holds whose holders could not be notified: how to try again."""
+        self._unheard: dict[HeldZnode, tuple[HoldOwner, LossReason]] = {}
+        """Lost holds whose owners could not be notified."""
         self._notify_at = inf
         self._unanswered = False
         self._wait_until = -inf
@@ -135,10 +125,10 @@ class LeaseBook:
         self._next_renewal = -inf
         self._confirmed = -inf  # when the newest renewal of this connection was confirmed
         self._closed = False
-        self.observer: HoldObserver | None = None
-        self.on_renewed: Callable[[float, float], object] | None = None
 
-    def retime(self, timing: Timing) -> None:
+    def granted(self, session_id: int, timing: Timing) -> None:
+        """The servers have granted a session, or have resumed it with another timeout."""
+        self.session_id = session_id
         self._timing = timing
 
     @property
@@ -150,6 +140,11 @@ class LeaseBook:
     def loss_due(self) -> float:
         """When to begin to lose the holds, so that the last one is lost by `deadline`."""
         return self.deadline - max(0, self.held - 1) * LOSING
+
+    @property
+    def grace_period(self) -> float:
+        """How long before the servers may give holds away their bodies must begin to stop."""
+        return self._timing.grace_period
 
     @property
     def given_away_at(self) -> float:
@@ -184,17 +179,16 @@ class LeaseBook:
     def hold(
         self,
         path: str,
-        lost: Callable[[LossReason], object],
+        owner: HoldOwner,
         *,
-        settled: Callable[[], object] | None,
         urgent: bool,
         resign_on_disconnect: bool,
         now: float,
     ) -> HeldZnode:
         """Begin a hold; see `aiolead.abc.Lease.hold`."""
-        held = HeldZnode(self, path, lost, settled, resign_on_disconnect)
-        if self.observer is not None:
-            self.observer.began(held)
+        held = HeldZnode(self, path, owner, resign_on_disconnect)
+        if self._watchdog is not None:
+            self._watchdog.began(held, self)
         due = -inf
         if urgent or self.deadline - now < self._timing.short_lease:
             self.settled[held] = None
@@ -203,20 +197,28 @@ class LeaseBook:
             due = self.fresh[held] = now + self._timing.settle
         if self._closed:
             held.lose(LossReason.CLOSED)
-        self._changed(due)
+        self._observer.due_earlier(due)
         return held
 
-    def forget(self, held: HeldZnode) -> None:
+    def released(self, held: HeldZnode) -> None:
+        """Forget a hold that its holder has released."""
         self.fresh.pop(held, None)
         self.settled.pop(held, None)
         if self._in_grace.pop(held, None) is not None:
             self._unheard.pop(held, None)
             if not self._in_grace:
-                self._changed(-inf)
+                self._observer.due_earlier(-inf)
+        if self._watchdog is not None:
+            self._watchdog.ended(held)
 
-    def begin_grace(self, held: HeldZnode) -> None:
-        self.forget(held)
+    def lost(self, held: HeldZnode, owner: HoldOwner, reason: LossReason) -> None:
+        """Begin the grace period of a hold, and notify its owner."""
+        self.fresh.pop(held, None)
+        self.settled.pop(held, None)
         self._in_grace[held] = self._lease_proof.proven_until
+        if self._watchdog is not None:
+            self._watchdog.lost(held, reason, self)
+        self._notify(held, owner, reason)
 
     def is_enough(self, now: float) -> bool:
         """Whether a hold may begin: its first renewal will be answered before the lease runs out.
@@ -300,15 +302,14 @@ class LeaseBook:
         if self.loss_due - self._next_renewal < timing.enough_lease:
             # This one just missed a request that would have made the lease longer.
             self._next_renewal = min(self._next_renewal, max(now, self._lease_proof.provable_from))
-        self._changed(-inf)
-        if self.on_renewed is not None:
-            self.on_renewed(self._took, self.deadline - now)
+        self._observer.due_earlier(-inf)
+        self._observer.lease_renewed(self._took, self.deadline - now)
 
     def refused(self, now: float, *, at_once: bool) -> None:
         """The renewal was refused: the next one leaves at once, or after a pause."""
         self._unanswered = False
         self._next_renewal = -inf if at_once else now + self._timing.refused_pause
-        self._changed(-inf)
+        self._observer.due_earlier(-inf)
 
     def short_at(self, *, can_move: bool) -> float:
         """When to abandon the connection over an unanswered renewal; `inf` for never.
@@ -336,27 +337,27 @@ class LeaseBook:
         for held in [*self.settled, *self.fresh]:
             held.lose(reason)
 
-    def notify(self, held: HeldZnode, lost: Callable[[], object]) -> None:
-        """Notify a holder of its loss; after an error, again at the next tick: its body may go on.
+    def _notify(self, held: HeldZnode, owner: HoldOwner, reason: LossReason) -> None:
+        """Notify an owner of its loss; after an error, again at the next tick: its body may go on.
 
         The hold is over whatever becomes of that: nothing confirms it any more, and a watchdog sees
         it until it is released.
         """
         try:
-            lost()
+            owner.hold_lost(reason)
         except Exception as error:
-            internal_error(error, lost)
+            internal_error(error, owner.hold_lost)
             if held in self._in_grace:
-                self._unheard[held] = lost
+                self._unheard[held] = owner, reason
                 self._notify_at = -inf
-                self._changed(-inf)
+                self._observer.due_earlier(-inf)
 
     def _notify_again(self, now: float) -> None:
-        for held, lost in list(self._unheard.items()):
+        for held, (owner, reason) in list(self._unheard.items()):
             # Its error was logged the first time; another one's callback may have released it.
             with suppress(Exception):
                 if held in self._unheard:
-                    lost()
+                    owner.hold_lost(reason)
                     self._unheard.pop(held, None)
         self._notify_at = now + self._timing.settle if self._unheard else inf
 
@@ -384,27 +385,62 @@ class Renewals:
     the transaction, or the sync            none              after a pause, while the lease lasts
     either, with the connection             none              on the next connection
 
-    The first renewal of a connection also asks whether one round is enough here: see `Feeding`.
+    The first renewal of a connection also asks whether one round is enough here: whether the leader
+    collects the connection's touches from its server itself. A server may be an observer that a
+    follower feeds (`observerMasterPort`, ZooKeeper 3.6 and newer): then the proof takes two rounds.
+    No answer says so, but a server shows the ensemble's configuration as `/zookeeper/config`, and
+    an observer is listed there, at least by itself. So one read tells:
+
+    the answer                                           the proof takes
+    a configuration without observers                    one round
+    no such znode, or no content: a single server, the   one round
+      embedded server, or one older than 3.5, where
+      followers feed nobody
+    a configuration with observers: any of them might    two rounds
+      be ours
+    none yet, a refusal, or something unreadable         two rounds
+
     `now` returns the time while answers are settled.
     """
 
     def __init__(
         self,
         leases: LeaseBook,
+        lease_proof: LeaseProof,
         requests: RequestQueue,
-        feeding: Feeding,
+        observer: SessionObserver,
         now: Callable[[], float],
-        on_output: Callable[[], object],
     ) -> None:
         self._leases = leases
+        self._lease_proof = lease_proof
         self._requests = requests
-        self._feeding = feeding
+        self._observer = observer
         self._now = now
-        self._on_output = on_output
+        self._is_asked = False
+
+    def connection_lost(self) -> None:
+        self._is_asked = False
+
+    def ask(self, now: float) -> None:
+        """Ask whether one round is enough here, ahead of the users' requests and once."""
+        if self._is_asked:
+            return
+        self._is_asked = True
+        body = encode_body(GetData(CONFIG_PATH))
+        call = Call(OpCode.GET_DATA, body, _has_observers, kind=QUESTION, path=CONFIG_PATH)
+        call.add_done_callback(lambda: self._answered(call))
+        self._requests.enqueue_first(call, now)
+
+    def _answered(self, call: Call[bool]) -> None:
+        error = call.error()
+        if isinstance(error, NoNodeError) or (error is None and not call.result()):
+            self._lease_proof.direct()
+        elif error is not None and not isinstance(error, NoAuthError):
+            self._is_asked = False  # refused for a while, or lost with its connection
 
     def renew(self, now: float, room: int) -> None:
         """Ask the quorum whether the held znodes exist, in at most `room` bytes."""
-        self._feeding.ask(now)
+        self.ask(now)
         holds = self._leases.renewal(MOST_CHECKS, room, now)
         checks = Multi(tuple(Check(held.path, -1) for held in holds))
         call = multi_call(checks, [held.path for held in holds], kind=RENEWAL)
@@ -437,53 +473,7 @@ class Renewals:
 
         call.add_done_callback(confirmed)
         self._requests.enqueue_first(call, answered)
-        self._on_output()
-
-
-class Feeding:
-    """Whether the leader collects the touches of a connection from its server itself.
-
-    A server may be an observer that a follower feeds (`observerMasterPort`, ZooKeeper 3.6 and
-    newer): then the proof takes two rounds (see `proof`). No answer says so, but a server shows the
-    ensemble's configuration as `/zookeeper/config`, and an observer is listed there, at least by
-    itself. So one read on the session's own connection, asked when a lease depends on it, tells:
-
-    the answer                                           the proof takes
-    a configuration without observers                    one round
-    no such znode, or no content: a single server, the   one round
-      embedded server, or one older than 3.5, where
-      followers feed nobody
-    a configuration with observers: any of them might    two rounds
-      be ours
-    none yet, a refusal, or something unreadable         two rounds
-
-    `on_direct` is called when the answer says that one round is enough on this connection.
-    """
-
-    def __init__(self, requests: RequestQueue, on_direct: Callable[[], object]) -> None:
-        self._requests = requests
-        self._on_direct = on_direct
-        self._is_asked = False
-
-    def connection_lost(self) -> None:
-        self._is_asked = False
-
-    def ask(self, now: float) -> None:
-        """Queue the question ahead of the users' requests, unless it was asked here already."""
-        if self._is_asked:
-            return
-        self._is_asked = True
-        body = encode_body(GetData(CONFIG_PATH))
-        call = Call(OpCode.GET_DATA, body, _has_observers, kind=QUESTION, path=CONFIG_PATH)
-        call.add_done_callback(lambda: self._answered(call))
-        self._requests.enqueue_first(call, now)
-
-    def _answered(self, call: Call[bool]) -> None:
-        error = call.error()
-        if isinstance(error, NoNodeError) or (error is None and not call.result()):
-            self._on_direct()
-        elif error is not None and not isinstance(error, NoAuthError):
-            self._is_asked = False  # refused for a while, or lost with its connection
+        self._observer.output_ready()
 
 
 def _has_observers(r: Reader) -> bool:

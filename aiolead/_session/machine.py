@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from math import inf
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._util.internal_errors import as_aiolead_error
 from .._wire.codes import (
@@ -58,7 +58,7 @@ from ..errors import (
 from ..model import Auth, EventType, SessionCredentials, SessionState
 from .authentication import Authentication
 from .ephemeral_paths import EphemeralPaths
-from .lease import Feeding, LeaseBook, Renewals
+from .lease import LeaseBook, Renewals
 from .liveness import Liveness
 from .proof import LeaseProof
 from .requests import RENEWAL, Call, RequestQueue, Window, close_call, ends_connection, unreached
@@ -66,6 +66,9 @@ from .states import SERVED, Trigger, after, why_over
 from .suspects import RIGHT_AFTER, SHORT
 from .timing import DRIFT, Timing, granted_timeout
 from .watches import WatchRegistry
+
+if TYPE_CHECKING:
+    from .observer import HoldObserver, SessionObserver
 
 T = TypeVar("T")
 
@@ -118,11 +121,8 @@ def _lazily(frames: FrameReader, data: bytes) -> Iterator[bytes | LongFrame]:
 class SessionMachine:
     """One client's sessions, one after another, each over any number of connections.
 
-    Settings are those of `aiolead.connect` and `aiolead.Limits`. `on_state` is called with each new
-    state and its session's id, `on_output` when there is something to send. `on_due` is called with
-    a time, or `-inf`: something may be due then, earlier than `next_deadline` said. `on_challenge`
-    is called with each token of a SASL server, first with an empty one; `login.answer` answers.
-    None: no SASL.
+    Settings are those of `aiolead.connect` and `aiolead.Limits`. `on_challenge` is called with each
+    token of a SASL server, first with an empty one; `login.answer` answers. None: no SASL.
     """
 
     def __init__(
@@ -140,9 +140,8 @@ class SessionMachine:
         read_only: bool = False,
         resume: SessionCredentials | None = None,
         first_xid: int = 1,
-        on_state: Callable[[SessionState, int], object],
-        on_output: Callable[[], object],
-        on_due: Callable[[float], object],
+        observer: SessionObserver,
+        watchdog: HoldObserver | None = None,
         on_challenge: Callable[[bytes], object] | None = None,
     ) -> None:
         self.state: SessionState = SessionState.CONNECTING
@@ -163,7 +162,8 @@ class SessionMachine:
         """
         self._password = b""
         self._failure: InternalError | None = None
-        self._on_state = on_state
+        self._observer = observer
+        self._watchdog = watchdog
         if resume is not None:
             self.session_id, self._password = resume.session_id, resume.password
             self._passed_on = resume.session_id
@@ -180,38 +180,35 @@ class SessionMachine:
         self.login: Authentication = Authentication(
             auth, on_challenge, self._send, self._session_established, self.ended
         )
-        self._max_reply = max_reply
+        self.max_reply: int = max_reply
         self._derive = partial(
             Timing.derive, asked=session_timeout, tick_time=tick_time, grace_period=grace_period
         )
-        self.on_output: Callable[[], object] = on_output
-        self._on_due = on_due
         self._read_only = read_only
         if resume is not None:
             # The shortest timeout that was ever granted counts: see `proof`.
             session_timeout = min(session_timeout, resume.timeout)
         self.timing: Timing = self._derive(session_timeout)
         self._lease_proof = LeaseProof(self.timing)
-        self.leases: LeaseBook = LeaseBook(self._lease_proof, self.timing, on_due)
+        self.leases: LeaseBook = LeaseBook(self._lease_proof, self.timing, observer, watchdog)
         self.watches: WatchRegistry = WatchRegistry(
             self._ask, lambda: self.last_zxid, self._put_off_rearming
         )
-        self.ephemerals: EphemeralPaths = EphemeralPaths(max_ephemeral_paths)
+        self.ephemerals: EphemeralPaths = EphemeralPaths(max_ephemeral_paths, observer)
         self._window = Window(max_in_flight, self.timing.prompt)
         self.requests: RequestQueue = RequestQueue(self._window, max_queued, first_xid)
         self._liveness = Liveness(self.requests, self.watches, self.login)
-        self._feeding = Feeding(self.requests, self._lease_proof.direct)
         self._renewals = Renewals(
-            self.leases, self.requests, self._feeding, lambda: self.last_contact, on_output
+            self.leases, self._lease_proof, self.requests, observer, lambda: self.last_contact
         )
         self._reset_connection()
 
     def _reset_connection(self) -> None:
         self._out: list[bytes] = []
-        self._frames = FrameReader(self._max_reply, long=LONG)
+        self._frames = FrameReader(self.max_reply, long=LONG)
         self.decoding: LongAnswer | None = None
         self._frames_left: Iterator[bytes | LongFrame] = iter(())
-        self._reply = ReplyReader(self._max_reply)
+        self._reply = ReplyReader(self.max_reply)
         self._is_connected = False
         self._established = False
         self._handshake_sent = inf
@@ -292,7 +289,7 @@ class SessionMachine:
     def _move(self, trigger: Trigger) -> None:
         before, self.state = self.state, after(self.state, trigger)
         if self.state is not before:
-            self._on_state(self.state, self.session_id)
+            self._observer.state_changed(self.state, self.session_id)
             if self.state.is_final:
                 self.watches.end(self.ended)
 
@@ -343,9 +340,9 @@ class SessionMachine:
                 self.ephemerals.expect(call)
             requests.enqueue(call, now)
             if self._established:
-                self.on_output()
+                self._observer.output_ready()
             else:
-                self._on_due(-inf)
+                self._observer.due_earlier(-inf)
         return call
 
     def has_enough_lease(self, now: float) -> bool:
@@ -355,7 +352,7 @@ class SessionMachine:
         next request, before the lease becomes short.
         """
         if self._established and self.leases.deadline - now < self.timing.half_lease:
-            self._feeding.ask(now)
+            self._renewals.ask(now)
         return self.leases.is_enough(now)
 
     def check_size(self, call: Call[T]) -> None:
@@ -371,11 +368,11 @@ class SessionMachine:
         """Send a request of the watches, which nobody awaits."""
         if self._established:
             self.requests.enqueue(call, self.last_contact)
-            self.on_output()
+            self._observer.output_ready()
 
     def _send(self, data: bytes) -> None:
         self._out.append(data)
-        self.on_output()
+        self._observer.output_ready()
 
     def hold_back(self) -> None:
         """Keep requests for the next connection: this one is about to be closed."""
@@ -417,7 +414,7 @@ class SessionMachine:
         self._reset_connection()
         self.login.connection_lost(now, self.timing.patience, established=established)
         self._lease_proof.closed()
-        self._feeding.connection_lost()
+        self._renewals.connection_lost()
         self.watches.connection_lost()
         if established:
             self.requests.connection_lost(now, self.timing.patience, closed)
@@ -429,7 +426,7 @@ class SessionMachine:
         elif was_read_only and not self.state.is_final:
             self._expired(keep_queue=True)  # no other server knows the session
         self.leases.connection_lost()
-        self._on_due(-inf)
+        self._observer.due_earlier(-inf)
 
     def _make_room(self, now: float) -> None:
         """Make our own requests shorter, if the connection was closed right after long ones.
@@ -492,8 +489,8 @@ class SessionMachine:
             raise why from why.__cause__
         if self._frames.kept:
             self._liveness.begun(self._frames.begun, now)
-        if leases.observer is not None:
-            leases.observer.proof_moved()
+        if self._watchdog is not None:
+            self._watchdog.proof_moved(leases)
         requests = self.requests
         return bool(self._out or requests.queue or requests.express)
 
@@ -542,7 +539,7 @@ class SessionMachine:
         if self.is_read_only:
             self._handshake_sent = -inf  # proves nothing at such a server
         self._lease_proof.opened(self.timing, self._handshake_sent, created=created)
-        self.leases.retime(self.timing)
+        self.leases.granted(self.session_id, self.timing)
         self._window.patience = self.timing.prompt
         self.login.begin(now)
 
@@ -555,8 +552,8 @@ class SessionMachine:
         self.login.present_all(now)
         self._set_watches(self.watches.rearm(self.last_zxid, self._own_room), now)
         self._serve_if_accepted()
-        self.on_output()
-        self._on_due(-inf)
+        self._observer.output_ready()
+        self._observer.due_earlier(-inf)
 
     def _set_watches(self, requests: Iterable[SetWatches], now: float) -> None:
         self._rearmed_at = now
@@ -568,7 +565,7 @@ class SessionMachine:
         """When to ask an overloaded server again that has dropped so many requests in a row."""
         doubled = FIRST_PAUSE * 2.0 ** min(dropped, 10)
         at = self.last_contact + self.timing.patience * min(doubled, LONGEST_PAUSE)
-        self._on_due(at)
+        self._observer.due_earlier(at)
         return at
 
     def _serve_if_accepted(self) -> None:
@@ -623,7 +620,7 @@ class SessionMachine:
         if self._established and unanswered and reply.xid == unanswered[0].xid and not reply.err:
             call = unanswered[0]
             if call.steps is not None:
-                reader = LongReader(frame, HEADER_SIZE, self._max_reply // BYTES_AN_ELEMENT)
+                reader = LongReader(frame, HEADER_SIZE, self.max_reply // BYTES_AN_ELEMENT)
                 self.decoding = LongAnswer(call, call.steps(reader), reply.zxid, now)
                 return None
         return frame.joined()
@@ -744,11 +741,11 @@ class SessionMachine:
             return "the server does not confirm the lease"
         if now >= self.leases.renewal_due():
             self._renewals.renew(now, self._own_room)
-            self.on_output()
+            self._observer.output_ready()
         if now >= self.watches.again_at:
             self._liveness.rearming(now)
             self._set_watches(self.watches.rearm_again(), now)
-            self.on_output()
+            self._observer.output_ready()
         if now >= self._ping_due():
             self._out.append(PING)
             self._liveness.pings.append(now)

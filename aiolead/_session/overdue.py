@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from ..errors import LossReason
-from .lease import HeldZnode
-from .machine import SessionMachine
+from .lease import HeldZnode, LeaseBook
 
 RESERVE = 0.25
 """Seconds that ending a process takes on an overloaded machine; usually 10 ms."""
@@ -48,24 +47,22 @@ class Overdue:
 
     def __init__(
         self,
-        machine: SessionMachine,
         clock: Callable[[], float],
         reserve: float | None,
         look_by: Callable[[float], object],
     ) -> None:
-        self._machine = machine
         self._clock = clock
         self._asked_reserve = reserve
         self._look_by = look_by
         self._holds: dict[HeldZnode, Watched] = {}
         self._lease_ends = inf
+        self.reserve: float = self._reserve(inf)
+        """The reserve in use: at least half of the grace period remains for bodies."""
         self._reported: set[HeldZnode] = set()  # used by the watchdog's thread only
 
-    @property
-    def reserve(self) -> float:
-        """The reserve in use: at least half of the grace period remains for bodies."""
+    def _reserve(self, grace_period: float) -> float:
         asked = RESERVE if self._asked_reserve is None else self._asked_reserve
-        return min(asked, self._machine.timing.grace_period / 2)
+        return min(asked, grace_period / 2)
 
     @property
     def is_idle(self) -> bool:
@@ -73,25 +70,27 @@ class Overdue:
 
     # --- the event loop's thread ---------------------------------------------------------------
 
-    def began(self, held: HeldZnode) -> None:
+    def began(self, held: HeldZnode, leases: LeaseBook) -> None:
         # Set before the hold is visible: the time of an earlier hold has passed.
-        self._lease_ends = self._machine.leases.given_away_at
-        self._holds[held] = Watched(held.path, self._machine.session_id)
+        self.reserve = self._reserve(leases.grace_period)
+        self._lease_ends = leases.given_away_at
+        self._holds[held] = Watched(held.path, leases.session_id)
         self._look_by(self._lease_ends - self.reserve)
 
-    def proof_moved(self) -> None:
+    def proof_moved(self, leases: LeaseBook) -> None:
+        self.reserve = self._reserve(leases.grace_period)
         if not self._holds:
             return
-        before, self._lease_ends = self._lease_ends, self._machine.leases.given_away_at
+        before, self._lease_ends = self._lease_ends, leases.given_away_at
         if self._lease_ends < before:
             self._look_by(self._lease_ends - self.reserve)
 
-    def lost(self, held: HeldZnode, reason: LossReason) -> None:
+    def lost(self, held: HeldZnode, reason: LossReason, leases: LeaseBook) -> None:
         """Fix the hold's time: later proofs are not about this hold."""
-        at = self._machine.leases.given_away_at
+        at = leases.given_away_at
         if not reason.znode_remains:
             # It is given away already, or as the client closes. Its body is cancelled only now.
-            at = min(at, self._clock() + self._machine.timing.grace_period)
+            at = min(at, self._clock() + leases.grace_period)
         self._holds[held] = replace(self._holds[held], reason=reason, given_away_at=at)
         self._look_by(at - self.reserve)
 

@@ -22,7 +22,7 @@
   it behind the touch. Half a tick after the answer to that request, the next round begins, and
   proves that the leader has it. A whole tick in one round is not enough: the touch may come to
   the follower right after the leader's ping. One round counts only on a connection that is known
-  to need no more: see `lease.Feeding`.
+  to need no more: see `lease.Renewals`.
 * The handshake of a session that moves touches the leader itself. It needs a write committed after
   it, to show that the leader is one, and no second request. The creation of a session is itself a
   committed change. (That of a local session is not; but a hold takes an ephemeral znode, for which

@@ -177,8 +177,6 @@ class WatchRegistry:
             kind: {} for kind in WatchKind
         }
         self._arming: Counter[tuple[str, WatcherType]] = Counter()
-        self.is_here: Callable[[], bool] = lambda: True
-        """Whether the caller may change anything; set by the owner of an event loop."""
         self.dropped_slots: deque[WatchSlot] = deque()
         """The slots that `sweep` closes."""
         self.persistent: PersistentWatches = PersistentWatches()

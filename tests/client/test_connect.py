@@ -578,8 +578,9 @@ async def test_request_fails_if_there_is_no_server() -> None:
 
 
 async def test_cancelled_ready_leaves_no_subscriber() -> None:
-    machine: Any = SimpleNamespace(state=SessionState.CONNECTING, leases=SimpleNamespace())
-    core = Core(lambda _: machine, lease_clock)
+    machine: Any = SimpleNamespace(state=SessionState.CONNECTING)
+    supervisor: Any = None
+    core = Core(lambda _: machine, lambda _: supervisor, lease_clock)
     for _ in range(3):
         with anyio.move_on_after(0.001):
             await core.ready()

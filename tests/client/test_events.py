@@ -263,8 +263,7 @@ async def test_close_of_a_client_is_no_alarm(told: RecordedEvents) -> None:
 
 async def test_late_renewal_is_reported(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server, connect(server, told) as client:
-        told_of = client._core.machine.leases.on_renewed
-        assert told_of is not None
+        told_of = client._core.lease_renewed
         told_of(SESSION / 4, 5.0)
         told_of(SESSION / 4 + 0.5, 4.0)
         assert told.names("lease.") == ["lease.renewed", "lease.renewed", "lease.late"]

@@ -11,7 +11,7 @@ import pytest
 from client.fake_server import STAT, FakeServer, hang_up, usual
 from client.network import through_proxy
 from conftest import ServerUnderTest
-from kit.clients import PATIENCE, SESSION, connect, eventually, losing_the_link
+from kit.clients import PATIENCE, SESSION, Owner, connect, eventually, losing_the_link
 from kit.raw_client import RawClient, told_zxid
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, passes, settled, virtually
@@ -311,7 +311,7 @@ async def swallow_a_renewal(
 ) -> None:
     lost: list[LossReason] = []
     await client.create("/held", mode=CreateMode.EPHEMERAL)
-    hold = client.backend.lease.hold("/held", lost.append, urgent=True)
+    hold = client.backend.lease.hold("/held", Owner(lost.append), urgent=True)
     await eventually(lambda: client.statistics().renewals >= 2, "it is renewed")
     proxy.drop_request(step, how="skip")
     await proxy.wait_for_request(step, count=proxy.requests[step.name] + 1)

@@ -18,7 +18,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from client.fake_server import STAT, FakeServer, hang_up, ok, usual
-from kit.clients import eventually
+from kit.clients import Owner, eventually
 from kit.virtual_time import SESSION, passes, virtually
 
 import aiolead
@@ -445,7 +445,7 @@ async def test_any_answer_to_renewals_ends_or_confirms_a_hold(name: str) -> None
     """A hold is lost in time, or kept where the answer confirms it; the client goes on."""
     async with FakeServer(honest) as fake, fake.connect() as client:
         lost = anyio.Event()
-        held = client.backend.lease.hold("/a", lambda _reason: lost.set(), urgent=True)
+        held = client.backend.lease.hold("/a", Owner(lambda _reason: lost.set()), urgent=True)
         fake.answer = only_to({OpCode.MULTI, OpCode.SYNC}, ANSWERS[name])
         with anyio.fail_after(SESSION + 1):
             await lost.wait()
@@ -561,7 +561,7 @@ async def test_closing_waits_as_long_as_was_asked_for(holds: bool, longest: floa
     async with granting(FOREVER, only_to(unanswered, lambda _: None)) as fake:
         async with lasts_at_most(longest + 0.1), fake.connect() as client:
             if holds:
-                client.backend.lease.hold("/a", lambda _reason: None)  # it is never released
+                client.backend.lease.hold("/a", Owner())  # it is never released
 
 
 @virtually
@@ -602,7 +602,7 @@ async def test_session_that_every_server_refuses_ends_after_a_minute() -> None:
 async def test_hold_is_lost_a_minute_after_the_last_answer_of_a_server() -> None:
     async with granting(FOREVER) as fake, fake.connect() as client:
         lost = anyio.Event()
-        hold = client.backend.lease.hold("/a", lambda _reason: lost.set())
+        hold = client.backend.lease.hold("/a", Owner(lambda _reason: lost.set()))
         assert client.backend.lease.remaining() <= 60
         fake.greet = lambda _: None
         fake.streams[-1].close()

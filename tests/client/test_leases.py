@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import PATIENCE, JumpingClock, connect, eventually
+from kit.clients import PATIENCE, JumpingClock, Owner, connect, eventually
 from kit.virtual_time import SESSION, VirtualClock, embedded, passes, virtually
 from kit.virtual_time import connect as connect_virtually
 
@@ -44,7 +44,7 @@ async def test_new_hold_is_confirmed_as_soon_as_it_is_due(urgent: bool) -> None:
         await passes(GRAIN)
         began = anyio.current_time()
         options = {"urgent": True} if urgent else {}
-        hold = client.backend.lease.hold("/kept", lambda _reason: None, **options)
+        hold = client.backend.lease.hold("/kept", Owner(), **options)
         confirmed = await renewal(server)
         assert confirmed - began == pytest.approx(0.0 if urgent else 0.1, abs=2 * GRAIN)
         hold.release()
@@ -71,9 +71,9 @@ async def test_other_holds_are_confirmed_at_once_when_one_is_refused() -> None:
         lost: list[LossReason] = []
         for path, acl in {"/kept": None, "/lost": UNREADABLE}.items():
             await client.create(path, mode=CreateMode.EPHEMERAL, acl=acl)
-        kept = client.backend.lease.hold("/kept", lost.append, urgent=True)
+        kept = client.backend.lease.hold("/kept", Owner(lost.append), urgent=True)
         await renewal(server)
-        refused = client.backend.lease.hold("/lost", lost.append, urgent=True)
+        refused = client.backend.lease.hold("/lost", Owner(lost.append), urgent=True)
         before = server.requests["MULTI"]
         await renewal(server)
         await passes(GRAIN)
@@ -94,7 +94,7 @@ async def test_failed_report_of_loss_is_repeated(internal_errors: list[logging.L
                 raise RuntimeError("the first report fails")
 
         await client.create("/lost", mode=CreateMode.EPHEMERAL)
-        hold = client.backend.lease.hold("/lost", lost)
+        hold = client.backend.lease.hold("/lost", Owner(lost))
         await renewal(server)
         hold.lose(LossReason.DELETED)
         while len(times) < 2:
@@ -144,10 +144,10 @@ async def test_unconfirmed_znode_ends_its_hold(server: ServerUnderTest, is_first
         lost: list[LossReason] = []
         await client.create("/kept", mode=CreateMode.EPHEMERAL)
         await client.create("/lost", mode=CreateMode.EPHEMERAL)
-        keeps = client.backend.lease.hold("/kept", kept.append, urgent=True)
+        keeps = client.backend.lease.hold("/kept", Owner(kept.append), urgent=True)
         if is_first:
             await client.set_acl("/lost", UNREADABLE)
-        loses = client.backend.lease.hold("/lost", lost.append, urgent=True)
+        loses = client.backend.lease.hold("/lost", Owner(lost.append), urgent=True)
         if not is_first:
             await eventually(lambda: client.statistics().renewals >= 2, "both are confirmed")
             assert lost == []

@@ -23,7 +23,7 @@ import anyio.to_thread
 import pytest
 import trio
 from kit.cli import environment
-from kit.clients import eventually
+from kit.clients import Owner, eventually
 from kit.elsewhere import in_thread
 from kit.pages import ROOT
 
@@ -52,7 +52,7 @@ USES: dict[str, Callable[[Client], Any]] = {
     "shared": lambda client: client.backend.shared("/a", object),
     "serial": lambda client: client.backend.serial(),
     "pipelined": lambda client: client.pipelined(),
-    "hold": lambda client: client.backend.lease.hold("/a", lambda _: None),
+    "hold": lambda client: client.backend.lease.hold("/a", Owner()),
     "add_auth": lambda client: client.add_auth(Auth.digest("ann", "secret")),
     "update_hosts": lambda client: client.update_hosts("localhost"),
     "Lock": lambda client: Lock(client, "/lock"),

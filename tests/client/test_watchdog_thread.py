@@ -38,7 +38,7 @@ class Scene:
         go_on: set when a hook that hangs may return.
     """
 
-    script: Script = field(default_factory=Script)
+    script: Script = field(init=False)
     reported: list[Overrun] = field(default_factory=list)
     ended: list[tuple[Overrun, str]] = field(default_factory=list)
     news: threading.Event = field(default_factory=threading.Event)
@@ -55,7 +55,8 @@ class Scene:
     @contextmanager
     def guarded(self, hook: Hook | None) -> Iterator[Guard]:
         watchdog = Watchdog(on_overrun=hook)
-        guard = Guard(self.script.machine, lambda: self.script.now, watchdog, self.end)
+        guard = Guard(lambda: self.script.now, watchdog, self.end)
+        self.script = Script(watchdog=guard.overdue)
         guard.start()
         self.script.connect()
         try:

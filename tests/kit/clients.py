@@ -18,7 +18,7 @@ import aiolead
 from aiolead._client.connect_options import lease_clock
 from aiolead._recipes.contender_queue import ContenderQueue
 from aiolead._recipes.layouts import Role
-from aiolead.errors import NoNodeError
+from aiolead.errors import LossReason, NoNodeError
 from aiolead.model import SessionState
 from aiolead.paths import parse_connect_string
 from aiolead.testing import EmbeddedServer, FaultProxy, Hooks, MemoryProxy, OpCode
@@ -31,6 +31,18 @@ if TYPE_CHECKING:
 
 SESSION = 8.0
 """A session timeout that outlives any hiccup of a busy machine, in seconds."""
+
+
+class Owner:
+    """The owner of a hold, which calls functions: by default, its end makes no difference to it."""
+
+    def __init__(
+        self,
+        on_lost: Callable[[LossReason], object] = lambda _: None,
+        on_settled: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.hold_lost = on_lost
+        self.hold_settled = on_settled
 
 
 class Served(Protocol):

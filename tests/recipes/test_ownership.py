@@ -495,12 +495,12 @@ async def test_guardian_gets_a_resumed_session_only_if_it_was_left_to_its_owner(
     credentials = client.detach() if is_detached else client.credentials
     connection = connect_virtually(server, resume=credentials)
     assert isinstance(connection, aiolead.types.Connection)
-    core, supervisor = connection._host.core, connection._host.supervisor
+    core = connection._host.core
 
     def notify() -> None:
-        notified.append(describe(core, supervisor, Opener(), None)["session"])
+        notified.append(describe(core, core.supervisor, Opener(), None)["session"])
 
-    core.guard_session(notify)
+    core.on_session_changed(notify)
     async with connection as second:
         await passes(2 * SESSION)
         assert {*notified} == {second.session_id if is_detached else 0}

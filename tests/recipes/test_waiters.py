@@ -11,7 +11,7 @@ from types import CoroutineType
 import anyio
 import anyio.lowlevel
 import pytest
-from kit.clients import OVER_AIOZK, contenders_left, eventually, in_memory
+from kit.clients import OVER_AIOZK, Owner, contenders_left, eventually, in_memory
 from recipes.blocks import Holder, enter
 
 from aiolead import Client, Lock
@@ -109,7 +109,7 @@ async def test_successive_locks_do_not_wake_the_timekeeper(
 
     monkeypatch.setattr(SessionMachine, "tick", counted)
     for _ in range(200):
-        hold = client.backend.lease.hold("/x", lambda _reason: None)
+        hold = client.backend.lease.hold("/x", Owner())
         for _ in range(3):
             await anyio.lowlevel.checkpoint()
         hold.release()

@@ -86,6 +86,7 @@ class Script:
     Attributes:
         now: the clock.
         states: every reported change.
+        on_state: called with each of them.
         cuts: why `tick` wanted the connection to be cut. It was cut then.
         down: whether there is no connection.
         shows_question: whether `sent` has the question whether one round is enough. By default
@@ -96,6 +97,7 @@ class Script:
         self.now = START
         self.zxid = 100
         self.states: list[tuple[SessionState, int]] = []
+        self.on_state: Callable[[SessionState], object] = lambda _: None
         self.cuts: list[str] = []
         self.outputs = 0
         self.dues = 0
@@ -118,10 +120,28 @@ class Script:
         }
         self.machine = SessionMachine(
             **(settings | options),
-            on_state=lambda state, session_id: self.states.append((state, session_id)),
-            on_output=lambda: setattr(self, "outputs", self.outputs + 1),
-            on_due=lambda _: setattr(self, "dues", self.dues + 1),
+            observer=self,
         )
+
+    # --- as the observer of the machine --------------------------------------------------------
+
+    def state_changed(self, state: SessionState, session_id: int) -> None:
+        self.states.append((state, session_id))
+        self.on_state(state)
+
+    def output_ready(self) -> None:
+        self.outputs += 1
+
+    def due_earlier(self, at: float) -> None:
+        self.dues += 1
+
+    def lease_renewed(self, took: float, remaining: float) -> None:
+        pass
+
+    def ephemerals_near_limit(self) -> None:
+        pass
+
+    # --- the lease -----------------------------------------------------------------------------
 
     @property
     def leases(self) -> LeaseBook:
@@ -486,23 +506,23 @@ class Holder:
     ) -> None:
         self.lost: list[tuple[LossReason, float]] = []
         self.settled: list[float] = []
-
-        def lost(reason: LossReason) -> None:
-            self.lost.append((reason, script.now))
-            on_lost(reason)
-
-        def settled() -> None:
-            self.settled.append(script.now)
-            on_settled()
-
+        self._script = script
+        self._on_lost, self._on_settled = on_lost, on_settled
         self.hold: HeldZnode = script.leases.hold(
             path,
-            lost,
-            settled=settled,
+            self,
             urgent=options.get("urgent", False),
             resign_on_disconnect=options.get("resign_on_disconnect", False),
             now=script.now,
         )
+
+    def hold_lost(self, reason: LossReason) -> None:
+        self.lost.append((reason, self._script.now))
+        self._on_lost(reason)
+
+    def hold_settled(self) -> None:
+        self.settled.append(self._script.now)
+        self._on_settled()
 
     def release(self) -> None:
         self.hold.release()

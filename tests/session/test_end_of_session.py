@@ -155,9 +155,7 @@ def test_call_made_because_of_the_end_belongs_to_the_next_session(script: Script
 
 def test_call_made_while_the_expiry_is_reported_fails_with_it(script: Script) -> None:
     calls: list[Call[object]] = []
-    script.machine._on_state = lambda state, _: (
-        calls.append(script.write()) if state is S.EXPIRED else None
-    )
+    script.on_state = lambda state: calls.append(script.write()) if state is S.EXPIRED else None
     script.reconnect(8)
     assert isinstance(calls[0].error(), SessionExpiredError)
     assert script.sent() == []

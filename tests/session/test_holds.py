@@ -203,9 +203,8 @@ def test_notification_that_always_fails_is_repeated_with_pauses_and_logged_once(
 def test_watchdog_finds_a_hold_whose_holder_is_not_notified(
     internal_errors: list[logging.LogRecord],
 ) -> None:
-    script = Script()
-    overdue = Overdue(script.machine, lambda: script.now, None, lambda _: None)
-    script.leases.observer = overdue
+    overdue = Overdue(lambda: script.now, None, lambda _: None)
+    script = Script(watchdog=overdue)
     script.connect()
     holder = deaf(script)
     run_out(script)

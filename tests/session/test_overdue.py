@@ -32,10 +32,9 @@ class WatchedScript(Script):
     """
 
     def __init__(self, *, reserve: float | None = None, timeout: float = 8.0, **options: Any):
-        super().__init__(**options)
         self.wakes: list[float] = []
-        self.overdue = Overdue(self.machine, lambda: self.now, reserve, self.wakes.append)
-        self.leases.observer = self.overdue
+        self.overdue = Overdue(lambda: self.now, reserve, self.wakes.append)
+        super().__init__(watchdog=self.overdue, **options)
         self.connect(timeout=timeout)
 
     def found(self) -> list[tuple[str, R | None, Any]]:

@@ -6,6 +6,7 @@ from math import inf
 from typing import Any
 
 import pytest
+from kit.clients import Owner
 from session.script import PASSWORD, STAT, Script, Watcher
 
 from aiolead._session.requests import UNPROVEN_WRITE, Call
@@ -159,7 +160,7 @@ def test_read_only_server_proves_and_renews_nothing(partitioned: Script) -> None
     script, leases, lost = partitioned, partitioned.leases, []
     assert leases.deadline == -inf
     options: dict[str, Any] = {"urgent": True, "resign_on_disconnect": False, "now": script.now}
-    leases.hold("/a", lost.append, settled=None, **options)
+    leases.hold("/a", Owner(lost.append), **options)
     script.tick()
     assert len(lost) == 1
     assert script.sent() == []

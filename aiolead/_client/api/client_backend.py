@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import final
 
-from ...abc import CoordinationClient, EventHook, Hold
-from ...errors import AioleadError, LossReason
+from ...abc import CoordinationClient, EventHook, Hold, HoldOwner
+from ...errors import AioleadError
 from ...model import SessionState, WatchEvent
 from .. import loop_affinity
 from ..core import Core, T
@@ -79,7 +79,7 @@ class ClientBackend:
     def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
         """See `aiolead.abc.Backend.make_watch`; most callers await `watch.wait()` instead."""
         self._core.check_home()
-        return ClientWatch(self._core.machine.watches, on_event)
+        return ClientWatch(self._core, on_event)
 
     def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
         """See `aiolead.abc.Backend.subscribe`; applications should use `observe`."""
@@ -116,13 +116,13 @@ class ClientLease:
 
     def remaining(self) -> float:
         core = self._core
-        if loop_affinity.process is not core.process:
+        if loop_affinity.process is not core.affinity.process:
             return 0.0  # a forked child holds nothing
         return max(0.0, core.machine.leases.deadline - core.clock())
 
     def is_enough(self) -> bool:
         core = self._core
-        if loop_affinity.process is not core.process:
+        if loop_affinity.process is not core.affinity.process:
             return False
         return core.machine.has_enough_lease(core.clock())
 
@@ -132,17 +132,15 @@ class ClientLease:
     def hold(
         self,
         path: str,
-        lost: Callable[[LossReason], object],
+        owner: HoldOwner,
         *,
-        settled: Callable[[], object] | None = None,
         urgent: bool = False,
         resign_on_disconnect: bool = False,
     ) -> Hold:
         self._core.check_home()
         return self._core.machine.leases.hold(
             self._prefix + path,
-            lost,
-            settled=settled,
+            owner,
             urgent=urgent,
             resign_on_disconnect=resign_on_disconnect,
             now=self._core.clock(),

@@ -68,24 +68,22 @@ class ClientWatch:
     checked.
     """
 
-    __slots__ = ("__weakref__", "_registry", "_slot", "_told")
+    __slots__ = ("__weakref__", "_core", "_slot", "_told")
 
-    def __init__(
-        self, registry: WatchRegistry, on_event: Callable[[WatchEvent], object] | None
-    ) -> None:
-        self._registry = registry
-        self._slot = _AwaitedSlot(registry, on_event)
+    def __init__(self, core: Core, on_event: Callable[[WatchEvent], object] | None) -> None:
+        self._core = core
+        self._slot = _AwaitedSlot(core.machine.watches, on_event)
         self._told: WatchEvent | None = None
         """The event that a `wait` has returned."""
 
     def __del__(self) -> None:
         # Runs in any thread, in the middle of anything: so it only leaves a note.
         if not self._slot.closed and self._slot.on_event is None:
-            self._registry.dropped(self._slot)
+            self._core.machine.watches.dropped(self._slot)
 
     def _slot_in(self, registry: WatchRegistry) -> WatchSlot | None:
         """The session's part of it; None if it belongs to another client."""
-        return self._slot if self._registry is registry else None
+        return self._slot if self._core.machine.watches is registry else None
 
     @property
     def event(self) -> WatchEvent | None:
@@ -103,10 +101,10 @@ class ClientWatch:
         Any thread may call it. From another one, the watch is removed with the next request or
         ping.
         """
-        if self._registry.is_here():
+        if self._core.is_here():
             self._slot.close()
         else:
-            self._registry.dropped(self._slot)
+            self._core.machine.watches.dropped(self._slot)
 
     async def wait(self) -> WatchEvent:
         """See `aiolead.abc.Watch.wait`."""

@@ -57,7 +57,7 @@ async def require(core: Core, feature: Feature) -> Peer:
         version = core.server_version
         if version is None:
             version = await _version_of(core, peer)
-        if core.peer is not peer:
+        if core.supervisor.peer is not peer:
             losses.check()
             continue  # lost while we asked: the answer is about another server
         _check(feature, version, peer, is_given=core.server_version is not None)
@@ -73,7 +73,7 @@ async def read_with(core: Core, feature: Feature, make: Bound[T]) -> T:
         try:
             return await reply
         except ConnectionLossError:
-            if core.peer is peer:
+            if core.supervisor.peer is peer:
                 raise  # the server's own error: it has lost the ensemble
             losses.check()
 
@@ -124,17 +124,18 @@ def recount_ephemerals(core: Core, max_reply: int) -> None:
 
 async def _connected(core: Core, session_id: int) -> Peer:
     with anyio.move_on_after(core.machine.timing.patience):
-        while core.peer is None:
+        while core.supervisor.peer is None:
             core.check_open()
             _check_session(core, session_id)
             await core.next_change()
     _check_session(core, session_id)
-    if core.peer is None:
+    peer = core.supervisor.peer
+    if peer is None:
         raise ConnectionLossError(
             f"no server was reached for {in_seconds(core.machine.timing.patience)}",
             outcome=Outcome.NOT_APPLIED,
         )
-    return core.peer
+    return peer
 
 
 class Losses:
@@ -162,7 +163,7 @@ async def _version_of(core: Core, peer: Peer) -> Version | None:
     try:
         return await peer.version(patience)
     except OSError as error:
-        if core.peer is not peer:
+        if core.supervisor.peer is not peer:
             return None
         why = f"no answer in {in_seconds(patience)}" if isinstance(error, TimeoutError) else error
         raise ConnectionLossError(

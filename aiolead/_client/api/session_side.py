@@ -150,7 +150,7 @@ class SessionSide:
     @property
     def state(self) -> SessionState:
         """The state of the session; `CLOSED` in a forked child, which has none."""
-        if loop_affinity.process is not self._core.process:
+        if loop_affinity.process is not self._core.affinity.process:
             return SessionState.CLOSED
         return self._core.machine.state
 
@@ -176,7 +176,7 @@ class SessionSide:
         """
         credentials = replace(self._passed_on(), is_detached=True)
         self._core.detached = credentials.session_id
-        self._core.notify_guardian()
+        self._core.session_changed()
         return credentials
 
     def _passed_on(self) -> SessionCredentials:
@@ -226,7 +226,7 @@ class SessionSide:
 
         In a forked child, that of a closed client that holds nothing.
         """
-        peer = self._core.peer
+        peer = self._core.supervisor.peer
         found = self._core.reporting.statistics(None if peer is None else peer.name)
         if not self._core.is_forked:
             return found
@@ -251,7 +251,7 @@ class SessionSide:
         target = parse_connect_string(hosts)
         if target.chroot:
             raise ConfigurationError(f"hosts: a client keeps its chroot, leave it out: {hosts!r}")
-        self._core.on_hosts(target.hosts)
+        self._core.supervisor.update_hosts(target.hosts)
 
     async def ready(self) -> None:
         """Wait until the session is connected.
@@ -288,5 +288,5 @@ class SessionSide:
         reply: PendingReply[None] = PendingReply(OpCode.AUTH, body, no_result)
         self._core.machine.check_size(reply)
         self._core.machine.login.add(auth, reply, self._core.clock())
-        self._core.notify_guardian()
+        self._core.session_changed()
         return reply

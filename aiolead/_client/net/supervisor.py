@@ -1,10 +1,12 @@
-"""The client's tasks: connecting, carrying the bytes of each connection, keeping time."""
+"""The client's tasks that connect it, and carry the bytes of each connection."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from math import inf
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import ByteStream
@@ -16,7 +18,6 @@ from ..._util.internal_errors import internal_error
 from ..._util.racing import open_first
 from ...errors import AioleadError, AuthFailedError, InternalError
 from ...paths import format_host
-from ..core import Core
 from ..loop_affinity import kept_from_children
 from ..sasl import Login, Logins
 from .carrier import Carrier
@@ -28,12 +29,14 @@ from .four_letter_words import (
     says,
 )
 from .host_list import Backoff, HostList, Server
+from .known_addresses import KnownAddresses
 from .opener import ConnectionEnded, Opener
 
-logger = get_logger("aiolead.connection")
+if TYPE_CHECKING:
+    from ..core import Core
+    from .host_sources import Discovery
 
-LONGEST_SLEEP = 1.0
-"""The longest sleep of a holder, in seconds: its clock stops in suspend, the lease's does not."""
+logger = get_logger("aiolead.connection")
 
 LASTING = 0.1
 """A connection that lasted for so many seconds is replaced at once when it is lost; a server that
@@ -77,29 +80,36 @@ class ServerConnection:
 
 
 class Supervisor:
+    """Keeps a client connected: one connection after another, to the servers of its list.
+
+    Args:
+        servers: the list; it may be changed by `update_hosts`.
+        discover: makes what asks for the list, with where it puts it, if anything does.
+
+    Attributes:
+        connection: the present one, logged in or not.
+    """
+
     def __init__(
         self,
         core: Core,
-        hosts: HostList,
-        backoff: Backoff,
+        *,
+        servers: Sequence[Server],
+        rng: random.Random,
         opener: Opener,
         logins: Logins | None = None,
-        *,
         read_only: bool = False,
+        discover: Callable[[Callable[[Sequence[Server]], object]], Discovery] | None = None,
     ) -> None:
         self._core = core
         self._machine = core.machine
-        self._hosts = hosts
-        self._backoff = backoff
+        self._hosts = HostList(servers, rng, KnownAddresses(core.start))
+        self._discovery = None if discover is None else discover(self.update_hosts)
+        self._backoff = Backoff(rng)
         self._opener = opener
         self._logins = logins
         self._read_only = read_only
-        self._connection: ServerConnection | None = None
-        self.on_vain_round: Callable[[], object] = _ignore
-        """Called when no server of the list has served the client."""
-        self._due = anyio.Event()
-        self._wakes_at = inf
-        """When the timekeeper wakes from a short sleep; else `inf`."""
+        self.connection: ServerConnection | None = None
         self._answered: anyio.Event | None = None
         """Set when nothing is in flight any more, while a move waits for that."""
         self._failures: dict[str, Exception] = {}
@@ -110,14 +120,19 @@ class Supervisor:
         """When to ask again whether there is a quorum, if every server refuses the session."""
         self._ask_again: dict[Server, float] = {}
         """When to ask a read-only server again that has granted no session."""
-        core.on_output = core.machine.on_output = self._on_output
-        core.on_due = self._on_due
-        core.wake = self._wake
-        core.on_hosts = self.update_hosts
+
+    @property
+    def peer(self) -> Peer | None:
+        """The connected server; None while there is none."""
+        connection = self.connection
+        if connection is None or not connection.is_open or connection.ended is not None:
+            return None
+        return connection.peer
 
     def attempts(self) -> list[tuple[str, Exception]]:
         """Why there is no session yet: each address's last error, or the stage reached."""
-        attempts = dict(self._failures)
+        attempts = {} if self._discovery is None else dict(self._discovery.attempts())
+        attempts |= self._failures
         for name, stage in self._doing.items():
             if not any(known == name or known.startswith(f"{name} (") for known in attempts):
                 attempts[name] = ConnectionEnded(stage)
@@ -129,40 +144,24 @@ class Supervisor:
     def servers(self) -> list[tuple[str, Server]]:
         """Each server with where it is reached: the present one by its address, others by name."""
         servers = self._hosts.servers
-        connection = self._connection
+        connection = self.connection
         if connection is None:
             return [(server[0], server) for server in servers]
         others = [(server[0], server) for server in servers if server != connection.server]
         return [(connection.address, connection.server), *others]
 
-    def _on_output(self) -> None:
-        connection = self._connection
-        if connection is None or self._core.pipelined.is_entered:
-            return
-        # A lone request leaves at once. While others are in flight, those of one turn of the event
-        # loop leave together.
-        if connection.is_open and not self._machine.requests.unanswered:
-            connection.carrier.push()
-        else:
-            connection.carrier.wake()
-
-    def _on_due(self, at: float = -inf) -> None:
-        # Work that is due after the next look can wait, as for a lock held for a millisecond.
-        if self._wakes_at > at and self._wakes_at > self._machine.next_deadline():
-            self._due.set()
-
-    def _wake(self) -> None:
-        self._due.set()
-
     def end(self, error: InternalError) -> None:
         self._machine.failed(error)
         self._cut(error)
 
+    def cut(self, why: str) -> None:
+        """End the connection, since the machine wants that."""
+        self._cut(ConnectionEnded(why))
+
     def _cut(self, why: Exception) -> None:
         """Ends the connection; for the machine, it is lost at once."""
-        if self._connection is not None and self._connection.ended is None:
-            self._connection.end(why)
-            self._core.peer = None
+        if self.connection is not None and self.connection.ended is None:
+            self.connection.end(why)
             closed = str(why) if isinstance(why, ServerHungUp) else ""
             self._machine.connection_lost(self._core.clock(), closed)
 
@@ -175,11 +174,11 @@ class Supervisor:
             self.move("the list of servers has changed")
         elif self._hosts.has_changed:
             self._machine.can_move = len(self._hosts) > 1
-        self._core.notify_guardian()
+        self._core.session_changed()
 
     def move(self, why: str) -> None:
         """Leaves the server for another one, once everything sent is answered."""
-        connection = self._connection
+        connection = self.connection
         if (
             connection is None
             or connection.is_leaving
@@ -199,45 +198,16 @@ class Supervisor:
 
     def _left(self, connection: ServerConnection, why: str, _error: AioleadError | None) -> None:
         self._answered = None
-        if connection is self._connection:
+        if connection is self.connection:
             self._cut(ConnectionEnded(why))
-
-    # --- time ----------------------------------------------------------------------------------
-
-    async def keep_time(self) -> None:
-        machine, clock = self._machine, self._core.clock
-        was_woken = False
-        while True:
-            self._due = anyio.Event()
-            self._wakes_at = inf
-            why = machine.tick(clock())
-            if why is not None:
-                # After a standstill of the process, answers may wait to be read: they count.
-                await anyio.lowlevel.checkpoint()
-                why = machine.tick(clock())
-            if why is not None:
-                self._cut(ConnectionEnded(why))
-            self._on_output()
-            due = machine.next_deadline()
-            if due == inf:
-                await self._due.wait()
-            else:
-                now = clock()
-                longest = LONGEST_SLEEP if machine.leases.is_held else inf
-                if was_woken:
-                    # A program that held something briefly will do so again.
-                    longest = min(LONGEST_SLEEP, machine.timing.settle)
-                sleep = min(max(0.0, due - now), longest)
-                if sleep <= LONGEST_SLEEP:
-                    self._wakes_at = now + sleep
-                with anyio.move_on_after(sleep) as nap:
-                    await self._due.wait()
-                was_woken = not nap.cancelled_caught
 
     # --- connecting ----------------------------------------------------------------------------
 
     async def keep_connected(self) -> None:
         """Connects again and again, until the client is closed or its credentials are refused."""
+        if self._discovery is not None:
+            await self._discovery.begin()
+            self._core.start(self._discovery.keep_asking)
         refusals = 0  # consecutive rounds in which every server hung up on our handshake
         while not self._machine.state.is_final and not self._core.is_forked:
             delay = self._backoff.delay(self._machine.timing.patience)
@@ -257,8 +227,8 @@ class Supervisor:
                     break
                 if self._machine.state.is_final:
                     return
-            if outcome != "served":
-                self.on_vain_round()
+            if outcome != "served" and self._discovery is not None:
+                self._discovery.hurry()
             refusals = refusals + 1 if refused else 0
             if refusals >= REFUSALS and await self._session_is_lost():
                 session, zxid = shown_session(self._session_id), self._machine.last_zxid
@@ -389,7 +359,7 @@ class Supervisor:
         """
         host, port = server
         self._doing = {name: "no answer to the handshake yet"}
-        connection = self._connection = ServerConnection(
+        connection = self.connection = ServerConnection(
             carrier, Peer(name, partial(self._opener.open, host, address, port)), server, address
         )
         clock = self._core.clock
@@ -413,13 +383,12 @@ class Supervisor:
                     if not connection.is_open:
                         self._cut(ConnectionEnded("no answer to the handshake in time"))
         finally:
-            self._core.peer = None
+            why = connection.ended = connection.ended or ConnectionEnded("the connection ended")
             self._machine.connection_lost(clock())
-            self._connection = None
+            self.connection = None
             await carrier.aclose()
             if self._answered is not None:
                 self._answered.set()
-        why = connection.ended or ConnectionEnded("the connection ended")
         if not connection.is_open:
             self._failed(name, why)
             return "refused" if isinstance(why, ServerHungUp) else "failed"
@@ -469,10 +438,9 @@ class Supervisor:
 
     def _look_whether_opened(self, connection: ServerConnection) -> None:
         if self._machine.state in SERVED:
-            self._core.peer = connection.peer
             connection.is_open = True
             connection.opened.set()
-            self._on_due()
+            self._core.due_earlier(-inf)
 
     async def _log_in(self, login: Login, connection: ServerConnection) -> None:
         machine, clock = self._machine, self._core.clock
@@ -494,10 +462,6 @@ class Supervisor:
 
 class ServerHungUp(ConnectionEnded):
     """The other end closed the connection."""
-
-
-def _ignore() -> None:
-    pass
 
 
 def _hang_up(error: Exception) -> ConnectionEnded:

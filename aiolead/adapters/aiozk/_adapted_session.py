@@ -157,7 +157,7 @@ class Bridge:
         registry = self._core.machine.watches
         if (path, kind) not in self._watches:
             fired = partial(self._fired, path, kind)
-            self._watches[path, kind] = ClientWatch(registry, fired)
+            self._watches[path, kind] = ClientWatch(self._core, fired)
         return registry.begin(self._slot(path, kind), path, path, kind)
 
     def _slot(self, path: str, kind: WatchKind) -> WatchSlot:

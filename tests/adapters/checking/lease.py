@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import anyio
+from kit.clients import Owner
 
 from aiolead._wire.codes import OpCode
 from aiolead.abc import Hold
@@ -18,7 +19,7 @@ async def _hold(stage: Stage, **options: bool) -> tuple[Hold, list[LossReason]]:
     """Begin a hold. Return it, and the list of the losses that are reported of it."""
     lost: list[LossReason] = []
     await stage.held(HELD)
-    return stage.client.backend.lease.hold(HELD, lost.append, **options), lost
+    return stage.client.backend.lease.hold(HELD, Owner(lost.append), **options), lost
 
 
 def _renewals(stage: Stage) -> int:
@@ -96,7 +97,7 @@ async def a_hold_ends_before_its_session(stage: Stage) -> None:
     def on_lost(reason: LossReason) -> None:
         lost.append((reason, session_id in stage.server.sessions()))
 
-    hold = client.backend.lease.hold(HELD, on_lost, urgent=True)
+    hold = client.backend.lease.hold(HELD, Owner(on_lost), urgent=True)
     stage.proxy.blackhole()
     await stage.eventually(lambda: lost, "the hold is lost")
     assert lost == [(LossReason.UNCONFIRMED, True)], "why, and whether the session still lived"
@@ -112,11 +113,11 @@ async def a_hold_outlives_a_link(stage: Stage) -> None:
     told: list[str] = []
     client.backend.subscribe(lambda state, _session_id: told.append(state.value))
     kept = client.backend.lease.hold(
-        HELD, lambda reason: told.append(f"kept: {reason.name}"), urgent=True
+        HELD, Owner(lambda reason: told.append(f"kept: {reason.name}")), urgent=True
     )
     given = client.backend.lease.hold(
         HELD,
-        lambda reason: told.append(f"given: {reason.name}"),
+        Owner(lambda reason: told.append(f"given: {reason.name}")),
         urgent=True,
         resign_on_disconnect=True,
     )
@@ -145,8 +146,8 @@ async def nothing_is_held_without_its_session(stage: Stage) -> None:
     lost: list[str] = []
     await stage.held(HELD)
     lease = stage.client.backend.lease
-    hold = lease.hold(HELD, lambda reason: lost.append(f"held: {reason.name}"), urgent=True)
-    released = lease.hold(HELD, lambda reason: lost.append(f"released: {reason.name}"))
+    hold = lease.hold(HELD, Owner(lambda reason: lost.append(f"held: {reason.name}")), urgent=True)
+    released = lease.hold(HELD, Owner(lambda reason: lost.append(f"released: {reason.name}")))
     released.release()
     await stage.expire()
     assert lost == ["held: EXPIRED"], "the notified holders"
@@ -154,13 +155,13 @@ async def nothing_is_held_without_its_session(stage: Stage) -> None:
 
 
 async def a_hold_settles_once(stage: Stage) -> None:
-    """`settled` is called once, before the first renewal; not after a release."""
+    """`hold_settled` is called once, before the first renewal; not after a release."""
     told: list[str] = []
     await stage.held(HELD)
     lease = stage.client.backend.lease
-    short = lease.hold(HELD, lambda _: told.append("lost"), settled=lambda: told.append("short"))
+    short = lease.hold(HELD, Owner(lambda _: told.append("lost"), lambda: told.append("short")))
     short.release()
-    hold = lease.hold(HELD, lambda _: told.append("lost"), settled=lambda: told.append("settled"))
+    hold = lease.hold(HELD, Owner(lambda _: told.append("lost"), lambda: told.append("settled")))
     before = _renewals(stage)
     await stage.eventually(lambda: _renewals(stage) > before + 1, "two renewals")
     assert told == ["settled"], "what was called"
@@ -168,7 +169,7 @@ async def a_hold_settles_once(stage: Stage) -> None:
 
 
 async def a_hold_is_lost_by_its_holders_word(stage: Stage) -> None:
-    """`lose` calls `lost` with its reason, at once, and once."""
+    """`lose` calls `hold_lost` with its reason, at once, and once."""
     hold, lost = await _hold(stage)
     hold.lose(LossReason.DELETED)
     assert lost == [LossReason.DELETED], "the reported losses when `lose` returns"
@@ -194,6 +195,6 @@ async def closing_waits_for_its_holders(stage: Stage) -> None:
 
     async with anyio.create_task_group() as tasks, stage.another() as client:
         await client.create(HELD, mode=CreateMode.EPHEMERAL)
-        tasks.start_soon(let_go, client.backend.lease.hold(HELD, on_lost))
+        tasks.start_soon(let_go, client.backend.lease.hold(HELD, Owner(on_lost)))
     assert told == ["CLOSED", "lives"], "the order of events"
     assert stage.server.znodes() == [], "the tree"

@@ -10,12 +10,16 @@ import dataclasses
 import inspect
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from aiolead._client.api.client import Client
 from aiolead._client.core import Core
+from aiolead._client.net.opener import Opener
+from aiolead._client.net.supervisor import Supervisor
 from aiolead._session.lease import HeldZnode
 from aiolead._session.machine import SessionMachine
+from aiolead._session.observer import SessionObserver
 from aiolead._wire import handshake, replies, requests, versions
 from aiolead._wire.codes import OpCode
 from aiolead._wire.config_text import format_config, parse_config
@@ -27,6 +31,7 @@ from aiolead.errors import (
     AioleadError,
     AuthFailedError,
     ConnectionLossError,
+    LossReason,
     RemoteWireError,
     SessionExpiredError,
     SessionMovedError,
@@ -162,14 +167,15 @@ class Talker:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        core = Core(self._make, lambda: self.now)
+        unconnected = partial(Supervisor, servers=(), rng=random.Random(1), opener=Opener())
+        core = Core(self._make, unconnected, lambda: self.now)
         self.machine = core.machine
         self.client = Client(core, "")
         self.calls: list[Any] = []
         self._watches: list[Any] = []  # a watch that is dropped is removed
         self._held: HeldZnode | None = None
 
-    def _make(self, core: Core) -> SessionMachine:
+    def _make(self, observer: SessionObserver) -> SessionMachine:
         return SessionMachine(
             session_timeout=8.0,
             auth=[Auth.digest("ann", "secret")],
@@ -180,9 +186,7 @@ class Talker:
             max_ephemeral_paths=768 * 1024,
             tick_time=None,
             grace_period=None,
-            on_state=core.report,
-            on_output=_nothing,
-            on_due=_nothing,
+            observer=observer,
         )
 
     def ask(self) -> None:
@@ -247,7 +251,7 @@ class Talker:
         self.now += seconds
         if self._held is None and self.machine.state is SessionState.CONNECTED:
             self._held = self.machine.leases.hold(
-                "/a", _nothing, settled=None, urgent=False, resign_on_disconnect=False, now=self.now
+                "/a", _Owner(), urgent=False, resign_on_disconnect=False, now=self.now
             )
         due = self.machine.tick(self.now)
         assert self.machine.next_deadline() > 0
@@ -263,8 +267,14 @@ class Talker:
             assert call.error() is None or isinstance(call.error(), AioleadError)
 
 
-def _nothing(*_: object) -> None:
-    pass
+class _Owner:
+    """The owner of a hold, to whom its end makes no difference."""
+
+    def hold_settled(self) -> None:
+        pass
+
+    def hold_lost(self, reason: LossReason) -> None:
+        pass
 
 
 def machine(data: bytes) -> None:

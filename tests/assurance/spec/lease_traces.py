@@ -133,7 +133,7 @@ class Recorder:
         class Machine(machine_module.SessionMachine):
             def __init__(self, *args: Any, **options: Any) -> None:
                 trace = ClientTrace()
-                core = options["on_due"].__self__  # a method of what has the client's clock
+                core = options["observer"]  # it has the client's clock
                 recorder.clients.append(trace)
                 recorder._machines.append((self, trace))
                 recorder._cores.append((core, trace))
@@ -238,22 +238,21 @@ def _recorded_proof(
 
 def _recorded_book(trace: ClientTrace, core: Any) -> type[LeaseBook]:
     class Observer:
-        def began(self, held: HeldZnode) -> None:
+        def began(self, held: HeldZnode, leases: LeaseBook) -> None:
             pass  # recorded by `hold`, which knows the time
 
-        def proof_moved(self) -> None:
+        def proof_moved(self, leases: LeaseBook) -> None:
             pass
 
-        def lost(self, held: HeldZnode, reason: LossReason) -> None:
+        def lost(self, held: HeldZnode, reason: LossReason, leases: LeaseBook) -> None:
             trace.steps.append(Step("Cancel", core.clock(), hold=id(held), reason=reason))
 
         def ended(self, held: HeldZnode) -> None:
             trace.steps.append(Step("EndBody", core.clock(), hold=id(held)))
 
     class Recorded(LeaseBook):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            self.observer = Observer()
+        def __init__(self, lease_proof: LeaseProof, timing: Timing, observer: Any, _: Any) -> None:
+            super().__init__(lease_proof, timing, observer, Observer())
 
         def hold(self, *args: Any, now: float, **options: Any) -> HeldZnode:
             # Before: a hold on a closed client is lost at once.

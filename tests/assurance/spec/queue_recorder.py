@@ -133,7 +133,7 @@ class Recorder:
         delete, delete_if_ours = Znode._delete, Sequential.delete_if_ours
         create, created, resolve = Znode.create, Znode._created, Znode.resolve
         find, look_later, look = Znode._find, Znode._delete_lost_later, Znode._delete_lost
-        settle, lose, seen, withdraw = Znode._hold_settled, Znode.lost, Znode._seen, Znode.withdraw
+        settle, lose, seen, withdraw = Znode.hold_settled, Znode.lost, Znode._seen, Znode.withdraw
         tell = Truth.tell
 
         def made(it: Any, *args: Any, **options: Any) -> None:
@@ -305,7 +305,7 @@ class Recorder:
             (Znode, "_delete", deleted),
             (Znode, "_delete_lost_later", looked_for_later),
             (Znode, "_delete_lost", looked_for),
-            (Znode, "_hold_settled", settled),
+            (Znode, "hold_settled", settled),
             (Znode, "lost", own_gone),
             (Znode, "_seen", own_seen),
             (Truth, "tell", told),
