@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ._client.api.client import Client as Client
     from ._client.connect import connect as connect
     from ._client.connect_options import Limits as Limits
-    from ._client.guardian_control import SessionGuardian as SessionGuardian
+    from ._client.guardian.control import SessionGuardian as SessionGuardian
     from ._client.net.host_sources import Hosts as Hosts
     from ._client.net.tls import TLS as TLS
     from ._client.sasl import SASL as SASL
@@ -85,7 +85,7 @@ else:
             "_client.sasl": "SASL",
             "_client.connect": "connect",
             "_client.connect_options": "Limits",
-            "_client.guardian_control": "SessionGuardian",
+            "_client.guardian.control": "SessionGuardian",
             "_client.net.host_sources": "Hosts",
             "_client.net.tls": "TLS",
             "_client.watchdog": "Watchdog",

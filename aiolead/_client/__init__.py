@@ -7,8 +7,7 @@ api/                       operations, and the replies, watches, views and trans
 net/                       which server, the byte stream, TLS, the tasks that carry the bytes
 ensemble_config            reading the ensemble's configuration, and following it
 sasl                       logging in by SASL
-guardian_control           the client's side of the process that closes the session after a crash
-guardian_process           the program of that process, on the standard library alone
+guardian/                  the process that closes the session after a crash of this one
 watchdog                   the thread that ends a process whose bodies outlive their lease
 client_reporting           events and statistics of sessions, connections and renewals
 loop_affinity              the one event loop that a client belongs to

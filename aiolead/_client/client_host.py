@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import final
+from typing import Protocol, final
 
 import anyio
 import anyio.lowlevel
@@ -20,10 +20,25 @@ from ..model import SessionState
 from .api.operations import EXISTS, Scope
 from .connect_options import Options
 from .core import Core
-from .guardian_control import GuardianControl
 from .watchdog import Guard
 
 _logger = get_logger("aiolead.client")
+
+
+class Companion(Protocol):
+    """Lives beside an open client, such as a process that closes the session after a crash."""
+
+    def start(self) -> None:
+        """Begin, before the client has a task or a connection."""
+
+    def on_session_changed(self) -> None:
+        """See `Core.on_session_changed`."""
+
+    async def watch(self) -> None:
+        """Run in a task of the client."""
+
+    def close(self) -> None:
+        """End, after the client's tasks have ended."""
 
 
 @final
@@ -38,7 +53,7 @@ class ClientHost:
     options: Options
     core: Core
     guard: Guard | None
-    guardian: GuardianControl | None
+    companion: Companion | None
     following: Callable[[], Awaitable[None]] | None
 
     _tasks: HostTasks | None = None
@@ -55,9 +70,9 @@ class ClientHost:
         """Start the client, and wait for its session unless `connect_timeout` is 0."""
         core, timeout = self.core, self.options.times.connect_timeout
         core.settle_here()
-        if self.guardian is not None:
-            core.on_session_changed(self.guardian.notify)
-            self.guardian.start()
+        if self.companion is not None:
+            core.on_session_changed(self.companion.on_session_changed)
+            self.companion.start()
         self._tasks = HostTasks(self._crashed, self._abandoned, lambda: core.is_forked)
         core.begin_jobs(self._tasks)
         try:
@@ -65,8 +80,8 @@ class ClientHost:
                 self.guard.start()
             core.start(core.keep_time, self._supervised)
             core.start(core.supervisor.keep_connected, self._supervised)
-            if self.guardian is not None:
-                core.start(self.guardian.watch)
+            if self.companion is not None:
+                core.start(self.companion.watch)
             if self.following is not None:
                 core.start(self.following)
             if timeout:
@@ -144,8 +159,8 @@ class ClientHost:
             with self._carried():
                 self._stop()
             await self._tasks.wait_ended()
-            if self.guardian is not None:
-                self.guardian.close()
+            if self.companion is not None:
+                self.companion.close()
         finally:
             self._closed.set()
 

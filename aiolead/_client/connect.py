@@ -34,7 +34,7 @@ from .connect_options import (
 )
 from .core import MAX_SERIAL, Core
 from .ensemble_config import observe_config as observe_ensemble
-from .guardian_control import GuardianControl, SessionGuardian, describe
+from .guardian.control import GuardianControl, SessionGuardian, describe
 from .net.host_sources import Discovery, Hosts
 from .net.opener import Opener
 from .net.supervisor import Supervisor

@@ -24,7 +24,7 @@ from ..events import EventSink
 from ..model import Auth, SessionCredentials
 from ..paths import parse_connect_string
 from .api.operations import checked_duration
-from .guardian_control import SessionGuardian, checked_close_on_crash
+from .guardian.control import SessionGuardian, checked_close_on_crash
 from .net.host_list import Server
 from .net.host_sources import Hosts
 from .net.opener import Dial, dial_tcp

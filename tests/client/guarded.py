@@ -53,7 +53,7 @@ def guardian_of(pid: int) -> int:
                 command = Path(f"/proc/{child}/cmdline")
                 while not command.read_bytes() and is_running(child):
                     pass  # in the middle of its exec
-                if b"guardian_process" in command.read_bytes():
+                if b"guardian/process.py" in command.read_bytes():
                     return child
     return 0
 

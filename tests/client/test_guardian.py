@@ -32,8 +32,9 @@ from kit.raw_client import RawClient
 
 import aiolead
 from aiolead import SASL, TLS, SessionGuardian, blocking
-from aiolead._client import guardian_control, guardian_process
-from aiolead._client.guardian_control import GuardianControl
+from aiolead._client.guardian import control as guardian_control
+from aiolead._client.guardian import process as guardian_process
+from aiolead._client.guardian.control import GuardianControl
 from aiolead._client.net.opener import dial_tcp
 from aiolead.errors import ConfigurationError
 from aiolead.testing import BlockingEnsemble, EmbeddedServer, FaultProxy, Hooks, ThreadedServer
@@ -539,11 +540,11 @@ def test_stopped_guardian_with_old_knowledge_is_ended(caplog: pytest.LogCaptureF
     os.kill(guardian, signal.SIGSTOP)
     for number in range(1, 1_000_000):
         known["session"] = number
-        control.notify()
+        control.on_session_changed()
         if caplog.records:
             break
     assert not exists(guardian)
-    control.notify()
+    control.on_session_changed()
     control.close()
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
@@ -574,7 +575,7 @@ def test_guardian_that_still_starts_is_ended() -> None:
     control.start()
     control.close()
     assert guardian_of(os.getpid()) == 0
-    control.notify()
+    control.on_session_changed()
     control.close()
 
 

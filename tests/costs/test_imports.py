@@ -75,10 +75,10 @@ def command(*words: str) -> str:
     ("script", "modules"),
     [
         pytest.param("import aiolead, sys", 3, id="import"),
-        pytest.param(LOCK, 93, id="first-lock"),
-        pytest.param(THREADS, 84, id="first-request-of-a-thread"),
+        pytest.param(LOCK, 94, id="first-lock"),
+        pytest.param(THREADS, 85, id="first-request-of-a-thread"),
         pytest.param(command("--help"), 12, id="help"),
-        pytest.param(command("ls", "--hosts", "HOSTS", "/"), 89, id="ls"),
+        pytest.param(command("ls", "--hosts", "HOSTS", "/"), 90, id="ls"),
     ],
 )
 def test_number_of_imported_modules(server: ThreadedServer, script: str, modules: int) -> None:
@@ -110,7 +110,7 @@ UNUSED = {
     command("--help"): "aiolead.cli.config_file aiolead.cli.options aiolead.events aiolead.model"
     " anyio asyncio base64 json logging ssl tomllib traceback",
     command("ls", "--hosts", "HOSTS", "/"): "aiolead.cli.demo cyclopts.config json tomllib",
-    LOCK: "aiolead._client.guardian_process aiolead._wire.digest_md5 aiolead.testing cyclopts"
+    LOCK: "aiolead._client.guardian.process aiolead._wire.digest_md5 aiolead.testing cyclopts"
     " importlib.metadata multiprocessing tempfile uuid",
 }
 """Modules that are not imported by a script."""

@@ -30,7 +30,7 @@ from aiolead import (
     Semaphore,
     UniqueNames,
 )
-from aiolead._client.guardian_control import describe
+from aiolead._client.guardian.control import describe
 from aiolead._client.net.opener import Opener
 from aiolead.errors import AcquireTimeout, LossReason, TenureLost
 from aiolead.testing import EmbeddedServer, OpCode

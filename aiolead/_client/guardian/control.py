@@ -1,6 +1,6 @@
 """The client's side of a session guardian: settings, starting it, keeping it up to date, ending it.
 
-The program is `guardian_process.py`. All that it knows is one description, which `describe`
+The program is `process.py`. All that it knows is one description, which `describe`
 returns; after any change, the whole description is sent again. Writing never blocks: a guardian
 that cannot be notified is ended, and the client goes on without.
 """
@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, final
 
 import anyio
 
-from .._util.escaping import get_logger
-from ..errors import ConfigurationError
-from .core import Core
-from .loop_affinity import kept_from_children
-from .net.opener import Opener
-from .net.supervisor import Supervisor
-from .net.tls import TLS
+from ..._util.escaping import get_logger
+from ...errors import ConfigurationError
+from ..core import Core
+from ..loop_affinity import kept_from_children
+from ..net.opener import Opener
+from ..net.supervisor import Supervisor
+from ..net.tls import TLS
 
 if TYPE_CHECKING:
     import mmap
@@ -155,7 +155,7 @@ ENDS_WITHIN = 0.5
 
 @final
 class GuardianControl:
-    """Starts a guardian of this process, keeps it up to date, and ends it.
+    """Starts a guardian of this process, keeps it up to date, and ends it: a `Companion`.
 
     `describe` returns what the guardian has to know.
     """
@@ -198,7 +198,7 @@ class GuardianControl:
         self._socket.setblocking(False)
         self._open.enter_context(kept_from_children(self._socket))
 
-    def notify(self) -> None:
+    def on_session_changed(self) -> None:
         """Send the description if it has changed."""
         if self._process is None or self._owner != os.getpid():
             return
@@ -267,7 +267,7 @@ def _reap_those_before() -> None:
     """Reap the guardians of programs that this process was before it executed another one."""
     from pathlib import Path
 
-    from .guardian_process import NAME
+    from .process import NAME
 
     with suppress(OSError):  # there is no /proc
         for task in Path("/proc/self/task").iterdir():
@@ -329,7 +329,7 @@ def spawn(
     passed = [each for each in descriptors if each is not None and each >= 0]
     from pathlib import Path
 
-    program = Path(__file__).resolve().with_name("guardian_process.py")
+    program = Path(__file__).resolve().with_name("process.py")
     numbers = (
         *(control, os.getpid(), pidfd, memory),
         *(-1 if children is None else children, 1 if _is_hidden() else 0),
