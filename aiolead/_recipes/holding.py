@@ -23,7 +23,7 @@ import anyio
 
 from .._util.escaping import in_seconds
 from .._util.misuse import MissingAttribute
-from .._util.tasks import cancel_scope, current_task_id
+from .._util.tasks import current_task_id
 from ..abc import CoordinationClient
 from ..errors import (
     AcquireTimeout,
@@ -490,7 +490,7 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
                 self._task = None
                 contest.leave(task)
         if tenure is not None:
-            self._tenure, self._scope = tenure, cancel_scope()
+            self._tenure, self._scope = tenure, anyio.CancelScope()
             self._scope.__enter__()
             if tenure._loss is not None:
                 self._scope.cancel()

@@ -1,4 +1,4 @@
-"""The current task's id, waking one waiting task, and cancel scopes, at a fraction of anyio's cost.
+"""The current task's id, and waking one waiting task, at a fraction of anyio's cost.
 Also what all kinds of task groups have in common.
 
 `anyio.get_current_task` describes the task, and an `anyio.Event` wakes any number of tasks. These
@@ -102,7 +102,7 @@ async def wait_shielded(
     """
     global _alarms
     if scope is None:
-        with cancel_scope() as own:
+        with anyio.CancelScope() as own:
             await wait_shielded(wakeup, seconds, own)
         return
     scope.shield = True
@@ -165,21 +165,6 @@ _TICK = 0.001
 
 _alarms: _Alarms | None = None
 """Those of the event loop that asked last. Another loop makes its own, which live on with it."""
-
-
-def cancel_scope() -> anyio.CancelScope:
-    """An `anyio.CancelScope`: anyio finds out the event loop for each one."""
-    global _asyncio_scope
-    if trio_here() is not None:
-        return anyio.CancelScope()
-    if _asyncio_scope is None:
-        _asyncio_scope = type(anyio.CancelScope())
-    scope: anyio.CancelScope = _asyncio_scope()
-    return scope
-
-
-_asyncio_scope: Any = None
-"""The class of the scopes of asyncio, once one was made."""
 
 
 def trio_here() -> Any:

@@ -17,7 +17,6 @@ from typing import Any, Self, TypeVar, TypeVarTuple, cast
 import anyio
 from anyio._backends import _asyncio as backend
 
-from ..._util import tasks
 from .parking import PROCESS, Parking
 from .timeline import SimulationError, Timeline
 
@@ -276,14 +275,12 @@ class _OrderedScope(backend.CancelScope):
 @contextmanager
 def _ordered_scopes() -> Iterator[None]:
     internals: Any = backend
-    before = internals.CancelScope, tasks._asyncio_scope
-    # The library keeps the class of the first scope that it makes: that must not be decided by what
-    # ran earlier in this process, nor stay afterwards.
-    internals.CancelScope = tasks._asyncio_scope = _OrderedScope
+    before = internals.CancelScope
+    internals.CancelScope = _OrderedScope
     try:
         yield
     finally:
-        internals.CancelScope, tasks._asyncio_scope = before
+        internals.CancelScope = before
 
 
 def run(main: Callable[[], Awaitable[T]], timeline: Timeline) -> T:

@@ -14,7 +14,6 @@ import anyio
 import pytest
 from assurance.simulation.other_process import output_of
 
-from aiolead._util.tasks import cancel_scope
 from aiolead.testing.simulation import timeline as timeline_module
 from aiolead.testing.simulation.loops import Backend, run_virtual
 from aiolead.testing.simulation.timeline import (
@@ -396,10 +395,10 @@ def test_same_seed_gives_the_same_run_in_every_process() -> None:
 
 
 def test_run_does_not_depend_on_earlier_runs() -> None:
-    """The library keeps the class of the first scope that it made; a run has its own."""
+    """A run has its own class of cancel scopes, and leaves that of anyio as it was."""
 
     async def kind() -> type:
-        return type(cancel_scope())
+        return type(anyio.CancelScope())
 
     plain = asyncio.run(kind())
     ordered = run_virtual(kind)
