@@ -214,7 +214,7 @@ class ClientHost:
         """Wait for the answers to all that was sent, twice: one may have sent the next request."""
         for _ in range(2):
             answered = anyio.Event()
-            barrier = self.core.submit(Scope("").read(EXISTS, self.core, "/", None), limited=False)
+            barrier = self.core.submit(Scope("").read(EXISTS, self.core, "/", None))
             barrier.add_done_callback(answered.set)
             await answered.wait()
 

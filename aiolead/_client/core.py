@@ -109,9 +109,9 @@ class Core:
         self.reporting: ClientReporting = ClientReporting(self.machine, clock, sinks)
         self.supervisor: Supervisor = make_supervisor(self)
 
-    def submit(self, call: C, *, limited: bool = True) -> C:
+    def submit(self, call: C) -> C:
         self.check_home()
-        self.machine.submit(call, self.clock(), limited=limited)
+        self.machine.submit(call, self.clock())
         return call
 
     # --- where it belongs ----------------------------------------------------------------------

@@ -314,11 +314,11 @@ class SessionMachine:
 
     # --- calls ---------------------------------------------------------------------------------
 
-    def submit(self, call: Call[T], now: float, *, limited: bool = True) -> Call[T]:
+    def submit(self, call: Call[T], now: float) -> Call[T]:
         """Queue a call; calls leave in order, as soon as they may.
 
         Raises `LocalWireError` if it is longer than servers accept, `TooManyRequestsError` if it is
-        `limited` and too many wait already, and `TooManyHoldsError` if it creates more ephemeral
+        the user's and too many wait already, and `TooManyHoldsError` if it creates more ephemeral
         znodes than the session may have.
         """
         if self.watches.dropped_slots:
@@ -334,7 +334,7 @@ class SessionMachine:
             if requests.suspects.records and (refusal := requests.suspects.refusal(call, now)):
                 call._fail(refusal)
                 return call
-            if limited and requests.queue:
+            if call.is_users and requests.queue:
                 requests.refuse_if_full(call)
             if call.ephemerals:
                 self.ephemerals.expect(call)
@@ -380,7 +380,7 @@ class SessionMachine:
 
     def close(self, now: float) -> Call[None]:
         """End the session after what is queued; once answered, its ephemeral znodes are gone."""
-        return self.submit(close_call(), now, limited=False)
+        return self.submit(close_call(), now)
 
     # --- the connection ------------------------------------------------------------------------
 

@@ -151,6 +151,8 @@ class Call(Generic[T]):
         arming: its effect on watches, if any.
         on_error: turns some errors into a result, and returns the others.
         steps: decodes a long answer as `parse` would.
+        is_users: the program has made it, not a recipe: it is refused while too many wait, and its
+            failure is reported if nobody asks for its outcome.
         ephemerals: the paths of ephemeral znodes that it creates; see `EphemeralPaths`.
         counted_in: the count that includes them, once it is queued.
         lost_at: when the first connection over which it was sent was lost.
@@ -167,6 +169,7 @@ class Call(Generic[T]):
     arming: WatchEffect | None = None
     on_error: Callable[[AioleadError], T | AioleadError] | None = None
     steps: Callable[[LongReader], Steps[T]] | None = field(default=None, init=False)
+    is_users: bool = field(default=False, init=False)
     ephemerals: Sequence[str] = field(default=(), init=False)
     counted_in: EphemeralCount | None = field(default=None, init=False)
     xid: int = field(default=0, init=False)

@@ -400,6 +400,19 @@ async def test_recipes_are_not_refused_for_requests_of_the_program(zk: EmbeddedS
         assert [path for path in zk.znodes() if path.count("/") > 1] == []
 
 
+async def test_transaction_is_refused_if_the_program_has_made_it(zk: EmbeddedServer) -> None:
+    async with (
+        connect(zk, limits=Limits(max_queued=5), session_timeout=TIMEOUT) as client,
+        Lock(client, "/lock").acquire() as held,
+    ):
+        flood(client)
+        for transaction in (client.transaction(), held.fenced().transaction()):
+            with pytest.raises(TooManyRequestsError):
+                transaction.create("/refused").commit()
+        await client.backend.unlimited().transaction().create("/of-a-recipe")
+        assert "/refused" not in zk.znodes()
+
+
 async def test_throttled_request_was_not_applied(client: Client, zk: EmbeddedServer) -> None:
     zk.throttle(OpCode.CREATE2)
     with pytest.raises(ThrottledOpError) as refused:

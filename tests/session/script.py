@@ -200,6 +200,7 @@ class Script:
     # --- requests ------------------------------------------------------------------------------
 
     def submit(self, call: Call[Any]) -> Call[Any]:
+        call.is_users = True
         return self.machine.submit(call, self.now)
 
     def sent(self) -> list[Packet]:

@@ -165,10 +165,10 @@ def test_request_beyond_the_limit_is_refused_and_has_no_effect(is_connected: boo
         script.write()
 
 
-def test_request_without_a_limit_is_never_refused() -> None:
+def test_request_of_a_recipe_is_never_refused() -> None:
     script = connected(max_queued=1)
     script.write()
-    script.machine.submit(Call(OpCode.SYNC, b"", lambda _: None), script.now, limited=False)
+    script.machine.submit(Call(OpCode.SYNC, b"", lambda _: None), script.now)
     assert len(script.sent()) == 2
 
 

@@ -23,7 +23,7 @@ from ...model import (
     Stat,
 )
 from ...paths import parent, validate
-from ..core import Core, T
+from ..core import Core
 from .client_backend import ClientBackend
 from .client_watches import MAX_EVENTS, WatchStream
 from .operations import EXISTS, GET, GET_CHILDREN, GET_CHILDREN_AND_STAT, Scope
@@ -71,17 +71,17 @@ class Client(SessionSide):
     """
 
     def __init__(self, core: Core, prefix: str, backend: ClientBackend | None = None) -> None:
-        scope, limited = Scope(prefix), backend is None
-        super().__init__(
-            core, scope, backend or ClientBackend(core, scope, Client), limited=limited
-        )
+        # With a backend, it is the view that recipes have of the client of that backend.
+        scope = Scope(prefix, is_users=backend is None)
+        super().__init__(core, scope, backend or ClientBackend(core, scope, Client))
 
     # --- views ---------------------------------------------------------------------------------
 
     def chroot(self, path: str) -> Client:
         """Return a view of what lies under `path`, over the same session."""
-        view = Client(self._core, self._scope.full(path) if path != "/" else self._scope.prefix)
-        return view if self._limited else Client(self._core, view._scope.prefix, view.backend)
+        scope = self._scope
+        view = Client(self._core, scope.full(path) if path != "/" else scope.prefix)
+        return view if scope.is_users else Client(self._core, view._scope.prefix, view.backend)
 
     # --- writes --------------------------------------------------------------------------------
 
@@ -114,35 +114,35 @@ class Client(SessionSide):
             TooManyHoldsError: nothing was sent, since the paths of the session's ephemeral znodes
                 would be longer than `Limits.max_ephemeral_paths`.
         """
-        return self._submit(
+        return self._core.submit(
             self._scope.create(path, data, mode, acl, ttl, self._core.machine.ephemerals)
         )
 
     def delete(self, path: str, *, version: int = -1) -> PendingReply[None]:
         """Delete a znode, if it has the version; with children it raises `NotEmptyError`."""
-        return self._submit(self._scope.delete(path, version, self._core.machine.ephemerals))
+        return self._core.submit(self._scope.delete(path, version, self._core.machine.ephemerals))
 
     def set(self, path: str, data: bytes, *, version: int = -1) -> PendingReply[Stat]:
         """Replace a znode's data, if it has the version; return its new `Stat`."""
-        return self._submit(self._scope.set(path, data, version))
+        return self._core.submit(self._scope.set(path, data, version))
 
     def set_acl(self, path: str, acl: Sequence[ACL], *, version: int = -1) -> PendingReply[Stat]:
         """Replace a znode's ACL, if that has the version; return the znode's new `Stat`.
 
         Raises `InvalidACLError` if the server refuses the new ACL.
         """
-        return self._submit(self._scope.set_acl(path, acl, version))
+        return self._core.submit(self._scope.set_acl(path, acl, version))
 
     def transaction(self) -> Transaction:
         """Return a transaction: several writes, applied together or not at all."""
-        return Transaction(self._core, self._scope, is_reported=self._limited)
+        return Transaction(self._core, self._scope)
 
     def check(self, path: str, *, version: int = -1) -> PendingReply[None]:
         """Ask the quorum, by a transaction, whether a znode exists and has the version.
 
         A server partitioned from the quorum can answer a read, but not this.
         """
-        return self._submit(self._scope.check(path, version))
+        return self._core.submit(self._scope.check(path, version))
 
     def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> Fence:
         """Return writes for as long as `guard` exists; see `CoordinationClient.fenced`."""
@@ -161,14 +161,14 @@ class Client(SessionSide):
         The mode, persistent or a container, and the ACL are those of everything that is created.
         Raises `NoChildrenForEphemeralsError` below an ephemeral znode.
         """
-        tree, ephemerals = Scope(""), self._core.machine.ephemerals
+        tree, ephemerals = Scope("", is_users=self._scope.is_users), self._core.machine.ephemerals
         missing = [self._scope.full(path)]
         if missing == ["/"]:
             await checkpoint()
             return
         while missing:
             try:
-                await self._submit(tree.create(missing[-1], b"", mode, acl, None, ephemerals))
+                await self._core.submit(tree.create(missing[-1], b"", mode, acl, None, ephemerals))
             except NodeExistsError:
                 pass
             except NoNodeError:
@@ -183,7 +183,7 @@ class Client(SessionSide):
 
         A watch fires when the znode is created or deleted, or its data set.
         """
-        return self._submit(self._scope.read(EXISTS, self._core, path, watch))
+        return self._core.submit(self._scope.read(EXISTS, self._core, path, watch))
 
     def get(self, path: str, *, watch: Watch | None = None) -> PendingReply[tuple[bytes, Stat]]:
         """Return a znode's data and `Stat`.
@@ -191,7 +191,7 @@ class Client(SessionSide):
         A watch fires when the znode is deleted or its data set; it is not armed if this fails. Null
         data, as other clients may write (None in Java and kazoo), is returned as `b""`.
         """
-        return self._submit(self._scope.read(GET, self._core, path, watch))
+        return self._core.submit(self._scope.read(GET, self._core, path, watch))
 
     def get_children(self, path: str, *, watch: Watch | None = None) -> PendingReply[list[str]]:
         """Return the names of a znode's children, in no particular order.
@@ -199,21 +199,21 @@ class Client(SessionSide):
         A watch fires when a child is created or deleted, or the znode itself is deleted; it is not
         armed if this fails.
         """
-        return self._submit(self._scope.read(GET_CHILDREN, self._core, path, watch))
+        return self._core.submit(self._scope.read(GET_CHILDREN, self._core, path, watch))
 
     def get_children_and_stat(
         self, path: str, *, watch: Watch | None = None
     ) -> PendingReply[tuple[list[str], Stat]]:
         """Return the names of a znode's children and its `Stat`; else like `get_children`."""
-        return self._submit(self._scope.read(GET_CHILDREN_AND_STAT, self._core, path, watch))
+        return self._core.submit(self._scope.read(GET_CHILDREN_AND_STAT, self._core, path, watch))
 
     def get_acl(self, path: str) -> PendingReply[tuple[list[ACL], Stat]]:
         """Return a znode's ACL and `Stat`."""
-        return self._submit(self._scope.get_acl(path))
+        return self._core.submit(self._scope.get_acl(path))
 
     def sync(self, path: str = "/") -> PendingReply[None]:
         """Make the connected server catch up with the leader before it answers later requests."""
-        return self._submit(self._scope.sync(path))
+        return self._core.submit(self._scope.sync(path))
 
     # --- reads of newer servers ----------------------------------------------------------------
 
@@ -270,11 +270,6 @@ class Client(SessionSide):
         """
         return ChildrenView(self, path)
 
-    def _submit(self, reply: PendingReply[T]) -> PendingReply[T]:
-        if self._limited:
-            reply.is_reported = True
-        return self._core.submit(reply, limited=self._limited)
-
 
 def parts_of(client: Client) -> tuple[Core, Scope]:
     """Return what functions outside of the class, such as those of `aiolead.admin`, work with.
@@ -283,7 +278,7 @@ def parts_of(client: Client) -> tuple[Core, Scope]:
     """
     if not isinstance(client, Client):
         raise ConfigurationError(f"client: must be an aiolead.Client, not {described(client)}")
-    return client._core, client._scope
+    return client._core, Scope(client._scope.prefix)
 
 
 def _never() -> bool:

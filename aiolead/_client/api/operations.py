@@ -54,12 +54,16 @@ MAX_TTL = 0xFF_FFFF_FFFF / 1000
 
 
 class Scope:
-    """A view of the tree: all of it if `prefix` is empty, or what lies under that chroot."""
+    """A view of the tree: all of it if `prefix` is empty, or what lies under that chroot.
 
-    __slots__ = ("prefix",)
+    `is_users`: whether the program makes its requests; see `Call`.
+    """
 
-    def __init__(self, prefix: str) -> None:
+    __slots__ = ("is_users", "prefix")
+
+    def __init__(self, prefix: str, *, is_users: bool = False) -> None:
         self.prefix: str = prefix
+        self.is_users: bool = is_users
 
     def full(self, path: str) -> str:
         if not (isinstance(path, str) and is_plain(path)):
@@ -130,9 +134,9 @@ class Scope:
         on_error = partial(_not_created, self.prefix, path)
         if not mode.is_ephemeral:
             parse = partial(_created, self.prefix, request)
-            return _write(request.op, request, parse, path, on_error)
+            return self._write(request.op, request, parse, path, on_error)
         parse = partial(_created_ephemeral, ephemerals, self.prefix, request)
-        reply = _write(request.op, request, parse, path, on_error)
+        reply = self._write(request.op, request, parse, path, on_error)
         full = request.path
         reply.ephemerals = (full + DIGITS if mode.is_sequential else full,)
         return reply
@@ -140,17 +144,17 @@ class Scope:
     def delete(self, path: str, version: int, ephemerals: EphemeralPaths) -> PendingReply[None]:
         request = self.delete_request(path, version)
         if not (request.path in ephemerals.paths or ephemerals.lost):
-            return _write(OpCode.DELETE, request, no_result, path)
+            return self._write(OpCode.DELETE, request, no_result, path)
         parse = partial(ephemerals.gone, request.path)
         on_error = partial(_not_deleted, ephemerals, request.path)
-        return _write(OpCode.DELETE, request, parse, path, on_error)
+        return self._write(OpCode.DELETE, request, parse, path, on_error)
 
     def set(self, path: str, data: bytes, version: int) -> PendingReply[Stat]:
-        return _write(OpCode.SET_DATA, self.set_request(path, data, version), _stat, path)
+        return self._write(OpCode.SET_DATA, self.set_request(path, data, version), _stat, path)
 
     def set_acl(self, path: str, acl: Sequence[ACL], version: int) -> PendingReply[Stat]:
         request = SetACL(self.full(path), _checked_acl(acl), _checked_version(version))
-        return _write(OpCode.SET_ACL, request, _stat, path)
+        return self._write(OpCode.SET_ACL, request, _stat, path)
 
     def check(self, path: str, version: int) -> PendingReply[None]:
         request = self.check_request(path, version)
@@ -162,7 +166,14 @@ class Scope:
             except TransactionError as error:
                 raise error.cause from None
 
-        return _write(OpCode.MULTI, Multi((request,)), parse, path)
+        return self._write(OpCode.MULTI, Multi((request,)), parse, path)
+
+    def _write(
+        self, op: OpCode, request: Any, parse: Any, path: str, on_error: Any = None
+    ) -> PendingReply[Any]:
+        reply = PendingReply(op, request.encode(), parse, WRITE, path, None, on_error)
+        reply.is_users = self.is_users
+        return reply
 
     # --- reads ---------------------------------------------------------------------------------
 
@@ -177,32 +188,27 @@ class Scope:
             watches = core.machine.watches
             arming = watches.begin(_slot(watches, watch), full, path, of.watches)
         reply = PendingReply(of.op, body, of.parse, READ, path, arming, of.on_error)
+        reply.is_users = self.is_users
         reply.steps = of.steps
         return reply
 
     def get_acl(self, path: str) -> PendingReply[tuple[list[ACL], Stat]]:
-        return _read(OpCode.GET_ACL, GetACL(self.full(path)), _acl, path)
+        body = encode_body(GetACL(self.full(path)))
+        return self._users(PendingReply(OpCode.GET_ACL, body, _acl, path=path))
 
     def sync(self, path: str) -> PendingReply[None]:
         body = encode_body(Sync(self.full(path)))
-        return PendingReply(OpCode.SYNC, body, _synced, path=path, kind=SYNC)
+        return self._users(PendingReply(OpCode.SYNC, body, _synced, path=path, kind=SYNC))
+
+    def _users(self, reply: PendingReply[T]) -> PendingReply[T]:
+        reply.is_users = self.is_users
+        return reply
 
     # --- reads of newer servers ----------------------------------------------------------------
 
     def get_all_children_number(self, path: str) -> Bound[int]:
         request = GetAllChildrenNumber(self.full(path))
         return bound_read(OpCode.GET_ALL_CHILDREN_NUMBER, request, _number, path)
-
-
-def _write(
-    op: OpCode, request: Any, parse: Any, path: str, on_error: Any = None
-) -> PendingReply[Any]:
-    body = request.encode()
-    return PendingReply(op, body, parse, WRITE, path, None, on_error)
-
-
-def _read(op: OpCode, request: Any, parse: Any, path: str) -> PendingReply[Any]:
-    return PendingReply(op, encode_body(request), parse, path=path)
 
 
 def _slot(watches: WatchRegistry, watch: Watch) -> WatchSlot:

@@ -109,15 +109,10 @@ class PendingReply(Call[T], Coroutine[Any, Any, T]):
     `tasks.create_task(client.get(path))`. Unlike a coroutine it may be awaited again, and by
     several tasks.
 
-    Attributes:
-        is_reported: set where a user gets it: a failure is reported if it is dropped without having
-            been awaited or asked for its error.
-
     Threads and forks: any thread may look whether it is done, and ask for its result or error
     then. Only the client's event loop may await it, or register callbacks; that is not checked.
     """
 
-    is_reported: bool = field(default=False, init=False)
     _was_awaited: bool = field(default=False, init=False)
     _unseen: _Unseen | None = field(default=None, init=False)
     _steps: Generator[Any, Any, T] | None = field(default=None, init=False)
@@ -212,7 +207,7 @@ class PendingReply(Call[T], Coroutine[Any, Any, T]):
 
     def _fail(self, error: AioleadError) -> None:
         Call._fail(self, error)  # calls the callbacks, which may ask for the error
-        if self._was_awaited or not self.is_reported:
+        if self._was_awaited or not self.is_users:
             return
         # A closed client has dropped everything under way: that needs no report.
         if not isinstance(error, ClientClosedError):

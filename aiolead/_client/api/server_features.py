@@ -91,6 +91,7 @@ def bound_read(
     def make() -> PendingReply[T]:
         reply = PendingReply(op, body, parse, path=path, kind=BOUND_READ)
         reply.steps = steps
+        reply.is_users = True
         return reply
 
     return make

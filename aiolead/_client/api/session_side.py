@@ -104,12 +104,11 @@ class SessionStates(AsyncIterator[SessionChange]):
 class SessionSide:
     """The part of a client that every view of it shares."""
 
-    def __init__(self, core: Core, scope: Scope, backend: ClientBackend, *, limited: bool) -> None:
+    def __init__(self, core: Core, scope: Scope, backend: ClientBackend) -> None:
         self._core = core
         self._handle = core.handle()
         self._scope = scope
         self._backend = backend
-        self._limited = limited
 
     def __repr__(self) -> str:
         state = self._core.machine.state.value

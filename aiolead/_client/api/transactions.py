@@ -72,10 +72,10 @@ class Transaction:
     _own = 0
     """How many operations come first that its user has not added."""
 
-    def __init__(self, core: Core, scope: Scope, *, is_reported: bool = False) -> None:
+    def __init__(self, core: Core, scope: Scope) -> None:
         self._core = core
         self._scope = scope
-        self._is_reported = is_reported
+        self._is_users = scope.is_users
         self._ops: list[MultiOp] = []
         self._paths: list[str] = []
         self._sent = False
@@ -149,8 +149,7 @@ class Transaction:
             for op in self._ops
             if isinstance(op, Create) and CreateMode(op.flags).is_ephemeral
         )
-        if self._is_reported:
-            reply.is_reported = True
+        reply.is_users = self._is_users
         return self._core.submit(reply)
 
     def __await__(self) -> Generator[Any, Any, list[TransactionResult]]:
@@ -248,6 +247,7 @@ class FencedTransaction(Transaction):
 
     def __init__(self, core: Core, scope: Scope, guard: str, gone: Callable[[], bool]) -> None:
         super().__init__(core, scope)
+        self._is_users = True  # also of `held.fenced()`, which a recipe's client makes
         self._guard = guard
         self._gone = gone
         self.check(guard)

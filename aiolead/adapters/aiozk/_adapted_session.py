@@ -83,7 +83,7 @@ class Bridge:
     def submit(self, request: Any) -> asyncio.Future[tuple[int, Any]]:
         """Hands a request over; the future gets the transaction id and aiozk's response."""
         self._core.check_home()  # before a watch is reserved
-        call = self._core.submit(self._call(request), limited=False)
+        call = self._core.submit(self._call(request))
         future: asyncio.Future[tuple[int, Any]] = self._loop.create_future()
 
         def settle() -> None:
