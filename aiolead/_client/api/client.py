@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from anyio.lowlevel import checkpoint
 
-from ..._recipes.view import ChildrenView, DataView
 from ..._util.escaping import described
 from ..._wire.versions import Feature
 from ...abc import Watch
@@ -31,6 +30,9 @@ from .pending_reply import PendingReply
 from .server_features import read_with
 from .session_side import SessionSide
 from .transactions import Fence, Reads, Transaction
+
+if TYPE_CHECKING:
+    from ...types import ChildrenView, DataView
 
 
 @final
@@ -259,6 +261,8 @@ class Client(SessionSide):
         present value, then each later one. See `View`. Entering raises `NoAuthError` if it may not
         be read.
         """
+        from ...types import DataView  # see `ChildrenView`
+
         return DataView(self, path)
 
     def observe_children(self, path: str) -> ChildrenView:
@@ -268,6 +272,9 @@ class Client(SessionSide):
         exist: the present ones, then each later state. See `View`. Entering raises `NoAuthError` if
         they may not be read.
         """
+        # Views are recipes, which are above the client: it knows them by their public names only.
+        from ...types import ChildrenView
+
         return ChildrenView(self, path)
 
 
