@@ -1,7 +1,9 @@
 """The client interface: what recipes need from a client; they use nothing else of it.
 
-`aiolead.Client` implements it; an adapter around another library's client may, too. Everything here
-belongs to one event loop, except where other threads and forked children are named.
+`aiolead.Client` implements it; an adapter around another library's client may, too. The methods
+without a docstring are those of `aiolead.Client` and `aiolead.types` (`Transaction`, `Fence`,
+`ClientWatch`, `WatchStream`), which say what they do, raise and promise. Everything belongs to one
+event loop, except where other threads and forked children are named.
 """
 
 from __future__ import annotations
@@ -35,27 +37,18 @@ T_co = TypeVar("T_co", covariant=True)
 class Reply(Protocol[T_co]):
     """The answer to a request, which was handed over when the method was called.
 
-    Replies may be awaited in any order, each any number of times.
+    Replies may be awaited in any order, each any number of times. Cancelling the wait abandons the
+    answer, not the request, which may still be applied. On connection loss, a read is sent again; a
+    write that was sent raises `ConnectionLossError` with the outcome `UNKNOWN`.
+
+    An answer that has arrived is returned without a turn of the event loop, the first time. A
+    cancelled task does not get it; on asyncio, a task that cancels itself between two such answers
+    notices that when it next waits.
     """
 
-    def __await__(self) -> Generator[Any, Any, T_co]:
-        """Wait for the answer.
-
-        Cancellation abandons the answer, not the request, which may still be applied. On connection
-        loss, a read is sent again; a write that was sent raises `ConnectionLossError` with the
-        outcome `UNKNOWN` and is not sent again.
-
-        An answer that has arrived is returned without a turn of the event loop, the first time. A
-        cancelled task does not get it; on asyncio, a task that cancels itself between two such
-        answers notices that when it next waits.
-        """
-        ...
-
+    def __await__(self) -> Generator[Any, Any, T_co]: ...
     @property
-    def is_done(self) -> bool:
-        """Whether the answer or the error has arrived."""
-        ...
-
+    def is_done(self) -> bool: ...
     def result(self) -> T_co:
         """Return the answer or raise the error; only once `is_done`."""
         ...
@@ -67,67 +60,27 @@ class Reply(Protocol[T_co]):
     def add_done_callback(self, callback: Callable[[], object]) -> None:
         """Register a callback for the answer or error; call it at once if that has arrived.
 
-        The callback runs synchronously in the client's task and must be quick. The client logs its
-        exceptions.
+        It runs synchronously in the client's task and must be quick. Its exceptions are logged.
         """
-        ...
 
 
 class Watch(Protocol):
-    """A one-shot watch: made by a client, armed by passing it to a read.
-
-    The client re-arms it after a reconnect, relative to what it had seen. It fires at most once per
-    arming; another read arms it again. When its session ends, it reports an event of type `NONE`.
-    """
-
     @property
-    def event(self) -> WatchEvent | None:
-        """The event that fired; None while no server has reported one."""
-        ...
-
+    def event(self) -> WatchEvent | None: ...
     @property
-    def is_armed(self) -> bool:
-        """Whether a server watches now. Only then does silence mean that nothing happened."""
-        ...
-
-    async def wait(self) -> WatchEvent:
-        """Wait for the event; return at once if it has fired already.
-
-        All waiting tasks get it. Raises `UsageError` if it was already returned and the watch not
-        armed again by another read, or if the watch was closed before it fired. Cancellation leaves
-        the watch armed, and its event for the next `wait`. On connection loss, the wait goes on;
-        events that happened meanwhile are reported afterwards.
-        """
-        ...
-
-    def close(self) -> None:
-        """Remove the watch; from the server, too, unless this client has another one there."""
-        ...
+    def is_armed(self) -> bool: ...
+    async def wait(self) -> WatchEvent: ...
+    def close(self) -> None: ...
 
 
 class WatchStream(Protocol):
-    """Every event of a persistent watch, in order, with `Missed` where some may be missing.
-
-    A context manager, entered once. Entering waits until the server watches.
-    """
-
     async def __aenter__(self) -> Self: ...
-
     async def __aexit__(self, *exc_info: object) -> None: ...
-
     def __aiter__(self) -> AsyncIterator[WatchEvent | Missed]: ...
-
-    async def __anext__(self) -> WatchEvent | Missed:
-        """Return the next event. Cancellation loses none; the client's end raises its error."""
-        ...
+    async def __anext__(self) -> WatchEvent | Missed: ...
 
 
 class Transaction(Protocol):
-    """Several writes, applied together or not at all.
-
-    Each method adds an operation; `commit`, or awaiting the transaction, sends them, once.
-    """
-
     def create(
         self,
         path: str,
@@ -137,35 +90,36 @@ class Transaction(Protocol):
         acl: Sequence[ACL] | None = None,
         ttl: float | None = None,
     ) -> Self: ...
-
     def delete(self, path: str, *, version: int = -1) -> Self: ...
-
     def set(self, path: str, data: bytes, *, version: int = -1) -> Self: ...
-
     def check(self, path: str, *, version: int = -1) -> Self: ...
-
-    def commit(self) -> Reply[list[str | Stat | None]]:
-        """Send it. A create is answered by its path, a set by its `Stat`, the others by None.
-
-        The answer raises `TransactionError` if an operation failed, so that none was applied;
-        behind a fence, `Fenced` if the guard was gone. After a lost connection, the outcome is
-        UNKNOWN.
-        """
-        ...
-
+    def commit(self) -> Reply[list[str | Stat | None]]: ...
     def __await__(self) -> Generator[Any, Any, list[str | Stat | None]]: ...
 
 
+class FencedClient(Protocol):
+    def transaction(self) -> Transaction: ...
+    async def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        mode: CreateMode = CreateMode.PERSISTENT,
+        acl: Sequence[ACL] | None = None,
+        ttl: float | None = None,
+    ) -> str: ...
+    async def set(self, path: str, data: bytes, *, version: int = -1) -> Stat: ...
+    async def delete(self, path: str, *, version: int = -1) -> None: ...
+
+
 class Hold(Protocol):
-    """A znode that is held under the lease; see `Lease.hold`. Not for other threads."""
+    """A znode that is held under the lease. Not for other threads."""
 
     def lose(self, reason: LossReason) -> None:
         """End the hold as if the lease had run out: `lost` is called with the reason."""
-        ...
 
     def release(self) -> None:
-        """End the hold: its znode is no longer confirmed, and `lost` no longer called."""
-        ...
+        """End the hold: its znode is no longer confirmed, and its owner no longer notified."""
 
 
 class HoldOwner(Protocol):
@@ -173,21 +127,17 @@ class HoldOwner(Protocol):
 
     def hold_settled(self) -> object:
         """The hold lasts for a moment already, and is renewed from now on."""
-        ...
 
     def hold_lost(self, reason: LossReason, /) -> object:
         """The hold has ended without its holder's doing."""
-        ...
 
 
 class Lease(Protocol):
     """The client's own, pessimistic estimate of how long the session surely lasts.
 
     While anything is held, it is renewed through the quorum: one transaction per session, for any
-    number of znodes. Times are seconds on the lease's own monotonic clock.
-
-    Threads and forks: any thread may read it, and call `expire`; `hold` raises
-    `UsageError` outside of the client's event loop. In a forked child nothing is left of it.
+    number of znodes. Times are seconds on the lease's own monotonic clock. Any thread may use it,
+    except for `hold`. In a forked child, nothing is left of it.
     """
 
     @property
@@ -199,22 +149,16 @@ class Lease(Protocol):
         ...
 
     def remaining(self) -> float:
-        """Return the seconds until `deadline`, as of this call; never below 0.
-
-        Any thread may call it. In a forked child it is 0.0.
-        """
+        """Return the seconds until `deadline`, as of this call; never below 0."""
         ...
 
     def expire(self) -> None:
         """End the holds whose lease is over by the clock: at once in a task of the client's event
         loop; elsewhere, in any thread or callback, wake the event loop to do it, if it still runs.
         """
-        ...
 
     def is_enough(self) -> bool:
         """Return whether a hold may begin: there is time to answer its first renewal.
-
-        False in a forked child.
 
         Raises `TooManyHoldsError` if the session has as many holds as it could lose in time.
         """
@@ -230,42 +174,11 @@ class Lease(Protocol):
     ) -> Hold:
         """Register a held znode, whose existence each renewal checks.
 
-        The client does not end the session before every lost hold was released with `Hold.release`.
-
-        Args:
-            path: the znode.
-            owner: notified of what happens to the hold, until it is released.
-            urgent: whether it settles, and is renewed, at once.
-            resign_on_disconnect: whether a lost connection ends the hold, rather than the lease's
-                end.
+        The owner is notified until the hold is released. An `urgent` hold settles, and is renewed,
+        at once. With `resign_on_disconnect`, a lost connection ends it. The client does not end the
+        session before every lost hold was released.
         """
         ...
-
-
-class FencedClient(Protocol):
-    """Writes that the server applies only while the guarding znode exists.
-
-    Each raises `Fenced` if it does not, and otherwise what the same call of the client raises.
-    `create` returns the znode's path.
-    """
-
-    def transaction(self) -> Transaction:
-        """Return a transaction: several writes, applied together or not at all."""
-        ...
-
-    async def create(
-        self,
-        path: str,
-        data: bytes = b"",
-        *,
-        mode: CreateMode = CreateMode.PERSISTENT,
-        acl: Sequence[ACL] | None = None,
-        ttl: float | None = None,
-    ) -> str: ...
-
-    async def set(self, path: str, data: bytes, *, version: int = -1) -> Stat: ...
-
-    async def delete(self, path: str, *, version: int = -1) -> None: ...
 
 
 @runtime_checkable
@@ -290,26 +203,20 @@ class EventHook(Protocol):
         path: str,
         fields: Mapping[str, str | int | float],
     ) -> None:
-        """Emit an event. Never raises.
-
-        `level` is one of `logging`, `path` is below the client's chroot, `fields` has more values
-        by name.
-        """
-        ...
+        """Emit an event; never raise. `path` is below the client's chroot."""
 
 
 class Backend(Protocol):
     """The part of a client for recipes and adapters; applications do not need it.
 
-    It concerns one session. Paths are those of the client that it belongs to.
-
-    Threads and forks: any thread may read the properties, and call `full_path` and `unlimited`;
-    everything else raises `UsageError` outside of the client's event loop.
+    It concerns one session. Paths are those of the client that it belongs to. Callbacks run
+    synchronously, in the client's task, and must be quick; their exceptions are logged. Any thread
+    may read the properties, and call `full_path` and `unlimited`; everything else raises
+    `UsageError` outside of the client's event loop.
     """
 
     @property
     def lease(self) -> Lease: ...
-
     @property
     def events(self) -> EventHook | None:
         """Receives the events of recipes; None: they are only logged."""
@@ -322,19 +229,7 @@ class Backend(Protocol):
 
     @property
     def is_session_shared(self) -> bool:
-        """Whether others create znodes in the session, as with `adapters.aiozk`.
-
-        If so, a znode that the session owns is not necessarily the recipe's own.
-        """
-        ...
-
-    @property
-    def is_forked(self) -> bool:
-        """Whether this process was forked from the client's. Then nothing is held here."""
-        ...
-
-    def check_home(self) -> None:
-        """Return in the event loop, thread and process of the client; else raise `UsageError`."""
+        """Whether another library creates znodes in the session, as with `adapters.aiozk`."""
         ...
 
     @property
@@ -342,20 +237,22 @@ class Backend(Protocol):
         """Whether another process may have the session, too: `connect(resume=)`."""
         ...
 
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process was forked from the client's. Then nothing is held here."""
+        ...
+
     def sole_in(self) -> float:
         """Return in how many seconds no other process can hold anything under the session.
 
         Another process that has the session has lost its connection by the time that this client's
-        handshake was answered. So its lease ends within a session timeout of that answer. 0.0 if
-        no other process may have the session; `inf` without a connection.
+        handshake was answered. So its lease ends within a session timeout of that answer. 0.0 if no
+        other process may have the session; `inf` without a connection.
         """
         ...
 
     def unlimited(self) -> CoordinationClient:
-        """Return the same client without its limits, for the few requests of a recipe.
-
-        A client that never refuses requests for lack of room returns itself.
-        """
+        """Return the same client, as one that never refuses requests for lack of room."""
         ...
 
     def full_path(self, path: str) -> str:
@@ -367,10 +264,7 @@ class Backend(Protocol):
         ...
 
     def gave(self, serial: int) -> bool:
-        """Return whether `serial` of this client has returned a number.
-
-        Other processes that have its session give others.
-        """
+        """Return whether `serial` of this client, not of another process, has returned a number."""
         ...
 
     def shared(self, path: str | None, make: Callable[[], T]) -> T:
@@ -383,20 +277,21 @@ class Backend(Protocol):
         ...
 
     def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
-        """Return a one-shot watch that is not armed yet.
+        """Return a one-shot watch that is not armed yet: pass it to a read.
 
-        `on_event` is called synchronously, in the client's task, as the event arrives; it must be
-        quick. Its exceptions are logged.
+        `on_event` is called as the event arrives; most callers await `watch.wait()` instead.
         """
         ...
 
     def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
         """Report every change of state, in order, with the session id that it concerns.
 
-        The callback runs synchronously, in the client's task; its exceptions are only logged.
-        Returns a function that ends the subscription.
+        Returns a function that ends the subscription. Applications use `Client.observe`.
         """
         ...
+
+    def check_home(self) -> None:
+        """Return in the event loop, thread and process of the client; else raise `UsageError`."""
 
     def check_connected(self) -> None:
         """Return if the session is connected; never wait.
@@ -404,7 +299,6 @@ class Backend(Protocol):
         Raises `ConnectionLossError` if it is not, with the reason as far as it is known, and
         `SessionError` if the client was closed or its credentials were refused.
         """
-        ...
 
     def spawn(
         self,
@@ -414,16 +308,14 @@ class Backend(Protocol):
         """Run a job, an async function without arguments, that must outlive its caller.
 
         It runs in a task of the client's own, which only cancel scopes cancel: bound its waits by
-        anyio, not by `asyncio.timeout`. The end of the client cancels it at its next await;
-        it runs at least to its first one, so that its `finally` runs. Its exceptions end nothing
-        but the job. Without effect once `state` is final.
+        anyio, not by `asyncio.timeout`. The end of the client cancels it at its next await, but not
+        before its first one, so that its `finally` runs. Without effect once `state` is final.
 
-        `on_end` is called synchronously, once: with None if the job returned; with the
-        `AioleadError` that it raised; with an `InternalError` for any other exception, which the
-        client logs with its traceback; with a `ClientClosedError` if the end of the client
-        cancelled it. Without `on_end`, an `AioleadError` is logged as well.
+        `on_end` is called once: with None if the job returned, or with its error. That is an
+        `InternalError` for an exception that is no `AioleadError`, which the client logs with its
+        traceback, and a `ClientClosedError` if the end of the client cancelled the job. Without
+        `on_end`, an `AioleadError` is logged as well.
         """
-        ...
 
 
 @runtime_checkable
@@ -431,30 +323,21 @@ class CoordinationClient(Protocol):
     """A session with an ensemble.
 
     Requests are sent and answered in the order of the calls. The call itself hands the request
-    over: several calls without an await between them leave in one segment. While the connection is
-    down, a request waits for it, for the session timeout at most.
+    over: several calls without an await between them leave in one segment, or at least in order.
+    While the connection is down, a request waits for it, for the session timeout at most.
+
+    Attributes:
+        backend: the part for recipes and adapters; one object for the life of the client.
     """
 
     @property
-    def backend(self) -> Backend:
-        """The part for recipes and adapters; one object for the life of the client."""
-        ...
-
+    def backend(self) -> Backend: ...
     @property
-    def session_id(self) -> int:
-        """The current session; 0 before the first one."""
-        ...
-
+    def session_id(self) -> int: ...
     @property
-    def session_timeout(self) -> float:
-        """The timeout asked for or the one granted, whichever is less, in seconds: a bound for
-        waits.
-        """
-        ...
-
+    def session_timeout(self) -> float: ...
     @property
     def state(self) -> SessionState: ...
-
     def create(
         self,
         path: str,
@@ -464,60 +347,22 @@ class CoordinationClient(Protocol):
         acl: Sequence[ACL] | None = None,
         ttl: float | None = None,
     ) -> Reply[Created]: ...
-
     def delete(self, path: str, *, version: int = -1) -> Reply[None]: ...
-
     def exists(self, path: str, *, watch: Watch | None = None) -> Reply[Stat | None]: ...
-
     def get(self, path: str, *, watch: Watch | None = None) -> Reply[tuple[bytes, Stat]]: ...
-
     def set(self, path: str, data: bytes, *, version: int = -1) -> Reply[Stat]: ...
-
     def get_children(self, path: str, *, watch: Watch | None = None) -> Reply[list[str]]: ...
-
     def sync(self, path: str = "/") -> Reply[None]: ...
-
-    def check(self, path: str, *, version: int = -1) -> Reply[None]:
-        """Ask the quorum, by a transaction, whether a znode exists and has the version."""
-        ...
-
+    def check(self, path: str, *, version: int = -1) -> Reply[None]: ...
     def transaction(self) -> Transaction: ...
-
-    def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> FencedClient:
-        """Return writes that are applied only while the znode `guard` exists, in this session only.
-
-        `gone` is asked before each write whether the guard is known to be gone.
-        """
-        ...
-
-    def watch(self, path: str, *, recursive: bool = False) -> WatchStream:
-        """Return the events of a znode, or of a whole tree, as a stream.
-
-        Entering it raises `UnsupportedError` if the server (before 3.6) or the client has no
-        persistent watches.
-        """
-        ...
-
+    def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> FencedClient: ...
+    def watch(self, path: str, *, recursive: bool = False) -> WatchStream: ...
     async def ensure_path(
         self,
         path: str,
         *,
         mode: CreateMode = CreateMode.PERSISTENT,
         acl: Sequence[ACL] | None = None,
-    ) -> None:
-        """Create a znode and its missing parents, if it does not exist."""
-        ...
-
-    def pipelined(self) -> AbstractContextManager[None]:
-        """Return a context manager: requests made in its body leave together, where they can.
-
-        `contextlib.nullcontext()` will do. The body must not await.
-        """
-        ...
-
-    async def ready(self) -> None:
-        """Wait until the session is connected.
-
-        Raises `SessionError` if the client was closed, or its credentials were refused.
-        """
-        ...
+    ) -> None: ...
+    async def ready(self) -> None: ...
+    def pipelined(self) -> AbstractContextManager[None]: ...

@@ -140,7 +140,7 @@ class Client:
     def check(self, path: str, *, version: int = -1) -> None:
         """Ask the quorum, by a transaction, whether a znode exists and has the version."""
     def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> Fence:
-        """Return writes for as long as `guard` exists; see `CoordinationClient.fenced`."""
+        """Return writes that are applied only while the znode `guard` exists, in this session only."""
     def ensure_path(self, path: str, *, mode: CreateMode = ..., acl: Sequence[ACL] | None = None) -> None:
         """Create a znode and its missing parents (the chroot included), if it does not exist."""
     def exists(self, path: str) -> Stat | None:
@@ -353,7 +353,7 @@ class ExclusiveLock:
         """Return the holder, or an empty list."""
 
 class Fence:
-    """See `aiolead.abc.FencedClient`."""
+    """Writes that the server applies only while the guarding znode exists."""
     def transaction(self) -> FencedTransaction:
         """See `Client.transaction`."""
     def create(self, path: str, data: bytes = b'', *, mode: CreateMode = ..., acl: Sequence[ACL] | None = None, ttl: float | None = None) -> str:
@@ -847,7 +847,7 @@ class Transaction:
     def check(self, path: str, *, version: int = -1) -> Self:
         """Add the condition that a znode exists and has the version (-1: any)."""
     def commit(self) -> list[str | Stat | None]:
-        """Send the transaction."""
+        """Send the transaction, whose answer has a path, a `Stat` or None for each operation."""
 
 @final
 class TreeCache:

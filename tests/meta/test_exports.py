@@ -38,8 +38,6 @@ MADE_BY_USERS = {
 PROTOCOLS = {
     "ClientBackend": aiolead.abc.Backend,
     "ClientLease": aiolead.abc.Lease,
-    "ClientWatch": aiolead.abc.Watch,
-    "Fence": aiolead.abc.FencedClient,
     "PendingReply": aiolead.abc.Reply,
 }
 """Classes whose methods are documented in the client interface."""

@@ -147,7 +147,10 @@ class Client(SessionSide):
         return self._core.submit(self._scope.check(path, version))
 
     def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> Fence:
-        """Return writes for as long as `guard` exists; see `CoordinationClient.fenced`."""
+        """Return writes that are applied only while the znode `guard` exists, in this session only.
+
+        `gone` is asked before each write whether the guard is known to be gone.
+        """
         validate(guard, name="guard")
         return Fence(self._core, self._scope, guard, gone or _never)
 

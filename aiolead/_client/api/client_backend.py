@@ -77,16 +77,13 @@ class ClientBackend:
         return self._core.shared("" if path is None else self._scope.full(path), make)
 
     def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
-        """See `aiolead.abc.Backend.make_watch`; most callers await `watch.wait()` instead."""
         self._core.check_home()
         return ClientWatch(self._core, on_event)
 
     def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
-        """See `aiolead.abc.Backend.subscribe`; applications should use `observe`."""
         return self._core.subscribe(on_state)
 
     def check_connected(self) -> None:
-        """See `aiolead.abc.Backend`; the error's `__cause__` is a `ConnectFailed`."""
         self._core.check_connected()
 
     def spawn(

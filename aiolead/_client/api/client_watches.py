@@ -58,10 +58,12 @@ class _AwaitedSlot(WatchSlot):
 
 @final
 class ClientWatch:
-    """See `aiolead.abc.Watch`. Also a context manager that closes the watch.
+    """A one-shot watch: made by `client.backend.make_watch`, armed by passing it to a read.
 
-    A watch that is dropped without being closed is removed with the next request or ping, unless
-    its `on_event` is still to be called.
+    The client re-arms it after a reconnect, relative to what it had seen. It fires at most once per
+    arming; another read arms it again. When its session ends, it reports an event of type `NONE`.
+    It is a context manager, too, which closes it. A watch that is dropped without being closed is
+    removed with the next request or ping, unless its `on_event` is still to be called.
 
     Threads and forks: any thread may read and close it; closed from elsewhere, it is removed
     with the next request or ping. Only the client's event loop may wait for it; that is not
@@ -87,27 +89,29 @@ class ClientWatch:
 
     @property
     def event(self) -> WatchEvent | None:
-        """See `aiolead.abc.Watch.event`."""
+        """The event that fired; None while no server has reported one."""
         return self._slot.event
 
     @property
     def is_armed(self) -> bool:
-        """See `aiolead.abc.Watch.is_armed`."""
+        """Whether a server watches now. Only then does silence mean that nothing happened."""
         return self._slot.is_armed
 
     def close(self) -> None:
-        """See `aiolead.abc.Watch.close`.
-
-        Any thread may call it. From another one, the watch is removed with the next request or
-        ping.
-        """
+        """Remove the watch; from the server, too, unless this client has another one there."""
         if self._core.is_here():
             self._slot.close()
         else:
             self._core.machine.watches.dropped(self._slot)
 
     async def wait(self) -> WatchEvent:
-        """See `aiolead.abc.Watch.wait`."""
+        """Wait for the event; return at once if it has fired already.
+
+        All waiting tasks get it. Raises `UsageError` if it was already returned and the watch not
+        armed again by another read, or if the watch was closed before it fired. Cancellation leaves
+        the watch armed, and its event for the next `wait`. On connection loss, the wait goes on;
+        events that happened meanwhile are reported afterwards.
+        """
         slot = self._slot
         if (event := slot.event) is not None:
             await anyio.lowlevel.checkpoint()

@@ -128,7 +128,10 @@ class Transaction:
         return self._add(self._scope.check_request(path, version), path)
 
     def commit(self) -> PendingReply[list[TransactionResult]]:
-        """Send the transaction. After a lost connection, it may or may not have been applied."""
+        """Send the transaction, whose answer has a path, a `Stat` or None for each operation.
+
+        After a lost connection, it may or may not have been applied.
+        """
         self._was_tried = True
         if not self._ops:
             raise ConfigurationError("transaction: needs at least one operation")
@@ -181,8 +184,10 @@ T = TypeVar("T")
 
 
 class Fence:
-    """See `aiolead.abc.FencedClient`. All writes raise `Fenced`, with nothing applied, without the
-    guard.
+    """Writes that the server applies only while the guarding znode exists.
+
+    Each raises `Fenced`, with nothing applied, if it does not; otherwise what the same call of the
+    client raises.
 
     Each write is a transaction that begins with a check of the guard, so the ensemble itself
     refuses it once the guard is gone: no clock is involved. A fence is good only for the session
