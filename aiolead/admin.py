@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 from ._client.api.client import Client, parts_of
-from ._client.api.operations import ANY_VERSION, EXISTS, GET, GET_CHILDREN, Scope
+from ._client.api.operations import Scope
 from ._client.api.pending_reply import PendingReply
 from ._client.api.server_features import bound_read, read_with, require
 from ._client.api.transactions import Transaction, TransactionResult
@@ -64,7 +64,7 @@ async def get_ephemerals(client: Client, prefix: str = "/") -> list[str]:
 
     `prefix` is how they begin: `/member-` finds `/member-1`, and `/a/` everything below `/a`.
     """
-    core, scope = parts_of(client)
+    core, scope, _, _ = parts_of(client)
     # Servers compare the text, so a slash at the end makes a difference here.
     is_open = isinstance(prefix, str) and prefix.endswith("/")
     full = scope.full(prefix + "0")[:-1] if is_open else scope.full(prefix)
@@ -82,8 +82,7 @@ async def get_ephemerals(client: Client, prefix: str = "/") -> list[str]:
 
 async def whoami(client: Client) -> list[Identity]:
     """Return the client's identities for the server: address, credentials (ZooKeeper 3.7)."""
-    core, _ = parts_of(client)
-    return await read_with(core, Feature.WHO_AM_I, _WHO_AM_I)
+    return await read_with(parts_of(client).core, Feature.WHO_AM_I, _WHO_AM_I)
 
 
 def _identities(r: Reader) -> list[Identity]:
@@ -103,7 +102,7 @@ async def get_config(client: Client, *, watch: Watch | None = None) -> EnsembleC
     A watch (`client.backend.make_watch()`) fires when that changes. Raises `RemoteWireError` for a
     malformed configuration.
     """
-    core, _ = parts_of(client)
+    core = parts_of(client).core
     return await core.submit(read_config(core, watch))
 
 
@@ -139,7 +138,7 @@ async def reconfig(
         BadArgumentsError: too few servers would be left, or two have an address in common.
         NoAuthError, UnimplementedError (a standalone server).
     """
-    core, _ = parts_of(client)
+    core = parts_of(client).core
     coming = _checked_servers("joining", joining)
     going = _checked_ids(leaving)
     everybody = None if members is None else _checked_servers("members", members)
@@ -201,9 +200,6 @@ ATTEMPTS = 10
 Listing = tuple[str, list[str] | None]
 """A path and its children, None if there is no such znode."""
 
-TREE = Scope("")
-"""Quotas lie outside of every chroot."""
-
 _PAIR = re.compile(r"(\w+)=(-?[0-9]{1,19})=?")
 
 
@@ -212,10 +208,9 @@ async def get_quota(client: Client, path: str) -> tuple[Quota, QuotaUsage] | Non
 
     Raises `RemoteWireError` if what is written there is no quota.
     """
-    core, scope = parts_of(client)
+    _, scope, _, tree = parts_of(client)
     place = _place(scope, path)
-    limits = core.submit(TREE.read(GET, core, join(place, LIMITS), None))
-    stats = core.submit(TREE.read(GET, core, join(place, STATS), None))
+    limits, stats = tree.get(join(place, LIMITS)), tree.get(join(place, STATS))
     try:
         return decode_limits((await limits)[0]), decode_usage((await stats)[0])
     except NoNodeError:
@@ -233,7 +228,7 @@ async def set_quota(client: Client, path: str, quota: Quota) -> None:
         NodeExistsError: a znode above or below has a quota; quotas cannot be nested.
         UnsupportedError: hard limits need a server that reports ZooKeeper 3.7.
     """
-    core, scope = parts_of(client)
+    core, scope, view, tree = parts_of(client)
     place = _place(scope, path)
     if not isinstance(quota, Quota) or not quota.has_limit:
         raise ConfigurationError(f"quota: must be a Quota with a limit, not {quota!r}")
@@ -241,11 +236,11 @@ async def set_quota(client: Client, path: str, quota: Quota) -> None:
         await require(core, Feature.HARD_QUOTAS)
 
     async def attempt() -> Transaction:
-        if await core.submit(scope.read(EXISTS, core, path, None)) is None:
+        if await view.exists(path) is None:
             raise NoNodeError(path)
-        line = await _children(core, _line(place))
-        await _check_alone(core, line, path)
-        transaction = Transaction(core, TREE)
+        line = await _children(tree, _line(place))
+        await _check_alone(tree, line, path)
+        transaction = tree.transaction()
         for above, names in line:
             if names is None:
                 transaction.create(above)
@@ -268,12 +263,12 @@ async def delete_quota(client: Client, path: str) -> None:
 
     On connection loss it may be gone; a second call then raises that error.
     """
-    core, scope = parts_of(client)
+    _, scope, _, tree = parts_of(client)
     place = _place(scope, path)
 
     async def attempt() -> Transaction:
-        transaction = Transaction(core, TREE)
-        line = await _children(core, _line(place))
+        transaction = tree.transaction()
+        line = await _children(tree, _line(place))
         names = line[-1][1] or []
         if LIMITS not in names:
             raise NoNodeError(path, message="there is no quota on")
@@ -330,8 +325,8 @@ def _line(place: str) -> list[str]:
     return line[::-1]
 
 
-async def _children(core: Core, paths: list[str]) -> list[Listing]:
-    replies = [core.submit(TREE.read(GET_CHILDREN, core, path, None)) for path in paths]
+async def _children(tree: Client, paths: list[str]) -> list[Listing]:
+    replies = [tree.get_children(path) for path in paths]
     found: list[Listing] = []
     for path, reply in zip(paths, replies, strict=True):
         try:
@@ -341,7 +336,7 @@ async def _children(core: Core, paths: list[str]) -> list[Listing]:
     return found
 
 
-async def _check_alone(core: Core, line: list[Listing], path: str) -> None:
+async def _check_alone(tree: Client, line: list[Listing], path: str) -> None:
     """Raises `NodeExistsError` if there is a quota above or below."""
     *above, own = line
     others = [where for where, names in above if names and LIMITS in names]
@@ -351,7 +346,7 @@ async def _check_alone(core: Core, line: list[Listing], path: str) -> None:
         if names and LIMITS in names and where != own[0]:
             others.append(where)
         inner = [join(where, name) for name in names or () if name not in (LIMITS, STATS)]
-        below += await _children(core, inner)
+        below += await _children(tree, inner)
     if others:
         other = others[0].removeprefix(ROOT)
         raise NodeExistsError(path, message=f"quotas cannot be nested, and {other} has one")
@@ -449,17 +444,18 @@ async def delete_all(client: Client, path: str) -> int:
         NotEmptyError: others go on creating in it.
         NoAuthError: a part of it may not be listed or deleted; other parts may be deleted.
     """
-    return await _TreeDeletion(*parts_of(client), path).run()
+    core, scope, view, _ = parts_of(client)
+    return await _TreeDeletion(core, scope, view, path).run()
 
 
 class _TreeDeletion:
     """One deletion of a tree; `run` it once."""
 
-    def __init__(self, core: Core, scope: Scope, path: str) -> None:
+    def __init__(self, core: Core, scope: Scope, view: Client, path: str) -> None:
         if scope.full(path) in FIXED:
             raise InvalidPathError(f"path: nobody can delete {scope.full(path)}")
-        self._core = core
         self._scope = scope
+        self._view = view
         self._top = path
         self._room = min(core.machine.max_body, TRANSACTION_BYTES) - TRANSACTION_END
         self._deleted = 0
@@ -496,8 +492,7 @@ class _TreeDeletion:
         while queued or asked:
             while queued and len(asked) < LISTINGS:
                 path = queued.popleft()
-                reply = self._core.submit(self._scope.read(GET_CHILDREN, self._core, path, None))
-                asked.append((path, reply))
+                asked.append((path, self._view.get_children(path)))
             path, reply = asked.popleft()
             try:
                 children = [join(path, name) for name in await reply]
@@ -522,7 +517,7 @@ class _TreeDeletion:
         for batch in self._batches(reversed(listed)):
             if len(pending) == TRANSACTIONS:
                 is_clean &= await self._settle(*pending.popleft())
-            transaction = Transaction(self._core, self._scope)
+            transaction = self._view.transaction()
             for path in batch:
                 transaction.delete(path)
             pending.append((batch, transaction.commit()))
@@ -561,10 +556,7 @@ class _TreeDeletion:
         Later transactions in flight may fail because of what this one has left. Their znodes are
         then deleted one by one after these, so that the order stays.
         """
-        ephemerals = self._core.machine.ephemerals
-        deletions = [
-            self._core.submit(self._scope.delete(path, ANY_VERSION, ephemerals)) for path in batch
-        ]
+        deletions = [self._view.delete(path) for path in batch]
         is_clean = True
         for path, reply in zip(batch, deletions, strict=True):
             try:

@@ -2,7 +2,7 @@
 
 client, session_side           the client: operations of znodes; the session, its states
 client_backend                 the part for recipes and adapters
-operations                     from the arguments of an operation to its call
+operations                     checks of arguments, encoded requests, parsers of answers
 pending_reply                  the awaitable answer
 transactions                   several writes; the same while a znode exists; several reads
 client_watches                 one-shot watches; the events of persistent ones

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, final
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, final
 
 from anyio.lowlevel import checkpoint
 
+from ..._session.ephemeral_paths import DIGITS
+from ..._session.requests import SYNC, WRITE, multi_parser, no_result
 from ..._util.escaping import described
+from ..._wire.codes import OpCode
+from ..._wire.framing import encode_body
+from ..._wire.jute import Reader
+from ..._wire.requests import GetACL, GetAllChildrenNumber, Multi, SetACL, Sync
 from ..._wire.versions import Feature
 from ...abc import Watch
 from ...errors import (
@@ -22,12 +29,28 @@ from ...model import (
     Stat,
 )
 from ...paths import parent, validate
-from ..core import Core
+from ..core import Core, T
 from .client_backend import ClientBackend
 from .client_watches import MAX_EVENTS, WatchStream
-from .operations import EXISTS, GET, GET_CHILDREN, GET_CHILDREN_AND_STAT, Scope
+from .operations import (
+    EXISTS,
+    GET,
+    GET_CHILDREN,
+    GET_CHILDREN_AND_STAT,
+    Scope,
+    acl_and_stat,
+    checked,
+    checked_acl,
+    checked_version,
+    created,
+    created_ephemeral,
+    not_created,
+    not_deleted,
+    number,
+    synced,
+)
 from .pending_reply import PendingReply
-from .server_features import read_with
+from .server_features import bound_read, read_with
 from .session_side import SessionSide
 from .transactions import Fence, Reads, Transaction
 
@@ -81,9 +104,11 @@ class Client(SessionSide):
 
     def chroot(self, path: str) -> Client:
         """Return a view of what lies under `path`, over the same session."""
-        scope = self._scope
-        view = Client(self._core, scope.full(path) if path != "/" else scope.prefix)
-        return view if scope.is_users else Client(self._core, view._scope.prefix, view.backend)
+        return self._view(self._scope.full(path) if path != "/" else self._scope.prefix)
+
+    def _view(self, prefix: str) -> Client:
+        view = Client(self._core, prefix)
+        return view if self._scope.is_users else Client(self._core, prefix, view.backend)
 
     # --- writes --------------------------------------------------------------------------------
 
@@ -116,24 +141,44 @@ class Client(SessionSide):
             TooManyHoldsError: nothing was sent, since the paths of the session's ephemeral znodes
                 would be longer than `Limits.max_ephemeral_paths`.
         """
-        return self._core.submit(
-            self._scope.create(path, data, mode, acl, ttl, self._core.machine.ephemerals)
-        )
+        core, scope = self._core, self._scope
+        request = scope.create_request(path, data, mode, acl, ttl)
+        parse = partial(created, scope.prefix, request)
+        ephemerals: tuple[str, ...] = ()
+        if mode.is_ephemeral:
+            parse = partial(created_ephemeral, core.machine.ephemerals, scope.prefix, request)
+            full = request.path
+            ephemerals = (full + DIGITS if mode.is_sequential else full,)
+        on_error = partial(not_created, scope.prefix, path)
+        reply = PendingReply(request.op, request.encode(), parse, WRITE, path, None, on_error)
+        reply.is_users = scope.is_users
+        reply.ephemerals = ephemerals
+        return core.submit(reply)
 
     def delete(self, path: str, *, version: int = -1) -> PendingReply[None]:
         """Delete a znode, if it has the version; with children it raises `NotEmptyError`."""
-        return self._core.submit(self._scope.delete(path, version, self._core.machine.ephemerals))
+        request = self._scope.delete_request(path, version)
+        reply = PendingReply(OpCode.DELETE, request.encode(), no_result, WRITE, path)
+        ephemerals = self._core.machine.ephemerals
+        if request.path in ephemerals.paths or ephemerals.lost:
+            reply.parse = partial(ephemerals.gone, request.path)
+            reply.on_error = partial(not_deleted, ephemerals, request.path)
+        reply.is_users = self._scope.is_users
+        return self._core.submit(reply)
 
     def set(self, path: str, data: bytes, *, version: int = -1) -> PendingReply[Stat]:
         """Replace a znode's data, if it has the version; return its new `Stat`."""
-        return self._core.submit(self._scope.set(path, data, version))
+        body = encode_body(self._scope.set_request(path, data, version))
+        return self._submit(PendingReply(OpCode.SET_DATA, body, Reader.stat, WRITE, path))
 
     def set_acl(self, path: str, acl: Sequence[ACL], *, version: int = -1) -> PendingReply[Stat]:
         """Replace a znode's ACL, if that has the version; return the znode's new `Stat`.
 
         Raises `InvalidACLError` if the server refuses the new ACL.
         """
-        return self._core.submit(self._scope.set_acl(path, acl, version))
+        request = SetACL(self._scope.full(path), checked_acl(acl), checked_version(version))
+        body = encode_body(request)
+        return self._submit(PendingReply(OpCode.SET_ACL, body, Reader.stat, WRITE, path))
 
     def transaction(self) -> Transaction:
         """Return a transaction: several writes, applied together or not at all."""
@@ -144,7 +189,11 @@ class Client(SessionSide):
 
         A server partitioned from the quorum can answer a read, but not this.
         """
-        return self._core.submit(self._scope.check(path, version))
+        request = self._scope.check_request(path, version)
+        parse = partial(checked, multi_parser([request], [path]))
+        return self._submit(
+            PendingReply(OpCode.MULTI, encode_body(Multi((request,))), parse, WRITE, path)
+        )
 
     def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> Fence:
         """Return writes that are applied only while the znode `guard` exists, in this session only.
@@ -166,14 +215,14 @@ class Client(SessionSide):
         The mode, persistent or a container, and the ACL are those of everything that is created.
         Raises `NoChildrenForEphemeralsError` below an ephemeral znode.
         """
-        tree, ephemerals = Scope("", is_users=self._scope.is_users), self._core.machine.ephemerals
+        tree = self._view("")
         missing = [self._scope.full(path)]
         if missing == ["/"]:
             await checkpoint()
             return
         while missing:
             try:
-                await self._core.submit(tree.create(missing[-1], b"", mode, acl, None, ephemerals))
+                await tree.create(missing[-1], mode=mode, acl=acl)
             except NodeExistsError:
                 pass
             except NoNodeError:
@@ -214,17 +263,20 @@ class Client(SessionSide):
 
     def get_acl(self, path: str) -> PendingReply[tuple[list[ACL], Stat]]:
         """Return a znode's ACL and `Stat`."""
-        return self._core.submit(self._scope.get_acl(path))
+        body = encode_body(GetACL(self._scope.full(path)))
+        return self._submit(PendingReply(OpCode.GET_ACL, body, acl_and_stat, path=path))
 
     def sync(self, path: str = "/") -> PendingReply[None]:
         """Make the connected server catch up with the leader before it answers later requests."""
-        return self._core.submit(self._scope.sync(path))
+        body = encode_body(Sync(self._scope.full(path)))
+        return self._submit(PendingReply(OpCode.SYNC, body, synced, SYNC, path))
 
     # --- reads of newer servers ----------------------------------------------------------------
 
     async def get_all_children_number(self, path: str = "/") -> int:
         """Return the number of znodes below a path, at any depth (ZooKeeper 3.6)."""
-        make = self._scope.get_all_children_number(path)
+        request = GetAllChildrenNumber(self._scope.full(path))
+        make = bound_read(OpCode.GET_ALL_CHILDREN_NUMBER, request, number, path)
         return await read_with(self._core, Feature.GET_ALL_CHILDREN_NUMBER, make)
 
     def reads(self) -> Reads:
@@ -280,15 +332,30 @@ class Client(SessionSide):
 
         return ChildrenView(self, path)
 
+    def _submit(self, reply: PendingReply[T]) -> PendingReply[T]:
+        reply.is_users = self._scope.is_users
+        return self._core.submit(reply)
 
-def parts_of(client: Client) -> tuple[Core, Scope]:
-    """Return what functions outside of the class, such as those of `aiolead.admin`, work with.
 
-    Raises `ConfigurationError` for anything that is no open client of an event loop.
+class Parts(NamedTuple):
+    """What functions outside of the class work with, such as those of `aiolead.admin`.
+
+    The requests of `view`, and of `tree`, which has no chroot, do not count as the program's.
     """
+
+    core: Core
+    scope: Scope
+    view: Client
+    tree: Client
+
+
+def parts_of(client: Client) -> Parts:
+    """Return the parts; raise `ConfigurationError` for anything but a client of an event loop."""
     if not isinstance(client, Client):
         raise ConfigurationError(f"client: must be an aiolead.Client, not {described(client)}")
-    return client._core, Scope(client._scope.prefix)
+    core, scope = client._core, client._scope
+    view = Client(core, scope.prefix, client.backend)
+    return Parts(core, scope, view, view._view(""))
 
 
 def _never() -> bool:

@@ -1,17 +1,15 @@
-"""Makes the calls of operations: checks and encodes arguments, applies the chroot."""
+"""What operations consist of: checked arguments, requests below the chroot, parsers of answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, Generic, NamedTuple
 
-from ..._session.ephemeral_paths import DIGITS, LENGTH, EphemeralPaths
-from ..._session.requests import READ, SYNC, WRITE, multi_parser, no_result
+from ..._session.ephemeral_paths import LENGTH, EphemeralPaths
+from ..._session.requests import READ
 from ..._session.watches import WatchKind, WatchRegistry, WatchSlot
 from ..._util.escaping import described
 from ..._wire.codes import OpCode
-from ..._wire.framing import encode_body
 from ..._wire.jute import Reader, text_bytes
 from ..._wire.long_frames import LongReader, Steps
 from ..._wire.replies import (
@@ -24,12 +22,7 @@ from ..._wire.requests import (
     Check,
     Create,
     Delete,
-    GetACL,
-    GetAllChildrenNumber,
-    Multi,
-    SetACL,
     SetData,
-    Sync,
 )
 from ...abc import Watch
 from ...errors import (
@@ -46,7 +39,6 @@ from ...paths import ListedPath, as_listed, is_plain, parent, told_path, validat
 from ..core import Core, T
 from .client_watches import ClientWatch
 from .pending_reply import PendingReply
-from .server_features import Bound, bound_read
 
 ANY_VERSION = -1
 MAX_TTL = 0xFF_FFFF_FFFF / 1000
@@ -86,8 +78,16 @@ class Scope:
     ) -> Create:
         if not isinstance(mode, CreateMode):
             raise ConfigurationError(f"mode: must be a CreateMode, not {mode!r}")
-        full = self._create_path(path, mode)
-        acl = OPEN_ACL_UNSAFE if acl is None else _checked_acl(acl)
+        if isinstance(path, ListedPath):
+            path = str(path)  # it may be read and deleted, but nobody is to make another one
+        if mode.is_sequential and isinstance(path, str) and path.endswith("/"):
+            # The server appends the digits before it looks at the path.
+            full = self.full(path + "0")[:-1]
+        elif path == "/" and not self.prefix:
+            raise InvalidPathError("path: the root cannot be created")
+        else:
+            full = self.full(path)
+        acl = OPEN_ACL_UNSAFE if acl is None else checked_acl(acl)
         if type(data) is not bytes:
             data = _checked_data(data)
         if mode.has_ttl:
@@ -100,80 +100,16 @@ class Scope:
         op = OpCode.CREATE_CONTAINER if mode is CreateMode.CONTAINER else OpCode.CREATE2
         return Create(full, data, acl, mode, op=op)
 
-    def _create_path(self, path: str, mode: CreateMode) -> str:
-        if isinstance(path, ListedPath):
-            path = str(path)  # it may be read and deleted, but nobody is to make another one
-        # The server appends the digits before it looks at the path, so that `/a/` is fine here.
-        if mode.is_sequential and isinstance(path, str) and path.endswith("/"):
-            return self.full(path + "0")[:-1]
-        if path == "/" and not self.prefix:
-            raise InvalidPathError("path: the root cannot be created")
-        return self.full(path)
-
     def delete_request(self, path: str, version: int) -> Delete:
         if path == "/":
             raise InvalidPathError("path: the root cannot be deleted")
-        return Delete(self.full(path), _checked_version(version))
+        return Delete(self.full(path), checked_version(version))
 
     def set_request(self, path: str, data: bytes, version: int) -> SetData:
-        return SetData(self.full(path), _checked_data(data), _checked_version(version))
+        return SetData(self.full(path), _checked_data(data), checked_version(version))
 
     def check_request(self, path: str, version: int) -> Check:
-        return Check(self.full(path), _checked_version(version))
-
-    def create(
-        self,
-        path: str,
-        data: bytes,
-        mode: CreateMode,
-        acl: Sequence[ACL] | None,
-        ttl: float | None,
-        ephemerals: EphemeralPaths,
-    ) -> PendingReply[Created]:
-        request = self.create_request(path, data, mode, acl, ttl)
-        on_error = partial(_not_created, self.prefix, path)
-        if not mode.is_ephemeral:
-            parse = partial(_created, self.prefix, request)
-            return self._write(request.op, request, parse, path, on_error)
-        parse = partial(_created_ephemeral, ephemerals, self.prefix, request)
-        reply = self._write(request.op, request, parse, path, on_error)
-        full = request.path
-        reply.ephemerals = (full + DIGITS if mode.is_sequential else full,)
-        return reply
-
-    def delete(self, path: str, version: int, ephemerals: EphemeralPaths) -> PendingReply[None]:
-        request = self.delete_request(path, version)
-        if not (request.path in ephemerals.paths or ephemerals.lost):
-            return self._write(OpCode.DELETE, request, no_result, path)
-        parse = partial(ephemerals.gone, request.path)
-        on_error = partial(_not_deleted, ephemerals, request.path)
-        return self._write(OpCode.DELETE, request, parse, path, on_error)
-
-    def set(self, path: str, data: bytes, version: int) -> PendingReply[Stat]:
-        return self._write(OpCode.SET_DATA, self.set_request(path, data, version), _stat, path)
-
-    def set_acl(self, path: str, acl: Sequence[ACL], version: int) -> PendingReply[Stat]:
-        request = SetACL(self.full(path), _checked_acl(acl), _checked_version(version))
-        return self._write(OpCode.SET_ACL, request, _stat, path)
-
-    def check(self, path: str, version: int) -> PendingReply[None]:
-        request = self.check_request(path, version)
-        parse_multi = multi_parser([request], [path])
-
-        def parse(r: Reader) -> None:
-            try:
-                parse_multi(r)
-            except TransactionError as error:
-                raise error.cause from None
-
-        return self._write(OpCode.MULTI, Multi((request,)), parse, path)
-
-    def _write(
-        self, op: OpCode, request: Any, parse: Any, path: str, on_error: Any = None
-    ) -> PendingReply[Any]:
-        reply = PendingReply(op, request.encode(), parse, WRITE, path, None, on_error)
-        reply.is_users = self.is_users
-        return reply
+        return Check(self.full(path), checked_version(version))
 
     # --- reads ---------------------------------------------------------------------------------
 
@@ -192,24 +128,6 @@ class Scope:
         reply.steps = of.steps
         return reply
 
-    def get_acl(self, path: str) -> PendingReply[tuple[list[ACL], Stat]]:
-        body = encode_body(GetACL(self.full(path)))
-        return self._users(PendingReply(OpCode.GET_ACL, body, _acl, path=path))
-
-    def sync(self, path: str) -> PendingReply[None]:
-        body = encode_body(Sync(self.full(path)))
-        return self._users(PendingReply(OpCode.SYNC, body, _synced, path=path, kind=SYNC))
-
-    def _users(self, reply: PendingReply[T]) -> PendingReply[T]:
-        reply.is_users = self.is_users
-        return reply
-
-    # --- reads of newer servers ----------------------------------------------------------------
-
-    def get_all_children_number(self, path: str) -> Bound[int]:
-        request = GetAllChildrenNumber(self.full(path))
-        return bound_read(OpCode.GET_ALL_CHILDREN_NUMBER, request, _number, path)
-
 
 def _slot(watches: WatchRegistry, watch: Watch) -> WatchSlot:
     slot = watch._slot_in(watches) if isinstance(watch, ClientWatch) else None
@@ -218,16 +136,13 @@ def _slot(watches: WatchRegistry, watch: Watch) -> WatchSlot:
     return slot
 
 
-_stat = Reader.stat
-
-
-def _created(prefix: str, request: Create, r: Reader) -> Created:
+def created(prefix: str, request: Create, r: Reader) -> Created:
     full, stat = r.text(), r.stat()
     # The server's path begins with the one that we sent, so it is valid, too.
     return Created(request.checked(full)[len(prefix) :] or "/", stat)
 
 
-def _created_ephemeral(
+def created_ephemeral(
     ephemerals: EphemeralPaths, prefix: str, request: Create, r: Reader
 ) -> Created:
     full, stat = r.text(), r.stat()
@@ -239,13 +154,13 @@ def _created_ephemeral(
     return Created(full[len(prefix) :] or "/", stat)
 
 
-def _not_deleted(ephemerals: EphemeralPaths, path: str, error: AioleadError) -> AioleadError:
+def not_deleted(ephemerals: EphemeralPaths, path: str, error: AioleadError) -> AioleadError:
     if isinstance(error, NoNodeError):
         ephemerals.gone(path)
     return error
 
 
-def _not_created(prefix: str, path: str, error: AioleadError) -> AioleadError:
+def not_created(prefix: str, path: str, error: AioleadError) -> AioleadError:
     if not isinstance(error, NoNodeError):
         return error
     if parent(path) == "/" and prefix:
@@ -277,7 +192,7 @@ class WatchableRead(NamedTuple, Generic[T]):
 
 
 EXISTS: WatchableRead[Stat | None] = WatchableRead(
-    OpCode.EXISTS, _stat, WatchKind.DATA, _none_if_missing
+    OpCode.EXISTS, Reader.stat, WatchKind.DATA, _none_if_missing
 )
 # Null data, which only other clients write, comes as empty.
 GET = WatchableRead(
@@ -291,20 +206,28 @@ GET_CHILDREN_AND_STAT = WatchableRead(
 )
 
 
-def _number(r: Reader) -> int:
+def number(r: Reader) -> int:
     number = NumberReply.read(r).number
     if number < 0:
         raise RemoteWireError(f"a number of znodes, but it is {number}")
     return number
 
 
-def _acl(r: Reader) -> tuple[list[ACL], Stat]:
+def acl_and_stat(r: Reader) -> tuple[list[ACL], Stat]:
     reply = ACLReply.read(r)
     return list(reply.acl), reply.stat
 
 
-def _synced(r: Reader) -> None:
+def synced(r: Reader) -> None:
     PathReply.read(r)
+
+
+def checked(parse_multi: Callable[[Reader], object], r: Reader) -> None:
+    """Read the answer to a transaction of one check; raise the error of the check."""
+    try:
+        parse_multi(r)
+    except TransactionError as error:
+        raise error.cause from None
 
 
 def _checked_data(data: object) -> bytes:
@@ -313,13 +236,13 @@ def _checked_data(data: object) -> bytes:
     return bytes(data)
 
 
-def _checked_version(version: object) -> int:
+def checked_version(version: object) -> int:
     if type(version) is not int or not ANY_VERSION <= version <= 0x7FFF_FFFF:
         raise ConfigurationError(f"version: must be -1 (any) to 2^31 - 1, not {described(version)}")
     return version
 
 
-def _checked_acl(acl: Sequence[ACL]) -> tuple[ACL, ...]:
+def checked_acl(acl: Sequence[ACL]) -> tuple[ACL, ...]:
     entries = tuple(acl) if isinstance(acl, Iterable) else ()
     if not entries or not all(isinstance(entry, ACL) for entry in entries):
         # It may be, or hold, the hash of a password: it is not shown.
