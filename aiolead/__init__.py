@@ -7,7 +7,8 @@
 
 The names that programs use every day are here. `aiolead.errors` has every error, `aiolead.model`
 the values of ZooKeeper (`Stat`, `WatchEvent`), and `aiolead.types` what you annotate with.
-`aiolead.blocking` is for threads, `aiolead.testing` for tests.
+`aiolead.admin` has the calls of operators, `aiolead.blocking` is for threads, `aiolead.testing` for
+tests.
 """
 
 from typing import TYPE_CHECKING

@@ -14,7 +14,7 @@ from aiozk.states import States
 from kit.checks import PATIENCE
 
 import aiolead
-from aiolead.adapters.aiozk.adaptation import Adaptation
+from aiolead.adapters.aiozk.session import Adaptation
 from aiolead.paths import parse_connect_string
 
 

@@ -24,7 +24,7 @@ from kit.faults import only_on
 import aiolead
 from aiolead import Client, Lock
 from aiolead.adapters.aiozk import adapt
-from aiolead.adapters.aiozk._adapted_session import AdaptedSession, patience_of
+from aiolead.adapters.aiozk.session import AdaptedSession, patience_of
 from aiolead.errors import (
     AioleadError,
     ConfigurationError,

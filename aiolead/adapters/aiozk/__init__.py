@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigurationError
-from .gate import check_version
 
 if TYPE_CHECKING:
     from ..._client.watchdog import Watchdog
-    from .adaptation import Adaptation
+    from .session import Adaptation
 
 __all__ = ["adapt"]
 
@@ -48,8 +49,8 @@ def adapt(
     """
     if connect_timeout == 0:
         raise ConfigurationError("connect_timeout: entering has to wait for the session to move")
-    check_version(zk)
-    from .adaptation import Adaptation  # which needs aiozk, of a version that is known
+    _check_version(zk)
+    from .session import Adaptation  # which needs aiozk, of a version that is known
 
     return Adaptation(
         zk,
@@ -60,3 +61,23 @@ def adapt(
             "watchdog": watchdog,
         },
     )
+
+
+KNOWN = re.compile(r"0\.32\.\d+")
+"""The versions whose private attributes the adapter knows."""
+
+
+def _check_version(zk: object) -> None:
+    """Raises `ConfigurationError` unless this is a client of a known version."""
+    try:
+        aiozk: Any = importlib.import_module("aiozk")
+    except ImportError as error:
+        raise ConfigurationError(f"zk: needs aiolead[aiozk]: {error}") from None
+    version = getattr(aiozk, "__version__", None)
+    if not isinstance(version, str) or not KNOWN.fullmatch(version):
+        raise ConfigurationError(
+            f"zk: aiozk {version} is not known to the adapter, which needs private parts of it: "
+            "install aiozk 0.32, or a newer aiolead"
+        )
+    if not isinstance(zk, aiozk.ZKClient):
+        raise ConfigurationError(f"zk: must be an aiozk.ZKClient, not {type(zk).__name__}")
