@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Callable
 from importlib.util import find_spec
 from types import TracebackType
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, Literal, cast, final
 
 import aiolead
 
 from ..errors import ConfigurationError, UsageError
 from ._loop import LoopThread
-from ._proxy import Proxy, new
+from ._proxy import new
+
+if TYPE_CHECKING:
+    from . import Client
 
 
-def connect(*args: Any, **kwargs: Any) -> Connection:  # noqa: D417 - they are `SIGNATURE`'s
+def connect(  # noqa: D417 - the generated one has all arguments
+    make: Callable[[], aiolead.types.Connection],
+    *,
+    backend: Literal["asyncio", "trio"] = "asyncio",
+    backend_options: dict[str, Any] | None = None,
+) -> Connection:
     """Connect to a ZooKeeper ensemble: `with blocking.connect(...) as client:`.
 
     Entering starts a thread with an event loop and waits for the session. Leaving closes the
@@ -39,32 +47,11 @@ def connect(*args: Any, **kwargs: Any) -> Connection:  # noqa: D417 - they are `
     An exception from a signal handler (Ctrl-C) while entering cancels the attempt. While leaving,
     it ends the wait: the thread goes on closing the session.
     """
-    options = SIGNATURE.bind(*args, **kwargs).arguments
-    backend = options.pop("backend", "asyncio")
-    backend_options = options.pop("backend_options", None)
     if backend not in ("asyncio", "trio"):
         raise ConfigurationError(f'backend: must be "asyncio" or "trio", not {backend!r}')
     if backend == "trio" and find_spec("trio") is None:
         raise ConfigurationError('backend: trio is not installed; pip install "aiolead[trio]"')
-    return Connection(aiolead.connect(**options), LoopThread(backend, backend_options))
-
-
-def _signature() -> inspect.Signature:
-    """The signature of `aiolead.connect`, plus the event loop."""
-    theirs = inspect.signature(aiolead.connect)
-    ours = (
-        ("backend", "asyncio", 'Literal["asyncio", "trio"]'),
-        ("backend_options", None, "dict[str, Any] | None"),
-    )
-    parameters = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=type_)
-        for name, default, type_ in ours
-    ]
-    return theirs.replace(parameters=[*theirs.parameters.values(), *parameters])
-
-
-SIGNATURE = _signature()
-connect.__signature__ = SIGNATURE  # type: ignore[attr-defined]
+    return Connection(make(), LoopThread(backend, backend_options))
 
 
 @final
@@ -76,11 +63,11 @@ class Connection:
         self._loop = loop
         self._is_entered = False
 
-    def __enter__(self) -> Proxy:
+    def __enter__(self) -> Client:
         if self._is_entered:
             raise UsageError("the connection was entered already: call connect() again")
         self._is_entered = True
-        return new(self._loop, self._loop.open(self._connection))
+        return cast("Client", new(self._loop, self._loop.open(self._connection)))
 
     def __exit__(
         self,

@@ -16,16 +16,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
 from anyio.abc import TaskGroup
 
-from .. import Client
-from ..abc import Reply
 from ..errors import AioleadError, ClientClosedError, UsageError
-from ..types import Connection
 from ._thread_task import (
     CLOSED,
     BlockJob,
@@ -35,6 +32,11 @@ from ._thread_task import (
     ThreadProxyTask,
     ThreadResult,
 )
+
+if TYPE_CHECKING:
+    from .. import Client
+    from ..abc import Reply
+    from ..types import Connection
 
 T = TypeVar("T")
 

@@ -1,17 +1,16 @@
 """The objects that threads have: each stands for one in the event loop.
 
 Here are their common base, and the parts written by hand: a hold reports its loss, since nothing
-cancels a thread. `_mirror` makes the public classes of these and of the async ones.
+cancels a thread. The public classes, in `__init__.py`, are generated from the async ones.
 """
 
 from __future__ import annotations
 
 import threading
-import types
 import warnings
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 import anyio
 
@@ -35,43 +34,28 @@ OnLost = Callable[[TenureLost], object]
 logger = get_logger("aiolead.blocking")
 
 
+_public: dict[str, type[Proxy]] = {}
+"""The classes of the package, by the names of the async ones."""
+
+
 class Proxy:
     """An object for threads, which stands for one in the event loop."""
 
-    _source: ClassVar[type]
-    """The async class."""
-    _is_made: ClassVar[bool] = False
-    """Whether users construct it."""
     _loop: LoopThread
     _target: Any
     _on_lost: OnLost | None = None
     _current: object = None
     """The last value of an iteration: of a consumption, the item that is held."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        name = type(self).__name__
-        if not self._is_made:
-            raise UsageError(f"{name}: is given by methods of other objects, and not made")
-        loops = {each._loop for each in (*args, *kwargs.values()) if isinstance(each, Proxy)}
-        if len(loops) != 1:
-            raise ConfigurationError(
-                f"{name}: is made with a client of aiolead.blocking, or with objects of one"
-            )
-        (self._loop,) = loops
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__module__ == __package__:
+            _public[cls.__name__] = cls
 
-        async def make() -> object:
-            return self._source(
-                *map(_unwrapped, args), **{key: _unwrapped(each) for key, each in kwargs.items()}
-            )
-
-        self._target = self._loop.call(make)
-        self._loop.proxies[id(self._target)] = self
-
-    if TYPE_CHECKING:  # members that `_mirror` adds
-
-        def __getattr__(self, name: str) -> Any: ...
-
-    __class_getitem__: ClassVar[Any] = classmethod(types.GenericAlias)
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        raise UsageError(
+            f"{type(self).__name__}: is given by methods of other objects, and not made"
+        )
 
     def __repr__(self) -> str:
         return f"<blocking {self._target!r}>"
@@ -89,9 +73,45 @@ class Proxy:
             for tenure in self._tenures():
                 tenure.add_lost_callback(partial(_call_on_lost, on_lost, tenure))
 
-    # --- for `with` and `for` ------------------------------------------------------------------
+    # --- for the generated classes -------------------------------------------------------------
 
-    def _enter(self) -> object:
+    def _make(self, source: Callable[..., object], *args: Any, **kwargs: Any) -> None:
+        """Construct the object of the event loop that this stands for."""
+        loops = {each._loop for each in (*args, *kwargs.values()) if isinstance(each, Proxy)}
+        if len(loops) != 1:
+            raise ConfigurationError(
+                f"{type(self).__name__}: is made with a client of aiolead.blocking, or with "
+                "objects of one"
+            )
+        (self._loop,) = loops
+
+        async def make() -> object:
+            return source(
+                *map(_unwrapped, args), **{key: _unwrapped(each) for key, each in kwargs.items()}
+            )
+
+        self._target = self._loop.call(make)
+        self._loop.proxies[id(self._target)] = self
+
+    def _wrap(self, value: object) -> Any:
+        return wrap(self._loop, value)
+
+    def _hold(self, context: Any, on_lost: OnLost | None) -> Any:
+        """The context of a hold, for a thread."""
+        proxy = new(self._loop, context)
+        assert isinstance(proxy, Context)
+        proxy._adopt(on_lost)
+        return proxy
+
+    def _of_task(self, read: Callable[[], T]) -> T:
+        """Read something in the task of the thread."""
+
+        async def act() -> T:
+            return read()
+
+        return self._loop.call(act)
+
+    def _enter(self) -> Any:
         return self._loop.enter(self, BlockJob(self._target, self._entered))
 
     def _entered(self, value: object) -> object:
@@ -102,18 +122,13 @@ class Proxy:
             proxy._notify(self._on_lost)
         return proxy
 
-    def _leave(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: types.TracebackType | None,
-    ) -> None:
-        self._loop.leave(self, exc)
+    def _leave(self, error: BaseException | None) -> None:
+        self._loop.leave(self, error)
 
-    def _iterator(self) -> object:
+    def _iterator(self) -> Any:
         return self._loop.ask(lambda: wrap(self._loop, aiter(self._target)))
 
-    def _next(self) -> object:
+    def _next(self) -> Any:
         try:
             return self._loop.call(self._step)
         except StopAsyncIteration:
@@ -126,14 +141,54 @@ class Proxy:
         return value
 
 
+class ProxyIterator(Proxy):
+    """An iterator for threads."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        return self._next()
+
+
+class Later:
+    """A class of `aiolead.types` that is not imported for the default values that it has.
+
+    Its attributes stand for those of the class, and are passed on as such.
+    """
+
+    def __init__(self, name: str, member: str = "") -> None:
+        self._name = name
+        self._member = member
+
+    def __getattr__(self, member: str) -> Later:
+        if self._member or member.startswith("_"):
+            raise AttributeError(f"{self!r} has no attribute {member!r}", name=member, obj=self)
+        return Later(self._name, member)
+
+    def __repr__(self) -> str:
+        return f"{self._name}.{self._member}" if self._member else self._name
+
+    def imported(self) -> Any:
+        return getattr(getattr(aiolead.types, self._name), self._member)
+
+
 class _ByType(dict[type, "type[Proxy] | None"]):
     """The classes here for the types of values; None if these are passed as they are."""
 
     def __missing__(self, kind: type) -> type[Proxy] | None:
-        from ._mirror import class_for
-
-        self[kind] = cls = class_for(kind)
+        self[kind] = cls = _class_for(kind)
         return cls
+
+
+def _class_for(kind: type) -> type[Proxy] | None:
+    ours = [base for base in kind.__mro__ if base.__module__.partition(".")[0] == "aiolead"]
+    for base in ours:
+        if base.__name__ in _public:
+            return _public[base.__name__]
+    if ours and hasattr(kind, "__aenter__"):
+        return _public["TenureContext"]
+    return ProxyIterator if ours and hasattr(kind, "__anext__") else None
 
 
 _by_type = _ByType()
@@ -160,6 +215,8 @@ def new(loop: LoopThread, target: object) -> Proxy:
 
 
 def _unwrapped(value: object) -> object:
+    if isinstance(value, Later):
+        return value.imported()
     return value._target if isinstance(value, Proxy) else value
 
 
@@ -219,9 +276,9 @@ class Context(Proxy):
         self._on_lost = on_lost
         self._is_entered, self._target._is_entered = False, True
 
-    def __enter__(self) -> object:
+    def _enter(self) -> Any:
         self._is_entered = True
-        return self._enter()
+        return super()._enter()
 
     def __bool__(self) -> NoReturn:
         self._is_entered = True  # one report is enough
@@ -303,6 +360,8 @@ class HoldBase(Proxy):
 
 
 class ElectionBase(Proxy):
+    leadership: Callable[..., Any]  # generated
+
     def run(
         self, worker: Callable[[Term], object], *, pause: float = 1.0, on_lost: OnLost | None = None
     ) -> NoReturn:

@@ -18,13 +18,15 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 import anyio.lowlevel
 
-from ..abc import Reply
 from ..errors import ClientClosedError, TenureLost, UsageError
+
+if TYPE_CHECKING:
+    from ..abc import Reply
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from types import ModuleType
 
 from docutils import nodes
 from members import documented_at
-from sphinx.addnodes import pending_xref
+from sphinx.addnodes import desc_signature, pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
@@ -122,12 +122,15 @@ def _exists(module: str) -> bool:
     return True
 
 
-class _Builtins(SphinxPostTransform):
-    """`bytes` in a signature is the type, and not some attribute of ours that has the name."""
+class _Signatures(SphinxPostTransform):
+    """Names in a signature are those of its module, or builtins: not just any that are alike."""
 
     default_priority = 5  # before references are resolved
 
     def run(self, **_: object) -> None:
+        for signature in self.document.findall(desc_signature):
+            for node in signature.findall(pending_xref):
+                node["py:module"] = node.get("py:module") or signature.get("module")
         for node in list(self.document.findall(pending_xref)):
             if node.get("refdomain") == "py" and hasattr(builtins, node["reftarget"]):
                 shown = find_pending_xref_condition(node, "*")
@@ -135,6 +138,6 @@ class _Builtins(SphinxPostTransform):
 
 
 def setup(app: Sphinx) -> dict[str, object]:
-    app.add_post_transform(_Builtins)
+    app.add_post_transform(_Signatures)
     app.connect("missing-reference", _resolve)
     return {"parallel_read_safe": True}

@@ -15,10 +15,10 @@ import pytest
 from blocking.threads import Backend, in_daemon
 from kit.checks import PATIENCE, check_each
 from kit.cli import environment
+from tools.write_blocking import SOURCES, is_constructed
 
 import aiolead
 from aiolead import blocking
-from aiolead.blocking._mirror import MADE
 from aiolead.testing import EmbeddedServer, ThreadedServer
 
 # --- event loops ---------------------------------------------------------------------------------
@@ -185,14 +185,13 @@ def test_connect_takes_the_options_of_aiolead() -> None:
     assert {name: ours.get(name) for name in theirs} == theirs
 
 
-@check_each("name", sorted(MADE))
+@check_each("name", sorted(filter(is_constructed, SOURCES)))
 def test_recipes_take_the_arguments_of_aiolead(name: str) -> None:
-    def parameters(cls: object) -> dict[str, tuple[object, object]]:
-        made = inspect.signature(cls).parameters.values()  # type: ignore[arg-type]
-        return {p.name: (p.kind, p.default) for p in made}
+    def parameters(cls: type) -> dict[str, tuple[object, str]]:
+        made = inspect.signature(cls).parameters.values()
+        return {p.name: (p.kind, str(p.default)) for p in made}
 
-    cls = getattr(blocking, name)
-    assert parameters(cls) == parameters(cls._source)
+    assert parameters(getattr(blocking, name)) == parameters(SOURCES[name])
 
 
 def test_names_are_sorted_and_documented() -> None:

@@ -126,14 +126,6 @@ def called(node: ast.expr, owner: type | None) -> Any:
     return None
 
 
-def _source_of(cls: type) -> str:
-    """The source of a class, or of the async class that it is made from."""
-    try:
-        return inspect.getsource(cls)
-    except (OSError, TypeError):
-        return inspect.getsource(cls._source)  # type: ignore[attr-defined]
-
-
 @cache
 def names(kind: type) -> set[str]:
     """The attributes of an instance: those of its class, and those that its methods assign."""

@@ -46,9 +46,9 @@ class Rule:
 
 RULES = (
     Rule(
-        lambda code: code.splitlines()[800:],
+        lambda code: code.splitlines()[800:801],
         "a file has 800 lines at most",
-        (),
+        ("blocking/__init__.py",),  # a program writes it
         ("\n" * 801,),
         ("\n" * 800,),
     ),
