@@ -15,8 +15,8 @@ a thread: `held.check()`, `held.lost` and `on_lost` report a loss.
 
 # Written by `python -m tests.tools.write_blocking`: do not edit. Each class stands for the async
 # class of its name, has its signatures and docstrings, and passes calls on to the object in the
-# event loop. `_proxy` has what is written by hand, `_loop` the thread with the event loop, and
-# `_thread_task` the task that acts for a thread.
+# event loop. `_proxy` has what is written by hand, `_loop` the thread with the event loop, `_inbox`
+# the way into it, and `_thread_task` the task that acts for a thread.
 # ruff: noqa: D417, F401
 # mypy: disable-error-code="no-any-return"
 # pyright: reportIncompatibleVariableOverride=false

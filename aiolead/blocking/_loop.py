@@ -1,20 +1,15 @@
 """The event loop of a client, in a thread of its own, and the way into it from other threads.
 
-Threads share an inbox, from which the event loop takes jobs, and a flag that says whether it still
-does. Nothing is locked, so a thread that is stopped anywhere (by a signal handler that uses the
-client itself, say) blocks nobody. All other state belongs to the event loop, or to one thread.
+Threads share its inbox. All other state belongs to the event loop, or to one thread.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import sys
 import threading
-from collections import deque
 from collections.abc import Awaitable, Callable
-from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
@@ -23,15 +18,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ..errors import AioleadError, ClientClosedError, UsageError
-from ._thread_task import (
-    CLOSED,
-    BlockJob,
-    CallJob,
-    RequestJob,
-    ThreadJob,
-    ThreadProxyTask,
-    ThreadResult,
-)
+from ._inbox import Inbox, ThreadResult
+from ._thread_task import CLOSED, BlockJob, CallJob, ThreadJob, ThreadProxyTask
 
 if TYPE_CHECKING:
     from .. import Client
@@ -39,8 +27,6 @@ if TYPE_CHECKING:
     from ..types import Connection
 
 T = TypeVar("T")
-
-Act = Callable[[], object]
 
 THREAD_ENDS = 1.0
 """Seconds that closing waits for the thread once all in it has ended. The event loop itself may
@@ -70,11 +56,8 @@ class LoopThread:
         self._options = options
         self._pid = os.getpid()
         self._mine = _OfThread()
-        self._inbox: deque[tuple[Act, Act]] = deque()
+        self._inbox: Inbox
         self._is_closing = False
-        self._has_ended = False
-        self._bell: socket.socket
-        self._ringer: socket.socket
         self._thread: threading.Thread | None = None
         self._group: TaskGroup
         self._scope: anyio.CancelScope
@@ -82,9 +65,8 @@ class LoopThread:
         self._tasks: set[ThreadProxyTask] = set()
         self._blocks: set[BlockJob[Any]] = set()
         """The open blocks of all threads."""
-        self._requests: set[RequestJob[Any]] = set()
-        self._put_off: deque[Act] = deque()
-        self._has_put_off: anyio.Event
+        self._requests: set[ThreadResult[Any]] = set()
+        """Those that are sent and not answered."""
 
     # --- opening and closing -------------------------------------------------------------------
 
@@ -98,10 +80,7 @@ class LoopThread:
             )
         self.check_here()
         opened: ThreadResult[Client] = ThreadResult()
-        # The event loops' own ways to be woken take locks.
-        self._bell, self._ringer = socket.socketpair()
-        self._bell.setblocking(False)
-        self._ringer.setblocking(False)
+        self._inbox = Inbox()
         self._thread = thread = threading.Thread(
             target=self._run, args=(connection, opened), name="aiolead-blocking", daemon=True
         )
@@ -136,7 +115,7 @@ class LoopThread:
 
     def _stop(self) -> None:
         self._is_closing = True
-        self._post(lambda: self._scope.cancel())
+        self._inbox.post(lambda: self._scope.cancel())
 
     def _run(self, connection: Connection, opened: ThreadResult[Client]) -> None:
         try:
@@ -144,20 +123,18 @@ class LoopThread:
             anyio.run(main, backend=self._backend, backend_options=self._options)
         except BaseException as error:
             # `_main` has reported its own: this is an event loop that cannot be started.
-            self._refuse()
+            self._inbox.close()
             opened.fail(error)
             self._over.fail(error)
         finally:
-            self._bell.close()
-            self._ringer.close()
+            self._inbox.release()
 
     async def _main(self, connection: Connection, opened: ThreadResult[Client]) -> None:
         failure: BaseException | None = None
         try:
             async with anyio.create_task_group() as self._group:
                 self._scope = anyio.CancelScope()
-                self._has_put_off = anyio.Event()
-                self._group.start_soon(self._receive)
+                self._group.start_soon(self._inbox.receive, self._backend)
                 try:
                     with self._scope:
                         async with connection as client:
@@ -165,15 +142,12 @@ class LoopThread:
                             await anyio.sleep_forever()
                 except BaseException as error:  # of any kind: no thread may wait for us
                     failure = error
-                self._refuse()
-                self._has_put_off.set()
-                self._ring()
-                self._do_put_off()
+                self._inbox.close()
                 for task in self._tasks:
                     task.dismiss()
                 self._blocks.clear()
                 while self._requests:
-                    self._requests.pop().done.fail(ClientClosedError(CLOSED))
+                    self._requests.pop().fail(ClientClosedError(CLOSED))
             if failure is not None:
                 raise failure  # unchanged: not out of the group
         except BaseException as error:
@@ -181,10 +155,6 @@ class LoopThread:
             if not opened.fail(error):
                 self._over.fail(error)
         self._over.set(None)
-
-    def _refuse(self) -> None:
-        self._has_ended = True
-        self._take()
 
     # --- from other threads --------------------------------------------------------------------
 
@@ -195,7 +165,7 @@ class LoopThread:
     def _is_here(self) -> bool:
         """Whether this is the thread of the event loop."""
         # Its number may be reused once it has ended.
-        if self._thread is None or self._has_ended:
+        if self._thread is None or self._inbox.is_closed:
             return False
         return self._thread.ident == threading.get_ident()
 
@@ -220,11 +190,11 @@ class LoopThread:
     def ask(self, act: Callable[[], T]) -> T:
         """Call `act`, which does not wait, in the event loop; once that has ended, call it here."""
         self.check_process()
-        if self._has_ended or self._is_here():
+        if self._inbox.is_closed or self._is_here():
             return act()
         result: ThreadResult[T] = ThreadResult()
         settle = partial(result.set_from, act)
-        self._post(partial(self._soon, settle), settle)
+        self._inbox.post(partial(self._inbox.defer, settle), settle)
         return result.wait()
 
     def call(self, act: Callable[[], Awaitable[T]]) -> T:
@@ -258,17 +228,33 @@ class LoopThread:
         if mine.task is not None and not mine.waits:
             return self.call(act)
         self.check_here()
-        job = RequestJob(act)
+        answer: ThreadResult[T] = ThreadResult()
+        is_abandoned = False
+
+        def send() -> None:
+            if is_abandoned:
+                return
+            try:
+                reply = act()
+            except BaseException as error:  # it belongs to the thread
+                answer.fail(error)
+                return
+            self._requests.add(answer)
+            reply.add_done_callback(partial(settle, reply))
+
+        def settle(reply: Reply[T]) -> None:
+            self._requests.discard(answer)
+            answer.set_from(reply.result)
+
         before = mine.waits
         try:
             mine.waits = True
             if self._is_closing:
                 raise ClientClosedError(CLOSED)
-            refuse = partial(job.done.fail, ClientClosedError(CLOSED))
-            self._post(partial(job.send, self._requests), refuse)
-            return job.done.wait()
+            self._inbox.post(send, partial(answer.fail, ClientClosedError(CLOSED)))
+            return answer.wait()
         except BaseException:
-            job.is_abandoned = True
+            is_abandoned = True
             raise
         finally:
             mine.waits = before
@@ -321,9 +307,9 @@ class LoopThread:
             block.error = error
             block.is_left = True
             try:
-                self._post(task.wake)
+                self._inbox.post(task.wake)
             except BaseException:
-                self._post(task.wake)  # it is left whatever interrupts us
+                self._inbox.post(task.wake)  # it is left whatever interrupts us
                 raise
             finally:
                 self._forget(block)
@@ -392,86 +378,22 @@ class LoopThread:
         if task is self._mine.task:
             # Also while closing: the task knows whether that is a loss of what is open here.
             job.is_refused = self._is_closing
-            self._post(partial(task.post, job), refuse)
+            self._inbox.post(partial(task.post, job), refuse)
         elif self._is_closing:
             refuse()
         else:
-            self._post(partial(self._start, task, job), refuse)
+            self._inbox.post(partial(self._start, task, job), refuse)
 
     def _undo(self, task: ThreadProxyTask, job: ThreadJob[Any]) -> None:
         if not job.is_settled:
             job.is_abandoned = True
-            self._post(partial(task.abandon, job))
-
-    def _post(self, act: Act, refuse: Act = lambda: None) -> None:
-        """Have the event loop call `act`, or `refuse` if it ends before that. Never waits."""
-        self._inbox.append((partial(copy_context().run, act), refuse))
-        # In this order: the event loop sets the flag, then empties the inbox. So either it finds
-        # this, or we see the flag.
-        if self._has_ended:
-            self._take()
-        else:
-            self._ring()
-
-    def _ring(self) -> None:
-        try:
-            self._ringer.send(b"!")
-        except BlockingIOError:
-            pass  # it has rung often enough
-        except OSError:
-            if not self._has_ended:  # else nobody would receive it
-                raise
-
-    def _take(self) -> None:
-        """Run what is in the inbox; once the event loop has ended, in any thread, refuse it."""
-        while True:
-            try:
-                act, refuse = self._inbox.popleft()
-            except IndexError:
-                return
-            if self._has_ended:
-                refuse()
-            else:
-                act()
+            self._inbox.post(partial(task.abandon, job))
 
     # --- in the event loop ---------------------------------------------------------------------
 
-    async def _receive(self) -> None:
-        """Take what threads post whenever the bell has rung, which it may have done often."""
-        if self._backend != "asyncio":
-            while not self._has_ended:
-                await anyio.wait_readable(self._bell)
-                self._hear()
-                self._do_put_off()
-            return
-        # `anyio.wait_readable` takes as long as all else that a request does here: it registers
-        # the socket for each wait.
-        loop = asyncio.get_running_loop()
-        loop.add_reader(self._bell.fileno(), self._hear)
-        try:
-            while not self._has_ended:
-                self._has_put_off = anyio.Event()
-                self._do_put_off()
-                await self._has_put_off.wait()
-        finally:
-            loop.remove_reader(self._bell.fileno())
-
-    def _hear(self) -> None:
-        """On asyncio, a callback without a task; anyio needs one, so jobs are put off to a task."""
-        self._bell.recv(4096)
-        self._take()
-
     def _start(self, task: ThreadProxyTask, job: ThreadJob[Any]) -> None:
         self._tasks.add(task)
-        self._soon(lambda: self._group.start_soon(self._work, task, job))
-
-    def _soon(self, act: Act) -> None:
-        self._put_off.append(partial(copy_context().run, act))
-        self._has_put_off.set()
-
-    def _do_put_off(self) -> None:
-        while self._put_off:
-            self._put_off.popleft()()
+        self._inbox.defer(lambda: self._group.start_soon(self._work, task, job))
 
     async def _work(self, task: ThreadProxyTask, job: ThreadJob[Any]) -> None:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 import anyio
@@ -21,8 +21,9 @@ from .._util.misuse import check_worker
 from .._util.parsing import MalformedError, real
 from ..errors import ConfigurationError, LeadershipLost, ServerError, TenureLost, UsageError
 from ..model import Stat
+from ._inbox import LostEvent
 from ._loop import LoopThread
-from ._thread_task import BlockJob, LostEvent
+from ._thread_task import BlockJob
 
 if TYPE_CHECKING:
     from . import Term
@@ -173,15 +174,9 @@ class Later:
         return getattr(getattr(aiolead.types, self._name), self._member)
 
 
-class _ByType(dict[type, "type[Proxy] | None"]):
-    """The classes here for the types of values; None if these are passed as they are."""
-
-    def __missing__(self, kind: type) -> type[Proxy] | None:
-        self[kind] = cls = _class_for(kind)
-        return cls
-
-
+@cache
 def _class_for(kind: type) -> type[Proxy] | None:
+    """The class here for values of a type; None if they are passed as they are."""
     ours = [base for base in kind.__mro__ if base.__module__.partition(".")[0] == "aiolead"]
     for base in ours:
         if base.__name__ in _public:
@@ -191,13 +186,10 @@ def _class_for(kind: type) -> type[Proxy] | None:
     return ProxyIterator if ours and hasattr(kind, "__anext__") else None
 
 
-_by_type = _ByType()
-
-
 def wrap(loop: LoopThread, value: Any) -> Any:
     """Return a thread's proxy for a value of the event loop: the same object each time."""
-    kind = type(value)
-    if _by_type[kind] is None:
+    kind: Any = type(value)
+    if _class_for(kind) is None:
         return tuple(wrap(loop, each) for each in value) if kind is tuple else value
     proxy = loop.proxies.get(id(value))
     if proxy is None:
@@ -208,7 +200,8 @@ def wrap(loop: LoopThread, value: Any) -> Any:
 
 def new(loop: LoopThread, target: object) -> Proxy:
     """An object for a thread that stands for one of the event loop."""
-    cls = _by_type[type(target)] or Proxy
+    kind: Any = type(target)
+    cls = _class_for(kind) or Proxy
     proxy = cls.__new__(cls)
     proxy._loop, proxy._target = loop, target
     return proxy

@@ -3,125 +3,23 @@
 Recipes identify their users by task: a task must not wait for what it holds itself, blocks are left
 in reverse order, and a loss cancels what runs inside the block. So a thread with an open block has
 one task, its `ThreadProxyTask`, which enters the block, runs the thread's jobs in it and leaves it.
-
-The event loop sets each result once, and threads wait for it; nothing is ever locked meanwhile.
-`concurrent.futures.Future` and `threading.Event` hold a lock while they are set. A signal handler
-that interrupts the waiting thread at the wrong instruction keeps that lock for as long as it runs,
-which blocks the event loop that sets the result.
 """
 
 from __future__ import annotations
 
-import threading
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Generic, TypeVar
 
 import anyio
 import anyio.lowlevel
 
 from ..errors import ClientClosedError, TenureLost, UsageError
-
-if TYPE_CHECKING:
-    from ..abc import Reply
+from ._inbox import ThreadResult
 
 T = TypeVar("T")
-
-
-class Flag:
-    """Like a `threading.Event`, but `set` never waits, wherever its waiters were interrupted."""
-
-    def __init__(self) -> None:
-        self._is_set = False
-        self._asleep: set[threading.Lock] = set()  # each operation on it is atomic
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {'set' if self._is_set else 'unset'}>"
-
-    def is_set(self) -> bool:
-        """Whether it is set."""
-        return self._is_set
-
-    def set(self) -> None:
-        """Set it and wake all waiters."""
-        self._is_set = True
-        with suppress(KeyError):
-            while True:
-                self._asleep.pop().release()
-
-    def clear(self) -> None:
-        """Reset it: later calls of `wait` wait again."""
-        self._is_set = False
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, at most `timeout` seconds; return whether it is."""
-        if self._is_set:
-            return True
-        bed = threading.Lock()
-        bed.acquire()
-        self._asleep.add(bed)
-        try:
-            if not self._is_set:  # else nobody may wake us
-                bed.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
-        finally:
-            self._asleep.discard(bed)
-        return self._is_set
-
-
-class LostEvent(Flag, threading.Event):
-    """A `Flag` that users may pass where a `threading.Event` is expected."""
-
-    def __init__(self) -> None:
-        threading.Event.__init__(self)
-        super().__init__()
-
-
-class ThreadResult(Generic[T]):
-    """A value or an error: set once, in the event loop; waited for in threads."""
-
-    def __init__(self) -> None:
-        self._value: T
-        self._error: BaseException | None = None
-        self._flag = Flag()
-
-    def is_set(self) -> bool:
-        return self._flag.is_set()
-
-    def set(self, value: T) -> bool:
-        """Set the value, unless there is a result; return whether it was set."""
-        if self._flag.is_set():
-            return False
-        self._value = value
-        self._flag.set()
-        return True
-
-    def fail(self, error: BaseException) -> bool:
-        """Set an error, unless there is a result; return whether it was set."""
-        if self._flag.is_set():
-            return False
-        self._error = error
-        self._flag.set()
-        return True
-
-    def set_from(self, act: Callable[[], T]) -> None:
-        try:
-            self.set(act())
-        except BaseException as error:  # it belongs to the waiting thread
-            self.fail(error)
-
-    def wait(self) -> T:
-        """Return or raise the result. An exception from a signal handler only ends the wait."""
-        self._flag.wait()
-        error = self._error
-        if error is None:
-            return self._value
-        try:
-            raise error
-        finally:
-            del error, self  # else the traceback would keep the error alive
 
 
 CLOSED = "the client was closed"
@@ -167,34 +65,6 @@ class CallJob(ThreadJob[T]):
 
     async def run(self, task: ThreadProxyTask) -> None:
         self.done.set(await self._act())
-
-
-class RequestJob(Generic[T]):
-    """A request of the client, which takes no task: its answer is set from where it arrives.
-
-    The thread sets `is_abandoned` when it no longer waits: then it is not sent, if it was not yet.
-    """
-
-    def __init__(self, act: Callable[[], Reply[T]]) -> None:
-        self.done: ThreadResult[T] = ThreadResult()
-        self.is_abandoned = False
-        self._act = act
-
-    def send(self, outstanding: set[RequestJob[Any]]) -> None:
-        """Make the request, in the event loop; it is in `outstanding` until it is answered."""
-        if self.is_abandoned:
-            return
-        try:
-            reply = self._act()
-        except BaseException as error:  # it belongs to the thread
-            self.done.fail(error)
-            return
-        outstanding.add(self)
-        reply.add_done_callback(partial(self._settle, reply, outstanding))
-
-    def _settle(self, reply: Reply[T], outstanding: set[RequestJob[Any]]) -> None:
-        outstanding.discard(self)
-        self.done.set_from(reply.result)
 
 
 class BlockJob(ThreadJob[T]):

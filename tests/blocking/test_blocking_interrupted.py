@@ -221,7 +221,7 @@ def test_interrupted_request_is_not_sent(own: ThreadedServer, backend: Backend) 
         busy = threading.Thread(target=client.call, args=(block,))
         busy.start()
         assert is_busy.wait(PATIENCE)
-        asks = interrupted_when(lambda: client._loop._inbox)  # type: ignore[attr-defined]
+        asks = interrupted_when(lambda: client._loop._inbox._posted)  # type: ignore[attr-defined]
         with pytest.raises(SoftLimit):
             client.set("/", b"never")
         go_on.set()
