@@ -38,7 +38,7 @@ class _OfThread(threading.local):
 
     def __init__(self) -> None:
         self.task: ThreadProxyTask | None = None
-        self.open: list[tuple[object, BlockJob[Any]]] = []
+        self.open: list[BlockJob[Any]] = []
         self.waits = False  # other code in this thread meanwhile is a signal handler's
 
 
@@ -259,7 +259,7 @@ class LoopThread:
         finally:
             mine.waits = before
 
-    def enter(self, owner: object, block: BlockJob[T]) -> T:
+    def enter(self, block: BlockJob[T]) -> T:
         """Enter a block in the event loop, inside of whatever this thread has open.
 
         Raises `UsageError` in a signal handler that interrupted a wait of this thread: the new wait
@@ -267,14 +267,14 @@ class LoopThread:
         """
         self.check_here()
         mine = self._of_thread()
-        self._check_not_waiting("entered", owner)
+        self._check_not_waiting("entered", block.owner)
         task = mine.task or ThreadProxyTask()
         try:
             mine.waits = True
             self._submit(task, block)
             value = block.done.wait()
-            block.owner, block.task = owner, task
-            mine.open.append((owner, block))
+            block.task = task
+            mine.open.append(block)
             self._blocks.add(block)
             mine.task = task
             return value
@@ -299,9 +299,9 @@ class LoopThread:
         mine = self._of_thread()
         self._check_not_waiting("left", owner)
         task, last = mine.task, mine.open[-1:]
-        if task is None or not last or last[0][0] is not owner:
+        if task is None or not last or last[0].owner is not owner:
             self._leave_of_another(owner)
-        block = last[0][1]
+        block = last[0]
         try:
             mine.waits = True
             block.error = error
@@ -321,7 +321,7 @@ class LoopThread:
         """Leave the block of another thread; raise `UsageError`."""
         mine = self._mine
         found = [block for block in list(self._blocks) if block.owner is owner]
-        if len(found) != 1 or any(each is owner for each, _ in mine.open):
+        if len(found) != 1 or any(each.owner is owner for each in mine.open):
             raise UsageError(
                 f"{owner!r} is not what this thread has entered last: blocks are left in the "
                 "reverse order, by the thread that has entered them"
@@ -349,8 +349,8 @@ class LoopThread:
         """This thread's open blocks, without those that other threads have left meanwhile."""
         mine = self._mine
         last = mine.open[-1:]  # once: a signal handler may do the same meanwhile
-        if last and last[0][1].is_left:
-            mine.open = [each for each in mine.open if not each[1].is_left]
+        if last and last[0].is_left:
+            mine.open = [each for each in mine.open if not each.is_left]
             if not mine.open:
                 mine.task = None
         return mine
@@ -367,7 +367,7 @@ class LoopThread:
         mine = self._mine
         self._blocks.discard(block)
         # A signal handler may have removed it between any two steps of this.
-        mine.open = [each for each in mine.open if each[1] is not block]
+        mine.open = [each for each in mine.open if each is not block]
         if not mine.open:
             mine.task = None
 

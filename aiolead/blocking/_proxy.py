@@ -113,7 +113,7 @@ class Proxy:
         return self._loop.call(act)
 
     def _enter(self) -> Any:
-        return self._loop.enter(self, BlockJob(self._target, self._entered))
+        return self._loop.enter(BlockJob(self, self._target, self._entered))
 
     def _entered(self, value: object) -> object:
         if value is self._target:

@@ -70,17 +70,20 @@ class CallJob(ThreadJob[T]):
 class BlockJob(ThreadJob[T]):
     """A block: entered and left in the event loop when the thread enters and leaves it.
 
-    `wrap` turns the context's value into what the thread gets, in the event loop. `owner` is the
-    thread's object, and `task` its task, once it is entered. `left` is the result of leaving. When
-    the thread leaves, it sets `error`, what the body raised, then `is_left`.
+    `owner` is the thread's object. `wrap` turns the value of the context into the value that the
+    thread gets, in the event loop. `task` is the thread's task, once the block is entered. `left`
+    is the result of leaving. When the thread leaves, it sets `error`, what the body raised, then
+    `is_left`.
     """
 
-    def __init__(self, context: AbstractAsyncContextManager[Any], wrap: Callable[[Any], T]) -> None:
+    def __init__(
+        self, owner: object, context: AbstractAsyncContextManager[Any], wrap: Callable[[Any], T]
+    ) -> None:
         super().__init__()
+        self.owner = owner
         self.left: ThreadResult[None] = ThreadResult()
         self.error: BaseException | None = None
         self.is_left = False
-        self.owner: object = None
         self.task: ThreadProxyTask
         self._context = context
         self._wrap = wrap

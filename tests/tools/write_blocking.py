@@ -220,13 +220,13 @@ def _members(name: str) -> dict[str, tuple[type, Any]]:
     """The public members of an async class and where each is defined, bases first."""
     source = SOURCES[name]
     hidden = {each for base in source.__mro__ for each in NOT_HERE.get(base.__name__, ())}
-    found: dict[str, tuple[type, Any]] = {}
-    for base in reversed(source.__mro__[:-1]):
-        for member, thing in list(vars(base).items()):
-            special = ("__aenter__", "__aiter__", "__contains__", "__iter__", "__len__")
-            if member not in hidden and (not member.startswith("_") or member in special):
-                found[member] = (base, thing)
-    return found
+    special = ("__aenter__", "__aiter__", "__contains__", "__iter__", "__len__")
+    return {
+        member: (base, thing)
+        for base in reversed(source.__mro__[:-1])
+        for member, thing in list(vars(base).items())
+        if member not in hidden and (not member.startswith("_") or member in special)
+    }
 
 
 # --- annotations ---------------------------------------------------------------------------------
