@@ -23,9 +23,10 @@ a thread: `held.check()`, `held.lost` and `on_lost` report a loss.
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, final, overload
 
 import aiolead
@@ -65,13 +66,8 @@ if TYPE_CHECKING:
     from ..events import EventSink
     from ..model import (
         Created,
-        EnsembleConfig,
-        Identity,
         Missed,
         Participant,
-        Quota,
-        QuotaUsage,
-        ServerSpec,
         SessionCredentials,
         SessionState,
         Stat,
@@ -169,8 +165,14 @@ R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 
 
+def __getattr__(name: str) -> ModuleType:
+    if name != "admin":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    return importlib.import_module(f"{__name__}.admin")
+
+
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, "admin"]
 
 
 @final
@@ -699,7 +701,10 @@ class Client(ClientBase):
         return self._loop.request(lambda: self._target.check(path, version=version))
 
     def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> Fence:
-        """Return writes for as long as `guard` exists; see `CoordinationClient.fenced`."""
+        """Return writes that are applied only while the znode `guard` exists, in this session only.
+
+        `gone` is asked before each write whether the guard is known to be gone.
+        """
         return self._wrap(self._target.fenced(guard, gone=gone))
 
     def ensure_path(
@@ -715,30 +720,6 @@ class Client(ClientBase):
         Raises `NoChildrenForEphemeralsError` below an ephemeral znode.
         """
         return self._loop.call(lambda: self._target.ensure_path(path, mode=mode, acl=acl))
-
-    def delete_all(self, path: str) -> int:
-        """Delete a znode with everything below it, whatever the versions.
-
-        Not as one transaction: others see a part of the tree meanwhile. A missing tree and
-        deletions by other clients are no errors; znodes that others create meanwhile are deleted,
-        too, for at most ten rounds. Uses transactions of up to 128 znodes, eight at a time.
-        Cancellation deletes no more, but transactions that were sent may still be applied. On
-        connection loss, it goes on with what is left.
-
-        Args:
-            path: the top of the tree. `/` stands for everything below the chroot, which stays;
-                without a chroot it is refused, and so are `/zookeeper` and the server's own znodes
-                there.
-
-        Returns:
-            How many znodes were deleted, maybe counting some of others after a lost connection.
-
-        Raises:
-            InvalidPathError: no server deletes this.
-            NotEmptyError: others go on creating in it.
-            NoAuthError: a part of it may not be listed or deleted; other parts may be deleted.
-        """
-        return self._loop.call(lambda: self._target.delete_all(path))
 
     def exists(self, path: str) -> Stat | None:
         """Return a znode's `Stat`, or None if it does not exist.
@@ -779,93 +760,9 @@ class Client(ClientBase):
         """Return the number of znodes below a path, at any depth (ZooKeeper 3.6)."""
         return self._loop.call(lambda: self._target.get_all_children_number(path))
 
-    def get_ephemerals(self, prefix: str = "/") -> list[str]:
-        """Return the paths of this session's ephemeral znodes, in no particular order (ZooKeeper
-        3.6).
-
-        `prefix` is how they begin: `/member-` finds `/member-1`, and `/a/` everything below `/a`.
-        """
-        return self._loop.call(lambda: self._target.get_ephemerals(prefix))
-
     def reads(self) -> Reads:
         """Return several reads in one request, answered as of one moment (ZooKeeper 3.6)."""
         return self._loop.ask(lambda: self._wrap(self._target.reads()))
-
-    def whoami(self) -> list[Identity]:
-        """Return this client's identities for the server: address, credentials (ZooKeeper 3.7)."""
-        return self._loop.call(lambda: self._target.whoami())
-
-    def get_quota(self, path: str) -> tuple[Quota, QuotaUsage] | None:
-        """Return the quota on a znode's tree and its usage; None if there is no quota.
-
-        Raises `RemoteWireError` if what is written there is no quota.
-        """
-        return self._loop.call(lambda: self._target.get_quota(path))
-
-    def set_quota(self, path: str, quota: Quota) -> None:
-        """Set the quota on a znode's tree, in place of the present one: at least one limit.
-
-        The znode must exist, and be neither the root nor in `/zookeeper`. The quota is written
-        where ZooKeeper's `setquota` writes it, for all servers and clients alike. Existing data
-        that exceeds a limit stays. On connection loss, the quota may have been set; it is safe to
-        set it again.
-
-        Raises:
-            NodeExistsError: a znode above or below has a quota; quotas cannot be nested.
-            UnsupportedError: hard limits need a server that reports ZooKeeper 3.7.
-        """
-        return self._loop.call(lambda: self._target.set_quota(path, quota))
-
-    def delete_quota(self, path: str) -> None:
-        """Remove the quota on a znode's tree; raise `NoNodeError` if there is none.
-
-        On connection loss it may be gone; a second call then raises that error.
-        """
-        return self._loop.call(lambda: self._target.delete_quota(path))
-
-    def get_config(self) -> EnsembleConfig:
-        """Return the ensemble's servers, whatever the chroot; none if it has no such configuration.
-
-        A watch fires when that changes. Raises `RemoteWireError` for a malformed configuration.
-        """
-        return self._loop.request(lambda: self._target.get_config())
-
-    def reconfig(
-        self,
-        *,
-        joining: Sequence[ServerSpec | str] = (),
-        leaving: Sequence[int] = (),
-        members: Sequence[ServerSpec | str] | None = None,
-        version: int = -1,
-    ) -> EnsembleConfig:
-        """Change the servers of the ensemble: some of them, or all.
-
-        Servers allow it where `reconfigEnabled` is set, to clients that may write
-        `/zookeeper/config`: by default only the super user. A server that joins must already run,
-        with the present members in its configuration.
-
-        Args:
-            joining: servers to add, or to change; as `ServerSpec` or as `server.N=...`.
-            leaving: numbers of servers to remove.
-            members: instead of these: all servers.
-            version: of the configuration to change; -1 for any.
-
-        Returns:
-            The new configuration.
-
-        Raises:
-            ReconfigDisabledError: the servers do not allow it.
-            NewConfigNoQuorumError: too few servers of the new configuration follow the leader.
-            ReconfigInProgressError: another change is under way.
-            BadVersionError: the configuration has another version.
-            BadArgumentsError: too few servers would be left, or two have an address in common.
-            NoAuthError, UnimplementedError (a standalone server).
-        """
-        return self._loop.request(
-            lambda: self._target.reconfig(
-                joining=joining, leaving=leaving, members=members, version=version
-            )
-        )
 
     def watch(self, path: str, *, recursive: bool = False, max_events: int = 10000) -> WatchStream:
         """Return a znode's events as a stream: `with client.watch(path) as events:`.
@@ -1807,8 +1704,10 @@ class ExclusiveLock(Proxy):
 
 
 class Fence(Proxy):
-    """See `aiolead.abc.FencedClient`. All writes raise `Fenced`, with nothing applied, without the
-    guard.
+    """Writes that the server applies only while the guarding znode exists.
+
+    Each raises `Fenced`, with nothing applied, if it does not; otherwise what the same call of the
+    client raises.
 
     Each write is a transaction that begins with a check of the guard, so the ensemble itself
     refuses it once the guard is gone: no clock is involved. A fence is good only for the session
@@ -1887,7 +1786,10 @@ class Transaction(Proxy):
         return self
 
     def commit(self) -> list[str | Stat | None]:
-        """Send the transaction. After a lost connection, it may or may not have been applied."""
+        """Send the transaction, whose answer has a path, a `Stat` or None for each operation.
+
+        After a lost connection, it may or may not have been applied.
+        """
         return self._loop.request(lambda: self._target.commit())
 
 

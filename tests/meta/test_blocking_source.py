@@ -11,6 +11,7 @@ import pytest
 from kit.checks import check_each
 from tools import write_blocking as tool
 
+import aiolead.admin
 from aiolead import blocking
 
 PUBLIC = tool.public_classes()
@@ -49,6 +50,16 @@ def test_tables_name_existing_attributes() -> None:
                 assert attributes.keys().isdisjoint(dir(getattr(blocking, each))), each
     members = {attribute for name in names for attribute in dir(PUBLIC[name])}
     assert members >= tool.ASKED.keys() | tool.OF_TASK.keys() | tool.AT_ONCE.keys()
+
+
+def test_calls_of_operators_have_the_same_arguments() -> None:
+    """The functions of `aiolead.admin`, without one-shot watches, which are for recipes."""
+    assert blocking.admin.__all__ == aiolead.admin.__all__
+    for name in aiolead.admin.__all__:
+        signature = inspect.signature(getattr(aiolead.admin, name))
+        parameters = [each for each in signature.parameters.values() if each.name != "watch"]
+        there = inspect.signature(getattr(blocking.admin, name))
+        assert signature.replace(parameters=parameters) == there, name
 
 
 @check_each("name", sorted(tool.SOURCES))

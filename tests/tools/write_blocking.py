@@ -297,6 +297,19 @@ def docstring(thing: object) -> str:
 # --- the text ------------------------------------------------------------------------------------
 
 
+LAZY = '''
+def __getattr__(name: str) -> ModuleType:
+    if name != "admin":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    return importlib.import_module(f"{__name__}.admin")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "admin"]
+'''
+"""The calls of operators are a module, which is imported when it is needed."""
+
+
 class Writer:
     """The text of the module, and what it has to import."""
 
@@ -317,7 +330,8 @@ class Writer:
         body += self._connect()
         public = sorted([*SOURCES, "Connection", "connect"])
         self._import("typing", "TYPE_CHECKING", "Any", "TypeVar")
-        head = [HEAD, "import aiolead", *_import_lines(self._imports)]
+        self._import("types", "ModuleType")
+        head = [HEAD, "import importlib", "import aiolead", *_import_lines(self._imports)]
         needed = set().union(*self._imports.values())
         types = {
             module: names - needed for module, names in self._types.items() if module != "aiolead"
@@ -326,7 +340,7 @@ class Writer:
         if self._later:
             head += ["else:", *(f'    {name} = Later("{name}")' for name in sorted(self._later))]
         head += [f"__all__ = {public!r}", *map(self._variable, sorted(self._variables))]
-        head += ["def __dir__() -> list[str]:", "    return __all__"]
+        head += [LAZY]
         return "\n".join([*head, *body, ""])
 
     def _import(self, module: str, *names: str, is_type: bool = False) -> None:
