@@ -11,13 +11,14 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, cast, final, overload
 
-from .._util.escaping import described, escaped, get_logger
+from .._util.escaping import described, escaped
 from .._util.parsing import MalformedError, base64_data, json_object, shown, whole
-from ..abc import CoordinationClient, Reply, Watch
+from ..abc import CoordinationClient, Reply, Transaction, Watch
 from ..errors import (
     BadVersionError,
     ConfigurationError,
@@ -26,26 +27,20 @@ from ..errors import (
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    ServerError,
     TransactionError,
 )
 from ..model import ACL, Stat
 from ..paths import join, validate
 from .codec import ValidObservation, report_skipped
 from .errors import TRIES, ensure_path
-from .reading import (
-    catch_up,
-    caught_up,
-    listed,
-    look_at_all,
-    over_sessions,
-    read_children,
-    read_data,
-)
+from .reading import catch_up, caught_up, listed, over_sessions, read_children, read_data
 from .recipe import OnInvalid, Recipe, checked_count, checked_identity, checked_on_invalid
 from .reporting import PathWarnings
 from .shared_value import Verdict, checked_rng, settled, until_first
 from .view import Observation, View
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 KEYS = "keys"
@@ -81,39 +76,28 @@ class ConfigVersion:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All keys and the version at one moment; `stat` is None if there is no configuration."""
+    """All keys, and the znode with the version number, at one moment.
+
+    `number` has the digits; `stat` is None if there is no configuration.
+    """
 
     keys: dict[str, bytes]
-    version: int
-    stat: Stat | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """All keys, and the znode with the version's digits, at one moment."""
-
-    keys: dict[str, bytes]
-    number: bytes
-    stat: Stat | None
+    number: bytes = b""
+    stat: Stat | None = None
 
     @property
-    def published(self) -> int:
+    def published_by(self) -> int:
         """The transaction that published it; 0 before anything was published."""
         return self.stat.mzxid if self.stat is not None and self.number not in (b"", b"0") else 0
 
-    def snapshot(self, path: str) -> Snapshot:
-        """The snapshot; `InvalidDataError` if the version is no number."""
-        if self.stat is None:
-            return Snapshot({}, 0, None)
-        return Snapshot(self.keys, version_of(path, self.number, self.stat), self.stat)
+    def version(self, path: str) -> int:
+        """The version number; `InvalidDataError` if it is no number."""
+        return 0 if self.stat is None else version_of(path, self.number, self.stat)
 
 
-async def read_snapshot(client: CoordinationClient, path: str) -> Snapshot:
-    """Read all keys of one version. See `_read_parts`."""
-    return (await _read_parts(client, path)).snapshot(path)
-
-
-async def _read_parts(client: CoordinationClient, path: str, watch: Watch | None = None) -> _Parts:
+async def read_snapshot(
+    client: CoordinationClient, path: str, watch: Watch | None = None
+) -> Snapshot:
     """Read the keys between two reads of the version; repeat if it has changed meanwhile.
 
     Two round trips for any number of keys. It is consistent because a client never reads an older
@@ -129,7 +113,7 @@ async def _read_parts(client: CoordinationClient, path: str, watch: Watch | None
             number, before = await first
         except NoNodeError:
             if await client.exists(path, watch=watch) is None:
-                return _Parts({}, b"", None)
+                return Snapshot({})
             continue
         names = await listed(listing)
         with client.pipelined():
@@ -137,15 +121,13 @@ async def _read_parts(client: CoordinationClient, path: str, watch: Watch | None
             last = client.exists(path)
         keys: dict[str, bytes] = {}
         for name, look in looks:
-            try:
+            with suppress(NoNodeError):
                 keys[name], _ = await look
-            except NoNodeError:
-                break
         after = await last
         if after is None or len(keys) < len(names):
             continue
         if (after.czxid, after.mzxid) == (before.czxid, before.mzxid):
-            return _Parts(keys, number, before)
+            return Snapshot(keys, number, before)
 
 
 def version_of(path: str, data: bytes, stat: Stat) -> int:
@@ -197,17 +179,13 @@ def _encode_value(value: bytes) -> str | dict[str, str]:
 def decode_entry(path: str, version: int, data: bytes, stat: Stat) -> tuple[ConfigVersion, str]:
     """The version and the `author` of `encode_entry`; `InvalidDataError` for anything else."""
     try:
-        return _decode_entry(version, data, stat)
+        entry = json_object(data)
+        values, identity, author = (entry.get(name) for name in ("keys", "identity", "author"))
+        if not (isinstance(values, dict) and isinstance(identity, str) and isinstance(author, str)):
+            raise MalformedError("lacks keys, identity or author")
+        keys = {key: _decode_value(value) for key, value in values.items()}
     except MalformedError as error:
         raise InvalidDataError(path, error, version=stat.version) from error
-
-
-def _decode_entry(version: int, data: bytes, stat: Stat) -> tuple[ConfigVersion, str]:
-    entry = json_object(data)
-    values, identity, author = (entry.get(name) for name in ("keys", "identity", "author"))
-    if not (isinstance(values, dict) and isinstance(identity, str) and isinstance(author, str)):
-        raise MalformedError("lacks keys, identity or author")
-    keys = {key: _decode_value(value) for key, value in values.items()}
     return ConfigVersion(version, keys, identity, stat.ctime), author
 
 
@@ -219,7 +197,7 @@ def _decode_value(value: object) -> bytes:
     return base64_data(value.get("base64"))
 
 
-T = TypeVar("T")
+# --- the view ------------------------------------------------------------------------------------
 
 
 @final
@@ -234,7 +212,7 @@ class ConfigView(View[T]):
         self,
         client: CoordinationClient,
         path: str,
-        parse: Callable[[Snapshot], T],
+        parse: Callable[[Snapshot], Published[T]],
         on_invalid: OnInvalid | None,
     ) -> None:
         super().__init__(client)
@@ -264,17 +242,15 @@ class ConfigView(View[T]):
         return cast(ValidObservation[T], self._latest)
 
     async def _read(self) -> ValidObservation[T]:
-        path = self._path
-        parts = await _read_parts(self._client, path, self._watch(path))
-        published = parts.published
+        snapshot = await read_snapshot(self._client, self._path, self._watch(self._path))
+        by = snapshot.published_by
         try:
-            snapshot = parts.snapshot(path)
-            value = self._parse(snapshot)
+            now = self._parse(snapshot)
         except InvalidDataError as error:
             if not self._count:
                 raise
-            return self._observed.skipping(error, published)
-        return ValidObservation(value, published, snapshot.version, snapshot.stat, published)
+            return self._observed.skipping(error, by)
+        return ValidObservation(now.value, by, now.version, snapshot.stat, by)
 
     def _publish(self, observation: Observation[T]) -> None:
         now = cast(ValidObservation[T], observation)
@@ -283,7 +259,7 @@ class ConfigView(View[T]):
         report_skipped(self._on_invalid, before, now)
 
 
-logger = get_logger(__name__)
+# --- the recipe ----------------------------------------------------------------------------------
 
 MAX_SIZE = 256 * 1024
 """All keys and values, in bytes: a transaction may have them twice within `jute.maxbuffer`."""
@@ -367,15 +343,12 @@ class Config(Recipe, Generic[T]):
         if not callable(parse):
             raise ConfigurationError(f"parse: must be a function, not {parse!r}")
         self._parse = cast(Callable[[dict[str, bytes]], T], parse)
-        # One transaction deletes all old versions, so their number is bounded.
         self._keep = checked_count("keep", keep, least=1, most=1000)
         self._identity = checked_identity(identity)
         self._on_invalid = checked_on_invalid(on_invalid)
         self._max_size = checked_count("max_size", max_size, most=1 << 30)
         self._rng = checked_rng(rng)
-        self._reported: list[str] = []
-        self._set_aside: set[int] = set()
-        """Old versions that others have put znodes below."""
+        self._history_path = join(path, HISTORY)
         self._warnings = self._client.backend.shared(path, PathWarnings)
 
     async def get(self) -> Published[T]:
@@ -384,8 +357,7 @@ class Config(Recipe, Generic[T]):
         Raises `InvalidDataError` if the present version is invalid.
         """
         read = partial(read_snapshot, self._client, self._path)
-        snapshot = await over_sessions(self._client, read)
-        return Published(self._parsed(snapshot), snapshot.version)
+        return self._parsed(await over_sessions(self._client, read))
 
     def observe(self) -> ConfigView[T]:
         """Return a view of the current configuration: `async with config.observe() as view`."""
@@ -457,9 +429,9 @@ class Config(Recipe, Generic[T]):
         """Return the versions in the history, the latest first.
 
         A version that is published or dropped meanwhile may be missing. Foreign children are
-        skipped, with a warning in the log. So is the deletion of an old version that others have
-        put znodes below, until those are gone. Raises `InvalidDataError` if the entry of a version
-        is invalid: delete the error's `path`.
+        skipped, with a warning in the log. An old version that others have put znodes below stays,
+        with a warning, until those are gone. Raises `InvalidDataError` if the entry of a version is
+        invalid: delete the error's `path`.
         """
         return await over_sessions(self._client, self._read_history)
 
@@ -473,18 +445,12 @@ class Config(Recipe, Generic[T]):
             for name, (data, stat) in found.items()
         ]
 
-    def _entry(self, version: int) -> str:
-        return join(self._history_path, entry_name(version))
-
-    @property
-    def _history_path(self) -> str:
-        return join(self._path, HISTORY)
-
-    def _parsed(self, snapshot: Snapshot) -> T:
+    def _parsed(self, snapshot: Snapshot) -> Published[T]:
+        version = snapshot.version(self._path)
         try:
-            return self._parse(dict(snapshot.keys))
+            return Published(self._parse(dict(snapshot.keys)), version)
         except Exception as error:
-            raise InvalidDataError(self._path, error, version=snapshot.version) from error
+            raise InvalidDataError(self._path, error, version=version) from error
 
     # --- publishing ----------------------------------------------------------------------------
 
@@ -496,73 +462,68 @@ class Config(Recipe, Generic[T]):
         conflicts = 0
 
         async def attempt() -> int | None:
-            snapshot, stat, numbers = await self._present(version)
-            if snapshot.version >= LAST:
-                why = f"{snapshot.version} is the last number of a version"
-                raise InvalidDataError(self._path, why, version=stat.version)
+            snapshot, present, numbers = await self._present(version)
+            number = present + 1
             keys = self._checked(change(snapshot.keys))
-            number = snapshot.version + 1
-            too_old = [each for each in numbers if each <= number - self._keep]
-            if not self._set_aside.isdisjoint(too_old):
-                too_old = await over_sessions(client, partial(self._deletable, too_old))
 
             async def write() -> int | None:
                 nonlocal conflicts
                 try:
-                    await self._transaction(snapshot, stat, keys, author, too_old)
+                    await self._transaction(snapshot, number, keys, author).commit()
                 except TransactionError as error:
-                    if isinstance(error.cause, NotEmptyError) and (
-                        stuck := self._versions_at(error.path, too_old)
-                    ):
-                        self._set_aside |= stuck  # the next attempt looks at them
-                    elif not isinstance(error.cause, BadVersionError):
-                        # Keys or history were changed by hand, or the write is not allowed.
-                        conflicts += 1
-                        if not isinstance(error.cause, _BY_HAND) or conflicts >= TRIES:
-                            raise error.cause from None
-                        await self._make_room()
+                    if isinstance(error.cause, BadVersionError):
+                        return None
+                    # Keys or history were changed by hand, or the write is not allowed.
+                    conflicts += 1
+                    if not isinstance(error.cause, _BY_HAND) or conflicts >= TRIES:
+                        raise error.cause from None
+                    await self._make_room()
                     return None
                 return number
 
-            return await settled(write, partial(self._look, number, author))
+            published = await settled(write, partial(self._look, number, author))
+            if published is not None:
+                self._delete_old(each for each in numbers if each <= number - self._keep)
+            return published
 
         return await until_first(attempt, self._rng)
 
-    def _versions_at(self, path: str | None, numbers: Iterable[int]) -> set[int]:
-        return {number for number in numbers if self._entry(number) == path}
-
-    async def _deletable(self, numbers: Sequence[int]) -> list[int]:
-        """Return the versions of the history that have no znodes below; set aside the others."""
-        looks: dict[int, Reply[Stat | None]] = {}
-
-        def look(name: str) -> Reply[Stat | None]:
-            number = number_of(name) or 0
-            looks[number] = self._client.exists(join(self._history_path, name))
-            return looks[number]
-
-        await look_at_all([entry_name(number) for number in numbers], look)
-        found = {number: reply.result() for number, reply in looks.items()}
-        self._set_aside = {number for number, stat in found.items() if stat and stat.num_children}
-        for number in sorted(self._set_aside):
+    def _delete_old(self, numbers: Iterable[int]) -> None:
+        """Send the deletes of old versions; the next publication sends those again that fail."""
+        for number in numbers:
             path = self._entry(number)
-            self._warnings.warn_of_children(path, "Until then this version is kept")
-        return [number for number in numbers if number not in self._set_aside]
+            delete = self._client.delete(path)
+            delete.add_done_callback(partial(self._old_deleted, path, delete))
 
-    async def _present(self, version: int | None) -> tuple[Snapshot, Stat, list[int]]:
-        """Read the configuration and the history's numbers; `BadVersionError` if not `version`."""
-        client, has_caught_up = self._client, False
+    def _old_deleted(self, path: str, delete: Reply[None]) -> None:
+        error = delete.error()
+        if isinstance(error, NotEmptyError):
+            self._warnings.warn_of_children(path, "Until then this version is kept")
+        elif isinstance(error, ServerError) and not isinstance(error, NoNodeError):
+            self._warnings.warn(path, f"{path}: this old version is kept: {error}")
+
+    async def _present(self, version: int | None) -> tuple[Snapshot, int, list[int]]:
+        """Read the configuration, its version, and the numbers in the history, latest first.
+
+        Raises `BadVersionError` if the version is not `version`.
+        """
+        client, path, has_caught_up = self._client, self._path, False
         while True:
             snapshot, numbers = await over_sessions(client, self._read)
-            if version is not None and snapshot.version != version:
-                if snapshot.version > version or has_caught_up:
-                    raise BadVersionError(self._path)
+            present = snapshot.version(path)
+            if version is not None and present != version:
+                if present > version or has_caught_up:
+                    raise BadVersionError(path)
                 # The version may have been published over a server that is ahead of this one.
-                await catch_up(client, self._path)
+                await catch_up(client, path)
                 has_caught_up = True
             elif snapshot.stat is None:
                 await self._make_room()
+            elif present >= LAST:
+                why = f"{present} is the last number of a version"
+                raise InvalidDataError(path, why, version=snapshot.stat.version)
             else:
-                return snapshot, snapshot.stat, numbers
+                return snapshot, present, numbers
 
     async def _read(self) -> tuple[Snapshot, list[int]]:
         listing = self._client.get_children(self._history_path)
@@ -607,18 +568,13 @@ class Config(Recipe, Generic[T]):
         for name in (KEYS, HISTORY):
             await ensure_path(self._client, join(self._path, name), acl=self._acl)
 
-    async def _transaction(
-        self,
-        snapshot: Snapshot,
-        stat: Stat,
-        keys: dict[str, bytes],
-        author: str,
-        too_old: Sequence[int],
-    ) -> None:
-        number = snapshot.version + 1
+    def _transaction(
+        self, snapshot: Snapshot, number: int, keys: dict[str, bytes], author: str
+    ) -> Transaction:
+        assert snapshot.stat is not None, "the znode exists by now"
         transaction = self._client.transaction()
         # The condition comes first: if another operation fails, the condition held.
-        transaction.set(self._path, str(number).encode(), version=stat.version)
+        transaction.set(self._path, str(number).encode(), version=snapshot.stat.version)
         for key in sorted(snapshot.keys.keys() | keys.keys()):
             path = join(join(self._path, KEYS), key)
             if key not in keys:
@@ -628,27 +584,23 @@ class Config(Recipe, Generic[T]):
             elif snapshot.keys[key] != keys[key]:
                 transaction.set(path, keys[key])
         entry = encode_entry(keys, self._identity, author)
-        transaction.create(self._entry(number), entry, acl=self._acl)
-        for version in too_old:
-            transaction.delete(self._entry(version))
-        await transaction.commit()
+        return transaction.create(self._entry(number), entry, acl=self._acl)
 
     async def _numbers(self, listing: Reply[list[str]]) -> list[int]:
-        """The version numbers in the history, the latest first."""
+        """The version numbers in the history, the latest first; warn of foreign children."""
         numbers = {name: number_of(name) for name in await listed(listing)}
-        self._report(sorted(name for name, number in numbers.items() if number is None))
+        foreign = sorted(name for name, number in numbers.items() if number is None)
+        if foreign:
+            shown = ", ".join(escaped(name[:_SHOWN]) for name in foreign[:_SHOWN_NAMES])
+            warning = (
+                f"{self._history_path} has {len(foreign)} children that are no versions, "
+                f"and are skipped: {shown}"
+            )
+            self._warnings.warn(warning, warning)
         return sorted((n for n in numbers.values() if n is not None), reverse=True)
 
-    def _report(self, foreign: list[str]) -> None:
-        """Log the foreign children of the history, once until they change."""
-        if foreign and foreign != self._reported:
-            logger.warning(
-                "%s has %d children that are no versions, and are skipped: %s",
-                self._history_path,
-                len(foreign),
-                ", ".join(escaped(name[:_SHOWN]) for name in foreign[:_SHOWN_NAMES]),
-            )
-        self._reported = foreign
+    def _entry(self, version: int) -> str:
+        return join(self._history_path, entry_name(version))
 
 
 _BY_HAND = (NoNodeError, NodeExistsError)

@@ -278,7 +278,7 @@ PARSERS: tuple[Parser, ...] = (
     of_znode(
         "decode_entry of a configuration",
         partial(snapshot.decode_entry, "/config/history/0000000001", 1, stat=STAT),
-        "_recipes.config: _decode_entry _decode_value", raises=_INVALID,
+        "_recipes.config: decode_entry _decode_value", raises=_INVALID,
     ),
     *_codecs(),
     of_znode(
