@@ -38,7 +38,7 @@ from .reading import catch_up, caught_up, listed, over_sessions, read_children, 
 from .recipe import OnInvalid, Recipe, checked_count, checked_identity, checked_on_invalid
 from .reporting import PathWarnings
 from .shared_value import Verdict, checked_rng, settled, until_first
-from .view import Observation, View
+from .view import Observation, Reading, View
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -215,8 +215,7 @@ class ConfigView(View[T]):
         parse: Callable[[Snapshot], Published[T]],
         on_invalid: OnInvalid | None,
     ) -> None:
-        super().__init__(client)
-        self._path = path
+        super().__init__(client, path, partial(Reading, client, self._read))
         self._parse = parse
         self._on_invalid = on_invalid
 
@@ -241,8 +240,8 @@ class ConfigView(View[T]):
         self._check_open()
         return cast(ValidObservation[T], self._latest)
 
-    async def _read(self) -> ValidObservation[T]:
-        snapshot = await read_snapshot(self._client, self._path, self._watch(self._path))
+    async def _read(self, reading: Reading[T]) -> ValidObservation[T]:
+        snapshot = await read_snapshot(self._client, self._path, reading.watch(self._path))
         by = snapshot.published_by
         try:
             now = self._parse(snapshot)

@@ -30,7 +30,7 @@ from .neighbours import queue_order
 from .reading import participant
 from .recipe import OnDisconnect, checked_count, checked_pause
 from .reporting import hook_of
-from .view import LatestValue, Observation, SharedReading, SharedView, plain
+from .view import LatestValue, Observation, Reading, View, plain
 
 if TYPE_CHECKING:
     from .holding import Contest
@@ -57,7 +57,7 @@ class ElectionState:
 
 
 @final
-class ElectionObserver(SharedView[ElectionState]):
+class ElectionObserver(View[ElectionState]):
     """The leaders, and each change of them: `async with election.observe() as view`. See `View`.
 
     Only the leaders' znodes are watched, and the queue only while it has fewer contenders than may
@@ -68,15 +68,10 @@ class ElectionObserver(SharedView[ElectionState]):
     def __init__(
         self, client: CoordinationClient, path: str, layout: Layout, role: Role, leaders: int
     ) -> None:
-        super().__init__(client, path, (layout, role, leaders))
-        self._layout = layout
-        self._role = role
-        self._leaders = leaders
+        make_reading = partial(_LeaderReading, client, path, layout, role, leaders)
+        super().__init__(client, path, make_reading, shared_by=(layout, role, leaders))
         self._hook = hook_of(client)
         self._tokens: tuple[int, ...] | None = None
-
-    def _make_reading(self) -> _LeaderReading:
-        return _LeaderReading(self._client, self._path, self._layout, self._role, self._leaders)
 
     def _publish(self, observation: Observation[ElectionState]) -> None:
         super()._publish(observation)
@@ -103,13 +98,13 @@ class ElectionObserver(SharedView[ElectionState]):
 
 
 @final
-class _LeaderReading(SharedReading[ElectionState]):
+class _LeaderReading(Reading[ElectionState]):
     """Reads the leaders for all observers of one client."""
 
     def __init__(
         self, client: CoordinationClient, path: str, layout: Layout, role: Role, leaders: int
     ) -> None:
-        super().__init__(client)
+        super().__init__(client, self._read_state)
         self._path = path
         self._layout = layout
         self._role = role
@@ -122,10 +117,10 @@ class _LeaderReading(SharedReading[ElectionState]):
 
     def _on_state(self, state: SessionState, session_id: int) -> None:
         super()._on_state(state, session_id)
-        if self._count and state is not SessionState.CONNECTED:
+        if self._latest is not None and state is not SessionState.CONNECTED:
             self._outdate(plain(replace(self._latest.value, is_current=False)))
 
-    async def _read(self) -> Observation[ElectionState]:
+    async def _read_state(self, _reading: Reading[ElectionState]) -> Observation[ElectionState]:
         leaders = None
         while leaders is None:
             leaders = await self._read_leaders()
@@ -138,18 +133,18 @@ class _LeaderReading(SharedReading[ElectionState]):
         try:
             queue = await self._queue(await client.get_children(path))
             if self._may_the_next_lead(queue):
-                names = await client.get_children(path, watch=self._watch("the queue"))
+                names = await client.get_children(path, watch=self.watch("the queue"))
                 queue = await self._queue(names)
         except NoNodeError:
-            self._drop_watches(["the queue"] if "the queue" in self._watches else [])
-            there = await client.exists(path, watch=self._watch("the path"))
+            self.unwatch("the queue")
+            there = await client.exists(path, watch=self.watch("the path"))
             return [] if there is None else None
         count = leading(queue, self._leaders)
         # The first that waits only because others allow fewer leaders: if it goes, those behind it
         # may lead.
         restricted = queue[count : count + 1] if count < self._leaders else []
         looks = [
-            (name, client.get(join(path, name), watch=self._watch(name)))
+            (name, client.get(join(path, name), watch=self.watch(name)))
             for name in (*queue[:count], *restricted)
         ]
         leaders: list[Participant] = []
@@ -157,7 +152,7 @@ class _LeaderReading(SharedReading[ElectionState]):
             try:
                 data, stat = await look
             except NoNodeError:
-                self._unwatch(name)
+                self.unwatch(name)
                 return None
             leaders.append(participant(join(path, name), data, stat, is_holder=True))
         return leaders[:count]
@@ -250,7 +245,7 @@ class Campaign(LatestValue[CampaignState]):
     """
 
     def __init__(self, queue: ContenderQueue, contest: Contest[Term]) -> None:
-        super().__init__(contest.client)
+        super().__init__(contest.client, contest.path)
         self._contest = contest.derived(partial(queue.contend, on_rank=self._on_rank))
         self._changed = anyio.Event()
         self._refusal: ReleaseError | None = None

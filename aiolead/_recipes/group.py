@@ -16,7 +16,7 @@ from ..paths import join
 from .persistent_node import PersistentNode
 from .reading import over_sessions, read_children
 from .recipe import Recipe, checked_name, default_identity
-from .view import ChildReader, Observation, SharedReading, SharedView, plain
+from .view import ChildReader, Observation, Reading, View, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +96,11 @@ class Membership(PersistentNode):
 
 
 @final
-class MembersView(SharedView[Mapping[str, Member]]):
+class MembersView(View[Mapping[str, Member]]):
     """A view of the members of a group, by identity. See `Group.observe` and `View`."""
 
-    def _make_reading(self) -> _MembersReading:
-        return _MembersReading(self._client, self._path)
+    def __init__(self, client: CoordinationClient, path: str) -> None:
+        super().__init__(client, path, partial(_reading, client, path), shared_by=())
 
     def changes(self) -> AsyncIterator[MemberChange]:
         """Iterate over changes one by one; the first ones are the present members.
@@ -112,17 +112,15 @@ class MembersView(SharedView[Mapping[str, Member]]):
         return _Changes(self)
 
 
-@final
-class _MembersReading(SharedReading[Mapping[str, Member]]):
-    """Reads the members for all observers of one client."""
+def _reading(client: CoordinationClient, path: str) -> Reading[Mapping[str, Member]]:
+    """The reading of the members for all observers of one client."""
+    children = ChildReader(client, path, _member)
 
-    def __init__(self, client: CoordinationClient, path: str) -> None:
-        super().__init__(client)
-        self._children = ChildReader(self, path, _member)
+    async def read(reading: Reading[Mapping[str, Member]]) -> Observation[Mapping[str, Member]]:
+        children.ask(reading)
+        return plain(MappingProxyType(await children.read(reading)))
 
-    async def _read(self) -> Observation[Mapping[str, Member]]:
-        self._children.ask()
-        return plain(MappingProxyType(await self._children.read()))
+    return Reading(client, read)
 
 
 class _Changes(AsyncIterator[MemberChange]):

@@ -25,13 +25,13 @@ from .._util.escaping import described, get_logger
 from .._util.parsing import MalformedError, check_json, json_object, real, shown
 from ..abc import CoordinationClient
 from ..errors import ConfigurationError, RequestRefusedError, UsageError
-from ..model import ACL, Stat
+from ..model import ACL
 from ..paths import join
 from .partitioner import score
 from .persistent_node import PersistentNode
 from .reading import listed, over_sessions, read_children
 from .recipe import Recipe, checked_name, checked_number
-from .view import ChildReader, Observation, SharedReading, SharedView, leaves_here
+from .view import ChildReader, Observation, Reading, View, leaves_here
 
 if TYPE_CHECKING:
     JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
@@ -582,8 +582,11 @@ class _Instances(Observation[Mapping[str, ServiceInstance]]):
 
 
 @final
-class ServiceView(SharedView[Mapping[str, ServiceInstance]]):
+class ServiceView(View[Mapping[str, ServiceInstance]]):
     """A view of the instances of a service, by id. Made by `ServiceRegistry.observe`."""
+
+    def __init__(self, client: CoordinationClient, path: str) -> None:
+        super().__init__(client, path, partial(_reading, client, path), shared_by=())
 
     @property
     def invalid(self) -> Mapping[str, str]:
@@ -592,33 +595,21 @@ class ServiceView(SharedView[Mapping[str, ServiceInstance]]):
             return MappingProxyType({})
         return cast(_Instances, self._latest).invalid
 
-    def _make_reading(self) -> _ServiceReading:
-        return _ServiceReading(self._client, self._path)
 
+def _reading(client: CoordinationClient, path: str) -> Reading[Mapping[str, ServiceInstance]]:
+    """The reading of the instances of a service for all observers of one client."""
+    children = ChildReader(client, path, lambda name, data, _: _parsed(join(path, name), data))
 
-@final
-class _ServiceReading(SharedReading[Mapping[str, ServiceInstance]]):
-    """Reads the instances of a service for all observers of one client."""
+    async def read(_reading: Reading[Mapping[str, ServiceInstance]]) -> _Instances:
+        children.ask(_reading)
+        found = await children.read(_reading)
+        instances = MappingProxyType(
+            {name: each for name, each in found.items() if isinstance(each, ServiceInstance)}
+        )
+        invalid = {name: why for name, why in found.items() if isinstance(why, str)}
+        return _Instances(instances, instances, MappingProxyType(invalid))
 
-    def __init__(self, client: CoordinationClient, path: str) -> None:
-        super().__init__(client)
-        self._path = path
-        self._children = ChildReader(self, path, self._parsed)
-        self._invalid: dict[str, str] = {}
-
-    async def _read(self) -> Observation[Mapping[str, ServiceInstance]]:
-        self._children.ask()
-        instances = MappingProxyType(await self._children.read())
-        self._invalid = {i: why for i, why in self._invalid.items() if i in self._children.known}
-        return _Instances(instances, instances, MappingProxyType(self._invalid.copy()))
-
-    def _parsed(self, name: str, data: bytes, _stat: Stat) -> ServiceInstance | None:
-        self._invalid.pop(name, None)
-        instance = _parsed(join(self._path, name), data)
-        if isinstance(instance, str):
-            self._invalid[name] = instance
-            return None
-        return instance
+    return Reading(client, read)
 
 
 @final

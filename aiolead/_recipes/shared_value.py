@@ -32,7 +32,7 @@ from .codec import Codec, ValidObservation, checked_codec, decoded, encoded, rep
 from .errors import TRIES, with_parent
 from .reading import caught_up, over_sessions, read_data
 from .recipe import OnInvalid, Recipe, checked_on_invalid
-from .view import Observation, View
+from .view import Observation, Reading, View
 
 R = TypeVar("R")
 
@@ -379,7 +379,7 @@ class SharedValueView(View[T]):
     """A view of a `SharedValue`: a write of an equal value counts as a change. See `View`."""
 
     def __init__(self, client: CoordinationClient, shared: SharedValue[T]) -> None:
-        super().__init__(client)
+        super().__init__(client, shared.path, partial(Reading, client, self._read))
         self._shared = shared
 
     @property
@@ -389,9 +389,9 @@ class SharedValueView(View[T]):
         latest = cast(ValidObservation[T], self._latest)
         return Versioned(latest.value, latest.stat)
 
-    async def _read(self) -> ValidObservation[T]:
+    async def _read(self, reading: Reading[T]) -> ValidObservation[T]:
         shared = self._shared
-        data, stat = await read_data(self._client, shared.path, self._watch(shared.path))
+        data, stat = await read_data(self._client, self._path, reading.watch(self._path))
         written = _NEVER if stat is None else stat.mzxid
         try:
             found = shared._understood(data, stat)

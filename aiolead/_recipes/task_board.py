@@ -50,7 +50,7 @@ from .recipe import (
     checked_path,
 )
 from .reporting import PathWarnings
-from .view import ChildReader, Observation, View, plain
+from .view import ChildReader, Observation, Reading, View, plain
 
 if TYPE_CHECKING:
     from .place import Place
@@ -449,22 +449,25 @@ class BoardView(View[Mapping[str, TaskState]]):
     Reads only what has changed: a worker's report costs one read.
     """
 
-    def __init__(self, client: CoordinationClient, tasks: str, claims: str, results: str) -> None:
-        super().__init__(client)
+    def __init__(self, client: CoordinationClient, path: str) -> None:
+        super().__init__(client, path, partial(Reading, client, self._read))
+        tasks, claims, results = (join(path, name) for name in ("tasks", "claims", "results"))
         # Of the tasks, only the names are read.
         self._tasks: ChildReader[TaskState] = ChildReader(
-            self, tasks, lambda *_: None, is_wanted=_is_task
+            client, tasks, lambda *_: None, is_wanted=_is_task
         )
-        self._claims = ChildReader(self, claims, _working, is_wanted=_is_task)
-        self._results = ChildReader(self, results, _ended, is_wanted=_is_task, is_watched=False)
+        self._claims = ChildReader(client, claims, _working, is_wanted=_is_task)
+        self._results = ChildReader(client, results, _ended, is_wanted=_is_task, is_watched=False)
 
-    async def _read(self) -> Observation[Mapping[str, TaskState]]:
+    async def _read(
+        self, reading: Reading[Mapping[str, TaskState]]
+    ) -> Observation[Mapping[str, TaskState]]:
         # In this order: a result is created as its task is deleted, so none is missed.
         for each in (self._tasks, self._claims, self._results):
-            each.ask()
-        tasks = await self._tasks.names()
-        working = await self._claims.read()
-        ended = await self._results.read()
+            each.ask(reading)
+        tasks = await self._tasks.names(reading)
+        working = await self._claims.read(reading)
+        ended = await self._results.read(reading)
         states = {name: working.get(name, TaskState(name, TaskPhase.WAITING)) for name in tasks}
         states |= ended
         names = sorted(states, key=lambda name: _NAMES.key(name) or (0, 0))
@@ -615,5 +618,4 @@ class TaskBoard(HoldingRecipe[Task]):
 
         When a worker's claim ends, its task is seen to wait again.
         """
-        tasks, claims = self._available.items_path, self._available.claims_path
-        return BoardView(self._client, tasks, claims, self._results.path)
+        return BoardView(self._client, self.path)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import final
+from types import TracebackType
+from typing import Self, final
 
 import anyio
 import anyio.lowlevel
@@ -23,14 +24,14 @@ from ..paths import validate
 from .errors import Step, before_next_try
 from .recipe import checked_client, checked_count
 from .tree_reader import TreeCopy, TreeEvents, TreeNode, TreeReader
-from .view import ClientJob
+from .view import ClientJob, leaves_here
 
 MAX_NODES = 100_000
 """Default limit of the znodes in a cache."""
 
 
 @final
-class TreeCache(ClientJob):
+class TreeCache:
     """A local copy of a tree, kept up to date. Curator's `CuratorCache`.
 
         async with TreeCache(client, "/app/services") as cache:
@@ -88,7 +89,8 @@ class TreeCache(ClientJob):
         select: Callable[[str], bool] | None = None,
         max_nodes: int = MAX_NODES,
     ) -> None:
-        super().__init__(checked_client(client))
+        self._client = checked_client(client)
+        self._job = ClientJob(self._client, self._run, self._end)
         self._path = validate(path)
         if select is not None and not callable(select):
             raise ConfigurationError(f"select: must be a function, not {select!r}")
@@ -128,7 +130,7 @@ class TreeCache(ClientJob):
         return (
             self._is_full.is_set()
             and not self._client.backend.is_forked
-            and not (self._has_gap or self._ended.is_set())
+            and not (self._has_gap or self._job.ended.is_set())
             and self._reader.is_complete
             and self._client.state is SessionState.CONNECTED
             and self._reader.is_watching
@@ -178,14 +180,28 @@ class TreeCache(ClientJob):
 
     # --- its life ------------------------------------------------------------------------------
 
-    async def _opened(self) -> None:
-        await self._is_full.wait()
-        if self._copy.error is not None:
-            raise self._copy.error
+    async def __aenter__(self) -> Self:
+        await self._job.enter(type(self).__name__)
+        try:
+            await self._is_full.wait()
+            if self._copy.error is not None:
+                raise self._copy.error
+        except BaseException:
+            self._job.cancel()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if leaves_here(self._client, exc):
+            await self._job.end()
 
     def _end(self, error: AioleadError | None) -> None:
         self._copy.end(error or self._defect)
-        super()._end(error)
         self._is_full.set()
 
     async def _run(self) -> None:
@@ -225,7 +241,7 @@ class TreeCache(ClientJob):
         """End the cache if `_listen` had a defect; errors of the stream are for `_run`."""
         if isinstance(error, InternalError):
             self._defect = error
-            self._scope.cancel()
+            self._job.cancel()
 
     def _look_at_all(self) -> None:
         self._has_gap = False

@@ -34,16 +34,13 @@ from aiolead import (
     TreeCache,
 )
 from aiolead._client.net.supervisor import Supervisor
+from aiolead._recipes import config, group, service_registry, shared_value, task_board
 from aiolead._recipes import election as campaign
 from aiolead._recipes import election as observer
-from aiolead._recipes import group, service_registry
 from aiolead._recipes import view as znode_views
-from aiolead._recipes.config import ConfigView
 from aiolead._recipes.errors import in_background
 from aiolead._recipes.kept_znode import ZnodeKeeper
 from aiolead._recipes.naming import Sequential
-from aiolead._recipes.shared_value import SharedValueView
-from aiolead._recipes.task_board import BoardView
 from aiolead._recipes.tree_reader import TreeReader
 from aiolead._recipes.view import View
 from aiolead._recipes.znode import Znode
@@ -132,17 +129,17 @@ OBSERVERS: dict[str, tuple[Opens, Changes]] = {
     "leader": (lambda c: Election(c, "/a").observe(), new_child),
     "tree": (cached, new_child),
 }
-DEFECTS: list[tuple[str, type, str, Any]] = [
+DEFECTS: list[tuple[str, Any, str, Any]] = [
     ("data", View, "_publish", defect),
-    ("data", znode_views.DataView, "_read", defective),
+    ("data", znode_views, "read_data", defective),
     ("children", View, "_publish", defect),
     ("value", View, "_publish", defect),
-    ("value", SharedValueView, "_read", defective),
-    ("config", ConfigView, "_read", defective),
-    ("group", group._MembersReading, "_read", defective),
-    ("service", service_registry._ServiceReading, "_read", defective),
-    ("board", BoardView, "_read", defective),
-    ("leader", observer._LeaderReading, "_read", defective),
+    ("value", shared_value, "read_data", defective),
+    ("config", config, "ValidObservation", defect),
+    ("group", group, "plain", defect),
+    ("service", service_registry, "_parsed", defect),
+    ("board", task_board, "plain", defect),
+    ("leader", observer._LeaderReading, "_read_leaders", defective),
     ("tree", TreeReader, "catch_up", defective),
     ("tree", TreeReader, "note_event", defect),
 ]
@@ -156,7 +153,7 @@ DEFECTS: list[tuple[str, type, str, Any]] = [
 @virtually
 async def test_defect_of_an_observer_ends_its_iteration(
     kind: str,
-    owner: type,
+    owner: Any,
     name: str,
     raising: Any,
     monkeypatch: pytest.MonkeyPatch,
@@ -509,7 +506,7 @@ async def test_campaign_ends_if_its_client_is_closed_at_once() -> None:
             states = await entered.__aenter__()
         with pytest.raises(ClientClosedError):
             await read_on(states)
-        assert entered._ended.is_set()  # so leaving it waits for nothing
+        assert entered._job.ended.is_set()  # so leaving it waits for nothing
         await entered.__aexit__(None, None, None)
 
 

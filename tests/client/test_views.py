@@ -259,16 +259,16 @@ async def test_throttled_read_is_repeated(monkeypatch: pytest.MonkeyPatch) -> No
         await client.create("/a", b"0")
         async with client.observe_data("/a") as view:
             reads = 0
-            original = view._read
+            original = view._reading._read
 
-            async def throttled() -> Any:
+            async def throttled(reading: Any) -> Any:
                 nonlocal reads
                 reads += 1
                 if reads < 3:
                     raise aiolead.errors.ThrottledOpError("/a")
-                return await original()
+                return await original(reading)
 
-            monkeypatch.setattr(view, "_read", throttled)
+            monkeypatch.setattr(view._reading, "_read", throttled)
             reader = Reader(view)
             await reader.read()
             await client.set("/a", b"1")

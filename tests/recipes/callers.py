@@ -78,7 +78,6 @@ _TABLE = {
     "SessionStates": {ANY: "current"},
     "SharedValue": {HOME: "observe"},
     "SharedValueView": {ANY: "versioned"},
-    "SharedView": {ANY: "is_live"},
     "Task": {ANY: "data"},
     "TaskBoard": {ANY: "claim consume try_claim", HOME: "observe"},
     "Tenure": {
