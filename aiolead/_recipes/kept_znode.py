@@ -36,19 +36,15 @@ from .znode import Znode, ZnodeState
 from .znode_registry import SEQUENCE_DIGITS, RegisteredNode, until_sole
 
 
-class Keepers:
-    """The keepers of one client's persistent nodes at, or below, one path, by their paths."""
-
-    def __init__(self) -> None:
-        self.by_path: dict[str, object] = {}
+class Keepers(dict[str, "ZnodeKeeper"]):
+    """The keepers of one client's znodes at, or below, one path, by their paths."""
 
 
-class Kept:
+class Kept(Fixed):
     """The naming of a znode that is created again and again, always at the same path.
 
     A sequential one keeps the number that the server assigns first. A persistent one has no owner:
-    an existing one is adopted. `data` is what the znode should have. `on_deleting` is called,
-    synchronously, with each of its deletes.
+    an existing one is adopted. `on_deleting` is called, synchronously, with each of its deletes.
     """
 
     is_late_create_awaited = False
@@ -59,65 +55,36 @@ class Kept:
         client: CoordinationClient,
         path: str,
         data: bytes,
-        *,
         mode: CreateMode,
+        *,
         is_contended: bool,
         on_deleting: Callable[[Departure], object],
     ) -> None:
-        self._client = client
-        self._fixed = Fixed(client, path, is_contended=is_contended)
-        self._path = path
+        super().__init__(client, path, is_contended=is_contended)
         self._mode = mode
-        self._is_contended = is_contended
         self._on_deleting = on_deleting
         self.wanted = data
         """The data that it should have."""
-        self.name: str | None = None if self.is_sequential else path
+        self.is_sequential = mode is CreateMode.EPHEMERAL_SEQUENTIAL
+        self.name = None if self.is_sequential else path
         """The path of the znode, also while it does not exist; None before its number is known."""
         self.version = self.mzxid = 0
         """Of the data last seen."""
 
-    @property
-    def is_sequential(self) -> bool:
-        return self._mode is CreateMode.EPHEMERAL_SEQUENTIAL
-
     def saw(self, stat: Stat) -> None:
         self.version, self.mzxid = stat.version, stat.mzxid
 
-    # --- creating --------------------------------------------------------------------------------
-
     def next_name(self, _session_id: int) -> tuple[str, CreateMode]:
         if self.name is None:
-            return self._path, self._mode
+            return self.path, self._mode
         # A sequential znode keeps its number, as with Curator.
         return self.name, CreateMode.EPHEMERAL if self.is_sequential else self._mode
 
-    def send_create(
-        self, path: str, data: bytes, mode: CreateMode, acl: Sequence[ACL] | None
-    ) -> Reply[Created]:
-        return self._fixed.send_create(path, data, mode, acl)
-
-    def settle(self, path: str) -> None:
-        self._fixed.settle(path)
-
-    def note_lost(self, path: str, session_id: int, since: int) -> None:
-        self._fixed.note_lost(path, session_id, since)
-
-    def claim_created(self, create: Reply[Created], session_id: int, since: int) -> RegisteredNode:
-        self.saw(create.result().stat)
-        return self._fixed.claim_created(create, session_id, since)
-
-    def claim_found(self, created: Created, session_id: int) -> RegisteredNode:
+    def _claim(self, created: Created, session_id: int) -> RegisteredNode:
         self.saw(created.stat)
-        return self._fixed.claim_found(created, session_id)
-
-    def unclaim(self, node: RegisteredNode) -> None:
-        self._fixed.unclaim(node)
+        return super()._claim(created, session_id)
 
     # --- whether an existing znode is ours -------------------------------------------------------
-
-    def may_adopt(self) -> bool:
-        return self._fixed.may_adopt()
 
     def is_ours(self, stat: Stat) -> bool:
         """Whether an existing znode is ours, or ours to share."""
@@ -125,33 +92,36 @@ class Kept:
             return stat.ephemeral_owner == 0
         # Waiting for the end of our own session would take forever. The application may have made
         # it, or an object of ours that does not know it yet.
-        client = self._client
-        if client.backend.is_session_shared:
-            return self._fixed.is_from_lost_create(stat)
-        return self._fixed.registry.is_unclaimed(client, stat)
+        if self._client.backend.is_session_shared:
+            return self.is_from_lost_create(stat)
+        return self.registry.is_unclaimed(self._client, stat)
 
     def may_become_ours(self, stat: Stat) -> bool:
         """Whether another process that has our session may have made a znode, and may hold it."""
-        return self._mode.is_ephemeral and self._fixed.is_left_behind(stat)
+        return self._mode.is_ephemeral and self.is_left_behind(stat)
 
-    def _is_from_lost_create(self, created: bytes, data: bytes, stat: Stat) -> bool:
+    def _is_as_lost(self, created: bytes, data: bytes, stat: Stat) -> bool:
+        """Whether a znode is from a lost create, which created it with the data `created`."""
         is_as_created = (data, stat.version) == (created, 0)
         if not self._mode.is_ephemeral:
-            is_free = stat.czxid not in self._fixed.registry.claimed
+            is_free = stat.czxid not in self.registry.claimed
             return stat.ephemeral_owner == 0 and is_free and is_as_created
-        is_ours = self._fixed.is_from_lost_create(stat)
+        is_ours = self.is_from_lost_create(stat)
         return is_ours and (is_as_created or not self._client.backend.is_session_shared)
 
     async def find(self, path: str, _session_id: int, data: bytes, found: Found) -> None:
-        is_ours = partial(self._is_from_lost_create, data)
-        if path != self._path or not self.is_sequential:
+        is_ours = partial(self._is_as_lost, data)
+        if path != self.path or not self.is_sequential:
             await find_at(self._client, path, is_ours, found)
             return
         client, folder, prefix = self._client, parent(path), basename(path)
         await catch_up(client, path)
-        names = sorted(await listed(client.get_children(folder)))
         length = len(prefix) + SEQUENCE_DIGITS
-        names = [name for name in names if name.startswith(prefix) and len(name) == length]
+        names = sorted(
+            name
+            for name in await listed(client.get_children(folder))
+            if name.startswith(prefix) and len(name) == length
+        )
         is_found = False
 
         def first(created: Created) -> None:
@@ -168,10 +138,8 @@ class Kept:
 
         await look_at_all(names, look_at)
 
-    # --- deleting --------------------------------------------------------------------------------
-
     def delete(
-        self, node: RegisteredNode, _data: bytes, watch: Watch | None, over: Callable[[], object]
+        self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Callable[[], object]
     ) -> Departure:
         # By version: if others have set the data meanwhile, the delete fails, and it looks again.
         client, version = self._client, self.version
@@ -183,9 +151,6 @@ class Kept:
             departure = plain_delete(client, self, node, watch, over, version=version)
         self._on_deleting(departure)
         return departure
-
-    async def delete_if_ours(self, node: RegisteredNode) -> None:
-        await self._fixed.delete_if_ours(node)
 
 
 QUICK_REPAIRS = 3
@@ -221,12 +186,7 @@ class ZnodeKeeper:
         self._on_end = on_end
         self._keepers = client.backend.shared(path, Keepers)
         self._naming = Kept(
-            client,
-            path,
-            data,
-            mode=mode,
-            is_contended=is_contended,
-            on_deleting=self._deleting,
+            client, path, data, mode, is_contended=is_contended, on_deleting=self._deleting
         )
         self._own = Znode(client, self._naming, data, acl, None)
         self._generation = 0
@@ -278,7 +238,7 @@ class ZnodeKeeper:
     def start(self) -> None:
         """Start the job; `UsageError` if this client keeps that znode already."""
         name = self._naming.name
-        if name and self._keepers.by_path.setdefault(name, self) is not self:
+        if name and self._keepers.setdefault(name, self) is not self:
             raise UsageError(f"{self._path}: this client keeps that znode already")
         self._client.backend.spawn(self._run, self._ended)
 
@@ -352,7 +312,7 @@ class ZnodeKeeper:
             elif self.written != self._generation or self._is_overwritten:
                 await self._write(self.node)
             elif self._look_due:
-                await self._exists(self._compared)
+                await self._look()
             else:
                 return
 
@@ -385,7 +345,7 @@ class ZnodeKeeper:
     async def _acquire(self) -> None:
         """Create the znode, or take the existing one, if permitted."""
         if self.is_blocked:
-            if await self._exists(self._existing_answered) is not None:
+            if await self._look() is not None:
                 return
             self.is_blocked = False
         await self._pause_between_repairs()
@@ -408,7 +368,7 @@ class ZnodeKeeper:
             look = None if name is None else client.exists(name, watch=self._watch)
         create.add_done_callback(partial(self._created, create, self._generation))
         if look is not None:
-            look.add_done_callback(partial(self._looked_behind, create, look))
+            look.add_done_callback(partial(self._seen, look))
         self._look_due = look is None
         try:
             try:
@@ -432,22 +392,22 @@ class ZnodeKeeper:
     # Whether an existing znode is ours is decided as the answer arrives that shows it: see
     # `znode_registry`.
 
-    def _looked_behind(self, create: Reply[Created], look: Reply[Stat | None]) -> None:
+    def _seen(self, look: Reply[Stat | None]) -> None:
+        """Process the answer to a look at the znode."""
         if look.error() is not None or self.is_discarded:
             return
-        if create.error() is None:
-            self._compare(look.result())
-        elif isinstance(create.error(), NodeExistsError):
-            self._existing_answered(look)
-
-    def _existing_answered(self, look: Reply[Stat | None]) -> None:
-        stat = None if look.error() else look.result()
-        if stat is not None and self.node is None and not self.is_discarded:
+        stat, node = look.result(), self.node
+        if node is None:
+            if stat is not None:
+                self._take_or_wait(stat)
+        elif stat is None:
+            self._forget()
+        elif stat.czxid != node.token:
+            self._forget()
             self._take_or_wait(stat)
-
-    def _compared(self, look: Reply[Stat | None]) -> None:
-        if look.error() is None and not self.is_discarded:
-            self._compare(look.result())
+        elif stat.mzxid != self._naming.mzxid:
+            self._naming.saw(stat)
+            self._is_overwritten = self._restore
 
     def _take_or_wait(self, stat: Stat) -> None:
         """Take an existing znode if it is ours; otherwise wait for its end."""
@@ -479,34 +439,23 @@ class ZnodeKeeper:
     def _taken(self) -> None:
         """Record that the znode is ours; its data may differ from what is wanted."""
         name = self._naming.name = self._own.node.path
-        self._keepers.by_path[name] = self
+        self._keepers[name] = self
         self._is_overwritten = True
         self.is_blocked = False
         self._notify()
 
     # --- looking after it ----------------------------------------------------------------------
 
-    async def _exists(self, answered: Callable[[Reply[Stat | None]], object]) -> Stat | None:
-        """Look at the znode and watch it; `answered` is called as the answer arrives."""
+    async def _look(self) -> Stat | None:
+        """Look at the znode and watch it."""
         self._look_due = False
         try:
             look = self._client.exists(self.name or self._path, watch=self._watch)
-            look.add_done_callback(partial(answered, look))
+            look.add_done_callback(partial(self._seen, look))
             return await look
         except BaseException:
             self._look_due = True
             raise
-
-    def _compare(self, stat: Stat | None) -> None:
-        node = self.node
-        if stat is None or node is None:
-            self._forget()
-        elif stat.czxid != node.token:
-            self._forget()
-            self._take_or_wait(stat)
-        elif stat.mzxid != self._naming.mzxid:
-            self._naming.saw(stat)
-            self._is_overwritten = self._restore
 
     async def _write(self, node: RegisteredNode) -> None:
         if self.written == self._generation:
@@ -519,7 +468,7 @@ class ZnodeKeeper:
         try:
             stat = await self._client.set(node.path, data, version=naming.version)
         except BadVersionError:
-            await self._exists(self._compared)
+            await self._look()
         except NoNodeError:
             if self.node is node:
                 self._forget()
@@ -553,8 +502,8 @@ class ZnodeKeeper:
 
     def _release_name(self) -> None:
         name = self._naming.name
-        if name is not None and self._keepers.by_path.get(name) is self:
-            del self._keepers.by_path[name]
+        if name is not None and self._keepers.get(name) is self:
+            del self._keepers[name]
 
     def await_report(self, is_awaited: bool) -> None:
         """Set whether a task waits until it is gone; see `Departure.await_report`."""
