@@ -11,12 +11,12 @@ import anyio
 import anyio.lowlevel
 
 from ..abc import CoordinationClient
-from ..errors import AioleadError, ConfigurationError, CounterOverflowError, SequenceExhaustedError
+from ..errors import ConfigurationError, CounterOverflowError, SequenceExhaustedError
 from ..model import ACL, Stat
 from ..paths import join
 from .codec import Codec, checked_codec, decoded, encoded
 from .contender_queue import Contender, ContenderQueue
-from .errors import Step, before_next_try, ensure_path
+from .errors import ensure_path, until_answered
 from .layouts import Layout, Role
 from .place import acquire
 from .recipe import Recipe, checked_count, checked_path
@@ -148,8 +148,6 @@ class Counter(Recipe):
 
 LAST = (1 << 63) - 1
 
-STAMP = "stamp"
-
 
 @final
 class SequenceAllocator(Recipe):
@@ -262,15 +260,13 @@ class SequenceAllocator(Recipe):
                 raise SequenceExhaustedError(self._path, last=self._last)
             return self._codec.encode(end)
 
-        while True:
-            try:
-                await update(self._client, self._path, advance, rng=self._rng, acl=self._acl)
-            except AioleadError as error:
-                # If the block was taken, its numbers are lost.
-                await before_next_try(self._client, error, Step.ASK)
-            else:
-                self._highest = max(self._highest, end)
-                return range(start + 1 - len(before), end + 1)
+        async def take() -> range:
+            await update(self._client, self._path, advance, rng=self._rng, acl=self._acl)
+            self._highest = max(self._highest, end)
+            return range(start + 1 - len(before), end + 1)
+
+        # The numbers of a block that was taken without an answer are lost.
+        return await until_answered(self._client, take)
 
     async def stamp(self) -> int:
         """Return a number that no path of the ensemble ever returns again, by one request.
@@ -280,10 +276,6 @@ class SequenceAllocator(Recipe):
         ensemble restarts. On connection loss: continues over the next connection, with another
         transaction.
         """
-        while True:
-            try:
-                stat = await write(self._client, join(self._path, STAMP), b"", self._acl)
-            except AioleadError as error:
-                await before_next_try(self._client, error, Step.ASK)
-            else:
-                return stat.mzxid
+        client, path = self._client, join(self._path, "stamp")
+        stat = await until_answered(client, lambda: write(client, path, b"", self._acl))
+        return stat.mzxid

@@ -205,6 +205,16 @@ async def in_background(path: str, job: Callable[[], Awaitable[object]]) -> None
 
 R = TypeVar("R")
 
+
+async def until_answered(client: CoordinationClient, request: Callable[[], Awaitable[R]]) -> R:
+    """Send a request that is safe to repeat, again after errors that pass; raise the others."""
+    while True:
+        try:
+            return await request()
+        except AioleadError as error:
+            await before_next_try(client, error, Step.ASK)
+
+
 TRIES = 10
 """How often the path is created in a row: servers delete empty containers (CURATOR-724)."""
 
@@ -220,11 +230,7 @@ async def ensure_path(
 
     It is safe to repeat. So its errors are never raised as those of the write that needs the path.
     """
-    while True:
-        try:
-            return await client.ensure_path(path, mode=mode, acl=acl)
-        except AioleadError as error:
-            await before_next_try(client, error, Step.ASK)
+    await until_answered(client, lambda: client.ensure_path(path, mode=mode, acl=acl))
 
 
 async def with_parent(

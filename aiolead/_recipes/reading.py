@@ -23,10 +23,10 @@ from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 from ..abc import CoordinationClient, Reply, Watch
-from ..errors import AioleadError, NoAuthError, NoNodeError, SessionExpiredError
+from ..errors import NoAuthError, NoNodeError, SessionExpiredError
 from ..model import Participant, Stat
 from ..paths import join
-from .errors import Step, before_next_try
+from .errors import until_answered
 
 R = TypeVar("R")
 
@@ -47,13 +47,13 @@ async def caught_up(client: CoordinationClient, path: str, read: Callable[[], Aw
 
     Raises the others, and `RequestRefusedError`.
     """
-    while True:
-        try:
-            await client.ready()
-            await catch_up(client, path)
-            return await read()
-        except AioleadError as error:
-            await before_next_try(client, error, Step.ASK)
+
+    async def attempt() -> R:
+        await client.ready()
+        await catch_up(client, path)
+        return await read()
+
+    return await until_answered(client, attempt)
 
 
 async def over_sessions(client: CoordinationClient, read: Callable[[], Awaitable[R]]) -> R:

@@ -57,13 +57,6 @@ class Verdict(enum.Enum):
     UNKNOWN = enum.auto()
 
 
-def pause(rng: random.Random, failures: int) -> float:
-    """A random pause in seconds, up to a doubling limit; 0 after one failure: no contention yet."""
-    if failures < 2:
-        return 0.0
-    return rng.uniform(0.0, min(LONGEST_PAUSE, PAUSE * 2.0 ** min(failures - 2, 30)))
-
-
 def checked_rng(rng: random.Random | None) -> random.Random:
     if rng is not None and not isinstance(rng, random.Random):
         raise ConfigurationError(f"rng: must be a random.Random, not {rng!r}")
@@ -76,10 +69,14 @@ def checked_rng(rng: random.Random | None) -> random.Random:
 async def until_first(
     attempt: Callable[[], Awaitable[R | None]], rng: random.Random, *, tries: int | None = None
 ) -> R:
-    """Repeat an attempt, after pauses, while it returns None; `Contended` after `tries` of them."""
+    """Repeat an attempt while it returns None; `Contended` after `tries` of them.
+
+    The pauses are random, up to a limit that doubles. A single failure shows no contention yet.
+    """
     failures = 0
     while tries is None or failures < tries:
-        await anyio.sleep(pause(rng, failures))
+        longest = min(LONGEST_PAUSE, PAUSE * 2.0 ** min(failures - 2, 30))
+        await anyio.sleep(rng.uniform(0.0, longest) if failures > 1 else 0.0)
         result = await attempt()
         if result is not None:
             return result

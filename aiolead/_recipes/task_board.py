@@ -33,10 +33,10 @@ from ..errors import (
     NotEmptyError,
     SessionError,
 )
-from ..model import ACL, Stat, WatchEvent
+from ..model import ACL, Stat
 from ..paths import join, validate
 from .claims import Claimed, claim_item
-from .errors import Action, Step, action_for, before_next_try, with_parent
+from .errors import Action, Step, action_for, before_next_try, until_answered, with_parent
 from .holding import Contest, HoldingRecipe, TenureContext
 from .queue_items import AvailableItems, ItemNames
 from .queues import MOST_ITEMS, Consumption, ItemProducer, checked_bytes
@@ -211,39 +211,40 @@ class Results:
     async def wait_for(self, task: str, task_path: str) -> TaskResult:
         """Wait for the result of a task; see `TaskBoard.result`."""
         client, path = self._client, join(self.path, task)
-        has_caught_up = False
-        while True:
-            try:
-                return await self._read(task, path)
-            except NoNodeError:
-                pass  # not yet
-            except AioleadError as error:
-                await before_next_try(client, error, Step.ASK)
-                continue
-            changed = anyio.Event()
-            watch = client.backend.make_watch(partial(_set, changed))
-            other = client.backend.make_watch(partial(_set, changed))
-            try:
-                # In this order: a result is created as its task is deleted.
-                result = client.exists(path, watch=watch)
-                # Servers send no event for an unreadable result, but one for its task's end.
-                is_there = client.exists(task_path, watch=other)
-                again = client.exists(path)
-                if await result is None and await again is None:
-                    if await is_there is not None:
-                        await changed.wait()
-                    elif has_caught_up:
-                        raise NoNodeError(task_path)
-                    else:
-                        # The task may have been submitted through a server that is ahead of this
-                        # one.
-                        await catch_up(client, task_path)
-                        has_caught_up = True
-            except AioleadError as error:
-                await before_next_try(client, error, Step.ASK)
-            finally:
+
+        async def attempt() -> TaskResult:
+            has_caught_up = False
+            while True:
+                with suppress(NoNodeError):
+                    return await self._read(task, path)
+                if await self._until_result(path, task_path):
+                    continue
+                if has_caught_up:
+                    raise NoNodeError(task_path)
+                # The task may have been submitted through a server that is ahead of this one.
+                await catch_up(client, task_path)
+                has_caught_up = True
+
+        return await until_answered(client, attempt)
+
+    async def _until_result(self, path: str, task_path: str) -> bool:
+        """Wait until there may be a result; False if there is neither a result nor the task."""
+        client, changed = self._client, anyio.Event()
+        watches = [client.backend.make_watch(lambda _: changed.set()) for _ in range(2)]
+        try:
+            # In this order: a result is created as its task is deleted.
+            result = client.exists(path, watch=watches[0])
+            # Servers send no event for an unreadable result, but one for its task's end.
+            is_there = client.exists(task_path, watch=watches[1])
+            again = client.exists(path)
+            if await result is None and await again is None:
+                if await is_there is None:
+                    return False
+                await changed.wait()
+            return True
+        finally:
+            for watch in watches:
                 watch.close()
-                other.close()
 
     async def _read(self, task: str, path: str) -> TaskResult:
         body, stat = await self._client.get(path)
@@ -314,10 +315,6 @@ class Results:
     def _pass_over(self, path: str) -> None:
         self._set_aside += 1
         self._warnings.warn_of_children(path, "Until then the result is kept")
-
-
-def _set(event: anyio.Event, _: WatchEvent) -> None:
-    event.set()
 
 
 @final
@@ -495,10 +492,6 @@ def _ended(name: str, data: bytes, stat: Stat) -> TaskState:
     return TaskState(name, phase, result.worker, since, None, result.note)
 
 
-def _whole(body: bytes) -> tuple[bytes, ...]:
-    return (body,)
-
-
 @final
 class TaskBoard(HoldingRecipe[Task]):
     """A task board: tasks for any worker, with progress and results for everybody.
@@ -559,7 +552,7 @@ class TaskBoard(HoldingRecipe[Task]):
             client,
             path,
             partial(Task, results=self._results, report_every=report_every),
-            partial(claim_item, self._available, _whole),
+            partial(claim_item, self._available, lambda body: (body,)),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
