@@ -87,18 +87,12 @@ LONGEST_QUIET = 10
 Worker = Callable[[str, Held], Awaitable[object]]
 
 
-class _NotAcquired(Exception):
-    def __init__(self, why: AioleadError) -> None:
-        super().__init__()
-        self.why = why
-
-
 @final
 class Partitioner(Recipe):
-    """Splits items among the members of a group, and runs a worker for each item of our share.
+    """Splits items among the members of a group, and runs a worker for each item of its own share.
 
         partitioner = aiolead.Partitioner(client, "/crawler", ["de", "en", "fr", "pl"])
-        await partitioner.run(crawl)      # crawl(item, held), a task for each item that is ours
+        await partitioner.run(crawl)      # crawl(item, held), a task for each item of the share
 
     The list of members determines the split: all have the same number of items, give or take one,
     and a member that comes or goes moves little more than its own share. An item is owned by its
@@ -111,9 +105,9 @@ class Partitioner(Recipe):
     Args:
         path: the path: `<path>/party` has the members, `<path>/locks` a lock for each item.
         items: the items: names of znodes; 2,000 at most.
-        identity: our name; defaults to host name, process id and a random part. A process that
-            restarts under its old name within the quiet period gets its own items back, and no
-            others move.
+        identity: the name of this member; defaults to host name, process id and a random part. A
+            process that restarts under its old name within the quiet period gets its own items
+            back, and no others move.
         quiet: how long members must not change before a new split applies, in seconds; defaults to
             0. After ten times that it applies anyway. Items of a member that has left wait as long.
 
@@ -149,7 +143,7 @@ class Partitioner(Recipe):
         self._errors: list[Exception] = []
         """The exceptions of workers."""
         self._refusal: AioleadError | None = None
-        """Why membership, or a lock, cannot be kept."""
+        """The error by which membership, or any of the locks, cannot be kept."""
 
     def __repr__(self) -> str:
         return f"<Partitioner {self._path}, owns {len(self._owned)} of {len(self._items)} items>"
@@ -161,12 +155,12 @@ class Partitioner(Recipe):
 
     @property
     def owned(self) -> frozenset[str]:
-        """The items that we own now: their workers run, or have returned."""
+        """The items that this member owns now. Their workers run, or have returned."""
         return frozenset(self._owned)
 
     @property
     def members(self) -> frozenset[str]:
-        """The present members, as far as we know; empty before `run`."""
+        """The present members, as far as they are known; empty before `run`."""
         return self._members
 
     def update_items(self, items: Iterable[str]) -> None:
@@ -180,7 +174,7 @@ class Partitioner(Recipe):
         self._changed.set()
 
     async def run(self, worker: Worker) -> NoReturn:
-        """Be a member, and run `worker(item, held)`, in a task, for each item that is ours.
+        """Be a member, and run `worker(item, held)`, in a task, for each item of the share.
 
         If an item moves to another member or is removed, or its lock is lost, its worker is
         cancelled; when the worker has ended, the item is released. A worker that returns keeps its
@@ -195,7 +189,7 @@ class Partitioner(Recipe):
 
         Cancellation: cancels the workers, waits for them, releases their items and leaves. On
         connection loss: workers continue while the lease lasts (not with `on_disconnect="resign"`).
-        Then they are cancelled, and run again once the items are ours again.
+        Then they are cancelled, and run again once this member owns the items again.
         """
         check_worker(worker, "item", "held")
         if self._is_running:
@@ -289,11 +283,9 @@ class Partitioner(Recipe):
             with scope:
                 while True:
                     await self._hold(item, lock, worker)
-        except _NotAcquired as error:
-            self._refusal = error.why  # of any of the locks
-            everything.cancel()
         except Exception as error:
-            self._errors.append(error)
+            if error is not self._refusal:
+                self._errors.append(error)
             everything.cancel()
         finally:
             if self._shares.get(item) is scope:
@@ -314,7 +306,7 @@ class Partitioner(Recipe):
                     self._owned.discard(item)
         except AioleadError as error:
             if token == 0:
-                raise _NotAcquired(error) from None
+                self._refusal = error
             if not _is_loss_of(token, error):
                 raise
         except BaseExceptionGroup as error:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, cast, final
 import anyio
 import anyio.lowlevel
 
-from .._util.escaping import described, get_logger
+from .._util.escaping import get_logger
 from .._util.parsing import MalformedError, check_json, json_object, real, shown
 from ..abc import CoordinationClient
 from ..errors import ConfigurationError, RequestRefusedError, UsageError
@@ -30,7 +30,7 @@ from ..paths import join
 from .partitioner import score
 from .persistent_node import PersistentNode
 from .reading import listed, over_sessions, read_children
-from .recipe import Recipe, checked_name, checked_number
+from .recipe import Recipe, checked_count, checked_flag, checked_name, checked_number
 from .view import ChildReader, Observation, Reading, View, leaves_here
 
 if TYPE_CHECKING:
@@ -105,23 +105,23 @@ class ServiceInstance:
                 raise ConfigurationError(f"{name}: must be a str or None, not {text!r}")
         for name in ("port", "ssl_port"):
             port = getattr(self, name)
-            if port is not None and not (_is_int(port) and 0 <= port <= 0xFFFF):
-                raise ConfigurationError(
-                    f"{name}: must be from 0 to 65535, or None, not {described(port)}"
-                )
+            if port is not None:
+                checked_count(name, port, least=0, most=0xFFFF)
         checked_number("weight", self.weight, most=_MOST)
         at = checked_number("registered_at", self.registered_at, most=_LAST_TIME)
         milliseconds = round(at * 1000)
         object.__setattr__(self, "registered_at", milliseconds / 1000)  # as it is written
         if self.load is not None:
             checked_number("load", self.load, most=_MOST)
-        if not isinstance(self.enabled, bool):
-            raise ConfigurationError(f"enabled: must be a bool, not {self.enabled!r}")
+        checked_flag("enabled", self.enabled)
         if not isinstance(self.service_type, ServiceType):
             raise ConfigurationError(
                 f"service_type: must be a ServiceType, not {self.service_type!r}"
             )
-        if isinstance(self.payload, (list, tuple)) and not _is_wrapped(self.payload):
+        # Java writes a value that is no object as a list of its class and the value.
+        if isinstance(self.payload, (list, tuple)) and not (
+            len(self.payload) == 2 and isinstance(self.payload[0], str)
+        ):
             raise ConfigurationError("payload: must not be a list: put it into a dict")
 
     def __hash__(self) -> int:
@@ -212,15 +212,6 @@ class ServiceInstance:
                 value = values[str(value)]
             text += str(value)
         return text
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_wrapped(payload: Sequence[JSON]) -> bool:
-    """Whether it is Java's form of a value that is no object: its class, and the value."""
-    return len(payload) == 2 and isinstance(payload[0], str)
 
 
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
@@ -315,8 +306,8 @@ class LeastLoaded:
     """
 
     def __init__(self, rng: random.Random | None = None, *, sample: int | None = None) -> None:
-        if sample is not None and not (type(sample) is int and sample >= 1):
-            raise ConfigurationError(f"sample: must be 1 or more, or None, not {described(sample)}")
+        if sample is not None:
+            checked_count("sample", sample, most=1 << 31)
         self._rng = rng or random.Random()  # noqa: S311 - no secret
         self._sample = sample
 
@@ -368,10 +359,7 @@ class DownPolicy:
 
     def __post_init__(self) -> None:
         checked_number("timeout", self.timeout)
-        if type(self.threshold) is not int or self.threshold < 1:
-            raise ConfigurationError(
-                f"threshold: must be 1 or more, not {described(self.threshold)}"
-            )
+        checked_count("threshold", self.threshold, most=1 << 31)
 
 
 class InstanceSource(Protocol):
@@ -381,12 +369,6 @@ class InstanceSource(Protocol):
     def value(self) -> Mapping[str, ServiceInstance]:
         """The latest instances, by id."""
         ...
-
-
-@dataclass(slots=True)
-class _Errors:
-    since: float
-    count: int = 0
 
 
 @final
@@ -420,7 +402,8 @@ class Picker:
         self._strategy = strategy
         self._down = down or DownPolicy()
         self._clock = clock
-        self._errors: dict[tuple[str, float], _Errors] = {}
+        self._errors: dict[tuple[str, float], tuple[float, int]] = {}
+        """The time of the first error, and the number of errors, of each registered instance."""
 
     def pick(self, key: str | None = None) -> ServiceInstance | None:
         """Pick an instance; None if none is available. `ConsistentHash` needs a `key`."""
@@ -435,8 +418,9 @@ class Picker:
         """Report a failed request to an instance; see `DownPolicy`."""
         self._forget_old()
         # A restarted instance begins without errors, even under the same id.
-        errors = self._errors.setdefault(_start_of(instance), _Errors(self._clock()))
-        errors.count += 1
+        key = (instance.id, instance.registered_at)
+        since, count = self._errors.get(key, (self._clock(), 0))
+        self._errors[key] = since, count + 1
 
     def is_down(self, instance: ServiceInstance) -> bool:
         """Whether an instance is left out because it has failed."""
@@ -444,22 +428,15 @@ class Picker:
         return self._is_down(instance)
 
     def _is_down(self, instance: ServiceInstance) -> bool:
-        errors = self._errors.get(_start_of(instance))
-        return errors is not None and errors.count >= self._down.threshold
+        _, count = self._errors.get((instance.id, instance.registered_at), (0.0, 0))
+        return count >= self._down.threshold
 
     def _forget_old(self) -> None:
         if self._errors:
             oldest = self._clock() - self._down.timeout
-            self._errors = {
-                start: errors
-                # A copy, made in one step: another thread may report an error meanwhile.
-                for start, errors in list(self._errors.items())
-                if errors.since > oldest
-            }
-
-
-def _start_of(instance: ServiceInstance) -> tuple[str, float]:
-    return instance.id, instance.registered_at
+            # A copy, made in one step: another thread may report an error meanwhile.
+            every = list(self._errors.items())
+            self._errors = {key: errors for key, errors in every if errors[0] > oldest}
 
 
 logger = get_logger("aiolead.discovery")
@@ -541,14 +518,11 @@ class Registration(PersistentNode):
         """
         self._load = checked_number("load", load)
         if self._announcing is None and self._load != self._instance.load:
-            self._announcing = anyio.CancelScope()
-            self._client.backend.spawn(self._announce_load)
+            scope = self._announcing = anyio.CancelScope()
+            self._client.backend.spawn(partial(self._announce_load, scope))
         await anyio.lowlevel.checkpoint()
 
-    async def _announce_load(self) -> None:
-        scope = self._announcing
-        if scope is None:
-            return
+    async def _announce_load(self, scope: anyio.CancelScope) -> None:
         try:
             with scope:
                 left = self._load_reported_at + self._load_interval - anyio.current_time()
