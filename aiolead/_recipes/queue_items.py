@@ -23,7 +23,7 @@ from __future__ import annotations
 import heapq
 import re
 import struct
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -154,7 +154,7 @@ CHECKED, MOST_CHECKED = 4, 256
 """How many of the next items `check_next` reads at first, and before it lists all of them again."""
 
 LONGEST_SLEEP = 10.0
-"""Longest sleep until an item is due, in seconds: the wall clock may be set meanwhile."""
+"""Longest sleep until an item is due, in seconds. The wall clock may be set during a sleep."""
 
 
 class Reserved(set[str]):
@@ -163,7 +163,7 @@ class Reserved(set[str]):
     def __init__(self) -> None:
         super().__init__()
         self.users: list[AvailableItems] = []
-        """Those on the same path that have consumers."""
+        """The `AvailableItems` of the same path that have consumers."""
 
     def release(self, name: str) -> None:
         """Let any consumer of this client claim the item again."""
@@ -236,13 +236,13 @@ class AvailableItems:
         self._reserved = client.backend.shared(claims_path, Reserved)
         self._heap: list[tuple[Key, str]] = []
         self._passed_over: set[str] = set()
-        """Listed and free, but reserved: so not in the heap."""
+        """Listed and free, but not in the heap, since they are reserved."""
         self._gone: set[str] = set()
-        """In the heap, but `check_next` has not found them."""
+        """Those in the heap that `check_next` has not found."""
         self._of_others: set[str] = set()
         """Claimed by other clients, as of the last check."""
         self._claimed_since: set[str] = set()
-        """Of those, the ones that were taken out of the heap."""
+        """Items of `_of_others` that were taken out of the heap."""
         self._invalid: set[str] = set()
         self._set_aside: dict[str, Watch | None] = {}
         """Items that others have put znodes below, with the watch on those."""
@@ -297,7 +297,7 @@ class AvailableItems:
         return None
 
     def _is_out(self, name: str) -> bool:
-        """Whether an item that leaves the heap is not to be had, by the last check."""
+        """Whether an item that leaves the heap was gone, or claimed, at the last check."""
         if name in self._of_others:
             self._claimed_since.add(name)
             return True
@@ -306,22 +306,22 @@ class AvailableItems:
         return is_gone
 
     def taken(self, name: str) -> None:
-        """The servers have refused our claim. If the item is free again, a watch fires."""
+        """Note that another client has the item. A watch fires once it is free again."""
         self._passed_over.discard(name)
         self.is_contended = True
 
     def free(self, name: str) -> None:
-        """Our claim on an item is gone: any consumer may claim it."""
+        """Note that the claim of this client is gone, so that any consumer may claim the item."""
         self._passed_over.discard(name)
         self._reserved.release(name)
         self._offer(name)
 
     def gone(self, name: str) -> None:
-        """No claim of ours is there, nor may come; the item may be claimed by others, or gone."""
+        """Note that this client has no claim, nor may get one; the item may be gone, too."""
         self._reserved.release(name)
 
     def unreserved(self, name: str) -> None:
-        """An item is not reserved any more. A list that is valid may have passed it over.
+        """Offer an item that is not reserved any more, if a list that is valid passed it over.
 
         No watch fires if our claim was never created, or if others have released the item while it
         was still reserved.
@@ -415,30 +415,28 @@ class AvailableItems:
         Raises `ConnectionLossError`, `SessionExpiredError`, `ServerError`. If a caller is
         cancelled, the next one lists them.
         """
-        await self._look(self._list)
+        await self._look(lists=True)
 
     async def check_next(self) -> None:
         """Find out which of the next items are gone or claimed, in a round trip that callers share.
 
-        Lists everything if too many are, or if the order of the items may have changed. Raises and
-        is cancelled as `look`.
+        Lists everything if none of them may be free, or if the order of the items may have changed.
+        Raises and is cancelled as `look`.
         """
-        await self._look(self._check_or_list)
+        await self._look(lists=self.names.is_strict)
 
-    async def _look(self, look: Callable[[], Awaitable[object]]) -> None:
-        """Look, or wait for the look of another caller."""
+    async def _look(self, *, lists: bool) -> None:
+        """List everything, or check the next items. Wait if another caller does so already."""
         looks = self.looks
         async with self._looking:
-            if self.looks == looks:
-                try:
-                    await look()
-                except BaseException:
-                    self._listed = -1  # a watch may not be armed again
-                    raise
-
-    async def _check_or_list(self) -> None:
-        if self.names.is_strict or not await self._check():
-            await self._list()
+            if self.looks != looks:
+                return
+            try:
+                if lists or not await self._check():
+                    await self._list()
+            except BaseException:
+                self._listed = -1  # a watch may not be armed again
+                raise
 
     async def _check(self) -> bool:
         """Look at the claims and the next items; return whether one of those may be free."""

@@ -146,7 +146,7 @@ def encode_result(result: TaskResult) -> bytes:
 
 
 def decode_result(task: str, body: bytes) -> TaskResult:
-    """Decode a task's result; raises ValueError if it is invalid."""
+    """Decode the result of a task; raises ValueError if it is invalid."""
     head, newline, data = body.partition(b"\n")
     if not newline:
         raise MalformedError("its first line does not end")
@@ -263,11 +263,11 @@ class Results:
             self._client.backend.spawn(self._trim)
 
     async def _trim(self) -> None:
-        """Delete old results, also of an overloaded server; after other errors the next task does.
+        """Delete old results; try again if the server is overloaded.
 
-        Results that others have put znodes below stay, and are not counted.
+        After another error, the end of the next task tries again. Results that others have put
+        znodes below stay, and are not counted.
         """
-        client = self._client
         try:
             while self._is_due:
                 self._is_due = False
@@ -278,7 +278,7 @@ class Results:
                 except AioleadError as error:
                     if action_for(error, Step.FOLLOW) is Action.RECONNECT:
                         return
-                    await before_next_try(client, error, Step.FOLLOW)
+                    await before_next_try(self._client, error, Step.FOLLOW)
                     self._is_due = True
         finally:
             self._is_trimming = False
