@@ -32,7 +32,7 @@ from ..model import ACL, Created, EventType, Participant, SessionState, Stat, Wa
 from ..paths import basename, join
 from .errors import TRIES, in_background
 from .hold import Tenure
-from .holding import Contest, Kind, MakePlace
+from .holding import Contest, Kind
 from .kernel import ALONE, QueuePosition, holding, sharing, standing
 from .layouts import Layout, Role
 from .naming import Sequential, delete_until_gone
@@ -601,7 +601,6 @@ class ContenderQueue:
         identity: str | None,
         on_disconnect: OnDisconnect,
         acl: Sequence[ACL] | None,
-        make_place: MakePlace | None = None,
         **more: Any,
     ) -> Contest[T]:
         """Make the contest of the recipe, whose places are contenders; see `Contest.of`."""
@@ -610,7 +609,7 @@ class ContenderQueue:
             self.client,
             self.path,
             kind,
-            make_place or self.contend,
+            self.contend,
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,

@@ -18,7 +18,7 @@ import anyio.lowlevel
 
 from .._util.internal_errors import call_back
 from .._util.tasks import Wakeup, wait_shielded
-from ..abc import FencedClient, Hold
+from ..abc import FencedClient
 from ..errors import (
     ClientClosedError,
     LeadershipLost,
@@ -142,15 +142,12 @@ class Tenure:
             "urgent": contest.urgent,
             "resign_on_disconnect": contest.resigns_on_disconnect,
         }
-        self._hold = self._registered(place, options)
+        self._hold = hold_all(znodes, self, options)
         if self._loss is not None:
             # Only a client that is being closed does that: nothing begins any more.
             self._hold.release()
             raise ClientClosedError("the client is being closed")
         self._is_asked_for = znodes[-1].is_asked_for
-
-    def _registered(self, place: Place, options: HoldOptions) -> Hold:
-        return hold_all(place.znodes, self, options)
 
     def __repr__(self) -> str:
         held = "held" if self.is_held else "not held"

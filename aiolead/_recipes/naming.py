@@ -265,16 +265,26 @@ class Fixed:
     """The naming of a znode at one path.
 
     `is_contended`: others may create a znode at the path as soon as ours is gone. Then a delete by
-    path could hit theirs, so ours is proven to be there first.
+    path could hit theirs, so ours is proven to be there first. `is_unique`: nobody else creates a
+    znode at the path, since its name has a serial of this client. So whatever our session owns
+    there is ours, also with data that others have set.
     """
 
-    __slots__ = ("_client", "_is_contended", "path", "registry")
+    __slots__ = ("_client", "_is_contended", "_is_unique", "path", "registry")
 
     is_late_create_awaited = True
 
-    def __init__(self, client: CoordinationClient, path: str, *, is_contended: bool) -> None:
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        is_contended: bool,
+        is_unique: bool = False,
+    ) -> None:
         self._client = client
         self._is_contended = is_contended
+        self._is_unique = is_unique
         self.path = path
         self.registry = OwnZnodes.of(client)
 
@@ -312,7 +322,7 @@ class Fixed:
 
     def may_adopt(self) -> bool:
         # If another process may have made it, it may have held under the same fencing token.
-        return not self._client.backend.is_session_passed_on
+        return self._is_unique or not self._client.backend.is_session_passed_on
 
     # --- whether an existing znode is ours -------------------------------------------------------
 
@@ -331,8 +341,11 @@ class Fixed:
         self.registry.delete_orphan(self._client, self.path, stat, self.delete_if_ours)
         return False
 
-    async def find(self, path: str, _session_id: int, data: bytes, found: Found) -> None:
+    async def find(self, path: str, session_id: int, data: bytes, found: Found) -> None:
         def is_ours(seen: bytes, stat: Stat) -> bool:
+            if self._is_unique:
+                is_claimed = stat.czxid in self.registry.claimed
+                return stat.ephemeral_owner == session_id and not is_claimed
             return seen == data and self.is_from_lost_create(stat)
 
         await find_at(self._client, path, is_ours, found)

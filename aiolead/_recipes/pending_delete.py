@@ -181,22 +181,8 @@ class _Several:
             part.await_report(is_awaited)
 
 
-class _Either(_Several):
-    def error(self) -> AioleadError | None:
-        """The first error; `NoNodeError` only if neither znode was there."""
-        errors = self._errors()
-        if all(isinstance(error, NoNodeError) for error in errors):
-            return errors[0]
-        return next((e for e in errors if e is not None and not isinstance(e, NoNodeError)), None)
-
-
 def all_of(parts: Sequence[Departure]) -> Departure | None:
     """All of them as one; None if there are none."""
     if len(parts) < 2:
         return parts[0] if parts else None
     return _Several(parts)
-
-
-def whichever_there_is(one: Departure | None, other: Departure) -> Departure:
-    """The delete of whichever of two znodes exists: a missing other one is no error."""
-    return other if one is None else _Either((one, other))

@@ -1,325 +1,60 @@
 """The lock that readers share and a writer holds alone.
 
-A writer may become a reader before any other writer gets in. A transaction creates the reader
-(`__READ__` with the writer's number, as Curator since CURATOR-621) and deletes the writer. The hold
-moves to the reader as the answer arrives, before later answers.
+A writer may become a reader before any other writer gets in, as in Curator since CURATOR-621:
 
-If that answer is lost, the hold stays on the writer. The next renewal confirms the writer or shows
-that it is gone; then the hold moves to the reader, which the renewal after that confirms or loses.
+1. It creates a reader, `__READ__` with the writer's number. That stands in front of all waiters.
+2. Its hold moves from the writer to the reader.
+3. It deletes the writer. Waiting readers come in; a waiting writer waits for the reader.
+
+Until the second step the hold is one for writing, whatever becomes of the reader.
+docs/spec/rwlock.tla specifies this.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, final
 
-import anyio.lowlevel
+import anyio
 
-from ..abc import CoordinationClient, Hold, Reply
-from ..errors import (
-    AioleadError,
-    AlreadyHeldError,
-    ConnectionLossError,
-    Fenced,
-    LossReason,
-    NoNodeError,
-    SessionError,
-    UpgradeError,
-)
-from ..model import ACL, Created, CreateMode, Participant, Stat
-from ..paths import basename, join
+from ..abc import CoordinationClient
+from ..errors import AioleadError, AlreadyHeldError, ReleaseError, UpgradeError
+from ..model import ACL, Participant
+from ..paths import join
 from . import contender_queue
 from .contender_queue import Contender, ContenderQueue
-from .errors import Step, before_next_try, may_be_applied, until_done
+from .errors import Step, before_next_try
 from .hold import Held
 from .holding import Contest, HeldRecipe
 from .layouts import Layout, Role
-from .pending_delete import Departure, PendingDelete, whichever_there_is
+from .naming import Fixed
+from .pending_delete import Departure
 from .place import Place
 from .recipe import OnDisconnect
-from .znode import Holder, HoldOptions, Znode
-from .znode_registry import RegisteredNode
-
-
-class Downgrade(enum.Enum):
-    """The state of the transaction that turns a writer into a reader."""
-
-    NONE = "none"
-    """Not sent, or not applied."""
-    SENT = "sent"
-    UNKNOWN = "unknown"
-    """The answer was lost."""
-    DONE = "done"
-
-
-class WriteContender(Contender):
-    """A contender for writing, and the `Hold` that it returns, since its znode may change.
-
-    It is also the `Holder` of its znodes, and passes losses and requests on to the tenure.
-    """
-
-    downgrade = Downgrade.NONE
-    _holding: Hold
-    _options: HoldOptions
-    _tenure: Holder | None = None
-    _reader: Znode | None = None
-    """The reader, from the transaction that creates it until its outcome is known."""
-    _reader_look: Reply[tuple[bytes, Stat]] | None = None
-    _refusal: AioleadError | None = None
-    _is_discarded = False
-    _has_moved = False
-    """Whether the hold is on the reader."""
-    _on_reader: Callable[[RegisteredNode], object] | None = None
-
-    def when_reader(self, call: Callable[[RegisteredNode], object]) -> None:
-        """Register a callback, called synchronously once the downgrade is confirmed."""
-        self._on_reader = call
-
-    # --- the hold ------------------------------------------------------------------------------
-
-    @property
-    def node(self) -> RegisteredNode:
-        return self.znode.node
-
-    def hold(self, holder: Holder, options: HoldOptions) -> Hold:
-        self._tenure = holder
-        self._options = options
-        self._holding = self.znode.hold(self, options)
-        return self
-
-    def lose(self, reason: LossReason) -> None:
-        self._holding.lose(reason)
-
-    def release(self) -> None:
-        self._holding.release()
-
-    def _lose(self, reason: LossReason) -> None:
-        """See `Holder`."""
-        if (
-            reason is LossReason.DELETED
-            and self.downgrade is Downgrade.UNKNOWN
-            and not self._has_moved
-            and not self._is_discarded
-        ):
-            self._move_hold()
-            self._look_at_reader()
-        elif self._tenure is not None:
-            self._tenure._lose(reason)
-
-    def _ask_for(self) -> None:
-        """See `Holder`."""
-        if self._tenure is not None:
-            self._tenure._ask_for()
-
-    def _move_hold(self) -> None:
-        before, self._has_moved = self._holding, True
-        options: HoldOptions = {**self._options, "urgent": True}
-        self._holding = self._the_reader.hold(self, options, self._reader_path)
-        before.release()
-
-    # --- becoming a reader ---------------------------------------------------------------------
-
-    async def become_reader(self) -> None:
-        """Send the transaction, once, and wait for its outcome, which is in `downgrade`.
-
-        Raises a `ServerError` if it was refused, a `ConnectionLossError` while the outcome is
-        unknown.
-        """
-        if self.downgrade is Downgrade.NONE:
-            self._send()
-        if self._reader_look is not None:
-            with suppress(NoNodeError):
-                await self._reader_look
-        held = self._the_reader if self._has_moved else self.znode
-        if self._is_between and not held.is_gone:
-            await self._find_out()
-        refusal, self._refusal = self._refusal, None
-        if refusal is not None:
-            raise refusal
-
-    @property
-    def _is_between(self) -> bool:
-        return self.downgrade in (Downgrade.SENT, Downgrade.UNKNOWN)
-
-    @property
-    def _the_reader(self) -> Znode:
-        return self.znode if self._reader is None else self._reader
-
-    def _send(self) -> None:
-        writer, path, data = self.node, self._reader_path, self.znode.data
-        # Claimed, so that the clean-up of unclaimed znodes leaves it alone.
-        self._local.claim(basename(path), writer.sequence)
-        self._reader = Znode(self._client, self._naming, data, self._acl, self)
-        self.znode.is_muted = True
-        self.downgrade = Downgrade.SENT
-        change = (
-            self._client.fenced(writer.path)
-            .transaction()
-            .create(path, data, mode=CreateMode.EPHEMERAL, acl=self._acl)
-            .delete(writer.path)
-            .commit()
-        )
-        change.add_done_callback(partial(self._answered, change))
-        self._look_at_reader()
-
-    @property
-    def _reader_path(self) -> str:
-        return join(self._path, self._layout._downgraded(self.node.name))
-
-    def _answered(self, change: Reply[list[Any]]) -> None:
-        """Process the answer, or its loss, before any later answer."""
-        error = change.error()
-        if self._is_discarded:
-            return
-        if error is None:
-            self._move_hold()
-        elif may_be_applied(error):
-            self.downgrade = Downgrade.UNKNOWN
-        elif isinstance(error, Fenced):
-            self.znode.lost()
-        else:
-            if not isinstance(error, (ConnectionLossError, SessionError)):
-                self._refusal = error
-            self._stay()
-
-    def _look_at_reader(self) -> Reply[tuple[bytes, Stat]]:
-        watch = self._the_reader.watch_for_look()
-        look = self._reader_look = self._client.get(self._reader_path, watch=watch)
-        look.add_done_callback(partial(self._reader_seen, look))
-        return look
-
-    def _reader_seen(self, look: Reply[tuple[bytes, Stat]]) -> None:
-        if self._reader_look is look:
-            self._reader_look = None
-        reader, writer = self._reader, self.znode
-        if reader is None or writer.current is None or look.error():
-            return
-        path, (_, stat) = self._reader_path, look.result()
-        if stat.ephemeral_owner == writer.node.session_id:
-            if not self._has_moved:
-                self._move_hold()
-            reader.take(Created(path, stat))
-            self.znode, self._reader = reader, None
-            self.downgrade = Downgrade.DONE
-            writer.forget()
-            if self._on_reader is not None:
-                self._on_reader(reader.node)
-
-    async def _find_out(self) -> None:
-        """Ask the quorum whether the reader exists: the connected server may lag."""
-        try:
-            await self._client.check(self._reader_path)
-        except NoNodeError:
-            if self._is_between and self._has_moved:
-                self._the_reader.lost()
-            elif self._is_between:
-                self._stay()
-            return
-        if self._is_between:
-            with suppress(NoNodeError):
-                await self._look_at_reader()
-
-    def _stay(self) -> None:
-        """Return to the writer: the transaction was not applied."""
-        self._local.forget(basename(self._reader_path))
-        self._drop_reader()
-        self.downgrade = Downgrade.NONE
-        self.znode.is_muted = False
-        self.znode.watch()
-
-    def _drop_reader(self) -> None:
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.unwatch()
-            reader.discard()
-
-    # --- leaving -------------------------------------------------------------------------------
-
-    def discard(self) -> Departure | None:
-        self._is_discarded = True
-        self._tenure = self._on_reader = None
-        node = self.znode.current
-        if not self._is_between or node is None:
-            return super().discard()
-        # Either of the two may exist: delete both.
-        path, session_id = self._reader_path, node.session_id
-        self._drop_reader()
-        self.znode.unwatch()
-        writer = super().discard()
-        client, forget = self._client, partial(self._local.forget, basename(path))
-        if session_id != client.session_id:
-            forget()
-            return writer
-        return whichever_there_is(writer, _ReaderDeletion(client, node, path, writer, forget))
-
-
-def _writer(queue: ContenderQueue, contest: Contest[Any]) -> WriteContender:
-    return WriteContender(queue, contest.data, contest.acl)
-
-
-class _ReaderDeletion(PendingDelete):
-    """The pending delete of a reader whose transaction is unanswered: it may still be created.
-
-    `gone` is the delete of the writer, sent before this one; None if the writer is gone.
-    """
-
-    __slots__ = ("_gone",)
-
-    def __init__(
-        self,
-        client: CoordinationClient,
-        writer: RegisteredNode,
-        path: str,
-        gone: Departure | None,
-        over: Callable[[], object],
-    ) -> None:
-        self._gone = gone
-        debt = partial(_delete_reader, client, writer, path)
-        super().__init__(client, path, client.delete(path), debt, over)
-
-    def _answered(self) -> None:
-        if self._gone is None or self._gone.is_done:
-            super()._answered()
-        else:
-            # The writer may still exist, so the reader may still be created.
-            self._spawn_payment()
-
-
-async def _delete_reader(client: CoordinationClient, writer: RegisteredNode, path: str) -> None:
-    """Delete a reader that may still be created.
-
-    The transaction that creates the reader is conditional on the writer. So delete the writer
-    first: from then on the reader exists, or never will. Looking for it before, even after a
-    `sync`, is too early: a leader answers `sync` to its own clients before it applies what is in
-    flight.
-    """
-
-    async def delete() -> None:
-        with suppress(NoNodeError):
-            await client.delete(writer.path)
-        await client.delete(path)
-
-    await until_done(client, writer.session_id, delete)
+from .znode import HoldOptions, Znode
 
 
 class WriteHeld(Held):
     """A hold for writing, or, after `downgrade`, for reading."""
 
-    _is_downgraded = False
-    _writer: WriteContender
-
-    def _take(self, place: Place) -> None:
-        assert isinstance(place, WriteContender)
-        self._writer = place
-        super()._take(place)
-        place.when_reader(self._on_reader)
-
-    def _registered(self, place: Place, options: HoldOptions) -> Hold:
-        assert isinstance(place, WriteContender)
-        return place.hold(self, options)
+    def __init__(
+        self,
+        layout: Layout,
+        contest: Contest[Any],
+        place: Place,
+        on_lost: Callable[[], object],
+        on_released: Callable[[], object] | None = None,
+    ) -> None:
+        assert isinstance(place, Contender)
+        self._layout = layout
+        self._contender = place
+        self._reader: Znode | None = None
+        """The reader that a downgrade creates, until the hold is on it."""
+        self._is_downgraded = False
+        self._writer_gone: Departure | None = None
+        self._downgrading = anyio.Lock()
+        super().__init__(contest, place, on_lost, on_released)
 
     @property
     def is_downgraded(self) -> bool:
@@ -332,30 +67,90 @@ class WriteHeld(Held):
         The tenure and its token stay the same, but the znode changes: what `fenced` returned before
         refuses to write from now on.
 
-        Cancellation: the downgrade may still be applied; see `is_downgraded`. Leaving the block
-        releases the lock in any case. On connection loss: continues over the next connection.
+        Cancellation: the hold stays one for writing, or is one for reading already: see
+        `is_downgraded`, which does not change later. It is safe to call this again. On connection
+        loss: continues over the next connection.
 
         Raises:
             LockLost: the lock is lost.
             UsageError: the lock was released, by `release` or by the end of its body.
-            ServerError: the servers refused, by an ACL for instance; the hold is still for writing.
+            ReleaseError: the servers refuse to delete the writer's znode. The hold is one for
+                reading, but nobody else comes in before this session ends.
+            ServerError: the servers refused to create the reader's znode, by an ACL for instance;
+                the hold is still for writing.
         """
         self.check()
-        writer = self._writer
-        if writer.downgrade is Downgrade.DONE:
-            await anyio.lowlevel.checkpoint()
-        while writer.downgrade is not Downgrade.DONE:
-            try:
-                await writer.become_reader()
-            except AioleadError as error:
-                if error.session_over:
-                    raise
-                await before_next_try(self._client, error, Step.ACQUIRE)
-            self.check()
+        async with self._downgrading:
+            while not self._is_downgraded:
+                try:
+                    reader = await self._created_reader()
+                except AioleadError as error:
+                    self.check()
+                    await before_next_try(self._client, error, Step.ACQUIRE)
+                    self.check()
+                else:
+                    self.check()
+                    self._move_to(reader)
+            await self._writer_deleted()
 
-    def _on_reader(self, node: RegisteredNode) -> None:
+    async def _created_reader(self) -> Znode:
+        """Return the reader, which holds nothing yet; create it if no earlier call has."""
+        writer, reader = self._contender.znode, self._reader
+        # If others delete the writer, that is known before the answer to any later request.
+        writer.watch()
+        if reader is None:
+            path = join(self._contest.path, self._layout._downgraded(writer.node.name))
+            naming = Fixed(self._client, path, is_contended=False, is_unique=True)
+            data, acl = self._contest.data, self._contest.acl
+            reader = self._reader = Znode(self._client, naming, data, acl, self._contender)
+        if await reader.resolve():
+            # Others may have deleted it since.
+            reader.unwatch()
+            reader.watch()
+            await reader.looked_at()
+            if not reader.is_gone:
+                return reader
+            reader.forget()
+        self.check()
+        await reader.create()
+        return reader
+
+    def _move_to(self, reader: Znode) -> None:
+        """Hold the reader instead of the writer, and delete the writer; synchronous."""
+        options: HoldOptions = {
+            "urgent": self._contest.urgent,
+            "resign_on_disconnect": self._contest.resigns_on_disconnect,
+        }
+        before, self._hold = self._hold, reader.hold(self, options)
+        before.release()
+        reader.watch()
+        writer, self._contender.znode, self._reader = self._contender.znode, reader, None
+        self._path = reader.node.path
         self._is_downgraded = True
-        self._path = node.path
+        self._writer_gone = writer.discard()
+
+    async def _writer_deleted(self) -> None:
+        """Wait for the writer's delete; raise `ReleaseError` if it was refused."""
+        gone = self._writer_gone
+        if gone is None:
+            return
+        if not gone.is_done:
+            answered = anyio.Event()
+            gone.add_done_callback(answered.set)
+            gone.await_report(True)
+            try:
+                await answered.wait()
+            finally:
+                gone.await_report(False)
+        self.check()
+        refusal = gone.error()
+        if isinstance(refusal, ReleaseError):
+            raise refusal
+
+    def _release(self, scope: anyio.CancelScope | None = None) -> Awaitable[None]:
+        if self._reader is not None:
+            self._reader.discard()
+        return super()._release(scope)
 
 
 @final
@@ -417,8 +212,7 @@ class WriteLock(HeldRecipe[WriteHeld]):
             type(self).__name__, client, path, layout, Role.WRITE, shown=Role.WRITE
         )
         contest = self._queue.contest(
-            WriteHeld,
-            make_place=partial(_writer, self._queue),
+            partial(WriteHeld, layout),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,

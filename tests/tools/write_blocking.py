@@ -297,7 +297,7 @@ def docstring(thing: object) -> str:
 # --- the text ------------------------------------------------------------------------------------
 
 
-LAZY = '''
+LAZY = """
 def __getattr__(name: str) -> ModuleType:
     if name != "admin":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
@@ -306,7 +306,7 @@ def __getattr__(name: str) -> ModuleType:
 
 def __dir__() -> list[str]:
     return [*__all__, "admin"]
-'''
+"""
 """The calls of operators are a module, which is imported when it is needed."""
 
 

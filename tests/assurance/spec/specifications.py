@@ -252,11 +252,14 @@ BARRIER = Specification(
     ),
 )
 
+_NO_FAULTS = frozenset({"Cut", "Expire", "FindOut", "GiveUp", "Notice"})
+
 RWLOCK = Specification(
     "rwlock",
     checks=(
-        Check("rwlock-small", 55_718, 46, True),
-        Check("rwlock-large", 454_237, 64, False),
+        Check("rwlock-small", 82_902, 49, True, frozenset({"Operator"})),
+        Check("rwlock-large", 593_695, 67, False, frozenset({"Operator"})),
+        Check("rwlock-operator", 445_242, 55, False, _NO_FAULTS),
     ),
     planted=(
         PlantedError(
@@ -264,30 +267,74 @@ RWLOCK = Specification(
             "A writer holds when the writer before it is gone, which may have become a reader.",
             cfg="rwlock-small",
             violates="Exclusive",
-            length=16,
+            length=19,
             changes=(("settles == z.reads \\/ nearest.reads", "settles == TRUE"),),
         ),
         PlantedError(
-            "the reader of a downgrade gets a new number",
-            "A downgraded writer goes behind those that wait.",
+            "the reader of a downgrade gets another number",
+            "A downgraded writer stands beside the next one, which does not wait for it.",
             cfg="rwlock-small",
             violates="Exclusive",
-            length=14,
+            length=16,
             changes=(
                 (
-                    "\\cup {AsReader(node[c])})",
-                    "\\cup {[AsReader(node[c]) EXCEPT !.q = number]})",
+                    "AsReader(z) == [z EXCEPT !.reads = TRUE]",
+                    "AsReader(z) == [z EXCEPT !.reads = TRUE, !.q = @ + 1]",
                 ),
             ),
             invariants=("Exclusive",),
         ),
         PlantedError(
-            "the reader's delete does not wait for the writer's",
-            "The first answer to the delete of the reader counts, which may still be created.",
+            "the writer is deleted before the reader is there",
+            "The create and the delete leave together, and the create may be lost.",
+            cfg="rwlock-small",
+            violates="HoldersAreThere",
+            length=8,
+            changes=(
+                (
+                    'Goes(c, "downgrading")\n    /\\ sent',
+                    'Goes(c, "downgrading") /\\ pending\' = pending \\cup {node[c]}\n    /\\ sent',
+                ),
+                (
+                    "next, pending, token, faults>>\n\nCreateReader",
+                    "next, token, faults>>\n\nCreateReader",
+                ),
+            ),
+        ),
+        PlantedError(
+            "a lost answer counts as success",
+            "The hold moves to a reader that was never created.",
+            cfg="rwlock-small",
+            violates="HoldersAreThere",
+            length=9,
+            changes=(("IF AsReader(node[c]) \\in view[c]\n", "IF TRUE\n"),),
+        ),
+        PlantedError(
+            "a writer that others delete becomes a reader",
+            "It does not watch its znode while its reader is created, behind another writer.",
+            cfg="rwlock-operator",
+            violates="Exclusive",
+            length=16,
+            changes=(
+                (
+                    "pc[c] \\in Holding /\\ node[c] \\notin new",
+                    'pc[c] \\in Holding \\ {"downgrading"} /\\ node[c] \\notin new',
+                ),
+            ),
+            invariants=("Exclusive",),
+        ),
+        PlantedError(
+            "the first look for the reader counts",
+            "It is not behind a write, and does not show a reader that is about to be created.",
             cfg="rwlock-small",
             violates="NothingForgotten",
-            length=13,
-            changes=(("\\/ z.reads /\\ [z EXCEPT !.reads = FALSE] \\in new}", "}"),),
+            length=11,
+            changes=(
+                (
+                    "\\/ z.reads /\\ (c \\in stale' \\/ z \\in tree)}",
+                    "}",
+                ),
+            ),
         ),
     ),
 )

@@ -26,8 +26,8 @@ from aiolead.errors import (
     MixedLayoutError,
     NoAuthError,
     ReleaseError,
-    ServerError,
     UpgradeError,
+    UsageError,
 )
 from aiolead.model import ACL, Permission, SessionState
 from aiolead.testing import EmbeddedServer, OpCode
@@ -172,44 +172,84 @@ async def test_deleted_znode_is_lost_by_a_writer_that_downgrades(
     assert await names(a, PATH) == []
 
 
-async def test_refused_downgrade_leaves_a_writer() -> None:
-    """A client that may create in a path, but not delete, cannot downgrade, and still holds."""
+async def test_refused_create_of_the_reader_leaves_a_writer() -> None:
+    may = Permission.ALL & ~Permission.CREATE
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        with anyio.fail_after(PATIENCE):
+            async with ReadWriteLock(a, PATH).write as held, crowd() as them:
+                await come(them, b, "r", ReadWriteLock(b, PATH).read)
+                await a.set_acl(PATH, [ACL(may, "world", "anyone")])
+                with pytest.raises(NoAuthError):
+                    await held.downgrade()
+                assert not held.is_downgraded
+                await held.verify()
+                await them.are_inside()
+                await a.set_acl(PATH, [ACL(Permission.ALL, "world", "anyone")])
+                await held.downgrade()
+                await them.are_inside("r")
+        assert contenders_left(server, PATH) == []
+
+
+async def test_refused_delete_of_the_writer_is_raised_and_nobody_comes_in() -> None:
+    """A client that may create in a path, but not delete, reads on; its znodes stay."""
     may = Permission.ALL & ~Permission.DELETE
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         await a.create(PATH, acl=[ACL(may, "world", "anyone")])
-        with anyio.fail_after(PATIENCE), pytest.raises(ReleaseError, match=PATH):
+        with anyio.fail_after(PATIENCE), pytest.raises(ReleaseError, match="__READ__"):
             async with ReadWriteLock(a, PATH).write as held:
-                with pytest.raises(ServerError) as caught:
-                    await held.downgrade()
-                assert isinstance(getattr(caught.value, "cause", caught.value), NoAuthError)
-                assert not held.is_downgraded
+                for _ in range(2):
+                    with pytest.raises(ReleaseError, match="__WRIT__") as caught:
+                        await held.downgrade()
+                    assert isinstance(caught.value.__cause__, NoAuthError)
+                assert held.is_downgraded
                 await held.verify()
                 async with ReadWriteLock(b, PATH).read.try_acquire() as reads:
                     assert reads is None
 
 
-@pytest.mark.parametrize("what", ["request", "reply"])
+def front_of(server: EmbeddedServer) -> list[str]:
+    """The roles of the znodes with the lowest number, sorted."""
+    left = contenders_left(server, PATH)
+    lowest = min((path[-10:] for path in left), default="")
+    return sorted("read" if "__READ__" in path else "write" for path in left if lowest in path)
+
+
+@pytest.mark.parametrize(
+    ("step", "what", "there"),
+    [
+        (OpCode.CREATE2, "request", ["write"]),
+        (OpCode.CREATE2, "reply", ["read", "write"]),
+        (OpCode.DELETE, "request", ["read", "write"]),
+        (OpCode.DELETE, "reply", ["read"]),
+    ],
+    ids=["create lost", "answer to create lost", "delete lost", "answer to delete lost"],
+)
 @pytest.mark.parametrize("then", ["stays", "leaves", "session ends"])
 @with_virtual_server
 async def test_connection_is_lost_in_the_middle_of_a_downgrade(
-    server: EmbeddedServer, link: Link, a: Client, b: Client, what: str, then: str
+    server: EmbeddedServer,
+    link: Link,
+    a: Client,
+    b: Client,
+    step: OpCode,
+    what: str,
+    there: list[str],
+    then: str,
 ) -> None:
     """Whether it was applied or not, there is always a znode, and nothing is left in the end."""
-
-    def is_reader() -> bool:
-        return "__READ__" in min(contenders_left(server, PATH), key=lambda name: name[-10:])
 
     async def body() -> None:
         async with ReadWriteLock(a, PATH).write as held:
             them.come("w", to=ReadWriteLock(b, PATH).write)
             await passes(1.0)
-            (server.drop_request if what == "request" else server.drop_reply)(OpCode.MULTI)
+            (server.drop_request if what == "request" else server.drop_reply)(step)
             link.refuse()
             async with anyio.create_task_group() as within:
                 within.start_soon(held.downgrade)
                 await settled()
                 assert a.state is SessionState.SUSPENDED
-                assert (what == "reply") == is_reader()
+                assert front_of(server) == there
+                assert held.is_downgraded == (step is OpCode.DELETE)
                 if then == "leaves":
                     within.cancel_scope.cancel()
                     return
@@ -217,7 +257,7 @@ async def test_connection_is_lost_in_the_middle_of_a_downgrade(
                     server.expire_session(a.session_id)
                 link.heal()
             assert held.is_downgraded
-            assert is_reader()
+            assert front_of(server) == ["read"]
             assert len(contenders_left(server, PATH)) == 2
             assert them.log == []
             await passes(3 * SESSION)
@@ -233,6 +273,118 @@ async def test_connection_is_lost_in_the_middle_of_a_downgrade(
         link.heal()
         await passes(2 * SESSION)
         await them.are_inside("w")
+    assert contenders_left(server, PATH) == []
+
+
+@pytest.mark.parametrize("reader", ["stays", "is deleted"])
+@with_virtual_server
+async def test_cancelled_downgrade_leaves_a_writer_until_it_is_called_again(
+    server: EmbeddedServer, link: Link, a: Client, b: Client, reader: str
+) -> None:
+    """Its reader may be there by then: it lets nobody in, and the next call takes it."""
+    async with crowd() as them:
+        async with ReadWriteLock(a, PATH).write as held:
+            them.come("r", to=ReadWriteLock(b, PATH).read)
+            await passes(1.0)
+            link.stall("to_client")
+            with anyio.move_on_after(0.1):
+                await held.downgrade()
+            link.heal()
+            await passes(2 * SESSION)
+            assert not held.is_downgraded
+            assert front_of(server) == ["read", "write"]
+            if reader == "is deleted":
+                await b.delete(held.path.replace("__WRIT__", "__READ__"))
+                await passes(1.0)
+                held.check()
+            await them.are_inside()
+            await held.downgrade()
+            assert front_of(server) == ["read"]
+            await passes(1.0)
+            await them.are_inside("r")
+            held.check()
+            await held.verify()
+    assert contenders_left(server, PATH) == []
+
+
+@with_virtual_server
+async def test_writer_deleted_during_its_downgrade_loses_the_lock(
+    server: EmbeddedServer, link: Link, a: Client, b: Client
+) -> None:
+    """Another writer comes in before the reader is there, which therefore must not hold."""
+    async with crowd() as them:
+        with pytest.raises(LockLost) as caught:
+            async with ReadWriteLock(a, PATH).write as held:
+                them.come("w", to=ReadWriteLock(b, PATH).write)
+                await passes(0.1)
+                # The writer is not watched yet: its hold is young.
+                link.stall("to_client")
+                await b.delete(held.path)
+                await them.are_inside("w")
+                async with anyio.create_task_group() as within:
+                    within.start_soon(held.downgrade)
+                    await passes(0.1)
+                    link.heal()
+        assert caught.value.reason is LossReason.DELETED
+        await passes(0.1)
+        assert front_of(server) == ["write"]
+    assert contenders_left(server, PATH) == []
+
+
+@with_virtual_server
+async def test_reader_that_was_asked_to_release_before_it_was_known_is_found(
+    server: EmbeddedServer, link: Link, a: Client, b: Client
+) -> None:
+    """Others change its data meanwhile, so they do not show whose it is."""
+    async with ReadWriteLock(a, PATH).write as held:
+        await passes(1.0)
+        server.drop_reply(OpCode.CREATE2)
+        link.refuse()
+        async with anyio.create_task_group() as within:
+            within.start_soon(held.downgrade)
+            await settled()
+            assert [each.path for each in await ReadWriteLock(b, PATH).revoke()] != [held.path]
+            link.heal()
+        assert held.is_downgraded
+        await held.revocation_requested()
+        await passes(3 * SESSION)
+        await held.verify()
+    assert contenders_left(server, PATH) == []
+
+
+@with_virtual_server
+async def test_release_during_a_downgrade_leaves_no_znode(
+    server: EmbeddedServer, link: Link, a: Client
+) -> None:
+    async with ReadWriteLock(a, PATH).write as held:
+        await passes(1.0)
+        server.drop_reply(OpCode.CREATE2)
+        link.refuse()
+        async with anyio.create_task_group() as within:
+
+            async def downgrade() -> None:
+                with pytest.raises(UsageError, match="resigned"):
+                    await held.downgrade()
+
+            within.start_soon(downgrade)
+            await settled()
+            within.start_soon(held.release)
+            await settled()
+            link.heal()
+        assert not held.is_downgraded
+        await passes(2 * SESSION)
+        assert contenders_left(server, PATH) == []
+
+
+@with_virtual_server
+async def test_two_tasks_downgrade_once(server: EmbeddedServer, a: Client) -> None:
+    async with ReadWriteLock(a, PATH).write as held:
+        async with anyio.create_task_group() as within:
+            within.start_soon(held.downgrade)
+            within.start_soon(held.downgrade)
+        assert held.is_downgraded
+        assert front_of(server) == ["read"]
+        await held.verify()
     assert contenders_left(server, PATH) == []
 
 
