@@ -111,7 +111,6 @@ class Znode:
         "data",
         "is_asked_for",
         "is_gone",
-        "is_muted",
         "look",
     )
 
@@ -134,8 +133,6 @@ class Znode:
         """Whether `current` is known to be gone."""
         self.is_asked_for = False
         """Whether others ask for a release, which only an observer knows: see `ask_holder`."""
-        self.is_muted = False
-        """Whether looks and watches report nothing: a transaction of ours is to delete it."""
         self.look: Reply[tuple[bytes, Stat]] | None = None
         """The last look at it, until that is answered."""
         self._creating: Reply[Created] | None = None
@@ -407,25 +404,18 @@ class Znode:
         if watch is not None:
             watch.close()
 
-    def watch_for_look(self) -> Watch:
-        """The watch on it, for a look that the caller sends."""
-        return self._make_watch() if self._watch is None else self._watch
-
-    def _make_watch(self) -> Watch:
-        watch = self._watch = self._client.backend.make_watch(self._on_watch)
-        return watch
-
     def send_look(self) -> Reply[tuple[bytes, Stat]]:
         """Read and watch it; the answer is processed even if nobody awaits it."""
         node = self.node
-        look = self.look = self._client.get(node.path, watch=self._make_watch())
+        watch = self._watch = self._client.backend.make_watch(self._on_watch)
+        look = self.look = self._client.get(node.path, watch=watch)
         look.add_done_callback(contained(partial(self._seen, node, look), self._unwatched))
         return look
 
     def _seen(self, node: RegisteredNode, look: Reply[tuple[bytes, Stat]]) -> None:
         if self.look is look:
             self.look = None
-        if node is not self.current or self.is_muted:
+        if node is not self.current:
             return
         error = look.error()
         if error is None:
@@ -444,7 +434,7 @@ class Znode:
 
     async def _watch_later(self, node: RegisteredNode, error: AioleadError) -> None:
         await anyio.sleep(pause(self._client, error))
-        if node is self.current and not self.is_gone and not self.is_muted:
+        if node is self.current and not self.is_gone:
             self.watch()
 
     def _unwatched(self, error: AioleadError | None) -> None:
@@ -468,8 +458,6 @@ class Znode:
 
     def _on_event(self, event: WatchEvent) -> None:
         self._watch = None
-        if self.is_muted:
-            return
         if event.type is EventType.DELETED:
             self.lost()
         elif event.type is EventType.NONE or self.current is None:
@@ -493,11 +481,11 @@ class Znode:
 
     # --- holding ---------------------------------------------------------------------------------
 
-    def hold(self, holder: Holder, options: HoldOptions, path: str = "") -> Hold:
-        """Hold it under the lease; `path` is that of a znode which is not known to exist yet."""
+    def hold(self, holder: Holder, options: HoldOptions) -> Hold:
+        """Hold it under the lease."""
         self._holder = holder
         hold = self._hold = self._client.backend.lease.hold(
-            path or self.node.path,
+            self.node.path,
             self,
             urgent=options["urgent"],
             resign_on_disconnect=options["resign_on_disconnect"],
@@ -517,7 +505,7 @@ class Znode:
 
     def hold_settled(self) -> None:
         """Watch it, now that the lease of the hold is proven for the first time."""
-        if self.current is not None and not self.is_muted:
+        if self.current is not None:
             self.watch()
 
     # --- leaving ---------------------------------------------------------------------------------
