@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Self, final
 
 import anyio
-import anyio.lowlevel
 
 from ..abc import CoordinationClient, WatchStream
 from ..errors import (
@@ -103,10 +102,8 @@ class TreeCache:
             keep_data=bool(data),
             select=select,
             most=checked_count("max_nodes", max_nodes, most=1 << 30),
-            on_todo=self._on_todo,
             on_complete=self._is_full.set,
         )
-        self._todo = anyio.Event()
         self._defect: InternalError | None = None
         self._has_gap = True
         """Whether something may have happened without an event, and was not looked for."""
@@ -133,7 +130,6 @@ class TreeCache:
             and not (self._has_gap or self._job.ended.is_set())
             and self._reader.is_complete
             and self._client.state is SessionState.CONNECTED
-            and self._reader.is_watching
         )
 
     @property
@@ -142,12 +138,15 @@ class TreeCache:
         return self._reader.unread
 
     def get(self, path: str) -> TreeNode | None:
-        """A znode of the copy; None if it does not exist. Raises `UsageError` before entering."""
+        """A znode of the copy, or None. Raises `UsageError` before entering."""
         self._check()
         return self._copy.nodes.get(path)
 
     def children(self, path: str) -> list[str] | None:
-        """A znode's child names, sorted; None if it does not exist. Raises `UsageError` before"""
+        """The sorted names of a znode's children in the copy; None if it does not exist there.
+
+        Raises `UsageError` before entering.
+        """
         self._check()
         return self._copy.children(path) if path in self._copy.nodes else None
 
@@ -222,11 +221,9 @@ class TreeCache:
             except UnsupportedError:
                 self._reader.watched = True
                 await self._keep_up()
-            except RequestRefusedError as error:
-                if not self._is_full.is_set():
-                    raise
-                await before_next_try(self._client, error, Step.FOLLOW)
             except AioleadError as error:
+                if isinstance(error, RequestRefusedError) and not self._is_full.is_set():
+                    raise  # to the task that opens the cache
                 await before_next_try(self._client, error, Step.FOLLOW)
 
     async def _listen(self, stream: WatchStream) -> None:
@@ -250,7 +247,6 @@ class TreeCache:
     async def _keep_up(self) -> None:
         self._look_at_all()
         while True:
-            self._todo = anyio.Event()
             try:
                 await self._reader.catch_up()
             except RequestRefusedError:
@@ -259,12 +255,7 @@ class TreeCache:
             except AioleadError as error:
                 await before_next_try(self._client, error, Step.FOLLOW)
                 continue
-            if not self._reader.has_marked:
-                with anyio.CancelScope(deadline=self._reader.next_try):
-                    await self._todo.wait()
-
-    def _on_todo(self) -> None:
-        self._todo.set()
+            await self._reader.wait()
 
     def _on_state(self, state: SessionState, _session_id: int) -> None:
         # One-shot watches are re-armed as they were, and report what happened meanwhile.

@@ -152,7 +152,7 @@ class TreeCopy:
         """End the copy: it does not change any more."""
         self.ended, self.error = True, error
         for reader in list(self._readers.values()):
-            reader._wake()
+            reader._news.set()
 
 
 def is_another(old: TreeNode, new: TreeNode) -> bool:
@@ -170,13 +170,12 @@ def _is_older(node: TreeNode, czxid: int) -> bool:
     return node.stat is not None and node.stat.czxid < czxid
 
 
-def _written(node: TreeNode) -> tuple[int, int] | None:
-    """The transactions of its creation and last change; None if unknown."""
-    return None if node.stat is None else (node.stat.czxid, node.stat.mzxid)
-
-
 def _differ(old: TreeNode, new: TreeNode) -> bool:
-    return (_written(old), old.is_readable) != (_written(new), new.is_readable)
+    """Whether one of them was written since, or may be read only now, as far as is known."""
+    if old.stat is None or new.stat is None:
+        return (old.stat is None) != (new.stat is None) or old.is_readable != new.is_readable
+    before = (old.stat.czxid, old.stat.mzxid, old.is_readable)
+    return before != (new.stat.czxid, new.stat.mzxid, new.is_readable)
 
 
 @final
@@ -202,9 +201,6 @@ class TreeEvents(AsyncIterator[TreeEvent]):
 
     def _touched(self, path: str, old: TreeNode | None) -> None:
         self._pending.setdefault(path, old)
-        self._wake()
-
-    def _wake(self) -> None:
         self._news.set()
 
     async def __anext__(self) -> TreeEvent:
@@ -256,11 +252,11 @@ class Todo(enum.Flag):
 
 
 class TreeReader:
-    """Reads a tree into a copy; calls `on_todo` when there is something to do.
+    """Reads a tree into a copy.
 
-    `select` decides whether a path and what is below it belong to the copy. `on_complete` is called
-    once the copy has every znode, in a state from after the last `note_all`. More may be marked by
-    then: where others write all the time, something always is.
+    `select` decides whether a path and what is below it belong to the copy. `most` is how many
+    znodes there may be. `on_complete` is called once the copy has every znode, in a state from
+    after the last `note_all`. More may be marked by then, since others may write all the time.
     """
 
     def __init__(
@@ -272,7 +268,6 @@ class TreeReader:
         keep_data: bool,
         select: Callable[[str], bool] | None,
         most: int,
-        on_todo: Callable[[], object],
         on_complete: Callable[[], object],
     ) -> None:
         self._client = client
@@ -281,9 +276,10 @@ class TreeReader:
         self._keep_data = keep_data
         self._select = select
         self._most = most
-        self._on_todo = on_todo
         self._on_complete = on_complete
         self._todo: dict[str, Todo] = {}
+        self._marked = anyio.Event()
+        """Set when a znode is marked to be read."""
         self._batch: dict[str, Todo] = {}
         """The znodes that are being read."""
         self._aside: dict[str, tuple[Todo, float]] = {}
@@ -308,29 +304,24 @@ class TreeReader:
         return len(self._todo.keys() | self._batch.keys() | self._aside.keys())
 
     @property
-    def has_marked(self) -> bool:
-        """Whether there is something to read now."""
-        return bool(self._todo)
-
-    @property
-    def next_try(self) -> float:
-        """When the first of the znodes that were set aside may be read again; or infinite."""
-        return min((until for _, until in self._aside.values()), default=inf)
-
-    @property
     def is_complete(self) -> bool:
-        return not self._missing
+        """Whether the copy has every znode, and a watch reports what changes.
 
-    @property
-    def is_watching(self) -> bool:
-        """Whether all one-shot watches are armed, where no recursive watch is.
-
-        Beside that it does not matter: what fired is marked to be read, and a lost connection is a
-        gap in its stream.
+        Where there is no recursive watch, all one-shot watches must be armed. Beside a recursive
+        watch that does not matter: what fired is marked to be read, and a lost connection is a gap
+        in its stream.
         """
-        if self.is_blind:
+        if self._missing or self.is_blind:
             return False
         return not self.watched or all(watch.is_armed for watch in self._watches.values())
+
+    async def wait(self) -> None:
+        """Wait until something is marked, or may be read again."""
+        if not self._todo:
+            self._marked = anyio.Event()
+            next_try = min((until for _, until in self._aside.values()), default=inf)
+            with anyio.CancelScope(deadline=next_try):
+                await self._marked.wait()
 
     # --- what has to be read -------------------------------------------------------------------
 
@@ -346,7 +337,7 @@ class TreeReader:
             self._aside[path] = before | todo, until
             return
         self._todo[path] = self._todo.get(path, Todo.COMPARE) | todo
-        self._on_todo()
+        self._marked.set()
 
     def note_event(self, path: str) -> None:
         if self._is_selected(path):
@@ -382,7 +373,7 @@ class TreeReader:
 
         Raises `ConnectionLossError`, `SessionExpiredError` (the rest stays marked), `NoAuthError`
         (for the top), `TreeTooLargeError`. Raises `RequestRefusedError` once all other znodes are
-        read; those that were refused are set aside until `next_try`.
+        read; those that were refused are set aside for a while.
         """
         refusal: RequestRefusedError | None = None
         self._recall(anyio.current_time())
@@ -551,9 +542,9 @@ class TreeReader:
                 raise
             self._unwatch(path, Todo.LIST)
             names = set()
-            self._is_closed(path)
+            self._set_unreadable(path)
         else:
-            self._is_open(path)
+            self._set_readable(path)
         if stat is not None:
             self._listed[path] = stat.pzxid
         for name in self._copy.children(path):
@@ -568,19 +559,19 @@ class TreeReader:
             self.note(child, Todo.READ | Todo.LIST)
 
     def _may_be_listed(self, path: str, stat: Stat | None) -> bool:
-        """Whether it may be readable: not if it was refused before with the same czxid and ACL"""
+        """Whether a znode may be readable; not if it was refused with the same czxid and ACL."""
         known = self._copy.nodes.get(path)
         if known is None or known.is_readable or known.stat is None or stat is None:
             return True
         return (known.stat.czxid, known.stat.aversion) != (stat.czxid, stat.aversion)
 
-    def _is_closed(self, path: str) -> None:
+    def _set_unreadable(self, path: str) -> None:
         """Listing a znode's children was refused, and so would be reading its data."""
         known = self._copy.nodes.get(path)
         if known is not None and known.is_readable:
             self._forget(self._copy.put(replace(known, data=None, is_readable=False)))
 
-    def _is_open(self, path: str) -> None:
+    def _set_readable(self, path: str) -> None:
         """A znode's children were listed, so its data are readable."""
         known = self._copy.nodes.get(path)
         if known is None or known.is_readable:
