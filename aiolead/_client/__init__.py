@@ -7,6 +7,7 @@ api/                       operations, and the replies, watches, views and trans
 net/                       which server, the byte stream, TLS, the tasks that carry the bytes
 ensemble_config            reading the ensemble's configuration, and following it
 sasl                       logging in by SASL
+fast/                      what knows the internals of an event loop, beside plain versions
 guardian/                  the process that closes the session after a crash of this one
 watchdog                   the thread that ends a process whose bodies outlive their lease
 client_reporting           events and statistics of sessions, connections and renewals

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, final
 
 import anyio
 
-from .._util.tasks import Wakeup, current_task_id
+from .._client.fast import Wakeup, current_task_id
 from ..abc import CoordinationClient, Reply, Watch
 from ..errors import (
     AioleadError,

@@ -17,9 +17,9 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar, final
 
+from .._client.fast import Wakeup
 from .._util.contender_names import leaders_of
 from .._util.escaping import escaped
-from .._util.tasks import Wakeup
 from ..abc import CoordinationClient, Reply, Watch
 from ..errors import (
     BadVersionError,

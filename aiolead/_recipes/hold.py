@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import anyio
 import anyio.lowlevel
 
+from .._client.fast import Wakeup, wait_shielded
 from .._util.internal_errors import call_back
-from .._util.tasks import Wakeup, wait_shielded
 from ..abc import FencedClient
 from ..errors import (
     ClientClosedError,

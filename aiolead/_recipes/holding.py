@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast, f
 
 import anyio
 
+from .._client.fast import current_task_id
 from .._util.escaping import in_seconds
 from .._util.misuse import MissingAttribute
-from .._util.tasks import current_task_id
 from ..abc import CoordinationClient
 from ..errors import (
     AcquireTimeout,

@@ -10,7 +10,7 @@ from typing import ClassVar, Generic, TypeVar, cast, final
 
 import anyio.lowlevel
 
-from .._util.tasks import current_task_id
+from .._client.fast import current_task_id
 from ..abc import CoordinationClient
 from ..errors import UsageError
 from ..model import ACL

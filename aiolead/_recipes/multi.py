@@ -10,8 +10,8 @@ from typing import Generic, NoReturn, Protocol, TypeVar, cast, final
 
 import anyio
 
+from .._client.fast import current_task_id
 from .._util.escaping import in_seconds
-from .._util.tasks import current_task_id
 from ..errors import (
     AcquireTimeout,
     AioleadError,

@@ -15,7 +15,7 @@ from typing import Self, TypeVar, final
 import anyio
 import anyio.lowlevel
 
-from .._util.tasks import current_task_id
+from .._client.fast import current_task_id
 from ..abc import CoordinationClient, Reply
 from ..errors import (
     ConfigurationError,

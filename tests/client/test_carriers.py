@@ -19,8 +19,8 @@ from kit.clients import connect as dial
 
 import aiolead
 from aiolead import Client, Lock
-from aiolead._client.net.asyncio_carrier import LoopCarrier
-from aiolead._client.net.carrier import TrioCarrier
+from aiolead._client.fast.asyncio_carrier import LoopCarrier
+from aiolead._client.fast.trio_carrier import TrioCarrier
 from aiolead._session import machine as machines
 from aiolead._wire import long_frames
 from aiolead._wire.framing import FrameReader, encode_reply

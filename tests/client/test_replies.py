@@ -18,8 +18,8 @@ from kit.selection import BACKENDS
 
 import aiolead
 from aiolead import Client, NoNodeError
-from aiolead._client.api import pending_reply as module
 from aiolead._client.api.pending_reply import PendingReply
+from aiolead._client.fast import waiting
 from aiolead._session.requests import no_result
 from aiolead._wire.codes import OpCode
 from aiolead.errors import ClientClosedError, UsageError
@@ -162,7 +162,7 @@ async def test_cancellation_is_looked_for_once_per_turn(
         looks += 1
         await checkpoint_if_cancelled()
 
-    monkeypatch.setattr(module, "checkpoint_if_cancelled", counted)
+    monkeypatch.setattr(waiting, "checkpoint_if_cancelled", counted)
     for _ in range(2):
         for _ in range(100):
             await answered("an answer")

@@ -56,8 +56,8 @@ RULES = (
         _SHIELD.findall,
         "bound each shield: use move_on_after(seconds, shield=True)",
         # The client's tasks outlive a cancelled scope around the client, as waits for a thread do.
-        # `_util.tasks` has a timer beside the shield, which may be the scope of the user.
-        ("_util/shielding.py", "blocking/_thread_task.py", "_util/tasks.py"),
+        # `_client.fast` has a timer beside the shield, which may be the scope of the user.
+        ("_util/shielding.py", "blocking/_thread_task.py", "_client/fast/waiting.py"),
         ("CancelScope(shield=True)", "anyio.CancelScope( shield = True )", "scope.shield = True"),
         ("CancelScope(deadline=now + 1, shield=True)", "move_on_after(1, shield=True)"),
     ),

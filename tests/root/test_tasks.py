@@ -14,8 +14,8 @@ import trio
 import trio.testing
 from anyio.lowlevel import checkpoint
 
+from aiolead._client.fast.waiting import Wakeup, current_task_id, wait_shielded
 from aiolead._recipes.holding import TaskGuard, leave_scope
-from aiolead._util.tasks import Wakeup, current_task_id, wait_shielded
 
 
 async def test_task_has_the_number_of_anyio() -> None:

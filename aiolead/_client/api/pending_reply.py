@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, NoReturn, TypeVar
 
-from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
+from anyio.lowlevel import checkpoint
 
 from ..._session.requests import Call
 from ..._util.escaping import escaped, get_logger
-from ..._util.tasks import trio_here
 from ...errors import AioleadError, ClientClosedError, UsageError
+from ..fast import check_cancelled, reply_future
 
 T = TypeVar("T")
-
-_modules = sys.modules
-"""Neither event loop is imported here: a running one is imported already."""
 
 _logger = get_logger("aiolead.client")
 
@@ -43,62 +39,6 @@ class _Unseen:
                 RuntimeWarning,
                 stacklevel=2,
             )
-
-
-class _TrioFuture:
-    """As much of an `asyncio.Future` as one waiting task of trio needs; see `ReplyFuture`."""
-
-    __slots__ = ("_lowlevel", "_task")
-
-    def __init__(self, lowlevel: Any) -> None:
-        self._lowlevel = lowlevel
-        self._task: Any = lowlevel.current_task()
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        waits: Generator[Any, Any, Any]
-        waits = self._lowlevel.wait_task_rescheduled(self._aborted).__await__()
-        return waits
-
-    def done(self) -> bool:
-        return self._task is None
-
-    def set_result(self, result: Any) -> None:
-        self._resume(_modules["outcome"].Value(result))
-
-    def set_exception(self, error: AioleadError) -> None:
-        self._resume(_modules["outcome"].Error(error))
-
-    def _resume(self, outcome: Any) -> None:
-        task, self._task = self._task, None
-        self._lowlevel.reschedule(task, outcome)
-
-    def _aborted(self, _raise_cancel: object) -> Any:
-        """Called by trio as it cancels the wait."""
-        self._task = None
-        return self._lowlevel.Abort.SUCCEEDED
-
-
-_checked: Any = None
-"""The task of asyncio that was not cancelled at its last look, and has not waited since."""
-
-
-async def _check_once() -> None:
-    """Raise if the current task of asyncio is cancelled: anyio's `checkpoint_if_cancelled`.
-
-    Until the task waits, only it can cancel itself, which takes effect when it waits next. So one
-    look is enough for all replies that it takes until then: a look takes a sixth of a request.
-    """
-    global _checked
-    await checkpoint_if_cancelled()
-    asyncio = _modules["asyncio"]
-    _checked = asyncio.current_task()
-    # Comes before the next step of the task, which is queued when it is woken.
-    asyncio.get_running_loop().call_soon(_forget_checked)
-
-
-def _forget_checked() -> None:
-    global _checked
-    _checked = None
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -130,11 +70,7 @@ class PendingReply(Call[T], Coroutine[Any, Any, T]):
         if self._done:
             return self._await_answered()
         self._was_awaited = True
-        trio = _modules.get("trio")
-        if trio is not None and trio.lowlevel.in_trio_task():
-            waiter = _TrioFuture(trio.lowlevel)
-        else:
-            waiter = _modules["asyncio"].get_running_loop().create_future()
+        waiter = reply_future()
         if self._waiter is None and self._callbacks is None:
             self._waiter = waiter
         else:  # in its turn, behind the callbacks and other waiters
@@ -186,10 +122,7 @@ class PendingReply(Call[T], Coroutine[Any, Any, T]):
                 self._see()
             # A thousand replies that were answered together do not take a thousand turns of the
             # event loop. This starves nobody: for each of them, the client had to wait once.
-            if (trio := trio_here()) is not None:
-                yield from trio.lowlevel.checkpoint_if_cancelled().__await__()
-            elif _modules["asyncio"].current_task() is not _checked:
-                yield from _check_once().__await__()
+            yield from check_cancelled()
         if self._error is not None:
             raise self._error
         value: T = self._value

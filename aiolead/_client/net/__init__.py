@@ -2,7 +2,6 @@
 
 supervisor                         the tasks: connecting, carrying bytes, keeping time
 opener, tls                        opening the byte stream; TLS over it
-carrier, asyncio_carrier           carries bytes: over any stream and on trio; on asyncio
 host_list                          which server is next, and when; moves after changes of the list
 known_addresses                    looks names up in the background; their last known addresses
 host_sources                       lists of servers that change, and following one

@@ -10,9 +10,9 @@ import anyio
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
-from ..._util.tasks import trio_here
 from ...errors import TransportError
-from .carrier import Carrier, StreamCarrier, dial_trio
+from .. import fast
+from ..fast.carrier import Carrier, StreamCarrier
 from .tls import ContextSource
 
 Dial = Callable[[str, int], Awaitable[ByteStream]]
@@ -43,11 +43,7 @@ class Opener:
     async def open_carrier(self, host: str, address: str, port: int) -> Carrier:
         """Opens a session's connection; plain TCP uses the event loop's own carrier."""
         if self._tls is None and self._dial is dial_tcp:
-            if trio_here() is not None:
-                return await dial_trio(address, port)
-            from .asyncio_carrier import dial_loop  # needs asyncio, which trio does without
-
-            return await dial_loop(address, port)
+            return await fast.dial(address, port)
         return StreamCarrier(await self.open(host, address, port))
 
     async def open(self, host: str, address: str, port: int) -> ByteStream:

@@ -18,9 +18,9 @@ from ..._util.internal_errors import internal_error
 from ..._util.racing import open_first
 from ...errors import AioleadError, AuthFailedError, InternalError
 from ...paths import format_host
+from ..fast.carrier import Carrier
 from ..loop_affinity import kept_from_children
 from ..sasl import Login, Logins
-from .carrier import Carrier
 from .four_letter_words import (
     Peer,
     find_full_server,

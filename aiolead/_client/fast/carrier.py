@@ -1,4 +1,4 @@
-"""Carries the bytes of a connection: over any byte stream, or with fewer system calls on trio.
+"""Carries the bytes of a connection over any byte stream, such as TLS.
 
 A carrier passes on input as it arrives, and asks for output. It is the only writer: a caller that
 is cancelled in the middle of a send would leave half a frame behind.
@@ -7,14 +7,13 @@ is cancelled in the middle of a send would leave half a frame behind.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, final
+from typing import Any, Protocol
 
 import anyio
 from anyio.abc import ByteStream, SocketAttribute
 from anyio.lowlevel import checkpoint
 
 from ..._util.host_tasks import open_group
-from ..._util.tasks import trio_here
 
 Feed = Callable[[bytes], bool]
 """Takes input. If it returns True, it is called with `b""` after others had their turn, and before
@@ -110,73 +109,5 @@ class StreamCarrier:
         await anyio.aclose_forcefully(self._stream)
 
 
-async def dial_trio(address: str, port: int) -> TrioCarrier:
-    return TrioCarrier(await anyio.connect_tcp(address, port))
-
-
-@final
-class TrioCarrier(StreamCarrier):
-    def __init__(self, stream: anyio.abc.SocketStream) -> None:
-        super().__init__(stream)
-        self._socket = self.raw_socket
-        self._trio: Any = trio_here().lowlevel
-        self._take: Take | None = None
-        """The sending task's, while it waits for output."""
-        self._rest = b""
-        """Output that could not leave at once; goes before anything else."""
-        self._defect: Exception | None = None
-
-    def push(self) -> None:
-        take = self._take
-        if take is None:
-            self.wake()
-            return
-        try:
-            while data := take():
-                self._rest = data
-                self._rest = data[self._socket.send(data) :]
-                if self._rest:
-                    break
-        except OSError:  # it would block, or is broken, which the sending task reports
-            pass
-        except Exception as error:  # a defect, not the caller's
-            self._defect = error
-        if self._rest or self._defect:
-            self._take = None
-            self.wake()
-
-    async def _write(self, take: Take) -> None:
-        while True:
-            self._output = anyio.Event()
-            if self._defect is not None:
-                raise self._defect
-            rest, self._rest = self._rest, b""
-            await self._send(rest)
-            while data := take():
-                await self._send(data)
-            self._take = take
-            await self._output.wait()
-            self._take = None
-
-    async def _receive(self) -> bytes:
-        while True:
-            await self._trio.wait_readable(self._socket)
-            try:
-                data: bytes = self._socket.recv(READ_SIZE)
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise anyio.BrokenResourceError from error
-            if not data:
-                raise anyio.EndOfStream
-            return data
-
-    async def _send(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            try:
-                rest = rest[self._socket.send(rest) :]
-            except BlockingIOError:
-                await self._trio.wait_writable(self._socket)
-            except OSError as error:
-                raise anyio.BrokenResourceError from error
+async def dial_stream(address: str, port: int) -> StreamCarrier:
+    return StreamCarrier(await anyio.connect_tcp(address, port))
