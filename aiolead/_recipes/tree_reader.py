@@ -313,7 +313,8 @@ class TreeReader:
         """
         if self._missing or self.is_blind:
             return False
-        return not self.watched or all(watch.is_armed for watch in self._watches.values())
+        # Any thread may ask, while the reader adds watches.
+        return not self.watched or all(watch.is_armed for watch in tuple(self._watches.values()))
 
     async def wait(self) -> None:
         """Wait until something is marked, or may be read again."""

@@ -272,10 +272,11 @@ class Reading(Generic[T]):
     @property
     def is_live(self) -> bool:
         """Whether a server watches now, and so would report a change of the value."""
+        watches = tuple(self.watches.values())  # any thread may ask, while a reading adds some
         return (
             not (self.has_ended or self._changed.is_set() or self._latest is None)
             and self._client.state in self._served_in
-            and all(watch.is_armed for watch in self.watches.values())
+            and all(watch.is_armed for watch in watches)
         )
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -464,3 +465,36 @@ async def test_body_that_could_not_be_cancelled_is_cancelled_at_the_next_tick(
     assert len(tries) == 2
     assert sorted(body.steps) == ["called back", "cancelled"]
     assert len(internal_errors) == 1
+
+
+async def test_thread_may_read_whether_a_changing_view_is_live(
+    server: ServerUnderTest,
+) -> None:
+    """Threads take turns as often as Python allows, so that a read meets each step of a change."""
+    failed: list[BaseException] = []
+    is_over = threading.Event()
+
+    def read() -> None:
+        while not is_over.is_set():
+            try:
+                assert view.is_live in (False, True)
+            except Exception as error:
+                failed.append(error)
+                return
+
+    before = sys.getswitchinterval()
+    async with connect(server) as a, connect(server) as b, Group(a, "/group").observe() as view:
+        await b.ensure_path("/group")
+        for number in range(30):
+            await b.create(f"/group/member{number}")
+        sys.setswitchinterval(1e-6)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(anyio.to_thread.run_sync, read)
+                for number in range(100):
+                    await b.create(f"/group/guest{number}")
+                    await b.delete(f"/group/guest{number}")
+                is_over.set()
+        finally:
+            sys.setswitchinterval(before)
+    assert failed == []
