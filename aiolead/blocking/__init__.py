@@ -388,7 +388,7 @@ class View(Proxy, Generic[T]):
     @property
     def is_live(self) -> bool:
         """Whether a server watches now, and so would report a change of the value."""
-        return self._loop.ask(lambda: self._target.is_live)
+        return self._target.is_live
 
 
 @final
@@ -450,7 +450,7 @@ class Campaign(Proxy):
     @property
     def is_live(self) -> bool:
         """Whether a change of the value would be reported now. False in a forked child."""
-        return self._loop.ask(lambda: self._target.is_live)
+        return self._target.is_live
 
 
 class CampaignState(Proxy):
@@ -3669,7 +3669,7 @@ class TreeCache(Proxy):
         Reported changes are read at once; `unread` has how many have not arrived yet. Servers
         report no changes of ACLs, nor of the data of unreadable znodes.
         """
-        return self._loop.ask(lambda: self._target.is_live)
+        return self._target.is_live
 
     @property
     def unread(self) -> int:
@@ -3841,7 +3841,7 @@ class WatchStream(Proxy):
     @property
     def is_live(self) -> bool:
         """Whether a server watches now; false while the connection is down."""
-        return self._loop.ask(lambda: self._target.is_live)
+        return self._target.is_live
 
     def __enter__(self) -> Self:
         return self._enter()

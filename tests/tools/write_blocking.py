@@ -71,7 +71,6 @@ NOT_HERE = {
 ASKED = {
     "credentials": "it changes the session",
     "current": "it has two values, which belong together",
-    "is_live": "it looks at several watches",
     "unread": "it looks at several collections",
 }
 """Properties that are read in the event loop, since they take several steps, and why."""
