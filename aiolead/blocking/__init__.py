@@ -369,6 +369,16 @@ class View(Proxy, Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return self._iterator()
 
+    @property
+    def value(self) -> T:
+        """The latest value; `UsageError` if the view is not open yet."""
+        return self._loop.ask(lambda: self._wrap(self._target.value))
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a server watches now, and so would report a change of the value."""
+        return self._target.is_live
+
     def __enter__(self) -> Self:
         return self._enter()
 
@@ -379,16 +389,6 @@ class View(Proxy, Generic[T]):
         traceback: TracebackType | None,
     ) -> None:
         self._leave(exc)
-
-    @property
-    def value(self) -> T:
-        """The latest value; `UsageError` if the view is not open yet."""
-        return self._loop.ask(lambda: self._wrap(self._target.value))
-
-    @property
-    def is_live(self) -> bool:
-        """Whether a server watches now, and so would report a change of the value."""
-        return self._target.is_live
 
 
 @final
@@ -431,6 +431,16 @@ class Campaign(Proxy):
     def __iter__(self) -> Iterator[CampaignState]:
         return self._iterator()
 
+    @property
+    def value(self) -> CampaignState:
+        """The latest value; `UsageError` if the view is not open yet."""
+        return self._loop.ask(lambda: self._wrap(self._target.value))
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a change of the value would be reported now. False in a forked child."""
+        return self._target.is_live
+
     def __enter__(self) -> Self:
         return self._enter()
 
@@ -441,16 +451,6 @@ class Campaign(Proxy):
         traceback: TracebackType | None,
     ) -> None:
         self._leave(exc)
-
-    @property
-    def value(self) -> CampaignState:
-        """The latest value; `UsageError` if the view is not open yet."""
-        return self._loop.ask(lambda: self._wrap(self._target.value))
-
-    @property
-    def is_live(self) -> bool:
-        """Whether a change of the value would be reported now. False in a forked child."""
-        return self._target.is_live
 
 
 class CampaignState(Proxy):
@@ -1110,9 +1110,9 @@ class Config(Proxy, Generic[T]):
         """Return the versions in the history, the latest first.
 
         A version that is published or dropped meanwhile may be missing. Foreign children are
-        skipped, with a warning in the log. So is the deletion of an old version that others have
-        put znodes below, until those are gone. Raises `InvalidDataError` if the entry of a version
-        is invalid: delete the error's `path`.
+        skipped, with a warning in the log. An old version that others have put znodes below stays,
+        with a warning, until those are gone. Raises `InvalidDataError` if the entry of a version is
+        invalid: delete the error's `path`.
         """
         return self._loop.call(lambda: self._target.history())
 
@@ -3646,17 +3646,6 @@ class TreeCache(Proxy):
     ) -> None:
         self._make(aiolead.TreeCache, client, path, data=data, select=select, max_nodes=max_nodes)
 
-    def __enter__(self) -> Self:
-        return self._enter()
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
-
     @property
     def path(self) -> str:
         """The top of the tree."""
@@ -3677,11 +3666,14 @@ class TreeCache(Proxy):
         return self._loop.ask(lambda: self._target.unread)
 
     def get(self, path: str) -> TreeNode | None:
-        """A znode of the copy; None if it does not exist. Raises `UsageError` before entering."""
+        """A znode of the copy, or None. Raises `UsageError` before entering."""
         return self._target.get(path)
 
     def children(self, path: str) -> list[str] | None:
-        """A znode's child names, sorted; None if it does not exist. Raises `UsageError` before"""
+        """The sorted names of a znode's children in the copy; None if it does not exist there.
+
+        Raises `UsageError` before entering.
+        """
         return self._target.children(path)
 
     def __len__(self) -> int:
@@ -3702,6 +3694,17 @@ class TreeCache(Proxy):
         the client's event loop.
         """
         return self._loop.ask(lambda: self._wrap(self._target.events(initial=initial)))
+
+    def __enter__(self) -> Self:
+        return self._enter()
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._leave(exc)
 
 
 @final
@@ -3871,13 +3874,17 @@ class WriteHeld(Held):
         The tenure and its token stay the same, but the znode changes: what `fenced` returned before
         refuses to write from now on.
 
-        Cancellation: the downgrade may still be applied; see `is_downgraded`. Leaving the block
-        releases the lock in any case. On connection loss: continues over the next connection.
+        Cancellation: the hold stays one for writing, or is one for reading already: see
+        `is_downgraded`, which does not change later. It is safe to call this again. On connection
+        loss: continues over the next connection.
 
         Raises:
             LockLost: the lock is lost.
             UsageError: the lock was released, by `release` or by the end of its body.
-            ServerError: the servers refused, by an ACL for instance; the hold is still for writing.
+            ReleaseError: the servers refuse to delete the writer's znode. The hold is one for
+                reading, but nobody else comes in before this session ends.
+            ServerError: the servers refused to create the reader's znode, by an ACL for instance;
+                the hold is still for writing.
         """
         return self._loop.call(lambda: self._target.downgrade())
 
