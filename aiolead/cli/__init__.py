@@ -9,6 +9,7 @@ import atexit
 import gc
 import sys
 from collections.abc import Sequence
+from signal import SIGINT
 
 __all__ = ["main"]
 
@@ -16,7 +17,19 @@ _EXTRA = {"attrs", "cyclopts", "rich"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command with `arguments` (default: the process's); return the exit code."""
+    """Run the command with `arguments` (default: the process's); return the exit code.
+
+    With those of the process, it dies of the signal that has ended it, or the command that it ran.
+    """
+    code = _main(arguments)
+    if arguments is None and (number := getattr(code, "number", 0)):
+        from .exits import die_of
+
+        die_of(number)
+    return code
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     if arguments is None:
         # Modules stay until the process ends. To look for garbage in them, at the exit as well,
         # takes a tenth of a short command's time. `Basics.run` enables it for event loops.
@@ -37,4 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 2
     except KeyboardInterrupt:
-        return 130
+        from .exits import by_signal
+
+        return by_signal(SIGINT)

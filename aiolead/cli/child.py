@@ -26,63 +26,81 @@ from . import exits
 from . import process_keeper as keeper
 from .exits import CommandError
 from .process_keeper import clock
-from .signals import has_terminal, without_sigttou
+from .signals import Job
 
 _KEEPER_ENDS_WITHIN = 2.0
 """Longest time for the keeper to end after its child, in seconds."""
+
+_LOOK_EVERY = 0.1
+"""How often to look whether a child that wants the terminal may have it, in seconds."""
+
+_TO_THE_GROUP = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
+"""A terminal would have sent these to the whole process group."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildExit:
     """How the command ended.
 
-    `code` is 128 + n for signal n; `was_stopped` if the keeper stopped it as the lease ran out.
+    `code` is that of `exits.by_signal` if a signal ended it; `was_stopped` if the keeper stopped it
+    as the lease ran out.
     """
 
-    code: int
+    code: exits.Exit
     was_stopped: bool
 
 
-def find_command(command: str) -> None:
-    """Raise `CommandError` if the command does not exist, or may not be executed."""
-    if shutil.which(command) is None:
-        path = Path(command)
-        if os.sep in command and path.exists():
-            raise _cannot_execute(command, "is a directory" if path.is_dir() else "not executable")
-        raise _not_found(command)
+def find_command(command: str) -> str:
+    """The path of a program. Raises `CommandError` if it does not exist, or may not be executed."""
+    if found := shutil.which(command):
+        return found
+    path = Path(command)
+    if os.sep in command and path.exists():
+        raise _cannot_execute(command, "is a directory" if path.is_dir() else "not executable")
+    raise _not_found(command)
 
 
 class Child:
     """A context manager: a command that a keeper holds ready, and runs once at most.
 
     Entering starts the keeper, so that the command starts without delay. Neither has any other
-    environment than `environ`. `report` is the pipe to the session guardian; -1 if there is none.
+    environment than `environ`; both have the descriptors that this process was started with.
+    `report` is the pipe to the session guardian; -1 if there is none. `interrupted` is called with
+    a signal that the terminal has sent to the command alone.
     """
 
     def __init__(
-        self, command: tuple[str, ...], environ: Mapping[str, str], report: int = -1
+        self,
+        command: tuple[str, ...],
+        environ: Mapping[str, str],
+        report: int = -1,
+        interrupted: Callable[[int], object] = int,
     ) -> None:
         self._command = command
         self._environ = environ
         self._report = report
+        self._interrupted = interrupted
+        self._job = Job()
+        self._wants_terminal = False
         self._pid = 0
         self._kill_by = 0.0
         self._after_lease = 0.0
         self._unread = b""
         self._exit: ChildExit | None = None
-        self.is_on_terminal: bool = False
-        """Whether the terminal sends its signals (Ctrl-C) to it, not to this process."""
 
     def __enter__(self) -> Self:
         self._socket, theirs = socket.socketpair()
         self._socket.setblocking(False)
         with theirs:
             script = [sys.executable, "-I", "-S", str(Path(keeper.__file__).resolve())]
+            for each in (theirs.fileno(), self._report):
+                if each >= 0:
+                    os.set_inheritable(each, True)
             # From the main thread, in a process group that no terminal sends its signals to.
             self._keeper = subprocess.Popen(  # noqa: S603 - the arguments are not for a shell
                 [*script, str(theirs.fileno()), str(self._report), *self._command],
                 env=self._environ,
-                pass_fds=[each for each in (theirs.fileno(), self._report) if each >= 0],
+                close_fds=False,
                 process_group=0,
             )
         return self
@@ -94,8 +112,8 @@ class Child:
         except subprocess.TimeoutExpired:
             self._keeper.kill()
             self._keeper.wait()
-        if self.is_on_terminal:
-            _give_terminal_to(os.getpgrp())
+        was_killed = self._exit is None or self._exit.was_stopped or self._exit.code.number
+        self._job.take_terminal(with_modes=bool(was_killed))
 
     @property
     def is_running(self) -> bool:
@@ -104,7 +122,18 @@ class Child:
 
     def send_signal(self, number: int) -> None:
         """Pass a signal on to it; no effect if it has ended."""
-        self._send("signal", number=number)
+        self._send("signal", number=number, group=number in _TO_THE_GROUP)
+
+    def suspend(self) -> None:
+        """Stop it and this process, as Ctrl-Z does, until this process is continued."""
+        had_terminal = self._job.has_given_terminal
+        if not had_terminal:
+            self.send_signal(signal.SIGTSTP)
+        self._job.suspend()
+        if had_terminal and self._job.give_terminal():
+            self._send("terminal")
+        else:
+            self._send("signal", number=signal.SIGCONT, group=True)
 
     async def run(
         self,
@@ -126,15 +155,16 @@ class Child:
         Raises `CommandError` if it could not be started, or its keeper was killed; it does not run.
         Cancellation stops it, and waits until it is dead, within these times.
         """
-        self.is_on_terminal = has_terminal()
         self._after_lease = after_lease
-        start = {"env": dict(env), "grace": grace, "terminal": self.is_on_terminal}
+        start = {"program": find_command(self._command[0]), "env": dict(env), "grace": grace}
         try:
             self._send("start", **start, **self._lease(remaining))
             while self._exit is None:
-                with anyio.move_on_after(renew_every):
+                patience = _LOOK_EVERY if self._wants_terminal else renew_every
+                with anyio.move_on_after(min(patience, renew_every)):
                     await self._receive(warn)
                     continue
+                self._offer_terminal()
                 if remaining() > 0.0:
                     self._send("lease", **self._lease(remaining))
         finally:
@@ -142,6 +172,12 @@ class Child:
                 await self._stop(warn)
         assert self._exit is not None
         return self._exit
+
+    def _offer_terminal(self) -> None:
+        """Give it the terminal that it waits for, if this process's job is in the foreground."""
+        if self._wants_terminal and self._job.give_terminal():
+            self._wants_terminal = False
+            self._send("terminal")
 
     def _lease(self, remaining: Callable[[], float]) -> dict[str, float]:
         # In this order, the time between the two calls shortens the lease.
@@ -191,9 +227,20 @@ class Child:
             case {"started": pid}:
                 self._pid = pid
             case {"ended": code, "stopped": stopped}:
-                self._exit = ChildExit(exits.by_signal(-code) if code < 0 else code, stopped)
+                self._exit = ChildExit(exits.of_process(code), stopped)
+            case {"stopped": signal.SIGTSTP}:
+                if self._job.has_given_terminal:
+                    self.suspend()
+            case {"stopped": _}:
+                # It reads the terminal, or sets its modes. A shell would show a job that waits for
+                # `fg` as stopped; but this process has to renew the lease meanwhile.
+                self._wants_terminal = True
+                self._offer_terminal()
+            case {"typed": number}:
+                self._job.relay(number)
+                self._interrupted(number)
             case {"failed": code, "why": why}:
-                self._exit = ChildExit(exits.CANNOT_EXECUTE, was_stopped=False)
+                self._exit = ChildExit(exits.Exit(exits.CANNOT_EXECUTE), was_stopped=False)
                 if code == 2:
                     raise _not_found(self._command[0])
                 raise _cannot_execute(self._command[0], why)
@@ -233,8 +280,3 @@ def _not_found(command: str) -> CommandError:
 
 def _cannot_execute(command: str, why: str) -> CommandError:
     return CommandError(f"{command}: cannot be executed: {why}", exits.CANNOT_EXECUTE)
-
-
-def _give_terminal_to(group: int) -> None:
-    with without_sigttou(), suppress(OSError):
-        os.tcsetpgrp(0, group)

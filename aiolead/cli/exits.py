@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 
 from ..errors import (
     AcquireTimeout,
@@ -68,8 +69,33 @@ class CommandError(Exception):
         self.code = code
 
 
-def by_signal(number: int) -> int:
-    return 128 + number
+class Exit(int):
+    """An exit code. `number` is the signal that ended a process; 0 if none did."""
+
+    number = 0
+
+
+def by_signal(number: int) -> Exit:
+    code = Exit(128 + number)
+    code.number = number
+    return code
+
+
+def of_process(code: int) -> Exit:
+    """The exit code of another process, which is minus its signal if one has ended it."""
+    return by_signal(-code) if code < 0 else Exit(code)
+
+
+def die_of(number: int) -> None:
+    """End this process by a signal, so that its parent sees why. Process 1 survives that."""
+    import resource
+    import signal
+
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it was not this program that failed
+    with suppress(OSError):  # SIGKILL has no handler
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 def exit_code(error: AioleadError) -> int:

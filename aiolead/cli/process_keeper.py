@@ -9,8 +9,12 @@ its keeper.
 After a crash of `aiolead`, its session guardian closes the session only if the keeper has reported
 on a pipe that the process group is gone.
 
-Messages are JSON, one per line. To here: `start`, `lease`, `signal`, `stop`; the end of the stream
-means that `aiolead` is gone. From here: `started`, `refused`, and last `failed` or `ended`.
+While the child has the terminal, the keeper is in its process group, and so gets what the terminal
+sends to it.
+
+Messages are JSON, one per line. To here: `start`, `lease`, `signal`, `terminal`, `stop`; the end of
+the stream means that `aiolead` is gone. From here: `started`, `refused`, `stopped` (the child was,
+by job control), `typed` (a signal of the terminal), and last `failed` or `ended`.
 """
 
 from __future__ import annotations
@@ -22,10 +26,10 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from errno import ENOEXEC
 from math import inf
 from typing import Any
 
@@ -40,6 +44,17 @@ LONGEST_SLEEP = 0.25
 
 STARTS, GONE = b"+", b"-"
 """In the guardian's pipe: the child is about to start; it and its process group are gone."""
+
+FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
+CATCHABLE = signal.valid_signals() - FAULTS - {signal.SIGKILL, signal.SIGSTOP}
+IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
+
+ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
+"""Signals that are followed by SIGCONT, since a stopped child could not obey."""
+TYPED = {signal.SIGINT, signal.SIGQUIT, signal.SIGHUP}
+"""Signals of a terminal that end the processes in its foreground."""
+JOB_CONTROL = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
+"""Signals that stop a child until `aiolead` continues it."""
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -66,8 +81,9 @@ class ProcessKeeper:
         self._unread = b""
         self._orphaned = False
         self._over = False
-        self._child: subprocess.Popen[bytes] | None = None
-        self._terminal = False
+        self._owner = os.getppid()
+        self._child = 0
+        self._has_joined = False
         self._grace = 0.0
         self._until = inf
         self._kill_by = inf
@@ -88,7 +104,9 @@ class ProcessKeeper:
         while not self._over:
             for ready, _ in poller.poll(self._patience()):
                 if ready == self._wake:
-                    os.read(ready, 4096)
+                    typed = {*os.read(ready, 4096)} & TYPED if self._has_joined else ()
+                    for number in typed:
+                        self._tell(typed=number)
                 elif not self._read():
                     poller.unregister(self._connection)
             self._look_after_child()
@@ -119,55 +137,92 @@ class ProcessKeeper:
             self._connection.sendall(json.dumps(message).encode() + b"\n")
 
     def _on_start(
-        self, env: dict[str, str], until: float, kill_by: float, grace: float, terminal: bool
+        self, program: str, env: dict[str, str], until: float, kill_by: float, grace: float
     ) -> None:
-        self._grace, self._terminal = grace, terminal
+        self._grace = grace
         self._on_lease(until, kill_by)
-        try:
-            self._report(STARTS)
-        except BlockingIOError:
-            # It could close the session while the command runs.
-            self._tell(failed=0, why="the session guardian is stopped, and its pipe is full")
-            self._over = True
-            return
-        try:
-            # A process group of its own. `preexec_fn` is safe: there are no threads here.
-            self._child = subprocess.Popen(  # noqa: S603 - to run it is what we are for
-                self._command,
-                env={**os.environ, **env},
-                process_group=0,
-                preexec_fn=self._before_exec,
-            )
-        except (OSError, subprocess.SubprocessError) as error:
+        source, sink = os.pipe()
+        # A signal between fork and exec is for the child, not for the handlers of this process.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, CATCHABLE)
+        child = os.fork()
+        if child == 0:
+            self._become_child(program, env, sink, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.close(sink)
+        with open(source, "rb") as file:  # noqa: PTH123 - no pathlib
+            failure = file.read()
+        if failure:
+            os.waitpid(child, 0)
             self._report_gone()
-            number, text = getattr(error, "errno", 0), getattr(error, "strerror", "")
-            self._tell(failed=number or 0, why=text or str(error))
+            self._tell(**json.loads(failure))
             self._over = True
         else:
-            self._tell(started=self._child.pid)
+            self._child = child
+            self._tell(started=child)
 
-    def _before_exec(self) -> None:
-        """Runs in the child, between fork and exec."""
-        if self._prctl is not None:
-            self._prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != self._pid:
-                os._exit(1)  # the keeper had died before this took effect
-        if self._terminal:
-            # This would stop a process in the background.
-            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
-            os.tcsetpgrp(0, os.getpid())
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTTOU])
+    def _become_child(
+        self, program: str, env: dict[str, str], sink: int, mask: Iterable[int]
+    ) -> None:
+        """Become the child, after fork; or write to `sink` why not, and exit."""
+        try:
+            os.setpgid(0, 0)
+            if self._prctl is not None:
+                self._prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+                if os.getppid() != self._pid:
+                    os._exit(1)  # the keeper had died before this took effect
+            environ = {**os.environ, **env}
+            if environ.get("LISTEN_PID") == str(self._owner):
+                # The sockets that systemd passes are for one process alone.
+                environ["LISTEN_PID"] = str(os.getpid())
+            self._report(STARTS)
+            for number in CATCHABLE:
+                if number in IGNORED_BY_PYTHON or signal.getsignal(number) is not signal.SIG_IGN:
+                    signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            try:
+                os.execve(program, self._command, environ)  # noqa: S606 - no shell is wanted
+            except OSError as error:
+                if error.errno != ENOEXEC:
+                    raise
+                # A script that does not say what runs it, as execvp(3) does.
+                script = ["/bin/sh", program, *self._command[1:]]
+                os.execve(script[0], script, environ)  # noqa: S606
+        except BlockingIOError:
+            # It could close the session while the command runs.
+            why = {"failed": 0, "why": "the session guardian is stopped, and its pipe is full"}
+        except (OSError, ValueError) as error:
+            number, text = getattr(error, "errno", 0), getattr(error, "strerror", "")
+            why = {"failed": number or 0, "why": text or str(error)}
+        os.write(sink, json.dumps(why).encode())
+        os._exit(1)
 
     def _on_lease(self, until: float, kill_by: float) -> None:
         if not self._stopping:
             self._until, self._kill_by = until, kill_by
 
-    def _on_signal(self, number: int) -> None:
-        self._send(number)
+    def _on_signal(self, number: int, *, group: bool) -> None:
+        self._send(number, group=group)
+        if number in ENDING:
+            self._send(signal.SIGCONT, group=group)
+
+    def _on_terminal(self) -> None:
+        """Give the terminal to the child's process group, join that, and continue the child."""
+        with contextlib.suppress(OSError):  # the group or the terminal is gone
+            os.setpgid(0, self._child)
+            self._has_joined = True
+            terminal = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
+            # Otherwise this would stop a process in the background.
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
+            try:
+                os.tcsetpgrp(terminal, self._child)
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTTOU])
+                os.close(terminal)
+        self._send(signal.SIGCONT, group=True)
 
     def _on_stop(self) -> None:
         """Begin to stop the child: send SIGTERM, and set when it will be killed."""
-        if self._child is None:
+        if not self._child:
             self._over = self._orphaned
         elif not self._stopping:
             self._stopping = True
@@ -180,15 +235,14 @@ class ProcessKeeper:
 
     def _look_after_child(self) -> None:
         child = self._child
-        if child is None or self._over:
+        if not child or self._over:
             return
-        self._reap_adopted(child.pid)
-        seen = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
+        self._reap_adopted(child)
+        seen = os.waitid(os.P_PID, child, os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
         if seen is not None and seen.si_code == os.CLD_STOPPED:
-            os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOHANG)
-            if self._terminal and seen.si_status == signal.SIGTSTP:
-                # Ctrl-Z. The shell waits for `aiolead`, and would never notice.
-                self._send(signal.SIGCONT, group=True)
+            os.waitid(os.P_PID, child, os.WSTOPPED | os.WNOHANG)
+            if seen.si_status in JOB_CONTROL:
+                self._tell(stopped=seen.si_status)
         elif seen is not None:
             self._bury(child)
             return
@@ -208,22 +262,22 @@ class ProcessKeeper:
                     return
                 os.waitpid(seen.si_pid, 0)
 
-    def _bury(self, child: subprocess.Popen[bytes]) -> None:
+    def _bury(self, child: int) -> None:
         """The child has ended: kill the rest of its process group, and report."""
         # Until it is reaped, no other process group can get its number.
         self._send(signal.SIGKILL, group=True)
-        code = child.wait()
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         deadline = clock() + GONE_WITHIN
         try:
             while clock() < deadline:
                 if self._stopping:
                     self._kill_adopted()
-                if os.waitpid(-1 if self._stopping else -child.pid, os.WNOHANG) == (0, 0):
+                if os.waitpid(-1 if self._stopping else -child, os.WNOHANG) == (0, 0):
                     time.sleep(0.002)
         except ChildProcessError:
             # Without this proof, which a process of another user can prevent, nothing is reported.
             try:
-                os.killpg(child.pid, 0)
+                os.killpg(child, 0)
             except ProcessLookupError:
                 self._report_gone()
             except PermissionError:
@@ -259,15 +313,34 @@ class ProcessKeeper:
 
     def _send(self, number: int, *, group: bool = False) -> None:
         """Signal the child, which is not reaped yet, or its process group."""
-        if self._child is None:
+        if not self._child:
             return
         try:
-            (os.killpg if group else os.kill)(self._child.pid, number)
+            if group:
+                with self._outside(for_good=number == signal.SIGKILL):
+                    os.killpg(self._child, number)
+            else:
+                os.kill(self._child, number)
         except ProcessLookupError:
             pass
         except PermissionError:
             # It has changed its user, or (on macOS) the group consists of zombies.
             self._tell(refused=number)
+
+    @contextlib.contextmanager
+    def _outside(self, *, for_good: bool) -> Iterator[None]:
+        """Leave the child's process group, if this process has joined it."""
+        joins_again = self._has_joined and not for_good
+        if self._has_joined:
+            os.setpgid(0, 0)
+            self._has_joined = False
+        try:
+            yield
+        finally:
+            if joins_again:
+                with contextlib.suppress(OSError):  # the group is gone
+                    os.setpgid(0, self._child)
+                    self._has_joined = True
 
 
 def main(descriptor: int, command: list[str], report: int = -1) -> None:
@@ -275,9 +348,9 @@ def main(descriptor: int, command: list[str], report: int = -1) -> None:
     for end in (wake, woken):
         os.set_blocking(end, False)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
-    # An empty handler rather than SIG_IGN: the child starts with the defaults. A signal that was
-    # ignored before stays so.
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    # An empty handler rather than SIG_IGN, which the child would inherit. A signal that was ignored
+    # before stays so.
+    for number in CATCHABLE:
         if number == signal.SIGCHLD or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda _number, _frame: None)
     with socket.socket(fileno=descriptor) as connection:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
-from signal import SIGHUP, SIGINT, SIGTERM
+from signal import SIGHUP, SIGTERM, SIGTSTP
 from typing import Annotated
 
 import anyio
@@ -20,9 +20,10 @@ from ..types import TenureContext, WriteHeld
 from . import exits, render
 from .child import Child, ChildExit, find_command
 from .environment import without_credentials
+from .init_process import leave_process_1
 from .options import COMMON, Common, Flag, Seconds, check_one_of, check_range
 from .process_keeper import clock
-from .signals import Signals, first_of
+from .signals import ENDING, Job, Signals, first_of
 
 DYING = 0.1
 """Longest time for a process group to be gone after SIGKILL, in seconds; less in a short lease."""
@@ -211,6 +212,7 @@ class HeldCommand:
                 raise ConfigurationError("--shell: give the command as one argument, in quotes")
             command = ("/bin/sh", "-c", command[0])
         find_command(command[0])
+        leave_process_1()
         with Signals(passed_on=True) as signals:
             job = replace(self, command=command)
             return common.run(lambda: _Execution(job, common, signals).run())
@@ -246,12 +248,20 @@ class _Execution:
         """Pass signals on to the command; return for one that comes while it does not run."""
         while True:
             number = await self._signals.next()
-            if self._child is None or not self._child.is_running:
+            child = self._child if self._child is not None and self._child.is_running else None
+            if number == SIGTSTP:
+                (child or Job()).suspend()
+            elif child is not None:
+                child.send_signal(number)
+                self._interrupted(number)
+            elif number in ENDING:
                 self._asked = number
                 return
-            self._child.send_signal(number)
-            if number != SIGHUP:  # many daemons reload their files on SIGHUP
-                self._asked = number
+
+    def _interrupted(self, number: int) -> None:
+        """The command got a signal, from this process or from its terminal."""
+        if number in ENDING and number != SIGHUP:  # many daemons reload their files on SIGHUP
+            self._asked = number
 
     async def _contend(self) -> None:
         async with AsyncExitStack() as stack:
@@ -279,7 +289,7 @@ class _Execution:
         """Acquire, run the command and release; set the exit code, if there is one."""
         job, path = self._job, self._job.path
         lost_code = job.options.lost_exit_code
-        with Child(job.command, self._environ, self._report) as child:
+        with Child(job.command, self._environ, self._report, self._interrupted) as child:
             self._reporter.state(f"waits for {job.noun} {path}", event="waiting", path=path)
             try:
                 async with job.acquire(client) as held:
@@ -296,10 +306,8 @@ class _Execution:
                     self._child = child
                     ended = await self._run_child(child, client, held)
                     self._code = lost_code if ended.was_stopped else ended.code
-                    # A terminal has ended it: by hanging up, or by Ctrl-C.
-                    quitting = [SIGHUP, SIGINT] if child.is_on_terminal else [SIGHUP]
-                    if ended.code in map(exits.by_signal, quitting):
-                        self._asked = ended.code - exits.by_signal(0)
+                    if ended.code.number == SIGHUP:  # its terminal has hung up
+                        self._asked = SIGHUP
             except AcquireTimeout:
                 self._reporter.error(
                     f"did not get {job.noun} {path}: somebody else has it",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import termios
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -23,10 +24,12 @@ PATIENT_FOR = 0.5
 
 _ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _AT_ONCE = (signal.SIGTERM, signal.SIGINT)
+ENDING = (*_ASKING, signal.SIGQUIT)
+_PASSED_ON = (*ENDING, signal.SIGTSTP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH)
 
 
 class Signals:
-    """A context manager that collects SIGTERM, SIGINT and SIGHUP.
+    """A context manager that collects SIGTERM, SIGINT and SIGHUP, or all that is `passed_on`.
 
     Python's signal handler records a signal, not the event loop: `pending` is reliable where
     something must not begin after a signal. A second SIGTERM or SIGINT, after a while, kills the
@@ -46,7 +49,7 @@ class Signals:
         self._pipe = os.pipe()
         for end in self._pipe:
             os.set_blocking(end, False)
-        for number in _ASKING:
+        for number in _PASSED_ON if self._passed_on else _ASKING:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._note)
         return self
@@ -59,8 +62,8 @@ class Signals:
 
     @property
     def pending(self) -> bool:
-        """Whether a signal came that `next` has not returned yet."""
-        return bool(self._waiting)
+        """Whether a signal came that asks to end, and `next` has not returned it yet."""
+        return any(number in ENDING for number in self._waiting)
 
     async def next(self) -> int:
         """Wait for a signal that was not returned yet. Cancellation loses none."""
@@ -73,7 +76,8 @@ class Signals:
     def _note(self, number: int, _frame: FrameType | None) -> None:
         now = time.monotonic()
         if self.first is None:
-            self.first, self._first_at = number, now
+            if number in ENDING:
+                self.first, self._first_at = number, now
         elif number in _AT_ONCE and not self._passed_on and now - self._first_at >= PATIENT_FOR:
             for each in self._before:
                 signal.signal(each, signal.SIG_DFL)  # also while a terminal is put in order
@@ -101,6 +105,62 @@ def without_sigttou() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTTOU])
+
+
+class Job:
+    """This process as a part of a shell's job, with the terminal that the job may have."""
+
+    def __init__(self) -> None:
+        self.has_given_terminal = False
+        """Whether the terminal belongs to the child, with this process's consent."""
+        self._modes: list[Any] = []
+
+    def give_terminal(self) -> bool:
+        """Whether the child may have the terminal: this process's job is in its foreground."""
+        with suppress(OSError), _terminal() as terminal:
+            if os.tcgetpgrp(terminal) == os.getpgrp():
+                self._modes = termios.tcgetattr(terminal)
+                self.has_given_terminal = True
+                return True
+        return False
+
+    def take_terminal(self, *, with_modes: bool = False) -> None:
+        """Take the terminal back, if it was given; `with_modes` as it was then."""
+        if not self.has_given_terminal:
+            return
+        self.has_given_terminal = False
+        with suppress(OSError, termios.error), _terminal() as terminal:
+            os.tcsetpgrp(terminal, os.getpgrp())
+            if with_modes:
+                termios.tcsetattr(terminal, termios.TCSADRAIN, self._modes)
+
+    def suspend(self) -> None:
+        """Stop this process, and the job if the terminal was given; return once it continues.
+
+        The system ignores this where nobody could continue a job.
+        """
+        whom = 0 if self.has_given_terminal else os.getpid()
+        self.take_terminal()
+        before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(whom, signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, before)
+
+    def relay(self, number: int) -> None:
+        """Send a signal to the rest of the job, as the terminal would have done."""
+        before = signal.signal(number, signal.SIG_IGN)
+        os.kill(0, number)
+        signal.signal(number, before)
+
+
+@contextmanager
+def _terminal() -> Iterator[int]:
+    """The controlling terminal, where a process in the background may change it, too."""
+    terminal = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        with without_sigttou():
+            yield terminal
+    finally:
+        os.close(terminal)
 
 
 async def each_at_once(items: Iterable[T], work: Callable[[T], Awaitable[R]]) -> list[R]:

@@ -168,4 +168,4 @@ if __name__ == "__main__":
 
     arguments = _serve(socket.socket(fileno=int(sys.argv[1])))
     sys.argv = ["aiolead", *arguments]
-    sys.exit(aiolead.cli.main(arguments))
+    sys.exit(aiolead.cli.main())

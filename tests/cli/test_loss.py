@@ -117,7 +117,7 @@ def test_child_dies_when_the_connection_carries_nothing(hosts: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGSTOP, 74), (signal.SIGKILL, -signal.SIGKILL)]
+    ("number", "code"), [(signal.SIGSTOP, 74), (signal.SIGKILL, 128 + signal.SIGKILL)]
 )
 def test_child_dies_when_aiolead_is_stopped_or_killed(
     somewhere: str, number: int, code: int
@@ -183,7 +183,8 @@ def test_keeper_counts_the_time_of_a_suspended_machine() -> None:
         theirs.close()
         ours.settimeout(WITHIN)
         until = time.monotonic() + 1000
-        start = {"env": {}, "until": until, "kill_by": until, "grace": 0.0, "terminal": False}
+        start = {"env": {}, "until": until, "kill_by": until, "grace": 0.0}
+        start["program"] = "/bin/sleep"
         ours.sendall(json.dumps({"do": "start", **start}).encode() + b"\n")
         with ours.makefile() as messages:
             assert "started" in json.loads(messages.readline())

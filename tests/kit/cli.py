@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Self
@@ -154,10 +154,15 @@ class Command:
         self.process.send_signal(number)
 
     def finish(self, signal: int | None = None) -> int:
-        """Waits for its end, after a signal if one is given; returns the exit code."""
+        """Waits for its end, after a signal if one is given; returns its status, as shells do."""
         if signal is not None:
             self.signal(signal)
-        return self.process.wait(WITHIN)
+        return as_in_a_shell(self.process.wait(WITHIN))
+
+
+def as_in_a_shell(code: int) -> int:
+    """The exit code of a process as shells show it: 128 + n if signal n has ended it."""
+    return 128 - code if code < 0 else code
 
 
 def outcome(*arguments: str, hosts: str = "") -> Outcome:
@@ -251,26 +256,38 @@ class OnTerminal:
         *arguments: the command line.
         hosts: for `AIOLEAD_HOSTS`.
         fresh: as for a `Command`.
+        program: another program to run in place of the command. It implies `fresh`.
+        env: over the environment.
     """
 
-    def __init__(self, *arguments: str, hosts: str = "", fresh: bool = False) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        hosts: str = "",
+        fresh: bool = False,
+        program: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self.mark = uuid.uuid4().hex
         """The value of `MARK` in its environment, and in that of its children."""
-        env = environment(TERM="xterm", COLUMNS="80", LINES="24", MARK=self.mark, NO_COLOR="")
+        terminal = {"TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
+        variables = environment(**terminal, MARK=self.mark, NO_COLOR="")
         if hosts:
-            env["AIOLEAD_HOSTS"] = hosts
+            variables["AIOLEAD_HOSTS"] = hosts
+        variables |= env or {}
         self._master, slave = pty.openpty()
         self.process: subprocess.Popen[bytes] | ReadyProcess
-        if fresh:
+        if fresh or program:
+            what = program or [sys.executable, "-m", "aiolead"]
             self.process = subprocess.Popen(
-                ["setsid", "--ctty", sys.executable, "-m", "aiolead", *arguments],
-                env=env,
+                ["setsid", "--ctty", *what, *arguments],
+                env=variables,
                 stdin=slave,
                 stdout=slave,
                 stderr=slave,
             )
         else:
-            self.process = ReadyProcess(arguments, env, slave)
+            self.process = ReadyProcess(arguments, variables, slave)
         os.close(slave)
         self._shown = b""
         self._news = threading.Condition()
@@ -301,16 +318,16 @@ class OnTerminal:
         """Types, control characters included."""
         os.write(self._master, text.encode())
 
-    def wait_for(self, text: str) -> None:
-        """Waits until it has shown a text."""
+    def wait_for(self, text: str, times: int = 1) -> None:
+        """Waits until it has shown a text so many times."""
         with self._news:
-            assert self._news.wait_for(lambda: text in self.shown, WITHIN), self.shown
+            assert self._news.wait_for(lambda: self.shown.count(text) >= times, WITHIN), self.shown
 
     def finish(self) -> int:
-        """Waits for its end; returns the exit code."""
+        """Waits for its end; returns its status, as shells do."""
         code = self.process.wait(WITHIN)
         self._reader.join(WITHIN)
-        return code
+        return as_in_a_shell(code)
 
 
 def processes_with(text: str) -> Iterable[int]:
