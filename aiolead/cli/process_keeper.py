@@ -42,8 +42,8 @@ GONE_WITHIN = 1.0
 LONGEST_SLEEP = 0.25
 """Longest sleep while a lease runs, in seconds: in suspend sleeping stops, the lease does not."""
 
-STARTS, GONE = b"+", b"-"
-"""In the guardian's pipe: the child is about to start; it and its process group are gone."""
+STARTS, GONE = b"+%d\n", b"-%d\n"
+"""In the guardian's pipe: a process group is about to start; it is gone."""
 
 FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 CATCHABLE = signal.valid_signals() - FAULTS - {signal.SIGKILL, signal.SIGSTOP}
@@ -153,7 +153,7 @@ class ProcessKeeper:
             failure = file.read()
         if failure:
             os.waitpid(child, 0)
-            self._report_gone()
+            self._report_gone(child)
             self._tell(**json.loads(failure))
             self._over = True
         else:
@@ -174,7 +174,7 @@ class ProcessKeeper:
             if environ.get("LISTEN_PID") == str(self._owner):
                 # The sockets that systemd passes are for one process alone.
                 environ["LISTEN_PID"] = str(os.getpid())
-            self._report(STARTS)
+            self._report(STARTS % os.getpid())
             for number in CATCHABLE:
                 if number in IGNORED_BY_PYTHON or signal.getsignal(number) is not signal.SIG_IGN:
                     signal.signal(number, signal.SIG_DFL)
@@ -191,8 +191,8 @@ class ProcessKeeper:
             # It could close the session while the command runs.
             why = {"failed": 0, "why": "the session guardian is stopped, and its pipe is full"}
         except (OSError, ValueError) as error:
-            number, text = getattr(error, "errno", 0), getattr(error, "strerror", "")
-            why = {"failed": number or 0, "why": text or str(error)}
+            code, text = getattr(error, "errno", 0), getattr(error, "strerror", "")
+            why = {"failed": code or 0, "why": text or str(error)}
         os.write(sink, json.dumps(why).encode())
         os._exit(1)
 
@@ -279,7 +279,7 @@ class ProcessKeeper:
             try:
                 os.killpg(child, 0)
             except ProcessLookupError:
-                self._report_gone()
+                self._report_gone(child)
             except PermissionError:
                 pass
         self._tell(ended=code, stopped=self._stopping)
@@ -291,9 +291,9 @@ class ProcessKeeper:
             if self._guardian >= 0:
                 os.write(self._guardian, what)
 
-    def _report_gone(self) -> None:
+    def _report_gone(self, group: int) -> None:
         with contextlib.suppress(BlockingIOError):
-            self._report(GONE)
+            self._report(GONE % group)
 
     def _kill_adopted(self) -> None:
         """Kill what has left the process group, such as the child of an `aiolead` in our child.

@@ -44,7 +44,9 @@ class SessionGuardian:
         children: the read end of a pipe, by which child processes delay the closing. Each inherits
             the write end, writes `+` before it acts under a lock of this process, and `-` after it
             and all that it has started have stopped. After a crash, the session is closed only once
-            all write ends are closed, and only if there was a `-` for each `+`.
+            all write ends are closed, and only if there was a `-` for each `+`. If both are
+            followed by the number of a process group and a newline, the guardian kills that group
+            if there was no `-` by then.
 
     Raises:
         ConfigurationError: `children` is no file descriptor.

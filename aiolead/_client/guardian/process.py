@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import select
+import signal
 import socket
 import struct
 import sys
@@ -32,7 +33,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 FIRST_LOOK, LONGEST_LOOK = 0.02, 0.5
 """Seconds between two looks for the owner's end, once the control socket has ended: doubling."""
 
-STARTED, GONE = b"+", b"-"
+STARTED, GONE = b"+-"
 """In the pipe of child processes: one is about to start; it and all of its own are gone."""
 
 XID_CLOSE, XID_AUTH = 1, -4
@@ -56,6 +57,9 @@ class Guardian:
         self._memory = memory
         self._children = children
         self._balance = 0
+        self._groups: set[int] = set()
+        self._said = GONE
+        self._number = 0
         self._unread = b""
         self._context: Any = None
         self._loaded: Any = None
@@ -119,7 +123,16 @@ class Guardian:
     def _read_children(self) -> bool:
         """Take what the keepers of child processes have said; False at the end."""
         data = os.read(self._children, 65536)
-        self._balance += data.count(STARTED) - data.count(GONE)
+        for byte in data:
+            if byte in (STARTED, GONE):
+                self._balance += 1 if byte == STARTED else -1
+                self._said, self._number = byte, 0
+            elif byte != ord("\n"):
+                self._number = 10 * self._number + byte - ord("0")
+            elif self._said == STARTED:
+                self._groups.add(self._number)
+            else:
+                self._groups.discard(self._number)
         if not data:
             self._poller.unregister(self._children)
             self._children = -1
@@ -133,7 +146,18 @@ class Guardian:
             while (left := deadline - time.monotonic()) > 0:
                 if waiting.poll(left * 1000) and not self._read_children():
                     break
+        if self._children < 0:
+            self._kill_groups()
         return self._children < 0 and self._balance == 0
+
+    def _kill_groups(self) -> None:
+        """Kill the process groups of children whose keepers have ended without a report.
+
+        That proves nothing about processes which have left their group, so the session times out.
+        """
+        for group in self._groups:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
 
     # --- TLS -----------------------------------------------------------------------------------
 
