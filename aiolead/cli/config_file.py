@@ -16,6 +16,7 @@ import os
 import stat
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,11 @@ from .output import Reporter
 def default_files() -> tuple[Path, ...]:
     """The default places of the file: the user's, then the machine's."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
-    home = Path(base) if base.startswith("/") else Path("~/.config").expanduser()
-    return home / "aiolead" / "config.toml", Path("/etc/aiolead/config.toml")
+    files = [Path("/etc/aiolead/config.toml")]
+    with suppress(RuntimeError):  # neither HOME nor an entry for this user, as in many containers
+        home = Path(base) if base.startswith("/") else Path("~/.config").expanduser()
+        files.insert(0, home / "aiolead" / "config.toml")
+    return tuple(files)
 
 
 def fill_in_options(
@@ -91,7 +95,7 @@ def _read(path: Path) -> dict[str, Any]:
     with reading("--config", path):
         content = path.read_bytes()
     try:
-        return _with_dashes(tomllib.loads(content.decode()))
+        return _with_dashes(tomllib.loads(content.decode("utf-8-sig")))
     except RecursionError:
         raise ConfigurationError(f"--config: {path}: is nested too deeply") from None
     except ValueError as error:

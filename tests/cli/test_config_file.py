@@ -51,6 +51,24 @@ def test_given_file_replaces_the_default_one(
     assert configured("ls --config", str(other)) == prints('{"name": "a", "path": "/a"}')
 
 
+def test_file_of_an_editor_on_windows(somewhere: str, configured: Run, file: Path) -> None:
+    """With a byte order mark, and other ends of lines."""
+    file.write_bytes(f'\ufeffhosts = "{somewhere}"\r\n[create]\r\nparents = true\r\n'.encode())
+    assert configured("create /a/b") == prints("/a/b")
+
+
+def test_user_without_a_home(configured: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as the users of containers, which no passwd file lists."""
+
+    def getpwuid(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", getpwuid)
+    assert config_file.default_files() == (Path("/etc/aiolead/config.toml"),)
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [
