@@ -236,7 +236,7 @@ class _Execution:
         self._child: Child | None = None
         self._report = -1  # the pipe from keepers to the session guardian
         self._asked = 0  # the signal that asks this process to end
-        self._code: int | None = None
+        self._code: exits.Exit | None = None
 
     async def run(self) -> int:
         await first_of(self._pass_on_signals, self._contend)
@@ -256,6 +256,7 @@ class _Execution:
                 self._interrupted(number)
             elif number in ENDING:
                 self._asked = number
+                self._signals.end_soon(self._code)
                 return
 
     def _interrupted(self, number: int) -> None:
@@ -288,7 +289,7 @@ class _Execution:
     async def _hold_once(self, client: Client) -> None:
         """Acquire, run the command and release; set the exit code, if there is one."""
         job, path = self._job, self._job.path
-        lost_code = job.options.lost_exit_code
+        lost_code = exits.Exit(job.options.lost_exit_code)
         with Child(job.command, self._environ, self._report, self._interrupted) as child:
             self._reporter.state(f"waits for {job.noun} {path}", event="waiting", path=path)
             try:
@@ -308,13 +309,15 @@ class _Execution:
                     self._code = lost_code if ended.was_stopped else ended.code
                     if ended.code.number == SIGHUP:  # its terminal has hung up
                         self._asked = SIGHUP
+                    if self._asked:
+                        self._signals.end_soon(self._code)
             except AcquireTimeout:
                 self._reporter.error(
                     f"did not get {job.noun} {path}: somebody else has it",
                     event="not acquired",
                     path=path,
                 )
-                self._code = job.not_acquired
+                self._code = exits.Exit(job.not_acquired)
             except TenureLost as lost:
                 self._reporter.error(str(lost), event="lost", path=path, token=lost.token)
                 self._code = lost_code

@@ -14,11 +14,14 @@ from typing import Any, Self, TypeVar
 
 import anyio
 
+from .exits import Exit, die_of
 from .output import undo_at_once
 
 T = TypeVar("T")
 R = TypeVar("R")
 
+ENDS_WITHIN = 0.9
+"""Seconds that a clean end may take after a signal, also while nobody reads the output."""
 PATIENT_FOR = 0.5
 """Seconds from which another signal ends the process at once: one Ctrl-C may send two signals."""
 
@@ -32,9 +35,10 @@ class Signals:
     """A context manager that collects SIGTERM, SIGINT and SIGHUP, or all that is `passed_on`.
 
     Python's signal handler records a signal, not the event loop: `pending` is reliable where
-    something must not begin after a signal. A second SIGTERM or SIGINT, after a while, kills the
-    process, whatever it does; not if signals are `passed_on` to a command. Signals ignored at the
-    start stay ignored, for `nohup` and background jobs of shell scripts.
+    something must not begin after a signal. The process dies, whatever it does, if the block is not
+    left soon after, or at a second SIGTERM or SIGINT; with signals that are `passed_on` to a
+    command, only after `end_soon`. Signals ignored at the start stay ignored, for `nohup` and
+    background jobs of shell scripts.
     """
 
     def __init__(self, *, passed_on: bool = False) -> None:
@@ -44,6 +48,7 @@ class Signals:
         self._waiting: deque[int] = deque()
         self._before: dict[signal.Signals, Any] = {}
         self._pipe = (-1, -1)
+        self._code: Exit | None = None
 
     def __enter__(self) -> Self:
         self._pipe = os.pipe()
@@ -52,9 +57,11 @@ class Signals:
         for number in _PASSED_ON if self._passed_on else _ASKING:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._note)
+        self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._end_now)
         return self
 
     def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number, before in self._before.items():
             signal.signal(number, before)
         for end in self._pipe:
@@ -73,16 +80,28 @@ class Signals:
                 os.read(self._pipe[0], 4096)
         return self._waiting.popleft()
 
+    def end_soon(self, code: Exit | None = None) -> None:
+        """Have the process exit with a code, or die of the first signal, if the end takes long."""
+        self._code = code
+        signal.setitimer(signal.ITIMER_REAL, ENDS_WITHIN)
+
+    def _end_now(self, number: int, _frame: FrameType | None) -> None:
+        for each in self._before:
+            signal.signal(each, signal.SIG_DFL)  # also while a terminal is put in order
+        undo_at_once()
+        if self._code is not None and not self._code.number:
+            os._exit(self._code)
+        die_of(self._code.number if self._code is not None else self.first or number)
+
     def _note(self, number: int, _frame: FrameType | None) -> None:
         now = time.monotonic()
         if self.first is None:
             if number in ENDING:
                 self.first, self._first_at = number, now
+                if not self._passed_on:
+                    self.end_soon()
         elif number in _AT_ONCE and not self._passed_on and now - self._first_at >= PATIENT_FOR:
-            for each in self._before:
-                signal.signal(each, signal.SIG_DFL)  # also while a terminal is put in order
-            undo_at_once()
-            os.kill(os.getpid(), number)
+            self._end_now(number, None)
         self._waiting.append(number)
         # A full pipe wakes the reader just as well.
         with suppress(BlockingIOError):

@@ -361,6 +361,30 @@ def test_second_signal_ends_a_busy_process(number: int) -> None:
         assert program.finish(number) == 128 + number
 
 
+def test_signal_ends_a_process_that_does_not_react() -> None:
+    with Command(code=BUSY) as program:
+        program.out.expect("begins")
+        assert program.finish(signal.SIGTERM) == 128 + signal.SIGTERM
+
+
+def test_signal_ends_a_command_whose_output_nobody_reads(
+    somewhere: str, tmp_path: Path, run: Run
+) -> None:
+    (tmp_path / "large").write_bytes(bytes(1_000_000))
+    assert run("create /large -p --file", str(tmp_path / "large"))[0] == 0
+    command = [sys.executable, "-m", "aiolead", "get", "/large"]
+    with subprocess.Popen(
+        command, env=environment(AIOLEAD_HOSTS=somewhere), stdout=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.read(1) == b"\0"  # the rest does not fit into a pipe
+            process.terminate()
+            assert process.wait(WITHIN) == -signal.SIGTERM
+        finally:
+            process.kill()
+
+
 def test_passed_on_signals_do_not_end_the_process() -> None:
     with Command("passed on", code=BUSY) as program:
         program.out.expect("begins")

@@ -17,7 +17,7 @@ from client.guarded import TIMEOUT, guardian_of, is_running
 from kit.checks import until
 from kit.cli import Command, processes_with
 
-from aiolead.testing import EmbeddedServer, ThreadedServer
+from aiolead.testing import EmbeddedServer, FaultProxy, ThreadedServer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -108,6 +108,26 @@ def test_session_times_out_when_the_keeper_is_killed_as_well(server: ThreadedSer
         until(lambda: not is_running(guardian), "the guardian has given up")
         until(lambda: not any(map(is_running, pids)), "the child and its own are gone")
         assert session in server.sessions()
+
+
+@pytest.mark.parametrize("state", ["connects", "waits", "releases"])
+def test_signal_ends_run_while_the_servers_are_silent(server: ThreadedServer, state: str) -> None:
+    """Otherwise, it would wait for their answers for a third of the session timeout."""
+    host, _, port = server.connect_string.rpartition(":")
+    with FaultProxy(host, int(port)) as proxy, contender(server, "run", FIRST) as first:
+        first.out.expect("works")
+        path = "/other" if state == "releases" else "/app"
+        command = ("run", *LONG, path, "--", "sh", "-c", "echo works; exec sleep 1000")
+        if state == "connects":
+            proxy.blackhole()
+        with Command(*command, hosts=proxy.connect_string) as silent:
+            if state == "waits":
+                until(lambda: len(server.sessions()) == 2, "both are connected")
+                silent.err.expect("waits")
+            elif state == "releases":
+                silent.out.expect("works")
+            proxy.blackhole()
+            assert silent.finish(signal.SIGTERM) == 128 + signal.SIGTERM
 
 
 def _keeper_of(pid: int) -> int:
