@@ -148,7 +148,7 @@ async def _measure(
     took: list[float] = []
     asked: deque[tuple[float, Awaitable[object]]] = deque()
     begin = now = time.perf_counter()
-    while asked or not took:
+    while asked or (now - begin < seconds and len(took) < MOST):
         while len(asked) < in_flight and now - begin < seconds and len(took) < MOST:
             asked.append((now, once()))
         at, reply = asked.popleft()

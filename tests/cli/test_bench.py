@@ -16,11 +16,11 @@ NAMES = ["read", "write", "reads", "writes", "lock", "hand-over"]
 
 def test_each_operation_is_measured(run: Run, hosts: str) -> None:
     run("create /here -p")
-    out = shown(run, "bench /here --seconds 0.02 --json")
+    out = shown(run, "bench /here --seconds 0.2 --json")
     *measured, summary = objects(out)
     assert [each["name"] for each in measured] == NAMES
     for each in measured:
-        assert each["count"] >= 1
+        assert each["count"] > (100 if each["name"] in ("reads", "writes") else 2)
         assert each["per_second"] > 0
         assert 0 < each["median"] <= each["p99"] <= each["slowest"]
     assert summary["summary"]["text"].startswith("renewing a lease may take 2.5 s with a session")
