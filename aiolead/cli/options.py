@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field, fields
 from functools import partial
 from importlib.util import find_spec
@@ -28,6 +28,7 @@ from .output import (
     has_lost_reader,
     show_log,
     table,
+    warnings_reported,
     write_json,
     write_line,
 )
@@ -110,8 +111,6 @@ class Basics:
 
     def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Run an event loop until the work is done."""
-        if self.verbose:
-            show_log()
         if self.backend == "trio" and find_spec("trio") is None:
             raise ConfigurationError(
                 '--backend: trio is not installed: pip install "aiolead[trio]"'
@@ -119,7 +118,10 @@ class Basics:
         if not gc.isenabled():  # see `main`
             gc.freeze()
             gc.enable()
-        return anyio.run(work, backend=self.backend)
+        if self.verbose:
+            show_log()
+        with nullcontext() if self.verbose else warnings_reported(self.reporter):
+            return anyio.run(work, backend=self.backend)
 
     def run_until_signal(
         self,

@@ -241,6 +241,25 @@ def table(
     return [styled(line(headings), "dim"), *(line(row) for row in rows)]
 
 
+@contextmanager
+def warnings_reported(reporter: Reporter) -> Iterator[None]:
+    """Report the library's warnings, except for events: the commands report what has happened."""
+    import logging
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if not hasattr(record, "aiolead_event"):
+                reporter.error(record.getMessage(), event="warning", logger=record.name)
+
+    handler = Handler(logging.WARNING)
+    logger = logging.getLogger("aiolead")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
 def show_log() -> None:
     """Show the library's log on standard error."""
     import logging

@@ -36,6 +36,12 @@ def test_kazoo_uses_the_server() -> None:
         assert server.out.rest() == [hosts]
 
 
+def test_server_for_other_machines_prints_a_warning() -> None:
+    with Command("server", "--listen", "0.0.0.0:0", "-q") as server:
+        server.out.expect(":")
+        server.err.expect("^aiolead: the embedded server.*other machines can reach it$")
+
+
 def test_taken_port_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
