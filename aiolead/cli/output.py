@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 from rich.cells import cell_len
 
+from .._util.escaping import get_logger
 from . import render
 from .exits import complaint, in_plain_words
 
@@ -252,7 +253,7 @@ def warnings_reported(reporter: Reporter) -> Iterator[None]:
                 reporter.error(record.getMessage(), event="warning", logger=record.name)
 
     handler = Handler(logging.WARNING)
-    logger = logging.getLogger("aiolead")
+    logger = get_logger("aiolead")
     logger.addHandler(handler)
     try:
         yield
