@@ -38,7 +38,7 @@ from .._wire.framing import (
     encode_record,
     encode_request,
 )
-from .._wire.handshake import ConnectRequest, ConnectResponse
+from .._wire.handshake import NO_PASSWORD, ConnectRequest, ConnectResponse, check_protocol
 from .._wire.jute import Reader
 from .._wire.long_frames import LONG, LongFrame, LongReader, Steps
 from .._wire.replies import BYTES_AN_ELEMENT, HEADER_SIZE, ReplyReader, WatcherEvent
@@ -160,7 +160,7 @@ class SessionMachine:
         Its lease counts from a request on its own connection, which ended before our handshake was
         answered.
         """
-        self._password = b""
+        self._password = NO_PASSWORD
         self._failure: InternalError | None = None
         self._observer = observer
         self._watchdog = watchdog
@@ -300,7 +300,7 @@ class SessionMachine:
             self._move(Trigger.CLOSED)  # no other session was asked for
             return
         self.session_id = 0
-        self._password = b""
+        self._password = NO_PASSWORD
         self._move(Trigger.RETRY)
 
     def _end_session(self, reason: LossReason, *, keep_queue: bool = False) -> None:
@@ -513,6 +513,7 @@ class SessionMachine:
 
     def _handshake_answered(self, r: Reader, now: float) -> None:
         response = ConnectResponse.read(r)
+        check_protocol(response)
         if response.timeout_ms <= 0 or response.session_id == 0:
             self._expired()
             raise SessionExpiredError("the server says that the session expired")

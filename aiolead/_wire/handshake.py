@@ -11,10 +11,21 @@ from .jute import Reader, Record, Writer, record
 REPLY_HEADER = 16
 """Bytes of a `ReplyHeader`: fewer than a `ConnectResponse` has."""
 
+NO_PASSWORD = bytes(16)
+"""The password of a client without a session, as the clients of Java, C and kazoo send it.
+
+ClickHouse Keeper and RaftKeeper know a handshake by its length, which includes 16 bytes of
+password. They take any other first packet for a four-letter word. They also answer with this
+password, since their sessions have none; a ZooKeeper server never does.
+"""
+
+NO_SESSION = -1
+"""The session id in the answer of a ClickHouse Keeper that has no leader."""
+
 
 @record
 class ConnectRequest(Record):
-    """Requests a session; a new one if `session_id` is 0."""
+    """Requests a session; a new one if `session_id` is 0, with `NO_PASSWORD`."""
 
     last_zxid_seen: int
     timeout_ms: int
@@ -70,3 +81,17 @@ class ConnectResponse(Record):
         password = r.blob()
         read_only = r.flag() if r.remaining else False
         return cls(timeout, session, password, read_only, version)
+
+
+def check_protocol(response: ConnectResponse) -> None:
+    """Raise `RemoteWireError` if the answer is about no session at all.
+
+    RaftKeeper has another protocol version for an expired session, too; its timeout is then
+    negative, as in ZooKeeper's answer.
+    """
+    is_foreign = response.protocol_version != PROTOCOL_VERSION and response.timeout_ms > 0
+    if is_foreign or response.session_id == NO_SESSION:
+        raise RemoteWireError(
+            f"no session here: the answer has protocol version {response.protocol_version} and "
+            f"session id {response.session_id:#x}, as that of a ClickHouse Keeper without a leader"
+        )

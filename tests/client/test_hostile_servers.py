@@ -349,6 +349,7 @@ GREETINGS: dict[str, bytes | None] = {
     "a reply": encode_reply(ReplyHeader(1, MOST_64, 0)),
     "a session of nobody": greeting(session=0),
     "a negative session": greeting(session=LEAST_64),
+    "no leader": encode_record(ConnectResponse(8000, -1, bytes(16), protocol_version=42)),
     "a password of nothing": greeting(password=b""),
     "a password of a megabyte": greeting(password=bytes(MEGABYTE)),
     "a password of negative length": frame(struct.pack(">iiqi", 0, 8000, 9, -7)),

@@ -10,8 +10,9 @@ from session.script import NO_NODE, PASSWORD, START, Script, connected, failure_
 
 from aiolead._session.requests import MAX_XID, WRITE, Call
 from aiolead._wire.codes import XID_AUTH, XID_SET_WATCHES, OpCode
-from aiolead._wire.framing import encode_body, encode_record, frame
+from aiolead._wire.framing import FrameReader, encode_body, encode_record, frame
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
+from aiolead._wire.jute import Reader
 from aiolead._wire.requests import Check, Multi
 from aiolead.errors import (
     ConnectionLossError,
@@ -33,7 +34,7 @@ GIVEN = SessionCredentials(7, PASSWORD, timeout=4.0, last_zxid=0x55)
 def test_new_session() -> None:
     script = Script(session_timeout=6.5)
     request = script.connect(timeout=6.5)
-    assert (request.session_id, request.password) == (0, b"")
+    assert (request.session_id, request.password) == (0, bytes(16))
     assert (request.last_zxid_seen, request.timeout_ms) == (0, 6500)
     assert not request.read_only
     assert script.states == [(S.CONNECTED, 7)]
@@ -149,6 +150,60 @@ def test_malformed_handshake_ends_the_connection(malformed: bytes) -> None:
     assert call.result() == b"data"
 
 
+@pytest.mark.parametrize(
+    "response",
+    [
+        ConnectResponse(8000, -1, bytes(16), protocol_version=42),
+        ConnectResponse(8000, 7, bytes(16), protocol_version=42),
+        ConnectResponse(8000, -1, bytes(16)),
+    ],
+    ids=["without a leader", "another protocol", "no session id"],
+)
+def test_answer_without_a_session_ends_the_connection_only(response: ConnectResponse) -> None:
+    """A ClickHouse Keeper without a leader answers so; the next server is asked for a session."""
+    script = Script()
+    script.open()
+    with pytest.raises(RemoteWireError, match="no session here"):
+        script.feed(encode_record(response))
+    assert script.states == []
+    script.reconnect()
+    assert script.states == [(S.CONNECTED, 7)]
+
+
+def test_answer_without_a_session_keeps_the_present_one(script: Script) -> None:
+    script.disconnect()
+    script.open()
+    with pytest.raises(RemoteWireError, match="no session here"):
+        script.feed(encode_record(ConnectResponse(8000, -1, bytes(16), protocol_version=42)))
+    script.reconnect()
+    assert script.states == [(S.CONNECTED, 7), (S.SUSPENDED, 7), (S.CONNECTED, 7)]
+
+
+def test_expired_session_of_another_protocol_version_is_expired(script: Script) -> None:
+    """RaftKeeper says so: protocol version 42, and a negative timeout."""
+    script.disconnect()
+    script.open()
+    with pytest.raises(SessionExpiredError):
+        script.feed(encode_record(ConnectResponse(-1, 7, bytes(16), protocol_version=42)))
+    assert script.states[-2:] == [(S.EXPIRED, 7), (S.CONNECTING, 0)]
+
+
+@pytest.mark.parametrize("session", ["new", "resumed", "after an expiry"])
+def test_handshake_has_sixteen_bytes_of_password(session: str) -> None:
+    """ClickHouse Keeper and RaftKeeper know a handshake by its 44 or 45 bytes."""
+    script = Script()
+    if session != "new":
+        script.connect()
+    if session == "after an expiry":
+        script.expire()
+    script.disconnect()
+    script.machine.connection_made(script.now)
+    (hello,) = FrameReader(1 << 20).feed(script.machine.data_to_send(script.now))
+    assert len(hello) == 45
+    password = ConnectRequest.read(Reader(hello)).password
+    assert password == (PASSWORD if session == "resumed" else bytes(16))
+
+
 # --- the next connection -----------------------------------------------------------------------
 
 
@@ -186,7 +241,7 @@ def test_session_that_the_server_refuses_has_expired(
     for call in calls:
         assert failure_of(call) == (SessionExpiredError, Outcome.NOT_APPLIED)
     request = script.reconnect(8)
-    assert (request.session_id, request.password) == (0, b"")
+    assert (request.session_id, request.password) == (0, bytes(16))
     assert script.states[-1] == (S.CONNECTED, 8)
 
 
@@ -281,7 +336,7 @@ def test_unsent_frames_of_a_connection_are_not_sent_on_the_next(unsent: str) -> 
     script.disconnect()
     script.machine.connection_made(script.now)
     session_id = script.machine.session_id
-    again = ConnectRequest(0, 8000, session_id, PASSWORD if session_id else b"")
+    again = ConnectRequest(0, 8000, session_id, PASSWORD if session_id else bytes(16))
     assert script.machine.data_to_send(script.now) == encode_record(again)
     assert script.machine.data_to_send(script.now) == b""
 

@@ -15,7 +15,7 @@ from anyio.abc import ByteStream
 
 from ..._util.escaping import get_logger
 from ..._wire.framing import encode_record
-from ..._wire.handshake import ConnectRequest, ConnectResponse
+from ..._wire.handshake import NO_PASSWORD, ConnectRequest, ConnectResponse
 from ..._wire.jute import Reader
 from ..._wire.versions import NOT_SERVING, SRVR, Version, version_in
 from ...errors import RemoteWireError, TransportError
@@ -130,7 +130,7 @@ async def grants_read_only(server: Server, hosts: HostList, open_stream: Open, a
 
     Asks for one, of `asked` milliseconds, and leaves it to its end.
     """
-    request = ConnectRequest(0, asked, 0, bytes(16), read_only=True)
+    request = ConnectRequest(0, asked, 0, NO_PASSWORD, read_only=True)
     return await answers(
         server,
         hosts,
