@@ -83,7 +83,7 @@ class BlockJob(ThreadJob[T]):
         self.owner = owner
         self.left: ThreadResult[None] = ThreadResult()
         self.error: BaseException | None = None
-        self.is_left = False
+        self.is_left: bool = False
         self.task: ThreadProxyTask
         self._context = context
         self._wrap = wrap
