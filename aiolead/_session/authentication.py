@@ -141,7 +141,7 @@ class Authentication:
     def add(self, auth: Auth, call: Call[None], now: float) -> None:
         """Present credentials now (else on the next connection) and later; settle `call` then."""
         if self._is_over:
-            call._fail(self._ended())
+            call.fail(self._ended())
             return
         call.queued_at = now
         self._waiting.setdefault(auth, []).append(call)
@@ -179,7 +179,7 @@ class Authentication:
             raise AuthFailedError(REFUSED)
         calls, self._waiting[auth] = self._waiting[auth], []
         for call in calls:
-            call._succeed(None)
+            call.succeed(None)
 
     @property
     def waiting_since(self) -> float | None:
@@ -194,7 +194,7 @@ class Authentication:
         self._presented.clear()
         if established:
             self._lost_at = now
-            self._fail(lambda call: call._is_retried_too_long(now, patience), patience)
+            self._fail(lambda call: call.is_retried_too_long(now, patience), patience)
 
     def fail_overdue(self, now: float, patience: float) -> None:
         """Fail calls that have waited for `patience` seconds. The credentials are kept."""
@@ -206,7 +206,7 @@ class Authentication:
             overdue = [call for call in calls if is_overdue(call)]
             self._waiting[auth] = [call for call in calls if call not in overdue]
             for call in overdue:
-                call._fail(
+                call.fail(
                     ConnectionLossError(
                         f"no server was shown the credentials for {in_seconds(patience)}; "
                         "the next one will be",
@@ -219,7 +219,7 @@ class Authentication:
         waiting = [call for calls in self._waiting.values() for call in calls]
         self._waiting.clear()
         for call in waiting:
-            call._fail(self._ended())
+            call.fail(self._ended())
 
 
 def _packet(auth: Auth) -> bytes:

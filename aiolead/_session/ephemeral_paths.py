@@ -74,7 +74,7 @@ class EphemeralPaths:
         if not self.is_asking:
             self._observer.ephemerals_near_limit()
         if self.size + more > self._most:
-            call._abandon()
+            call.abandon()
             raise TooManyHoldsError(
                 f"the paths of the session's ephemeral znodes have {self.size} bytes, and "
                 f"{more} more exceed max_ephemeral_paths={self._most}: use more clients, or "

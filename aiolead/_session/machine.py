@@ -327,12 +327,12 @@ class SessionMachine:
             self.check_size(call)
         requests = self.requests
         if self.state.is_final:
-            call._fail(self.ended())
+            call.fail(self.ended())
         elif self.state is SessionState.READ_ONLY and call.op in REFUSED_READ_ONLY:
-            call._fail(NotReadOnlyError(call.path))
+            call.fail(NotReadOnlyError(call.path))
         else:
             if requests.suspects.records and (refusal := requests.suspects.refusal(call, now)):
-                call._fail(refusal)
+                call.fail(refusal)
                 return call
             if call.is_users and requests.queue:
                 requests.refuse_if_full(call)
@@ -358,7 +358,7 @@ class SessionMachine:
     def check_size(self, call: Call[T]) -> None:
         """Raise `LocalWireError` if a request is longer than the servers accept."""
         if len(call.body) > self.max_body:
-            call._abandon()
+            call.abandon()
             raise LocalWireError(
                 f"the request has {len(call.body) + REQUEST_HEADER} bytes, "
                 f"the servers take at most {self.max_body + REQUEST_HEADER}"
@@ -577,7 +577,7 @@ class SessionMachine:
             self._move(Trigger.ESTABLISHED)
             return
         for call in self.requests.withdraw(REFUSED_READ_ONLY):
-            call._fail(NotReadOnlyError(call.path))
+            call.fail(NotReadOnlyError(call.path))
         self._move(Trigger.ESTABLISHED_READ_ONLY)
 
     def _packet(self, frame: bytes, now: float) -> None:
@@ -589,7 +589,7 @@ class SessionMachine:
         liveness, requests = self._liveness, self.requests
         liveness.last_answer = liveness.last_reply = now
         call = requests.awaiting(reply.xid)
-        answer = call._read(reply.err, reply)
+        answer = call.read(reply.err, reply)
         requests.answered(now)
         # Only after decoding: with a zxid from malformed bytes, every server would refuse us.
         if reply.zxid > self.last_zxid:
@@ -600,9 +600,9 @@ class SessionMachine:
             call.sent_at, now, proof=kind.is_proof and worked, led=kind.is_led and worked
         )
         if worked:
-            call._succeed(answer, missing=reply.err != 0)
+            call.succeed(answer, missing=reply.err != 0)
             return
-        call._fail(answer)
+        call.fail(answer)
         if isinstance(answer, (AuthFailedError, SessionExpiredError, SessionMovedError)):
             # AuthFailed: the server serves authenticated clients only. Otherwise: a follower keeps
             # serving the connection of a session that is over, pings included, if the session was
@@ -653,9 +653,9 @@ class SessionMachine:
         call = answer.call
         self._lease_proof.answered(call.sent_at, answer.came, proof=False, led=False)
         if answer.error is None:
-            call._succeed(answer.value)
+            call.succeed(answer.value)
         else:
-            call._fail(answer.error)
+            call.fail(answer.error)
 
     def _other_packet(self, reply: ReplyReader, now: float) -> None:
         """Take an event, or the answer to something else than a request."""

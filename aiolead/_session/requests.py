@@ -157,6 +157,7 @@ class Call(Generic[T]):
         counted_in: the count that includes them, once it is queued.
         lost_at: when the first connection over which it was sent was lost.
         ahead: how many counted calls were in flight before it.
+        is_done: whether it was answered, has failed, or was dropped.
         size: its length with its header in bytes, once it was sent.
         _waiter: the task that awaits it, if nothing else is to be called before.
     """
@@ -178,7 +179,7 @@ class Call(Generic[T]):
     lost_at: float = field(default=inf, init=False)
     ahead: int = field(default=0, init=False)
     size: int = field(default=0, init=False)
-    _done: bool = field(default=False, init=False)
+    is_done: bool = field(default=False, init=False)
     _value: Any = field(default=None, init=False)
     _error: AioleadError | None = field(default=None, init=False)
     _waiter: ReplyFuture | None = field(default=None, init=False)
@@ -189,21 +190,17 @@ class Call(Generic[T]):
         return name if self.path is None else f"{name} {self.path}"
 
     @property
-    def is_done(self) -> bool:
-        return self._done
-
-    @property
     def is_mere_read(self) -> bool:
         """Whether it leaves nothing on a server, so that it may be sent twice, and to any."""
         return self.kind is READ and self.arming is None
 
-    def _is_retried_too_long(self, now: float, patience: float) -> bool:
+    def is_retried_too_long(self, now: float, patience: float) -> bool:
         """Note a connection lost over it; return whether the first one was too long ago."""
         self.lost_at = min(self.lost_at, now)
         return now - self.lost_at > RETRIED_FOR * patience
 
     def result(self) -> T:
-        if not self._done:
+        if not self.is_done:
             raise RuntimeError("the request has not been answered yet")
         if self._error is not None:
             raise self._error
@@ -214,7 +211,7 @@ class Call(Generic[T]):
         return self._error
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
-        if self._done:
+        if self.is_done:
             callback()
         elif self._callbacks is None:
             self._callbacks = [callback]
@@ -230,32 +227,33 @@ class Call(Generic[T]):
         else:
             waiter.set_exception(self._error)
 
-    def _succeed(self, value: T, *, missing: bool = False) -> None:
+    def succeed(self, value: T, *, missing: bool = False) -> None:
         """Take the answer; `missing`: it is about a znode that does not exist."""
         if self.arming is not None:
             self.arming.armed(missing=missing)
         self._value = value
         self._finish()
 
-    def _fail(self, error: AioleadError) -> None:
-        self._abandon()
+    def fail(self, error: AioleadError) -> None:
+        """Settle with an error."""
+        self.abandon()
         self._error = error
         if self.counted_in is not None:
             self.counted_in.failed(self.ephemerals, error)
         self._finish()
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
         """Settle without sending it: nobody needs it any more."""
-        self._abandon()
+        self.abandon()
         self._finish()
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
         """Drop its effect on watches."""
         if self.arming is not None:
             self.arming.abandon()
 
     def _finish(self) -> None:
-        self._done = True
+        self.is_done = True
         waiter, callbacks = self._waiter, self._callbacks
         self._waiter = self._callbacks = None
         if waiter is not None:
@@ -263,7 +261,7 @@ class Call(Generic[T]):
         for callback in callbacks or ():
             call_back(callback)
 
-    def _read(self, err: int, reader: Reader) -> T | AioleadError:
+    def read(self, err: int, reader: Reader) -> T | AioleadError:
         """Decode the answer: an error code, or the body at `reader`.
 
         Raises `RemoteWireError` if the body is no answer to this operation. A text that cannot be
@@ -491,7 +489,7 @@ class RequestQueue:
         is_full = len(self.queue) >= self._max_queued
         if not (is_full or self._queued_bytes > MAX_QUEUED_BYTES):
             return
-        call._abandon()
+        call.abandon()
         if is_full:
             raise TooManyRequestsError(
                 f"{len(self.queue)} requests wait to be sent already: await replies (max_queued)"
@@ -537,7 +535,7 @@ class RequestQueue:
                     break
                 body = call.body if call.arming is None else call.arming.sending(call.body)
                 if body is None:
-                    call._drop()
+                    call.drop()
                     continue
                 call.ahead = self._counted
                 self._counted += call.kind.is_counted
@@ -611,7 +609,7 @@ class RequestQueue:
                 error = self.suspects.lost(call, now, patience, str(error), budget) or error
             call = self.unanswered.popleft()
             self._counted -= call.kind.is_counted
-            call._fail(error)
+            call.fail(error)
 
     def withdraw(self, ops: Collection[int]) -> list[Call[Any]]:
         calls = [call for call in self.queue if call.op in ops]
@@ -638,7 +636,7 @@ class RequestQueue:
         self._alone = None
         useless = [*express, *(call for call in self.queue if call.kind.is_bound)]
         reads = [call for call in inflight if not (call.kind.is_write or call.kind.is_bound)]
-        vain = [call for call in reads if call._is_retried_too_long(now, patience)]
+        vain = [call for call in reads if call.is_retried_too_long(now, patience)]
         if vain:
             failing = set(vain)
             reads = [call for call in reads if call not in failing]
@@ -646,19 +644,19 @@ class RequestQueue:
         self.queue.extendleft(reversed(reads))
         self._queued_bytes = sum(len(call.body) for call in self.queue)
         for call, refusal in refused.items():
-            call._fail(refusal)
+            call.fail(refusal)
         for call in inflight:
             if call.kind.is_write or call.kind.is_bound:
-                call._fail(
+                call.fail(
                     ConnectionLossError(
                         "the connection was lost before the answer came: "
                         "the write may have been applied"
                     )
                 )
         for call in vain:
-            call._fail(retried_in_vain(now - call.lost_at))
+            call.fail(retried_in_vain(now - call.lost_at))
         for call in useless:
-            call._fail(
+            call.fail(
                 ConnectionLossError(
                     "the connection was lost before the request was sent",
                     outcome=Outcome.NOT_APPLIED,
@@ -703,7 +701,7 @@ class RequestQueue:
         while (since := self.waiting_since) is not None and since + patience <= now:
             call = self.queue.popleft()
             self._queued_bytes -= len(call.body)
-            call._fail(error())
+            call.fail(error())
 
     def fail_all(self, error: Callable[[], AioleadError]) -> None:
         """Fail everything; errors of unsent requests have the outcome `NOT_APPLIED`."""
@@ -712,8 +710,8 @@ class RequestQueue:
         self.express, self.queue = deque(), deque()
         self._counted = self._queued_bytes = 0
         for call in inflight:
-            call._fail(error())
+            call.fail(error())
         for call in queued:
             unsent = error()
             unsent.outcome = Outcome.NOT_APPLIED
-            call._fail(unsent)
+            call.fail(unsent)

@@ -47,7 +47,7 @@ async def test_callbacks_run_before_the_tasks_that_wait() -> None:
             tasks.start_soon(wait_for, pending, f"task {i}", woken)
             await anyio.wait_all_tasks_blocked()
             pending.add_done_callback(partial(woken.append, (f"callback {i}", None)))
-        pending._succeed("answer")
+        pending.succeed("answer")
         assert woken == [(f"callback {i}", None) for i in range(3)]
         del woken[:]
     # Trio runs the tasks of one turn in any order.
@@ -74,7 +74,7 @@ async def test_callback_and_task_run_in_the_order_in_which_they_came(order: list
             else:
                 tasks.start_soon(wait_for, pending, "waits", Woken())
                 await anyio.wait_all_tasks_blocked()
-        pending._succeed("answer")
+        pending.succeed("answer")
     assert ran == order
 
 
@@ -94,7 +94,7 @@ async def test_cancelling_one_wait_leaves_the_others(cancelled: int) -> None:
             await anyio.wait_all_tasks_blocked()
         scopes[cancelled].cancel()
         await anyio.wait_all_tasks_blocked()
-        pending._succeed("answer")
+        pending.succeed("answer")
     assert woken == [(f"task {1 - cancelled}", "answer")]
     assert await pending == "answer"
 
@@ -107,7 +107,7 @@ async def test_wait_cancelled_as_the_answer_comes_is_resumed_once(cancel_first: 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait_for, pending, "task", woken)
             await anyio.wait_all_tasks_blocked()
-            steps = [scope.cancel, partial(pending._succeed, "answer")]
+            steps = [scope.cancel, partial(pending.succeed, "answer")]
             for step in steps if cancel_first else reversed(steps):
                 step()
     await checkpoint()
@@ -122,7 +122,7 @@ async def test_error_is_raised_in_each_task() -> None:
         for i in range(2):
             tasks.start_soon(wait_for, pending, f"task {i}", woken)
         await anyio.wait_all_tasks_blocked()
-        pending._fail(error)
+        pending.fail(error)
     assert sorted(name for name, _ in woken) == ["task 0", "task 1"]
     assert all(each is error for _, each in woken)
     with pytest.raises(NoNodeError):
@@ -134,7 +134,7 @@ async def test_error_is_raised_in_each_task() -> None:
 
 def answered(answer: str) -> PendingReply[str]:
     pending = pending_reply()
-    pending._succeed(answer)
+    pending.succeed(answer)
     return pending
 
 

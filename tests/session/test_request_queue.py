@@ -159,7 +159,7 @@ def test_done_callbacks_run_once_in_order() -> None:
     each.add_done_callback(lambda: seen.append(1))
     each.add_done_callback(lambda: seen.append(2))
     assert seen == []
-    each._succeed(7)
+    each.succeed(7)
     each.add_done_callback(lambda: seen.append(3))  # runs immediately
     assert seen == [1, 2, 3]
     assert each.result() == 7
@@ -170,7 +170,7 @@ def test_result_before_the_answer_is_an_error() -> None:
     each = call()
     with pytest.raises(RuntimeError, match="not been answered"):
         each.result()
-    each._fail(NoNodeError("/a"))
+    each.fail(NoNodeError("/a"))
     with pytest.raises(NoNodeError):
         each.result()
 

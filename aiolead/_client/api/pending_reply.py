@@ -67,7 +67,7 @@ class PendingReply(Call[T], Coroutine[Any, Any, T]):
 
     def __await__(self) -> Generator[Any, Any, T]:
         # No generator: the task is resumed with the answer, through no function of ours.
-        if self._done:
+        if self.is_done:
             return self._await_answered()
         self._was_awaited = True
         waiter = reply_future()
@@ -89,7 +89,7 @@ class PendingReply(Call[T], Coroutine[Any, Any, T]):
         return self._steps is not None
 
     def send(self, value: Any, /) -> Any:
-        if self._steps is not None and not self._done:
+        if self._steps is not None and not self.is_done:
             # The task that waits is resumed once it is done. Its wait cannot be shared: cancelling
             # one of the tasks would cancel the other.
             raise UsageError(f"a task was made of this request already: await it there ({self})")
@@ -138,8 +138,8 @@ class PendingReply(Call[T], Coroutine[Any, Any, T]):
             self._see()
         return self._error
 
-    def _fail(self, error: AioleadError) -> None:
-        Call._fail(self, error)  # calls the callbacks, which may ask for the error
+    def fail(self, error: AioleadError) -> None:
+        Call.fail(self, error)  # calls the callbacks, which may ask for the error
         if self._was_awaited or not self.is_users:
             return
         # A closed client has dropped everything under way: that needs no report.
@@ -148,7 +148,7 @@ class PendingReply(Call[T], Coroutine[Any, Any, T]):
 
     def _see(self) -> None:
         """Notes that somebody asks for the outcome."""
-        if self._done:
+        if self.is_done:
             self._was_awaited = True
             if self._unseen is not None:
                 self._unseen.what = None

@@ -267,7 +267,7 @@ class FencedTransaction(Transaction):
         refused: PendingReply[list[TransactionResult]] = PendingReply(
             OpCode.MULTI, b"", self._parse
         )
-        refused._fail(Fenced(self._guard))
+        refused.fail(Fenced(self._guard))
         return refused
 
     def _parse(self, r: Reader) -> list[TransactionResult]:
