@@ -88,7 +88,8 @@ class Authentication:
     ) -> None:
         # Credentials, each with the calls that wait for the server's answer.
         self._waiting: dict[Auth, list[Call[None]]] = {entry: [] for entry in auth}
-        self._presented: deque[tuple[Auth, float]] = deque()  # unanswered, with the time
+        self.presented: deque[tuple[Auth, float]] = deque()
+        """The credentials that the server has not answered yet, each with when it was sent."""
         self._on_challenge = on_challenge
         self._exchange: Exchange | None = None
         self._send = send
@@ -154,7 +155,7 @@ class Authentication:
             self._present(auth, now)
 
     def _present(self, auth: Auth, now: float) -> None:
-        self._presented.append((auth, now))
+        self.presented.append((auth, now))
         self._send(_packet(auth))
 
     @property
@@ -162,19 +163,9 @@ class Authentication:
         """The packets that present all credentials to a server, framed."""
         return [_packet(auth) for auth in self._waiting]
 
-    @property
-    def is_pending(self) -> bool:
-        """Whether the server has not answered some credentials yet."""
-        return bool(self._presented)
-
-    @property
-    def presented_at(self) -> float:
-        """When the oldest unanswered credentials were sent; there must be some."""
-        return self._presented[0][1]
-
     def answered(self, err: int) -> None:
         """Take the answer to the oldest packet. Raises `AuthFailedError` for a refusal."""
-        auth, _ = self._presented.popleft()
+        auth, _ = self.presented.popleft()
         if err:
             raise AuthFailedError(REFUSED)
         calls, self._waiting[auth] = self._waiting[auth], []
@@ -191,7 +182,7 @@ class Authentication:
         """Keep calls for the next server; if the connection was `established`, fail old ones."""
         self._is_open = False
         self._exchange = None
-        self._presented.clear()
+        self.presented.clear()
         if established:
             self._lost_at = now
             self._fail(lambda call: call.is_retried_too_long(now, patience), patience)

@@ -239,16 +239,17 @@ class LeaseBook:
 
     # --- renewing ------------------------------------------------------------------------------
 
-    def settle_due(self) -> float:
-        """When the next fresh hold settles, or a holder is notified again."""
-        return min(next(iter(self.fresh.values()), inf), self._notify_at)
+    def due(self) -> float:
+        """When the next fresh hold settles, all are lost, or an owner is notified again."""
+        due = min(next(iter(self.fresh.values()), inf), self._notify_at)
+        return min(due, self.loss_due) if self.settled or self.fresh else due
 
     def settle(self, now: float) -> None:
-        for held in [held for held, due in self.fresh.items() if due <= now]:
-            if self.fresh.pop(held, None) is None:
-                continue  # released by the callback of the previous one
-            self.settled[held] = None
-            held.settle()
+        for held, due in list(self.fresh.items()):
+            # The callback of the previous one may have released it.
+            if due <= now and self.fresh.pop(held, None) is not None:
+                self.settled[held] = None
+                held.settle()
 
     def renewal_due(self) -> float:
         """When to renew next, while there is a connection; `inf` while one is unanswered."""

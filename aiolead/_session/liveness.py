@@ -77,28 +77,25 @@ class Liveness:
         if len(first) == 4 and first != _EVENT:
             self.answered(int.from_bytes(first, "big", signed=True), now)
 
-    @property
-    def since(self) -> float:
-        """Since when nothing was answered, or not the request that waits longest."""
-        return min(self.last_answer, self._oldest()[0])
-
     def reason(self, bound: float) -> str:
-        """Why the connection is lost, if `since` is `bound` seconds ago."""
-        since, what = self._oldest()
+        """Why the connection is lost: `bound` seconds without any answer, or without the oldest."""
+        since, what = self.oldest()
         if self.last_answer <= since:
             return f"the server has answered nothing for {in_seconds(bound)}"
         return f"the server answers, but has not answered {what} for {in_seconds(bound)}"
 
-    def _oldest(self) -> tuple[float, object]:
+    def oldest(self) -> tuple[float, object]:
         """The unanswered request that waits longest, and since when; `inf` if there is none."""
         since: float = inf
         what: object = None
-        if (call := self._requests.oldest) is not None:
+        if self._requests.unanswered:
+            call = self._requests.unanswered[0]
             since, what = max(call.sent_at, self.last_reply), call
         if self._watches.unanswered and self._last[XID_SET_WATCHES] < since:
             since, what = self._last[XID_SET_WATCHES], RESERVED_XIDS[XID_SET_WATCHES]
-        if self._login.is_pending:
-            presented = max(self._login.presented_at, self._last[XID_AUTH])
-            if presented < since:
-                since, what = presented, RESERVED_XIDS[XID_AUTH]
+        if self._login.presented:
+            _, presented_at = self._login.presented[0]
+            presented_at = max(presented_at, self._last[XID_AUTH])
+            if presented_at < since:
+                since, what = presented_at, RESERVED_XIDS[XID_AUTH]
         return since, what

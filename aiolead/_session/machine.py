@@ -61,7 +61,16 @@ from .ephemeral_paths import EphemeralPaths
 from .lease import LeaseBook, Renewals
 from .liveness import Liveness
 from .proof import LeaseProof
-from .requests import RENEWAL, Call, RequestQueue, Window, close_call, ends_connection, unreached
+from .requests import (
+    RENEWAL,
+    Call,
+    RequestQueue,
+    Window,
+    close_call,
+    ends_connection,
+    read_answer,
+    unreached,
+)
 from .states import SERVED, Trigger, after, why_over
 from .suspects import RIGHT_AFTER, SHORT
 from .timing import DRIFT, Timing, granted_timeout
@@ -571,7 +580,7 @@ class SessionMachine:
 
     def _serve_if_accepted(self) -> None:
         """Let requests leave, once the server has accepted the credentials."""
-        if self.login.is_pending or self.state in SERVED:
+        if self.login.presented or self.state in SERVED:
             return
         if not self.is_read_only:
             self._move(Trigger.ESTABLISHED)
@@ -589,7 +598,7 @@ class SessionMachine:
         liveness, requests = self._liveness, self.requests
         liveness.last_answer = liveness.last_reply = now
         call = requests.awaiting(reply.xid)
-        answer = call.read(reply.err, reply)
+        answer = read_answer(call, reply.err, reply)
         requests.answered(now)
         # Only after decoding: with a zxid from malformed bytes, every server would refuse us.
         if reply.zxid > self.last_zxid:
@@ -668,7 +677,7 @@ class SessionMachine:
             self._lease_proof.answered(sent, now, proof=False, led=False)
         elif xid == XID_SET_WATCHES and self.watches.unanswered:
             self.watches.rearmed(reply.err)
-        elif xid == XID_AUTH and self.login.is_pending:
+        elif xid == XID_AUTH and self.login.presented:
             self.login.answered(reply.err)
             self._serve_if_accepted()
         elif (what := RESERVED_XIDS.get(xid)) is not None:
@@ -696,15 +705,14 @@ class SessionMachine:
         return min(self._liveness.last_answer, self.leases.confirmed_at)
 
     def next_deadline(self) -> float:
-        leases = self.leases
-        due = min(leases.loss_due if leases.is_held else inf, leases.settle_due())
+        due = self.leases.due()
         if self._established:
             return min(
                 due,
-                self._ping_due(),
+                self._last_sent + self.timing.ping_after,
                 self._silent_due(),
                 self._cut_due(),
-                leases.renewal_due(),
+                self.leases.renewal_due(),
                 self.watches.again_at,
             )
         requests = self.requests
@@ -713,11 +721,9 @@ class SessionMachine:
                 due = min(due, since + self.timing.patience)
         return due
 
-    def _ping_due(self) -> float:
-        return self._last_sent + self.timing.ping_after
-
     def _silent_due(self) -> float:
-        return self._liveness.since + self.timing.silent_after
+        since, _ = self._liveness.oldest()
+        return min(since, self._liveness.last_answer) + self.timing.silent_after
 
     def _cut_due(self) -> float:
         # Not before a new connection has had its chance.
@@ -728,7 +734,8 @@ class SessionMachine:
         """Do what is due. Return why the connection must be closed, if it must."""
         self.leases.expire(now)
         self.leases.settle(now)
-        self.watches.sweep()
+        if self.watches.dropped_slots:
+            self.watches.sweep()
         if not self._established:
             self._fail_overdue(now)
             self.login.fail_overdue(now, self.timing.patience)
@@ -747,7 +754,7 @@ class SessionMachine:
             self._liveness.rearming(now)
             self._set_watches(self.watches.rearm_again(), now)
             self._observer.output_ready()
-        if now >= self._ping_due():
+        if now >= self._last_sent + self.timing.ping_after:
             self._out.append(PING)
             self._liveness.pings.append(now)
             self._last_sent = now

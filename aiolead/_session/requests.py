@@ -261,22 +261,23 @@ class Call(Generic[T]):
         for callback in callbacks or ():
             call_back(callback)
 
-    def read(self, err: int, reader: Reader) -> T | AioleadError:
-        """Decode the answer: an error code, or the body at `reader`.
 
-        Raises `RemoteWireError` if the body is no answer to this operation. A text that cannot be
-        decoded, and too long a list, are its own errors: the frame is right, and so are those that
-        follow.
-        """
-        if err:
-            error = server_error(err, self.path)
-            return error if self.on_error is None else self.on_error(error)
-        try:
-            return self.parse(reader)
-        except AioleadError as error:
-            if ends_connection(error):
-                raise
-            return error
+def read_answer(call: Call[T], err: int, reader: Reader) -> T | AioleadError:
+    """Decode the answer: an error code, or the body at `reader`.
+
+    Raises `RemoteWireError` if the body is no answer to this operation. A text that cannot be
+    decoded, and too long a list, are its own errors: the frame is right, and so are those that
+    follow.
+    """
+    if err:
+        error = server_error(err, call.path)
+        return error if call.on_error is None else call.on_error(error)
+    try:
+        return call.parse(reader)
+    except AioleadError as error:
+        if ends_connection(error):
+            raise
+        return error
 
 
 def no_result(_: Reader) -> None:

@@ -20,7 +20,7 @@ NOT_FOR_USERS = {
     "ClientWatch": {"slot_in"},
     "Connection": {"close_session", "core"},
     "Layout": {"fits", "is_like_ours", "misfit", "prefix", "require"},
-    "PendingReply": {"abandon", "drop", "fail", "is_retried_too_long", "read", "succeed"},
+    "PendingReply": {"abandon", "drop", "fail", "is_retried_too_long", "succeed"},
     "SASL": {"mechanism_for"},
 }
 """Methods of public classes that are for the library itself."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from session.script import STAT
 
-from aiolead._session.requests import Call, multi_call
+from aiolead._session.requests import Call, multi_call, read_answer
 from aiolead._wire import replies, requests
 from aiolead._wire.codes import OpCode
 from aiolead._wire.jute import Reader, Writer
@@ -29,7 +29,7 @@ NO_NODE, NO_AUTH = NoNodeError.code, NoAuthError.code
 def answer(call: Call[object], *results: tuple[OpCode, replies.MultiResult]) -> object:
     w = Writer()
     replies.MultiReply(results).write(w)
-    return call.read(0, Reader(bytes(w.buffer)))
+    return read_answer(call, 0, Reader(bytes(w.buffer)))
 
 
 def failed(*codes: int) -> object:
@@ -130,4 +130,4 @@ def test_contradictory_answer_is_refused(codes: tuple[int, ...], message: str) -
 
 def test_transaction_may_be_refused_as_a_whole() -> None:
     checks = multi_call(requests.Multi((requests.Check("/a", -1),)), ["/a"])
-    assert isinstance(checks.read(NO_AUTH, Reader(b"")), NoAuthError)
+    assert isinstance(read_answer(checks, NO_AUTH, Reader(b"")), NoAuthError)
