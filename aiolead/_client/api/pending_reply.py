@@ -129,9 +129,11 @@ class PendingReply(Call[T], Coroutine[Any, Any, T]):
         return value
 
     def result(self) -> T:
-        if self._error is not None:
-            self._see()
-        return Call.result(self)
+        if self._done and self._error is None:
+            value: T = self._value
+            return value
+        self._see()
+        return Call.result(self)  # which raises
 
     def error(self) -> AioleadError | None:
         if self._error is not None:
