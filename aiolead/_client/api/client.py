@@ -352,7 +352,10 @@ class Parts(NamedTuple):
 def parts_of(client: Client) -> Parts:
     """Return the parts; raise `ConfigurationError` for anything but a client of an event loop."""
     if not isinstance(client, Client):
-        raise ConfigurationError(f"client: must be an aiolead.Client, not {described(client)}")
+        raise ConfigurationError(
+            f"client: must be an aiolead.Client, not {described(client)} (threads call the "
+            "functions of aiolead.blocking.admin)"
+        )
     core, scope = client._core, client._scope
     view = Client(core, scope.prefix, client.backend)
     return Parts(core, scope, view, view._view(""))
