@@ -6,13 +6,14 @@ import pytest
 from blocking.threads import connect
 
 import aiolead
-from aiolead import CreateMode, NodeExistsError, NoNodeError, blocking
+from aiolead import Auth, CreateMode, NodeExistsError, NoNodeError, blocking
 from aiolead.blocking import admin
 from aiolead.errors import ConfigurationError, ReconfigDisabledError
 from aiolead.model import Identity, Quota, QuotaUsage
 from aiolead.testing import EmbeddedServer, ThreadedServer
 
 MEMBERS = "".join(f"server.{n}=10.0.0.{n}:2888:3888;2181\n" for n in (1, 2, 3))
+SUPER = Auth.digest("super", "secret")
 
 
 def test_quota_is_set_read_and_deleted(client: blocking.Client) -> None:
@@ -37,7 +38,11 @@ def test_session_and_its_znodes_are_shown(client: blocking.Client) -> None:
 
 
 def test_members_are_read_and_changed() -> None:
-    with EmbeddedServer.in_thread(config=MEMBERS) as server, connect(server) as client:
+    options = {"config": MEMBERS, "super_digest": SUPER.acl().id}
+    with (
+        EmbeddedServer.in_thread(**options) as server,
+        connect(server, auth=[SUPER]) as client,
+    ):
         assert [spec.id for spec in admin.get_config(client).servers] == [1, 2, 3]
         assert [spec.id for spec in admin.reconfig(client, leaving=[3]).servers] == [1, 2]
 
