@@ -14,7 +14,6 @@ from typing import Any, final
 import anyio
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from ..._util.tasks import trio_here
 from ...errors import AioleadError
 
 _modules = sys.modules
@@ -96,7 +95,8 @@ async def wait_shielded(
             await wait_shielded(wakeup, seconds, own)
         return
     scope.shield = True
-    if (trio := trio_here()) is not None:
+    trio = _modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_task():
         scope.deadline = trio.current_time() + seconds
         with suppress(trio.Cancelled):  # by the deadline: nothing else reaches us
             await wakeup.wait()
@@ -104,50 +104,44 @@ async def wait_shielded(
     loop, alarms = _modules["asyncio"].get_running_loop(), _alarms
     if alarms is None or alarms.loop is not loop:
         alarms = _alarms = _Alarms(loop)
-    alarms.set(wakeup, seconds)
+    at = alarms.at[wakeup] = loop.time() + seconds
+    if at < alarms.rings_at:
+        alarms.ring_at(at)
     try:
         await wakeup.wait()
     finally:
-        alarms.unset(wakeup)
+        alarms.at.pop(wakeup, None)
 
 
 @final
 class _Alarms:
-    """Wakes tasks of one event loop of asyncio at their times, by one timer for all.
+    """Wakes tasks of one event loop of asyncio at their times (`at`), by one timer for all.
 
-    Nearly every alarm is unset before its time. A timer for each would take more time than the rest
-    of a wait: the event loop keeps cancelled ones for a while, and sorts them.
+    Nearly every alarm is removed before its time. A timer for each would take more time than the
+    rest of a wait: the event loop keeps cancelled ones for a while, and sorts them.
     """
 
-    __slots__ = ("_at", "_rings_at", "_timer", "loop")
+    __slots__ = ("_timer", "at", "loop", "rings_at")
 
     def __init__(self, loop: Any) -> None:
         self.loop = loop
-        self._at: dict[Wakeup, float] = {}
+        self.at: dict[Wakeup, float] = {}
+        self.rings_at: float = inf
         self._timer: Any = None
-        self._rings_at = inf
 
-    def set(self, wakeup: Wakeup, seconds: float) -> None:
-        at = self._at[wakeup] = self.loop.time() + seconds
-        if at < self._rings_at:
-            self._ring_at(at)
-
-    def unset(self, wakeup: Wakeup) -> None:
-        self._at.pop(wakeup, None)
-
-    def _ring_at(self, at: float) -> None:
+    def ring_at(self, at: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer, self._rings_at = self.loop.call_at(at, self._ring), at
+        self._timer, self.rings_at = self.loop.call_at(at, self._ring), at
 
     def _ring(self) -> None:
-        self._timer, self._rings_at, now = None, inf, self.loop.time()
+        self._timer, self.rings_at, now = None, inf, self.loop.time()
         # asyncio's timers may be early, by what its clock can tell apart.
-        for wakeup in [each for each, at in self._at.items() if at - _TICK <= now]:
-            del self._at[wakeup]
+        for wakeup in [each for each, at in self.at.items() if at - _TICK <= now]:
+            del self.at[wakeup]
             wakeup.set()
-        if self._at:
-            self._ring_at(min(self._at.values()))
+        if self.at:
+            self.ring_at(min(self.at.values()))
 
 
 _TICK = 0.001
@@ -203,7 +197,8 @@ def reply_future() -> Any:
 
 def check_cancelled() -> Iterable[Any]:
     """Raise, by `yield from`, if the current task is cancelled."""
-    if (trio := trio_here()) is not None:
+    trio = _modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_task():
         waits: Iterable[Any] = trio.lowlevel.checkpoint_if_cancelled().__await__()
         return waits
     return () if _modules["asyncio"].current_task() is _checked else _check_once().__await__()
