@@ -21,12 +21,15 @@ __all__ = [
 
 DEFAULT_PORT = 2181
 
+# The patterns that are text are compiled at their first use: few programs need them, and compiling
+# takes a millisecond.
+
 # Refused by ZooKeeper's PathUtils.validatePath: C0 and C1 controls, surrogates with the private use
 # area behind them, and the specials. To Java, characters beyond the plane are surrogates, too.
-_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
+_FORBIDDEN = "[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]"
 
 # Components that no path has: empty ones, `.` and `..`.
-_RESERVED = re.compile(r"/\.{0,2}(?=/|\Z)")
+_RESERVED = r"/\.{0,2}(?=/|\Z)"
 
 is_plain: Callable[[str], re.Match[str] | None] = re.compile(
     r"(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+"
@@ -54,7 +57,7 @@ def as_listed(names: Sequence[str]) -> list[str]:
     """Mark names of children from a server's listing; see `ListedPath`."""
     joined = "/" + "/".join(names)
     # All at once: one by one, a single accent would make a long listing five times as slow.
-    if is_plain(joined) or not (_FORBIDDEN.search(joined) or _RESERVED.search(joined)):
+    if is_plain(joined) or not (re.search(_FORBIDDEN, joined) or re.search(_RESERVED, joined)):
         return list(names)
     return [name if _is_valid(f"/{name}") else ListedPath(name) for name in names]
 
@@ -68,8 +71,8 @@ def _is_valid(path: str) -> bool:
     """Whether `validate` accepts a path, without the cost of its error."""
     if path == "/" or isinstance(path, ListedPath):
         return True
-    has_reserved = not path.startswith("/") or _RESERVED.search(path)
-    return not (has_reserved or _FORBIDDEN.search(path))
+    has_reserved = not path.startswith("/") or re.search(_RESERVED, path)
+    return not (has_reserved or re.search(_FORBIDDEN, path))
 
 
 def validate(path: object, *, name: str = "path") -> str:
@@ -96,7 +99,7 @@ def validate(path: object, *, name: str = "path") -> str:
     for component in path[1:].split("/"):
         if component in ("", ".", ".."):
             raise InvalidPathError(f"{name}: has the component {component!r}: {path!r}")
-    if bad := _FORBIDDEN.search(path):
+    if bad := re.search(_FORBIDDEN, path):
         raise InvalidPathError(
             f"{name}: the character {bad.group()!r} at {bad.start()} is not allowed: {path!r}"
         )
@@ -196,7 +199,7 @@ def parse_connect_string(text: object, *, name: str = "hosts") -> ConnectString:
 EXAMPLE = "host:2181,host2:2181/chroot"
 """The example in error messages."""
 
-_SCHEME_END = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}\Z")
+_SCHEME_END = r"[A-Za-z][A-Za-z0-9+.-]{0,30}\Z"
 
 
 def _scheme(text: str) -> str:
@@ -205,7 +208,7 @@ def _scheme(text: str) -> str:
     Not one regular expression: its search takes minutes for a megabyte of letters.
     """
     begin, mark, _ = text.partition("://")
-    match = _SCHEME_END.search(begin[-31:]) if mark else None
+    match = re.search(_SCHEME_END, begin[-31:]) if mark else None
     return match.group() + mark if match else ""
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from logging import DEBUG, INFO, WARNING
-from typing import final
+from typing import NamedTuple, final
 
 from .._session.machine import SessionMachine
 from .._util.escaping import get_logger, shown_session
@@ -26,8 +25,7 @@ _SESSION: dict[SessionState, tuple[EventName, int]] = {
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class ClientStatistics:
+class ClientStatistics(NamedTuple):
     """A client's state and counters at the moment of `Client.statistics()`; times are in seconds.
 
     Attributes:

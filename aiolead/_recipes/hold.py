@@ -10,8 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
 import anyio
 import anyio.lowlevel
@@ -42,8 +41,7 @@ _making_a_list = threading.RLock()  # a signal handler may come in between
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class TenureStatistics:
+class TenureStatistics(NamedTuple):
     """A tenure at the moment of `Tenure.statistics()`; times are in seconds.
 
     Attributes:

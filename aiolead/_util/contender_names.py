@@ -117,7 +117,7 @@ def known_name(name: str) -> KnownName | None:
     return next((kind for kind, names in _matchers() if names.fullmatch(name)), None)
 
 
-_LEADERS = re.compile("-([1-9][0-9]{0,3})leaders", re.ASCII)
+_LEADERS = "-([1-9][0-9]{0,3})leaders"
 _LEADERS_WORD = "leaders"
 
 
@@ -143,7 +143,7 @@ def leaders_of(name: str) -> int:
 
 def leaders_in(name: str) -> int | None:
     """How many may lead at once, as far as a contender's name says it."""
-    match = _LEADERS.search(name)
+    match = re.search(_LEADERS, name)
     return None if match is None else int(match[1])
 
 

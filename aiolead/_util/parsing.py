@@ -27,9 +27,10 @@ _LONGEST_DATE = 100  # characters: HTTP's dates have 29, old ones a few more
 _INT64 = 1 << 63
 _TOO_LONG = 10**MAX_DIGITS  # the first number with one digit too many
 
-_DECIMAL = re.compile(r"[+-]?[0-9]{1,300}", re.ASCII)
-_HEXADECIMAL = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,16})", re.ASCII)
-_FRACTION = re.compile(r"[+-]?[0-9]{1,300}(?:\.[0-9]{0,300})?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
+# Compiled at their first use, which few programs come to.
+_DECIMAL = r"[+-]?[0-9]{1,300}"
+_HEXADECIMAL = r"(?:0[xX])?([0-9a-fA-F]{1,16})"
+_FRACTION = r"[+-]?[0-9]{1,300}(?:\.[0-9]{0,300})?(?:[eE][+-]?[0-9]{1,3})?"
 
 
 class MalformedError(ValueError):
@@ -55,7 +56,7 @@ def whole(said: str | bytes, *, least: int = -_INT64, most: int = _INT64 - 1) ->
     `least` and `most` bound the number; neither has more than `MAX_DIGITS` digits.
     """
     digits = _ascii(said)
-    if _DECIMAL.fullmatch(digits) is None:
+    if re.fullmatch(_DECIMAL, digits) is None:
         raise MalformedError(f"must be a whole number, not {shown(said)}")
     number = int(digits)
     if not least <= number <= most:
@@ -65,7 +66,7 @@ def whole(said: str | bytes, *, least: int = -_INT64, most: int = _INT64 - 1) ->
 
 def hexadecimal(said: str | bytes) -> int:
     """Parse an unsigned 64-bit integer in hexadecimal digits, with or without `0x`."""
-    match = _HEXADECIMAL.fullmatch(_ascii(said))
+    match = re.fullmatch(_HEXADECIMAL, _ascii(said))
     if match is None:
         raise MalformedError(f"must be a hexadecimal number, not {shown(said)}")
     return int(match[1], 16)
@@ -74,7 +75,7 @@ def hexadecimal(said: str | bytes) -> int:
 def fraction(said: str) -> float:
     """Parse a finite number in decimal digits, optionally with a point and an exponent."""
     digits = _ascii(said)
-    number = float(digits) if _FRACTION.fullmatch(digits) else math.nan
+    number = float(digits) if re.fullmatch(_FRACTION, digits) else math.nan
     if not math.isfinite(number):
         raise MalformedError(f"must be a number, not {shown(said)}")
     return number

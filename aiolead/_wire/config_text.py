@@ -19,11 +19,12 @@ from ..model import EnsembleConfig, ServerSpec
 
 CONFIG_PATH = "/zookeeper/config"
 
-_SERVER = re.compile(r"\s*server\.(\d+)\s*=(.*)", re.DOTALL)
+# Compiled at their first use: a short lock reads no configuration.
+_SERVER = r"(?s)\s*server\.(\d+)\s*=(.*)"
 _C = r"\x00-\x1f\x7f-\x9f"
 _HOST = rf"(?:\[(?P<v6>[^\s{_C}\[\],;|]{{1,255}})\]|(?P<host>[^\s{_C}:\[\],;|/]{{1,255}}))"
-_MEMBER = re.compile(_HOST + r":(?P<quorum>\d+):(?P<election>\d+)(?::(?P<role>\w+))?")
-_CLIENT = re.compile(rf"(?:{_HOST}:)?(?P<port>\d+)")
+_MEMBER = _HOST + r":(?P<quorum>\d+):(?P<election>\d+)(?::(?P<role>\w+))?"
+_CLIENT = rf"(?:{_HOST}:)?(?P<port>\d+)"
 _ROLES = {None: False, "participant": False, "observer": True}
 
 MAX_SERVERS = 1_000
@@ -34,7 +35,7 @@ ANYWHERE = "0.0.0.0"  # noqa: S104 - what a client address without a host means
 
 def parse_server(text: str) -> ServerSpec:
     """Parse `server.N=...`. Raises a `ValueError` that says what is wrong."""
-    match = _SERVER.fullmatch(text)
+    match = re.fullmatch(_SERVER, text)
     if match is None:
         raise MalformedError(f"no server.N=host:port:port[:role][;[host:]port]: {shown(text)}")
     members, *clients = (part.strip() for part in match[2].split(";"))
@@ -43,7 +44,7 @@ def parse_server(text: str) -> ServerSpec:
     addresses: list[tuple[str, int, int]] = []
     roles: set[bool] = set()
     for member in members.split("|"):
-        found = _MEMBER.fullmatch(member.strip())
+        found = re.fullmatch(_MEMBER, member.strip())
         role = None if found is None or found["role"] is None else found["role"].lower()
         if found is None or role not in _ROLES:
             raise MalformedError(
@@ -63,7 +64,7 @@ def parse_server(text: str) -> ServerSpec:
 def _parse_client(part: str, text: str) -> tuple[str, int] | None:
     if not part:
         return None
-    match = _CLIENT.fullmatch(part)
+    match = re.fullmatch(_CLIENT, part)
     if match is None:
         raise MalformedError(f"{shown(part)} is no [host:]port: {shown(text)}")
     return match["v6"] or match["host"] or ANYWHERE, _port(match["port"])
