@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,18 +47,7 @@ def contenders(path: str, /, *, leaders: int | None = None, common: Common = COM
     async def work(client: Client) -> None:
         client.sync(path)
         names = await client.get_children(path)
-        is_semaphore = PERMITS in names and not places_of(names)
-        if is_semaphore:
-            waiting, permits = join(path, WAITING), join(path, PERMITS)
-            places = places_of(await _names(client, waiting))
-            found = semaphore_queue(
-                await read_queue(client, permits, permits_of(await _names(client, permits))),
-                await read_queue(client, waiting, [replace(one, holds=False) for one in places]),
-            )
-        else:
-            found = await read_queue(client, path, places_of(names, leaders))
-            stats = [(one.place.name, one.stat) for one in found]
-            found = found if is_contended(stats, asked_for=True) else []
+        found, is_semaphore = await _read(client, path, names, leaders)
         families = families_of(found, is_semaphore=is_semaphore)
         objects, rows = [_as_json(one) for one in found], [_row(one) for one in found]
         common.show_table(objects, _HEADINGS, rows, right=("place", "token"))
@@ -74,6 +64,42 @@ def contenders(path: str, /, *, leaders: int | None = None, common: Common = COM
             )
 
     return common.with_client(work)
+
+
+async def standing(client: Client, path: str) -> str:
+    """The holders at a path in words, for how long they hold, and how many contenders wait."""
+    found, _ = await _read(client, path, await _names(client, path))
+    holders = [one for one in found if one.place.holds]
+    held = ", ".join(map(_as_holder, holders[:_MOST_NAMED])) or "nobody by now"
+    more = f" and {len(holders) - _MOST_NAMED} more" if len(holders) > _MOST_NAMED else ""
+    waiting = len(found) - len(holders)
+    return f"held by {held}{more}" + (f"; {waiting:,} waiting" if waiting else "")
+
+
+_MOST_NAMED = 3
+
+
+def _as_holder(one: QueuedContender) -> str:
+    known = one.identity is not None
+    who = render.shortened(one.identity or "", LONGEST_NAME) if known else "(not allowed to read)"
+    return who if one.stat is None else f"{who} for {render.age(one.stat.ctime)}"
+
+
+async def _read(
+    client: Client, path: str, names: Sequence[str], leaders: int | None = None
+) -> tuple[list[QueuedContender], bool]:
+    """The contenders at a path with these children, and whether it is a semaphore."""
+    if PERMITS in names and not places_of(names):
+        waiting, permits = join(path, WAITING), join(path, PERMITS)
+        places = places_of(await _names(client, waiting))
+        found = semaphore_queue(
+            await read_queue(client, permits, permits_of(await _names(client, permits))),
+            await read_queue(client, waiting, [replace(one, holds=False) for one in places]),
+        )
+        return found, True
+    found = await read_queue(client, path, places_of(names, leaders))
+    stats = [(one.place.name, one.stat) for one in found]
+    return found if is_contended(stats, asked_for=True) else [], False
 
 
 async def _names(client: Client, path: str) -> list[str]:

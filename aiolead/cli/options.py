@@ -36,6 +36,7 @@ from .signals import Signals, first_of
 
 T = TypeVar("T")
 
+DEFAULT_HOSTS = "127.0.0.1:2181"
 DEFAULT_SESSION_TIMEOUT = 10.0
 
 LOOK_EVERY = 1.0
@@ -163,7 +164,7 @@ class Common(Basics):
     """Where to connect, how to run, and how much to say."""
 
     hosts: Annotated[str | None, _variable("HOSTS")] = None
-    """The servers: host[:port][,host[:port]...][/chroot]."""
+    """The servers: host[:port][,host[:port]...][/chroot]. Default: 127.0.0.1:2181."""
 
     session_timeout: Annotated[Seconds | None, _variable("SESSION_TIMEOUT")] = None
     """How long the servers keep the session of a silent client, in seconds.
@@ -205,11 +206,13 @@ class Common(Basics):
 
     @property
     def wanted_hosts(self) -> str:
-        """The connect string; raises `ConfigurationError` if there is none."""
+        """The connect string."""
+        return self.hosts or DEFAULT_HOSTS
+
+    def run(self, work: Callable[[], Awaitable[T]]) -> T:
         if not self.hosts:
-            missing = "--hosts: not given, and AIOLEAD_HOSTS is not set"
-            raise ConfigurationError(f"{missing} (for example: --hosts 127.0.0.1:2181)")
-        return self.hosts
+            self.reporter.state(f"no --hosts, and no AIOLEAD_HOSTS: using {DEFAULT_HOSTS}")
+        return super().run(work)
 
     @property
     def wanted_tls(self) -> aiolead.TLS | None:
@@ -311,6 +314,9 @@ class DemoOptions(Common):
 
     hosts: Annotated[str | None, Parameter(group=_CONNECTING)] = None
     """The servers, instead of one of its own: host[:port][,host[:port]...][/chroot]."""
+
+    def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        return Basics.run(self, work)
 
 
 BASICS = Basics()

@@ -49,6 +49,10 @@ class Reporter:
     as_json: bool = False
     debug: bool = False
 
+    @property
+    def is_on_terminal(self) -> bool:
+        return sys.stderr is not None and sys.stderr.isatty()
+
     def state(self, text: str, **details: object) -> None:
         """Report a change; the details are for programs, not part of the text."""
         if not self.quiet:

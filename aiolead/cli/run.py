@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass, replace
 from signal import SIGHUP, SIGTERM, SIGTSTP
 from typing import Annotated
@@ -14,11 +14,12 @@ from cyclopts import Parameter
 
 from .. import Client, Election, Held, Lock, ReadWriteLock, Semaphore, SessionGuardian, Term
 from .._util.escaping import in_seconds
-from ..errors import AcquireTimeout, ConfigurationError, TenureLost
+from ..errors import AcquireTimeout, AioleadError, ConfigurationError, TenureLost
 from ..paths import validate
 from ..types import TenureContext, WriteHeld
 from . import exits, render
 from .child import Child, ChildExit, find_command
+from .contenders import standing
 from .environment import without_credentials
 from .init_process import leave_process_1
 from .options import COMMON, Common, Flag, Seconds, check_one_of, check_range
@@ -27,6 +28,8 @@ from .signals import ENDING, Job, Signals, first_of
 
 DYING = 0.1
 """Longest time for a process group to be gone after SIGKILL, in seconds; less in a short lease."""
+SAID_AFTER = 0.2
+"""Seconds of waiting before it is said, and by which contender it is held."""
 LEAST_TERM = 1.0
 """Least time between two starts of a command, in seconds."""
 
@@ -68,14 +71,12 @@ def run(
 ) -> int:
     """Run a command only while leader.
 
-    Waits for leadership, runs the command, and resigns when it has ended. SIGTERM, SIGINT and
-    SIGHUP are passed on to it. If leadership is lost, the command gets SIGTERM, and its process
-    group SIGKILL before the servers can let anybody else lead.
+    Waits for leadership, runs the command, and resigns when it has ended. Signals are passed on to
+    it. If leadership is lost, the command gets SIGTERM, and its process group SIGKILL before the
+    servers can let anybody else lead.
 
     The command finds in its environment: AIOLEAD_PATH, AIOLEAD_NODE, AIOLEAD_ID, AIOLEAD_TOKEN (the
-    fencing token), AIOLEAD_SESSION, AIOLEAD_CONNECT. It does not find the variables that hold
-    credentials (AIOLEAD_AUTH, AIOLEAD_SASL, AIOLEAD_TLS_KEY_PASSWORD, AIOLEAD_DASHBOARD_TOKEN),
-    except with --pass-credentials.
+    fencing token), AIOLEAD_SESSION, AIOLEAD_CONNECT; credentials only with --pass-credentials.
 
     Exits with the command's own code (128 + n for a signal); 2 usage, 69 no server, 74 leadership
     lost, 77 not allowed, 126 and 127 if there is no such command.
@@ -116,14 +117,12 @@ def lock(
 ) -> int:
     """Run a command while holding a lock.
 
-    As flock(1), for many machines. SIGTERM, SIGINT and SIGHUP are passed on to the command. If the
-    lock is lost, the command gets SIGTERM, and its process group SIGKILL before the servers can let
-    anybody else have the lock.
+    As flock(1), for many machines: it prints nothing, except that it waits, on a terminal. Signals
+    are passed on to the command. If the lock is lost, the command gets SIGTERM, and its process
+    group SIGKILL before the servers can let anybody else have the lock.
 
     The command finds in its environment: AIOLEAD_PATH, AIOLEAD_NODE, AIOLEAD_ID, AIOLEAD_TOKEN (the
-    fencing token), AIOLEAD_SESSION, AIOLEAD_CONNECT. It does not find the variables that hold
-    credentials (AIOLEAD_AUTH, AIOLEAD_SASL, AIOLEAD_TLS_KEY_PASSWORD, AIOLEAD_DASHBOARD_TOKEN),
-    except with --pass-credentials.
+    fencing token), AIOLEAD_SESSION, AIOLEAD_CONNECT; credentials only with --pass-credentials.
 
     Exits with the command's own code (128 + n for a signal); 2 usage, 69 no server, 74 lock lost,
     75 not acquired in time, 77 not allowed, 126 and 127 if there is no such command.
@@ -165,6 +164,7 @@ def lock(
         shell=shell,
         options=options,
         not_acquired=conflict_exit_code,
+        is_silent=True,
     ).run(common)
 
 
@@ -179,6 +179,7 @@ class HeldCommand:
         shell: whether the command is one argument, for a shell.
         forever: whether to contend again after a loss, and after the command has ended.
         not_acquired: the exit code if it cannot be acquired in time.
+        is_silent: whether to report nothing to a person, except that it waits, on a terminal.
     """
 
     path: str
@@ -192,6 +193,7 @@ class HeldCommand:
     options: RunOptions
     forever: bool = False
     not_acquired: int = exits.NOT_ACQUIRED
+    is_silent: bool = False
 
     def run(self, common: Common) -> int:
         validate(self.path)
@@ -237,9 +239,11 @@ class _Execution:
         self._report = -1  # the pipe from keepers to the session guardian
         self._asked = 0  # the signal that asks this process to end
         self._code: exits.Exit | None = None
+        self._waits = False
+        self._attempts, self._new_attempts = anyio.create_memory_object_stream[Client](1)
 
     async def run(self) -> int:
-        await first_of(self._pass_on_signals, self._contend)
+        await first_of(self._pass_on_signals, self._contend, self._report_waiting)
         if self._code is None:
             return exits.by_signal(self._asked or self._signals.first or SIGTERM)
         return self._code
@@ -264,8 +268,28 @@ class _Execution:
         if number in ENDING and number != SIGHUP:  # many daemons reload their files on SIGHUP
             self._asked = number
 
+    async def _report_waiting(self) -> None:
+        job = self._job
+        async with self._new_attempts:
+            async for client in self._new_attempts:
+                await anyio.sleep(SAID_AFTER)
+                reports = self._is_reporting or self._reporter.is_on_terminal
+                if not self._waits or not reports:
+                    continue
+                text = f"waits for {job.noun} {job.path}"
+                with anyio.move_on_after(client.session_timeout), suppress(AioleadError):
+                    text += f": {await standing(client, job.path)}"
+                if self._waits:
+                    self._reporter.state(text, event="waiting", path=job.path)
+
+    @property
+    def _is_reporting(self) -> bool:
+        """Whether to report what happens while all goes well."""
+        return not self._job.is_silent or self._reporter.as_json
+
     async def _contend(self) -> None:
         async with AsyncExitStack() as stack:
+            stack.enter_context(self._attempts)
             with ExitStack() as until_connected:
                 guardian = None
                 if not self._job.options.no_close_on_crash:
@@ -291,19 +315,23 @@ class _Execution:
         job, path = self._job, self._job.path
         lost_code = exits.Exit(job.options.lost_exit_code)
         with Child(job.command, self._environ, self._report, self._interrupted) as child:
-            self._reporter.state(f"waits for {job.noun} {path}", event="waiting", path=path)
+            self._waits = True
+            with suppress(anyio.WouldBlock):
+                self._attempts.send_nowait(client)
             try:
                 async with job.acquire(client) as held:
+                    self._waits = False
                     if self._asked or self._signals.pending:
                         return
-                    self._reporter.state(
-                        f"{job.verb} {path} (token {held.token})",
-                        event="held",
-                        path=path,
-                        token=held.token,
-                        node=held.path,
-                        session=render.hexadecimal(held.session_id),
-                    )
+                    if self._is_reporting:
+                        self._reporter.state(
+                            f"{job.verb} {path} (token {held.token})",
+                            event="held",
+                            path=path,
+                            token=held.token,
+                            node=held.path,
+                            session=render.hexadecimal(held.session_id),
+                        )
                     self._child = child
                     ended = await self._run_child(child, client, held)
                     self._code = lost_code if ended.was_stopped else ended.code
@@ -312,11 +340,13 @@ class _Execution:
                     if self._asked:
                         self._signals.end_soon(self._code)
             except AcquireTimeout:
-                self._reporter.error(
-                    f"did not get {job.noun} {path}: somebody else has it",
-                    event="not acquired",
-                    path=path,
-                )
+                self._waits = False
+                if not self._reporter.quiet:
+                    self._reporter.error(
+                        f"did not get {job.noun} {path}: {await standing(client, path)}",
+                        event="not acquired",
+                        path=path,
+                    )
                 self._code = exits.Exit(job.not_acquired)
             except TenureLost as lost:
                 self._reporter.error(str(lost), event="lost", path=path, token=lost.token)
@@ -324,6 +354,7 @@ class _Execution:
             else:
                 self._report_end(ended)
             finally:
+                self._waits = False
                 self._child = None
 
     async def _run_child(self, child: Child, client: Client, held: Term | Held) -> ChildExit:
@@ -343,7 +374,7 @@ class _Execution:
             "AIOLEAD_ID": held.identity,
             "AIOLEAD_TOKEN": str(held.token),
             "AIOLEAD_SESSION": render.hexadecimal(held.session_id),
-            "AIOLEAD_CONNECT": self._common.hosts or "",
+            "AIOLEAD_CONNECT": self._common.wanted_hosts,
         }
         return await child.run(
             held.remaining,
@@ -362,9 +393,9 @@ class _Execution:
                 event="lost",
                 path=path,
             )
-        else:
+        elif self._is_reporting:
             self._reporter.state(
-                f"gave up {path}: the command ended ({ended.code})",
+                f"released {path}: the command ended ({ended.code})",
                 event="released",
                 path=path,
                 code=ended.code,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from cyclopts import App
-from kit.cli import Run, fails, prints
+from kit.cli import Run, prints
 
-from aiolead.cli import config_file
+from aiolead.cli import config_file, options
 from aiolead.cli.app import app
 from aiolead.cli.environment import PLAIN, SECRET, variable, without_credentials
 from aiolead.cli.options import COMMON_OPTIONS
@@ -211,5 +211,7 @@ def test_empty_variable_counts_as_unset(
     monkeypatch.setenv("AIOLEAD_DASHBOARD_TOKEN", "")
     monkeypatch.setenv("AIOLEAD_TLS_KEY_PASSWORD", "")
     assert run("create --parents /a/b", hosts=somewhere) == prints("/a/b")
-    missing = "--hosts: not given, and AIOLEAD_HOSTS is not set"
-    assert run("ls") == fails(f"{missing} (for example: --hosts 127.0.0.1:2181)", code=2)
+    monkeypatch.setattr(options, "DEFAULT_HOSTS", somewhere)
+    said = f"no --hosts, and no AIOLEAD_HOSTS: using {somewhere}"
+    assert run("ls") == prints("a", err=said)
+    assert run("ls -q") == prints("a")

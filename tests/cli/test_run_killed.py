@@ -16,6 +16,7 @@ import pytest
 from client.guarded import TIMEOUT, guardian_of, is_running
 from kit.checks import until
 from kit.cli import Command, processes_with
+from kit.raw_client import RawClient
 
 from aiolead.testing import EmbeddedServer, FaultProxy, ThreadedServer
 
@@ -62,7 +63,7 @@ def test_child_is_gone_before_the_next_one_starts(server: ThreadedServer, kind: 
     with contender(server, kind, FIRST, "--grace", "0.5") as first:
         first.out.expect("works")
         with contender(server, kind, SECOND) as second:
-            second.err.expect("waits")
+            until(lambda: _contenders(server) == 2, "the second one waits")
             first.signal(signal.SIGKILL)
             second.out.expect("works")
             assert not any("beside" in line for line in second.out.all)
@@ -128,6 +129,11 @@ def test_signal_ends_run_while_the_servers_are_silent(server: ThreadedServer, st
                 silent.out.expect("works")
             proxy.blackhole()
             assert silent.finish(signal.SIGTERM) == 128 + signal.SIGTERM
+
+
+def _contenders(server: ThreadedServer) -> int:
+    with RawClient(server.connect_string) as client:
+        return len(client.children("/app"))
 
 
 def _keeper_of(pid: int) -> int:
