@@ -15,7 +15,6 @@ contender_queue          a path with contenders in order, and one of them
 kernel, layouts          pure: the order of contenders, the znodes to watch; names of znodes
 neighbours               the children that do not fit, or that nobody recognizes
 hold, holding            one unbroken time of holding; the `async with` around its body
-kept_znode               a znode that is restored until its owner has gone
 view, reading            latest-value views; reads that show all applied writes
 beside                   a function that runs beside the body of an `async with`
 errors                   what is done about each error of a server: a table; missing parents

@@ -127,7 +127,7 @@ async def beside_body(run: Callable[[], Awaitable[object]], subject: object) -> 
 
 
 def _start(function: Callable[[], Any], ended: anyio.Event) -> None:
-    """Start a task that is none of a task group."""
+    """Start a task that belongs to no task group."""
     trio = trio_here()
     if trio is None:
         task = sys.modules["asyncio"].create_task(function())
@@ -141,6 +141,6 @@ def _start(function: Callable[[], Any], ended: anyio.Event) -> None:
 async def _interruptible(run: Callable[[], Awaitable[object]]) -> None:
     """Run code of the program, which Ctrl-C may interrupt in a system task of trio, too.
 
-    Around it trio protects the task: an interrupt there would end the event loop.
+    The code around it is protected by trio, since an interrupt there would end the event loop.
     """
     await run()

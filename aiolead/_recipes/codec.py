@@ -67,7 +67,7 @@ class Codec(Generic[T]):
 
 
 def _to_raw(value: object) -> bytes:
-    # Not `bytes(value)` of anything: it makes 5 zero bytes of 5.
+    # `bytes(5)` would be 5 zero bytes.
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise TypeError(f"must be bytes, not {type(value).__name__} (see `codec`)")
     return bytes(value)

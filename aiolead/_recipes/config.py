@@ -261,7 +261,7 @@ class ConfigView(View[T]):
 # --- the recipe ----------------------------------------------------------------------------------
 
 MAX_SIZE = 256 * 1024
-"""All keys and values, in bytes: a transaction may have them twice within `jute.maxbuffer`."""
+"""All keys and values, in bytes. A transaction may have them twice within `jute.maxbuffer`."""
 
 MAX_KEYS = 1000
 

@@ -64,7 +64,7 @@ class MemberChange:
 def changes_between(
     before: Mapping[str, Member], after: Mapping[str, Member]
 ) -> list[MemberChange]:
-    """The changes between two states: first who left, then who joined or changed."""
+    """The changes between two states: first the members that left, then the others."""
     left: list[MemberChange] = []
     others: list[MemberChange] = []
     for name, was in before.items():
@@ -87,7 +87,7 @@ class Membership(PersistentNode):
     `set` sets the data that the other members see.
     """
 
-    _is_contended = False  # only members of that name want it, and they create it again
+    _is_contended = False  # only members of that name want the znode, and they create it again
 
     @property
     def identity(self) -> str:

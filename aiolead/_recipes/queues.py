@@ -1,6 +1,7 @@
 """The queues.
 
-`WorkQueue` adds items, up to a limit, and consumes them: what queues and the task board have.
+The task board has the same parts: `ItemProducer` adds items, up to a limit, and `Consumption`
+claims one after the other.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from .recipe import (
 )
 
 MOST_ITEMS = 25_000
-"""Greatest limit: one listing of that many items stays below the packet limit of 1 MiB."""
+"""Greatest limit. One listing of that many items stays below the packet limit of 1 MiB."""
 
 
 def checked_bytes(data: bytes) -> bytes:
@@ -76,9 +77,11 @@ class ItemProducer:
         self._path = path
         self._most = most
         self._acl = acl
-        self._put = 0  # items that we have sent
-        self._seen: int | None = None  # items that were there ...
-        self._seen_at = 0  # ... when we had sent that many
+        self._put = 0
+        """How many items this object has sent."""
+        self._seen: int | None = None
+        """How many items were there when it had sent `_seen_at`."""
+        self._seen_at = 0
 
     async def put(self, prefix: str, bodies: Sequence[bytes]) -> list[str]:
         """Add items, all or none; return their names."""

@@ -24,13 +24,12 @@ from .reading import MAX_IDENTITY, is_request
 OnDisconnect = Literal["keep", "resign"]
 OnInvalid = Callable[[InvalidDataError], object]
 
-
 _client_types: set[type] = set()
-"""The types of clients that were checked: to look for all methods of a protocol takes 14 µs."""
+"""The types of clients that were checked. A check of all methods of the protocol takes 14 µs."""
 
 
 def checked_client(client: CoordinationClient) -> CoordinationClient:
-    """Check the client; return it without a limit, for a recipe's few requests."""
+    """Check the client; return it without the limit of requests, since a recipe sends few."""
     if type(client) not in _client_types:
         if not isinstance(client, CoordinationClient):
             raise ConfigurationError(
@@ -143,7 +142,7 @@ def checked_name(what: str, name: str) -> str:
 
 
 MAX_DATA = 1_000_000
-"""Longest data of a kept znode, in bytes; servers close a connection that sends 1 MiB."""
+"""Longest data of a `PersistentNode`, in bytes. Servers end a connection that sends 1 MiB."""
 
 
 def checked_data(data: bytes) -> bytes:
@@ -158,9 +157,9 @@ def checked_data(data: bytes) -> bytes:
 
 
 def _explained(init: Callable[..., None]) -> Callable[..., None]:
-    """Refuse missing and unknown arguments by the name of the class that is made.
+    """Refuse missing and unknown arguments with an error that names the class of the object.
 
-    Python names the class that defines `__init__`, which users may not know.
+    Python would name the class that defines `__init__`, which users may not know.
     """
 
     @wraps(init)
@@ -170,7 +169,7 @@ def _explained(init: Callable[..., None]) -> Callable[..., None]:
         except TypeError as error:
             traceback = error.__traceback__
             if traceback is None or traceback.tb_next is not None:
-                raise  # of something in there
+                raise  # by the body of `__init__`
             why = str(error).partition("() ")[2] or error
         else:
             return
@@ -186,7 +185,7 @@ def _explained(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def explain_arguments(cls: type[Any]) -> None:
-    """Refuse wrong arguments of a new class by its name: see `_explained`."""
+    """Let a new class refuse wrong arguments by its own name; see `_explained`."""
     if "__init__" in vars(cls):
         setattr(cls, "__init__", _explained(cls.__init__))  # noqa: B010 - no method of mypy's
 

@@ -1,7 +1,4 @@
-"""Events of recipes: acquisitions and tenures. See `docs/how-to/observability.md`.
-
-Also their warnings about a path.
-"""
+"""The events of recipes (see `docs/how-to/observability.md`), and their warnings about a path."""
 
 from __future__ import annotations
 
@@ -20,8 +17,7 @@ from ..errors import LossReason
 from ..events import EventHub, EventName
 
 SILENT = EventHub()
-"""For clients without a hook: events go to the log alone."""
-
+"""The hook of clients that have none. Its events only go to the log."""
 
 logger = get_logger("aiolead.recipes")
 
@@ -31,17 +27,17 @@ def hook_of(client: CoordinationClient) -> EventHook:
 
 
 _MOST_SUBJECTS = 100
-"""The most warnings about one path: others may create any number of znodes."""
-
+"""The most warnings about one path, since others may create any number of znodes."""
 
 OWNERLESS = "belongs to no session: it will never go away by itself"
-"""Said of a znode that is waited for."""
+"""The reason to warn of a persistent znode that contenders wait for."""
 
 
 class PathWarnings:
-    """The warnings that one client has logged about one path; `Backend.shared` makes it.
+    """The warnings that one client has logged about one path; made by `Backend.shared`.
 
-    A recipe keeps it for as long as it lives: contenders come and go, and each would warn again.
+    A recipe keeps it for as long as the recipe lives. Contenders come and go, and each would warn
+    again.
     """
 
     __slots__ = ("__weakref__", "_given")
@@ -98,17 +94,14 @@ class LossReports:
         try:
             while self._due:
                 await anyio.lowlevel.checkpoint()
-                self._report_one()
+                call_back(self._due.popleft())
         finally:  # also if the client is closed meanwhile
             self._is_running = False
             self._report_all()
 
-    def _report_one(self) -> None:
-        call_back(self._due.popleft())
-
     def _report_all(self) -> None:
         while self._due:
-            self._report_one()
+            call_back(self._due.popleft())
 
 
 @final

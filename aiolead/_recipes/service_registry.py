@@ -40,10 +40,10 @@ else:
 """A value in JSON."""
 
 _MOST = 1e100
-"""Greatest weight and load: strategies add and divide them, and need finite results."""
+"""Greatest weight and load. Strategies add and divide them, and need finite results."""
 
 _LAST_TIME = (1 << 53) / 1000
-"""Latest registration, in seconds since 1970: `float` and Java's `long` have every ms up to it."""
+"""Latest registration, in seconds since 1970. `float` and Java's `long` have every ms up to it."""
 
 _SHOWN = 200
 """Most characters shown of an error about what others have registered."""
@@ -53,7 +53,7 @@ class ServiceType(enum.Enum):
     """How long an instance stays registered."""
 
     DYNAMIC = "DYNAMIC"
-    """As long as its process lives: all that aiolead registers."""
+    """As long as its process lives. aiolead registers only such instances."""
     STATIC = "STATIC"
     PERMANENT = "PERMANENT"
     DYNAMIC_SEQUENTIAL = "DYNAMIC_SEQUENTIAL"

@@ -108,7 +108,7 @@ class TaskResult:
 
 
 MAX_NOTE = 4096
-"""Longest note, in bytes of UTF-8: every observer of a board reads all notes."""
+"""Longest note, in bytes of UTF-8. Every observer of a board reads all notes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Progress:
 
     @classmethod
     def decode(cls, body: bytes) -> Progress | None:
-        """None if the claim is not a task board's."""
+        """Decode the data of a claim; None if it is not the claim of a task board."""
         try:
             fields = json_object(body)
         except MalformedError:

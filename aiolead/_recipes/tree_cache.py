@@ -180,7 +180,7 @@ class TreeCache:
     # --- its life ------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        await self._job.enter(type(self).__name__)
+        await self._job.start(type(self).__name__)
         try:
             await self._is_full.wait()
             if self._copy.error is not None:

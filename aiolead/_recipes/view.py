@@ -78,22 +78,18 @@ class ClientJob:
         self._run = run
         self._on_end = on_end
         self._scope = anyio.CancelScope()
-        self._is_entered = False
+        self._is_started = False
         self.ended = anyio.Event()
         """Set once the job has ended."""
 
-    async def enter(self, owner: str) -> None:
-        """Start the job; `owner` is named in the error if it was entered before."""
+    async def start(self, owner: str) -> None:
+        """Start the job; `owner` is named in the error if it was started before."""
         self._client.backend.check_home()
-        if self._is_entered:
+        if self._is_started:
             raise UsageError(f"{owner}: was entered already; make another one")
-        self._is_entered = True
-        await self.start()
-
-    async def start(self) -> None:
-        """Start the job; raise what became of the client if it has ended."""
+        self._is_started = True
         if self._client.state.is_final:
-            await self._client.ready()
+            await self._client.ready()  # raises what became of the client
         self._client.backend.spawn(self._work, self._end)
 
     def cancel(self) -> None:
@@ -156,7 +152,7 @@ class LatestValue(AsyncIterable[T], ABC, Generic[T]):
         return _Iteration(self)
 
     async def __aenter__(self) -> Self:
-        await self._job.enter(type(self).__name__)
+        await self._job.start(type(self).__name__)
         try:
             await self._next(0)
         except BaseException:
@@ -345,7 +341,7 @@ class Reading(Generic[T]):
     # --- following -----------------------------------------------------------------------------
 
     async def start(self) -> None:
-        await self._job.start()
+        await self._job.start(type(self).__name__)
 
     def _end(self, error: AioleadError | None) -> None:
         self._error = error

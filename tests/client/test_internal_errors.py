@@ -39,8 +39,8 @@ from aiolead._recipes import election as campaign
 from aiolead._recipes import election as observer
 from aiolead._recipes import view as znode_views
 from aiolead._recipes.errors import in_background
-from aiolead._recipes.kept_znode import ZnodeKeeper
 from aiolead._recipes.naming import Sequential
+from aiolead._recipes.persistent_node import ZnodeKeeper
 from aiolead._recipes.tree_reader import TreeReader
 from aiolead._recipes.view import View
 from aiolead._recipes.znode import Znode
