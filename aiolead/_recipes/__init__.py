@@ -12,7 +12,8 @@ znode_registry           the znodes of this client's recipes
 pending_delete           a delete that ends with the znode, or with a reported refusal
 place                    acquiring, across lost connections and sessions
 contender_queue          a path with contenders in order, and one of them
-kernel, layouts          pure: the order of contenders, the znodes to watch; names of znodes
+kernel                   pure: the order of contenders, and the znodes to watch
+layouts, names           the public value `Layout`; pure: names of contenders, and what fits them
 neighbours               the children that do not fit, or that nobody recognizes
 hold, holding            one unbroken time of holding; the `async with` around its body
 view, reading            latest-value views; reads that show all applied writes

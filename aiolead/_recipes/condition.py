@@ -37,7 +37,7 @@ from .contender_queue import ContenderQueue, LocalContenders, created, found_los
 from .errors import TRIES, Action, Step, action_for, before_next_try, in_background, until_done
 from .hold import Held
 from .holding import Contest, HeldRecipe
-from .layouts import Layout, Role
+from .layouts import Layout, Role, names_of
 from .pending_delete import Departure
 from .place import Place, acquire
 from .reading import catch_up, over_sessions, read_participants
@@ -55,7 +55,7 @@ class Waiter:
         self._client = client
         self._path = join(path, "waiters")
         local = client.backend.shared(self._path, LocalContenders)
-        naming = queue_naming(client, local, self._path, Layout.CURATOR, Role.WAIT)
+        naming = queue_naming(client, local, self._path, names_of(Layout.CURATOR, Role.WAIT))
         self._znode = Znode(client, naming, data, acl, self)
         self._wake = Wakeup()
         self._signals = ConditionSignals(client, path, acl)

@@ -22,13 +22,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .._util.contender_names import Role
 from .._util.parsing import MalformedError, whole
 from ..abc import CoordinationClient, Reply
 from ..errors import AioleadError, NodeExistsError, NoNodeError, TransactionError
 from ..model import ACL, CreateMode, Stat
 from ..paths import join
 from .errors import Action, Step, action_for, ensure_path
-from .layouts import Layout, Role
+from .names import CURATOR
 from .reading import listed
 from .reporting import PathWarnings
 
@@ -52,7 +53,7 @@ def sort_out(
 
     `ownerless` are names below `waiters` that no session owns, and which therefore are none.
     """
-    ours = Layout.CURATOR._ours(Role.WAIT)
+    ours = CURATOR.names[Role.WAIT].ours
     matches = [match for name in waiters if (match := ours(name))]
     matches.sort(key=lambda match: int(match[2]))
     there = [match[0] for match in matches]

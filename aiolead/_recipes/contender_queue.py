@@ -23,7 +23,6 @@ from .._util.escaping import escaped
 from ..abc import CoordinationClient, Reply, Watch
 from ..errors import (
     BadVersionError,
-    ConfigurationError,
     NodeExistsError,
     NoNodeError,
     SequenceExhaustedError,
@@ -34,7 +33,8 @@ from .errors import TRIES, in_background
 from .hold import Tenure
 from .holding import Contest, Kind
 from .kernel import ALONE, QueuePosition, holding, sharing, standing
-from .layouts import Layout, Role
+from .layouts import Layout, Role, checked_names, names_of
+from .names import Names
 from .naming import Sequential, delete_until_gone
 from .neighbours import queue_order
 from .pending_delete import Departure
@@ -108,8 +108,8 @@ class LocalContenders(OwnNames):
         """Whether the last listing of the queue showed others before us."""
         self.front: str | None = None
         """The last one of ours that was first in the queue, where one holds at a time."""
-        self.fits: list[tuple[Layout, Role]] = []
-        """Layouts and roles that all neighbours have fitted; a list, as hashing one is slower."""
+        self.fits: list[Names] = []
+        """The names that all neighbours have fitted."""
         self.look: Reply[list[str]] | None = None
         """The last listing that was requested to check that."""
         self.ownerless: str | None = None
@@ -142,18 +142,17 @@ def queue_naming(
     client: CoordinationClient,
     local: LocalContenders,
     path: str,
-    layout: Layout,
-    role: Role,
+    names: Names,
     places: int = 1,
 ) -> Sequential:
     """The naming of znodes whose numbers are their places in the queue at `path`."""
-    return Sequential(client, local, path, _prefix(layout, role, places))
+    return Sequential(client, local, path, _prefix(names, places))
 
 
 @cache
-def _prefix(layout: Layout, role: Role, places: int) -> Callable[[int, int], str]:
+def _prefix(names: Names, places: int) -> Callable[[int, int], str]:
     """The function that makes the names; one for all queues, since it takes three objects."""
-    return partial(layout._prefix, role, leaders=places)
+    return partial(names.prefix, leaders=places)
 
 
 async def found_lost(znode: Znode, client: CoordinationClient) -> bool:
@@ -211,8 +210,8 @@ class Contender:
         "_behind",
         "_client",
         "_is_one_at_a_time",
-        "_layout",
         "_local",
+        "_names",
         "_naming",
         "_on_gone",
         "_on_rank",
@@ -239,7 +238,7 @@ class Contender:
         self._queue = queue
         self._client = queue.client
         self._path = queue.path
-        self._layout = queue.layout
+        self._names = queue.names
         self._role = queue.role
         self._places = queue.places
         self._local = queue.local
@@ -327,7 +326,7 @@ class Contender:
         while True:
             listing: Reply[list[str]] | None = None
             try:
-                if (self._layout, self._role) not in self._local.fits:
+                if self._names not in self._local.fits:
                     await queue.refuse_misfits(self._acl)
                 if await found_lost(znode, client):
                     return None
@@ -414,9 +413,9 @@ class Contender:
         own = node.name
         if names == [own]:
             return ALONE
-        line = await queue_order(self._client, self._path, names, self._layout, self._role)
+        line = await queue_order(self._client, self._path, names, self._names)
         if self._role.shares:
-            position = sharing(line, own, self._layout, self._role)
+            position = sharing(line, own, self._names)
         else:
             position = standing(line, own, self._places, look_ahead=self._on_rank is not None)
         if position is None:
@@ -483,7 +482,7 @@ class Contender:
         return complete
 
     def _count_in(self, name: str) -> int | None:
-        return self._layout._count_in(self._role, self._client.session_id, name)
+        return self._names.count_in(self._client.session_id, name)
 
     def _on_look(self, name: str, look: Reply[tuple[bytes, Stat]]) -> None:
         """Delete the unclaimed znode before us that our session owns: we would wait for ourselves.
@@ -579,9 +578,7 @@ class ContenderQueue:
         shown: Role | None = None,
         before_path: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        if not isinstance(layout, Layout):
-            raise ConfigurationError(f"layout: must be a Layout, not {layout!r}")
-        layout._require(recipe, role)
+        self.names = checked_names(recipe, layout, role)
         self.recipe = recipe
         self.client = checked_client(client)
         self.path = checked_path(path)
@@ -590,7 +587,7 @@ class ContenderQueue:
         self.places = places
         # The knowledge about the queue outlives a contender.
         self.local = self.client.backend.shared(path, LocalContenders)
-        self.naming = queue_naming(client, self.local, path, layout, role, places)
+        self.naming = queue_naming(client, self.local, path, self.names, places)
         self._shown = shown
         self._before_path = before_path
 
@@ -632,34 +629,34 @@ class ContenderQueue:
         client, path, layout and role. Later arrivals are refused when they are seen. Raises
         `MixedLayoutError`.
         """
-        local, kind = self.local, (self.layout, self.role)
-        if kind in local.fits:
+        local, names = self.local, self.names
+        if names in local.fits:
             return
         look = local.look
         if look is None or look.is_done:
             look = local.look = self.client.get_children(self.path)  # for all that ask meanwhile
         try:
-            names = await look
+            children = await look
         except NoNodeError:
             await self.make_path(acl)
         else:
-            await queue_order(self.client, self.path, names, self.layout, self.role)
+            await queue_order(self.client, self.path, children, names)
         finally:
             # A kept error would keep the frames of all that awaited it.
             if local.look is look and look.is_done:
                 local.look = None
-        if kind not in local.fits:
-            local.fits.append(kind)
+        if names not in local.fits:
+            local.fits.append(names)
 
     def forget_fit(self) -> None:
         """Look again before the next contender joins."""
-        if (self.layout, self.role) in self.local.fits:
-            self.local.fits.remove((self.layout, self.role))
+        if self.names in self.local.fits:
+            self.local.fits.remove(self.names)
 
     async def make_path(self, acl: Sequence[ACL] | None) -> None:
         if self._before_path is not None:
             await self._before_path()
-        await self.client.ensure_path(self.path, mode=self.layout._parents, acl=acl)
+        await self.client.ensure_path(self.path, mode=self.names.scheme.parents, acl=acl)
 
     # --- who is there --------------------------------------------------------------------------
 
@@ -678,7 +675,7 @@ class ContenderQueue:
             if not who.is_holder or is_request(data):
                 continue
             name = basename(who.path)
-            request = asking(data, is_ours=self.layout._is_like_ours(self._role_of(name), name))
+            request = asking(data, is_ours=self._is_like_ours(name))
             # By version: if others have asked meanwhile, that is enough.
             asked.append((who, self.client.set(who.path, request, version=stat.version)))
         for _, answer in asked:
@@ -689,17 +686,20 @@ class ContenderQueue:
     def _role_of(self, name: str) -> Role:
         if not self.role.shares:
             return self.role
-        return Role.READ if self.layout._is_reader(name) else Role.WRITE
+        return Role.READ if self.names.is_reader(name) else Role.WRITE
+
+    def _is_like_ours(self, name: str) -> bool:
+        return names_of(self.layout, self._role_of(name)).ours(name) is not None
 
     async def _entries(self) -> list[Entry]:
         return await over_sessions(self.client, self._read)
 
     async def _read(self) -> list[Entry]:
-        client, path, layout, role = self.client, self.path, self.layout, self.role
-        names = await listed(client.get_children(path))
-        queue = await queue_order(client, path, names, layout, role)
+        client, path = self.client, self.path
+        children = await listed(client.get_children(path))
+        queue = await queue_order(client, path, children, self.names)
         found = await read_children(client, path, queue, most=MAX_DATA)
-        holders = holding(list(found), self.places, layout, role)
+        holders = holding(list(found), self.places, self.names)
         return [
             (participant(join(path, name), data, stat, is_holder=n < holders), data, stat)
             for n, (name, (data, stat)) in enumerate(found.items())

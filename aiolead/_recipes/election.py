@@ -25,7 +25,7 @@ from .contender_queue import ContenderQueue
 from .errors import log_refusal
 from .hold import Term
 from .holding import HoldingRecipe, TenureContext
-from .layouts import Layout, Role
+from .layouts import Layout, Role, check_leaders, names_of
 from .neighbours import queue_order
 from .reading import participant
 from .recipe import OnDisconnect, checked_count, checked_pause
@@ -106,8 +106,7 @@ class _LeaderReading(Reading[ElectionState]):
     ) -> None:
         super().__init__(client, self._read_state)
         self._path = path
-        self._layout = layout
-        self._role = role
+        self._names = names_of(layout, role)
         self._leaders = leaders
 
     def _publish(self, observation: Observation[ElectionState]) -> None:
@@ -164,7 +163,7 @@ class _LeaderReading(Reading[ElectionState]):
         return len(queue) < min(map(leaders_of, queue), default=self._leaders)
 
     async def _queue(self, names: list[str]) -> list[str]:
-        return await queue_order(self._client, self._path, names, self._layout, self._role)
+        return await queue_order(self._client, self._path, names, self._names)
 
 
 class Phase(enum.Enum):
@@ -403,7 +402,7 @@ class Election(HoldingRecipe[Term]):
             to_try="",
         )
         super().__init__(contest)
-        layout._require_leaders(leaders)
+        check_leaders(self._queue.names, leaders)
 
     def leadership(self, *, timeout: float | None = None) -> TenureContext[Term]:
         """Lead for the body of an `async with`. Leaving resigns.

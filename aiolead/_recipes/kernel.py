@@ -36,10 +36,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .._util.contender_names import leaders_of, leading
+from .._util.contender_names import Role, leaders_of, leading
 from ..errors import MixedLayoutError
 from ..paths import join, sequence_of
-from .layouts import Layout, Role
+from .names import Names
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +67,15 @@ ALONE = QueuePosition(0, (), is_next=False)
 
 
 def in_order(
-    path: str, names: Iterable[str], layout: Layout, role: Role, others: list[str] | None = None
+    path: str, children: Iterable[str], names: Names, others: list[str] | None = None
 ) -> list[str]:
     """The numbered children of a path, first come first; `MixedLayoutError` for a misfit.
 
     `others` gets the names that clients of ours do not give in this layout, numbered or not.
     """
     line: list[tuple[int, str]] = []
-    ours = layout._ours(role)
-    for name in names:
+    ours = names.ours
+    for name in children:
         if match := ours(name):
             line.append((int(match[2]), name))  # as nearly all do, in a queue of thousands
             continue
@@ -83,7 +83,7 @@ def in_order(
             others.append(name)
         sequence = sequence_of(name)
         if sequence is not None:
-            if why := layout._misfit(role, name):
+            if why := names.misfit(name):
                 raise MixedLayoutError(join(path, name), why)
             line.append((sequence, name))
     line.sort()
@@ -144,7 +144,7 @@ def _extra(line: list[str], rank: int, places: int) -> int:
     return (rank - left) - (rank - places + 1)
 
 
-def sharing(line: list[str], own: str, layout: Layout, role: Role) -> QueuePosition | None:
+def sharing(line: list[str], own: str, names: Names) -> QueuePosition | None:
     """The position of `own` in a queue of readers and writers; None if it is not in it.
 
     The rank counts those that exclude it: for a reader, only the writers before it. `line` is as
@@ -154,19 +154,20 @@ def sharing(line: list[str], own: str, layout: Layout, role: Role) -> QueuePosit
         before = line[: line.index(own)]
     except ValueError:
         return None
-    if role is Role.READ:
-        before = [name for name in before if not layout._is_reader(name)]
+    is_reader = names.role is Role.READ
+    if is_reader:
+        before = [name for name in before if not names.is_reader(name)]
     if not before:
         return QueuePosition(0, (), is_next=False)
     nearest = before[-1]
     # Numbers rise, so that nobody else comes before us. But the writer may have become a reader.
-    settles_it = role is Role.READ or layout._is_reader(nearest)
+    settles_it = is_reader or names.is_reader(nearest)
     return QueuePosition(len(before), (nearest,), is_next=len(before) == 1 and settles_it)
 
 
-def holding(line: list[str], places: int, layout: Layout, role: Role) -> int:
+def holding(line: list[str], places: int, names: Names) -> int:
     """How many of a queue hold, the first ones."""
-    if not role.shares:
+    if not names.role.shares:
         return leading(line, places)
-    readers = next((n for n, name in enumerate(line) if not layout._is_reader(name)), len(line))
+    readers = next((n for n, name in enumerate(line) if not names.is_reader(name)), len(line))
     return max(readers, 1) if line else 0

@@ -174,8 +174,9 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
             await stack.__aexit__(exc_type, exc, traceback)
 
     def _check_home(self) -> None:
-        for held in self._holds:
-            held._client.backend.check_home()
+        for contest in map(contest_of, self._recipes):
+            if contest is not None:
+                contest.client.backend.check_home()
 
     async def _give_up_all(self) -> NoReturn:
         """Release everything when another task leaves; see `TenureScope._give_up`."""

@@ -12,7 +12,7 @@ from ..abc import CoordinationClient
 from ..errors import MixedLayoutError, NoAuthError
 from ..paths import basename, join, sequence_of
 from .kernel import in_order
-from .layouts import Layout, Role
+from .names import Names
 from .reading import listed
 
 KAZOOS_PERMIT = re.compile("([0-9]{10}-)?[0-9a-f]{32}", re.ASCII)
@@ -28,18 +28,18 @@ MOST_READ = 16
 
 
 async def queue_order(
-    client: CoordinationClient, path: str, names: Iterable[str], layout: Layout, role: Role
+    client: CoordinationClient, path: str, children: Iterable[str], names: Names
 ) -> list[str]:
     """The contenders in order, as `in_order`; no checkpoint if all fit.
 
     A misfit that has gone by the time its owner is read is left out. Raises `MixedLayoutError` with
     the owner's session, also if a semaphore is in use on the path.
     """
-    left = list(names)
+    left = list(children)
     while True:
         others: list[str] = []
         try:
-            line = in_order(path, left, layout, role, others)
+            line = in_order(path, left, names, others)
         except MixedLayoutError as misfit:
             stat = await client.exists(misfit.neighbour)
             if stat is not None:

@@ -27,7 +27,8 @@ from .contender_queue import Contender, ContenderQueue
 from .errors import Step, before_next_try
 from .hold import Held
 from .holding import Contest, HeldRecipe
-from .layouts import Layout, Role
+from .layouts import Layout, Role, checked_names
+from .names import Names
 from .naming import Fixed
 from .pending_delete import Departure
 from .place import Place
@@ -40,14 +41,14 @@ class WriteHeld(Held):
 
     def __init__(
         self,
-        layout: Layout,
+        names: Names,
         contest: Contest[Any],
         place: Place,
         on_lost: Callable[[], object],
         on_released: Callable[[], object] | None = None,
     ) -> None:
         assert isinstance(place, Contender)
-        self._layout = layout
+        self._names = names
         self._contender = place
         self._reader: Znode | None = None
         """The reader that a downgrade creates, until the hold is on it."""
@@ -99,7 +100,7 @@ class WriteHeld(Held):
         # If others delete the writer, that is known before the answer to any later request.
         writer.watch()
         if reader is None:
-            path = join(self._contest.path, self._layout._downgraded(writer.node.name))
+            path = join(self._contest.path, self._names.as_reader(writer.node.name))
             naming = Fixed(self._client, path, is_contended=False, is_unique=True)
             data, acl = self._contest.data, self._contest.acl
             reader = self._reader = Znode(self._client, naming, data, acl, self._contender)
@@ -212,7 +213,7 @@ class WriteLock(HeldRecipe[WriteHeld]):
             type(self).__name__, client, path, layout, Role.WRITE, shown=Role.WRITE
         )
         contest = self._queue.contest(
-            partial(WriteHeld, layout),
+            partial(WriteHeld, self._queue.names),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
@@ -266,8 +267,7 @@ class ReadWriteLock:
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        if isinstance(layout, Layout):
-            layout._require(type(self).__name__, Role.READ, Role.WRITE)
+        checked_names(type(self).__name__, layout, Role.READ, Role.WRITE)
         self._read = ReadLock(
             client, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
         )

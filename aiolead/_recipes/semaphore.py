@@ -36,7 +36,7 @@ from .contender_queue import Contender, ContenderQueue
 from .errors import TRIES
 from .hold import Held
 from .holding import Contest, HeldRecipe, TenureContext
-from .layouts import Layout, Role
+from .layouts import Layout, Role, names_of
 from .naming import Fixed, Naming, Sequential
 from .neighbours import KAZOOS_PERMIT, LEASES, contenders_among, queue_order, refuse_owned
 from .pending_delete import Departure
@@ -345,7 +345,7 @@ class Permits:
     async def _refuse_misfits(self) -> None:
         """Look at the queue, and beside it, in the same round trip, before anything is written."""
         queue = self._queue
-        if (queue.layout, queue.role) in queue.local.fits:
+        if queue.names in queue.local.fits:
             return
         beside = self._client.get_children(self._where.path)
         await queue.refuse_misfits(self._acl)
@@ -692,7 +692,8 @@ class Semaphore(HeldRecipe[Held]):
         names = await listed(leases)
         permits = await read_participants(client, where.permits, names, is_holder=True)
         permits.sort(key=lambda permit: permit.token)
-        queue = await queue_order(client, where.queue, await listed(locks), where.layout, Role.LOCK)
+        lock_names = names_of(where.layout, Role.LOCK)
+        queue = await queue_order(client, where.queue, await listed(locks), lock_names)
         waiting = await read_participants(client, where.queue, queue, is_holder=False)
         if waiting and len(permits) > most:
             # The first of the queue creates its permits before they fit the limit.

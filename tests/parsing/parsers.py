@@ -27,7 +27,8 @@ from aiolead._recipes import neighbours as unrecognized
 from aiolead._recipes import queue_items as item_format
 from aiolead._recipes import reading as participants
 from aiolead._recipes import semaphore as parts
-from aiolead._recipes.layouts import LAYOUTS, Role
+from aiolead._recipes.layouts import LAYOUTS, Role, names_of
+from aiolead._recipes.names import LIBRARIES
 from aiolead._recipes.task_board import Progress, decode_result
 from aiolead._session.authentication import Exchange
 from aiolead._util import contender_names as kinds
@@ -127,13 +128,12 @@ def _raise_away(check: Callable[[str], object]) -> Callable[[str], object]:
 def _layouts(name: str) -> list[object]:
     """All that the layouts are asked about a name."""
     found: list[object] = []
-    for layout in LAYOUTS:
-        found.append(layout._is_reader(name))
-        for role in layout._forms:
-            found += [layout._fits(role, name), layout._misfit(role, name)]
-            found += [layout._is_like_ours(role, name), layout._count_in(role, -1, name)]
+    for layout in LIBRARIES:
+        for role, names in layout.names.items():
+            found += [names.is_reader(name), names.fit(name), names.misfit(name)]
+            found += [names.have(name), names.count_in(-1, name)]
             if role is Role.WRITE:
-                found.append(layout._downgraded(name))
+                found.append(names.as_reader(name))
     return found
 
 
@@ -151,7 +151,7 @@ def _recipe_at(name: str) -> object:
 
 def _in_order(name: str) -> None:
     for layout in LAYOUTS:
-        contention.in_order("/line", [name, name], layout, Role.LOCK)
+        contention.in_order("/line", [name, name], names_of(layout, Role.LOCK))
 
 
 def _key(kind: item_format.ItemNames, name: str) -> float | None:
@@ -336,8 +336,7 @@ PARSERS: tuple[Parser, ...] = (
     ),
     of_name(
         "layouts", _layouts,
-        "_recipes.layouts: Layout._is_own Layout._downgraded Layout._fits",
-        "_recipes.layouts: _Form.count_in Layout._ours",
+        "_recipes.names: Names.have Names.count_in Names.ours",
     ),
     of_name(
         "the contender queue", _in_order, "_recipes.kernel: in_order",
@@ -478,7 +477,7 @@ NO_PARSERS: dict[str, str] = {
     "_recipes.task_board:_working": "Progress.decode, which is in the table",
     "_recipes.codec:_to_json": "reads back what it has just written",
     "_recipes.config:_encode_value": "of the caller: text, or base64",
-    "_recipes.layouts:_parsed": "numbers that are constants",
+    "_recipes.layouts:_checked": "numbers that are constants",
     "_recipes.partitioner:score": "a digest of ours",
     "_recipes.exclusive:HeldName.number": "the name of our own znode",
     "_session.liveness:Liveness.begun": "four bytes, counted before",

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import aiolead
-from aiolead._recipes.layouts import LAYOUTS
+from aiolead._recipes.names import LIBRARIES
 from aiolead._util import contender_names
 
 pytestmark = pytest.mark.exhaustive(
@@ -41,9 +41,10 @@ def expressions() -> dict[str, tuple[re.Pattern[Any], str]]:
     """Each expression of the modules, with the method that is called on it."""
     found = dict(_of_modules())
     matchers = [(kind.name, pattern) for kind, pattern in contender_names._matchers()]
-    for layout in LAYOUTS:
-        for role, form in layout._forms.items():
-            matchers += [(f"{layout!r} {role} own", form.ours), (f"{layout!r} {role}", form.theirs)]
+    for scheme in LIBRARIES:
+        for role, names in scheme.names.items():
+            which = f"{scheme.label} {role}"
+            matchers += [(f"{which} own", names.own_pattern), (which, names.any_pattern)]
     return found | {name: (pattern, "fullmatch") for name, pattern in matchers}
 
 

@@ -14,6 +14,7 @@ from recipes.crowd import crowd
 
 from aiolead import ACL, Client, CreateMode, Election, Lock, ReadWriteLock
 from aiolead._recipes.layouts import LAYOUTS, Role
+from aiolead._recipes.names import CURATOR
 from aiolead._recipes.neighbours import queue_order
 from aiolead.errors import (
     Blame,
@@ -80,7 +81,7 @@ async def test_contender_is_refused_beside_one_that_it_would_not_exclude(
 
 async def test_neighbour_that_is_gone_when_its_owner_is_asked_for_is_none(local: Client) -> None:
     names = ["lock-0000000001", f"{HEX}__lock__0000000000"]
-    assert await queue_order(local, PATH, names, Layout.CURATOR, Role.LOCK) == names[:1]
+    assert await queue_order(local, PATH, names, CURATOR.names[Role.LOCK]) == names[:1]
 
 
 async def test_layout_of_the_application(embedded_server: EmbeddedServer, local: Client) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiolead._recipes.kernel import QueuePosition, holding, in_order, sharing, standing
-from aiolead._recipes.layouts import LAYOUTS, Layout, Role
+from aiolead._recipes.layouts import LAYOUTS, Layout, Role, check_leaders, names_of
 from aiolead._util.contender_names import leaders_of, leaders_part, leading
 from aiolead.errors import ConfigurationError, MixedLayoutError
 
@@ -24,7 +24,7 @@ def queue_of(*numbers: int, places: int = 1) -> list[str]:
 
 
 def candidate(number: int, leaders: int, layout: Layout = Layout.CURATOR) -> str:
-    return f"{layout._prefix(Role.ELECTION, 5, number, leaders)}{number:010d}"
+    return f"{names_of(layout, Role.ELECTION).prefix(5, number, leaders)}{number:010d}"
 
 
 def candidates(*leaders: int) -> list[str]:
@@ -38,8 +38,8 @@ def readers_and_writers(kinds: str) -> list[str]:
 
 
 def share(queue: list[str], name: str) -> QueuePosition | None:
-    role = Role.READ if Layout.CURATOR._is_reader(name) else Role.WRITE
-    return sharing(queue, name, Layout.CURATOR, role)
+    role = Role.READ if names_of(Layout.CURATOR, Role.READ).is_reader(name) else Role.WRITE
+    return sharing(queue, name, names_of(Layout.CURATOR, role))
 
 
 # --- the order of a queue ------------------------------------------------------------------------
@@ -62,27 +62,27 @@ def share(queue: list[str], name: str) -> QueuePosition | None:
     ids=["by number", "not by name", "children without a number", "negative after the last"],
 )
 def test_queue_is_ordered_by_number(names: list[str], order: list[str]) -> None:
-    assert in_order("/lock", names, Layout.CURATOR, Role.LOCK) == order
+    assert in_order("/lock", names, names_of(Layout.CURATOR, Role.LOCK)) == order
 
 
 @given(st.lists(st.integers(0, 2**31 - 2), unique=True), st.randoms(use_true_random=False))
 def test_any_queue_is_ordered_by_number(numbers: list[int], random: object) -> None:
     names = queue_of(*numbers)
     random.shuffle(names)  # type: ignore[attr-defined]
-    assert in_order("/", names, Layout.CURATOR, Role.LOCK) == queue_of(*sorted(numbers))
+    assert in_order("/", names, names_of(Layout.CURATOR, Role.LOCK)) == queue_of(*sorted(numbers))
 
 
 def test_contender_of_another_layout_is_named() -> None:
     names = ["lock-0000000001", "0123456789abcdef0123456789abcdef__lock__0000000002"]
     with pytest.raises(MixedLayoutError, match="kazoo") as caught:
-        in_order("/app/lock", names, Layout.CURATOR, Role.LOCK)
+        in_order("/app/lock", names, names_of(Layout.CURATOR, Role.LOCK))
     assert caught.value.neighbour == f"/app/lock/{names[1]}"
 
 
 def test_curators_readers_and_writers_are_ordered_by_number() -> None:
     """It creates a reader with the number of the writer that its thread holds."""
     names = [f"{GUID}__READ__0000000003", "__WRIT__0000000004", f"{GUID}__WRIT__0000000003"]
-    queue = in_order("/rw", names, Layout.CURATOR, Role.WRITE)
+    queue = in_order("/rw", names, names_of(Layout.CURATOR, Role.WRITE))
     assert queue[2] == "__WRIT__0000000004"
     place = share(queue, queue[2])
     assert place is not None
@@ -157,23 +157,23 @@ def test_name_that_is_not_in_the_queue_has_no_position() -> None:
     ("kinds", "holders"), [("", 0), ("r", 1), ("w", 1), ("rrwr", 2), ("wrr", 1), ("rrr", 3)]
 )
 def test_first_readers_or_the_first_writer_hold(kinds: str, holders: int) -> None:
-    assert holding(readers_and_writers(kinds), 1, Layout.CURATOR, Role.READ) == holders
+    assert holding(readers_and_writers(kinds), 1, names_of(Layout.CURATOR, Role.READ)) == holders
 
 
 @pytest.mark.parametrize("layout", [Layout.CURATOR, Layout.KAZOO, Layout.AIOZK])
 def test_downgraded_writer_keeps_its_place(layout: Layout) -> None:
-    writer = layout._prefix(Role.WRITE, 5, 1) + "0000000007"
-    reader = layout._downgraded(writer)
-    assert layout._is_reader(reader)
-    assert not layout._is_reader(writer)
-    assert layout._is_like_ours(Role.READ, reader)
+    writer = names_of(layout, Role.WRITE).prefix(5, 1) + "0000000007"
+    reader = names_of(layout, Role.WRITE).as_reader(writer)
+    assert names_of(layout, Role.READ).is_reader(reader)
+    assert not names_of(layout, Role.READ).is_reader(writer)
+    assert names_of(layout, Role.READ).ours(reader)
     assert reader.endswith("0000000007")
 
 
 # --- contenders that allow different numbers of leaders ------------------------------------------
 
 ELECTIONS = [
-    *(layout for layout in LAYOUTS if layout._has(Role.ELECTION)),
+    *(layout for layout in LAYOUTS if layout.election),
     Layout(election="{id}-job-"),
 ]
 
@@ -183,9 +183,9 @@ ELECTIONS = [
 def test_name_says_how_many_may_lead_or_is_refused(layout: Layout, leaders: int) -> None:
     if layout == Layout.AIOZK and leaders > 1:
         with pytest.raises(ConfigurationError, match=f"not {leaders}: "):
-            layout._require_leaders(leaders)
+            check_leaders(names_of(layout, Role.ELECTION), leaders)
     else:
-        layout._require_leaders(leaders)
+        check_leaders(names_of(layout, Role.ELECTION), leaders)
         assert leaders_of(candidate(7, leaders, layout)) == leaders
 
 
@@ -248,7 +248,7 @@ def test_first_ones_lead_as_far_as_all_of_them_allow(leaders: tuple[int, ...], c
     queue = candidates(*leaders)
     assert leading(queue) == count
     assert leading(queue, 1) == min(count, 1)
-    assert holding(queue, 1000, Layout.CURATOR, Role.ELECTION) == count
+    assert holding(queue, 1000, names_of(Layout.CURATOR, Role.ELECTION)) == count
 
 
 # --- a queue whose contenders come and go --------------------------------------------------------
@@ -447,7 +447,7 @@ def test_replacing_processes_one_by_one_ends_with_the_new_number(old: int, new: 
     )
 )
 def test_no_writer_holds_beside_another_contender(steps: list[str | tuple[str, int]]) -> None:
-    count = partial(holding, places=1, layout=Layout.CURATOR, role=Role.READ)
+    count = partial(holding, places=1, names=names_of(Layout.CURATOR, Role.READ))
     queue = LivingQueue(share, count)
     for step in steps:
         if isinstance(step, str):
@@ -456,7 +456,7 @@ def test_no_writer_holds_beside_another_contender(steps: list[str | tuple[str, i
             what, number = step
             if what == "leave":
                 queue.leave(queue.names[number % len(queue.names)])
-            elif not Layout.CURATOR._is_reader(queue.names[0]):
+            elif not names_of(Layout.CURATOR, Role.READ).is_reader(queue.names[0]):
                 queue.downgrade(queue.names[0])
         queue.check()
         assert all(len(each.watches) <= 1 for each in queue.waiters.values())

@@ -26,7 +26,7 @@ from kit.faults import (
 from kit.virtual_time import with_virtual_server
 
 import aiolead
-from aiolead._recipes.layouts import Role
+from aiolead._recipes.layouts import Role, names_of
 from aiolead.errors import LossReason
 from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer, OpCode
@@ -356,7 +356,7 @@ async def create_that_is_applied_after_it_was_looked_for(arena: Arena, line: str
     a, b = await arena.line(line, "a", "b")
     c = arena.contender(line, "c", prepare=lambda p: p.drop_request(OpCode.CREATE2))
     await c.waiting()
-    first = Layout.CURATOR._prefix(Role.LOCK, c.machine.session_id, 1)
+    first = names_of(Layout.CURATOR, Role.LOCK).prefix(c.machine.session_id, 1)
     c.proxy.refuse()  # two connections would take the session from each other
     c.proxy.reset()
     # No server would take a create from an old connection. A server that was slow, or frozen, with

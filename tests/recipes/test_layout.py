@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aiolead._recipes.kernel import holding, in_order, sharing
-from aiolead._recipes.layouts import LAYOUTS, Layout, Role
+from aiolead._recipes.layouts import LAYOUTS, Layout, Role, checked_names, names_of
 from aiolead._util.contender_names import KnownName, known_name
 from aiolead.errors import ConfigurationError
 from aiolead.paths import sequence_of
@@ -53,14 +53,14 @@ def test_name_is_recognized_with_its_role_and_number(
     form: tuple[Layout, Role], session_id: int, count: int, number: int
 ) -> None:
     layout, role = form
-    name = f"{layout._prefix(role, session_id, count)}{number:010d}"
+    name = f"{names_of(layout, role).prefix(session_id, count)}{number:010d}"
     assert sequence_of(name) == number
-    assert layout._is_like_ours(role, name)
-    match = layout._ours(role)(name)
+    assert names_of(layout, role).ours(name)
+    match = names_of(layout, role).ours(name)
     assert match is not None
     assert int(match[2]) == number
-    assert layout._fits(role, name)
-    assert layout._is_reader(name) == (role is Role.READ)
+    assert names_of(layout, role).fit(name)
+    assert names_of(layout, role).is_reader(name) == (role is Role.READ)
 
 
 @given(st.sampled_from(FORMS), st.lists(st.tuples(ANY_SESSION, COUNTS), min_size=2, unique=True))
@@ -69,14 +69,16 @@ def test_no_name_is_given_twice(
 ) -> None:
     """Nor does any begin as another one does: a lost create is found by how its name begins."""
     layout, role = form
-    prefixes = {layout._prefix(role, session_id, count) for session_id, count in contenders}
+    prefixes = {
+        names_of(layout, role).prefix(session_id, count) for session_id, count in contenders
+    }
     assert len(prefixes) == len(contenders)
     assert not any(a != b and a.startswith(b) for a in prefixes for b in prefixes)
 
 
 def test_names_begin_as_those_of_the_libraries() -> None:
     """As the libraries' own do, and with what they go by."""
-    begin = {(layout, role): layout._prefix(role, -5, 26) for layout, role in FORMS}
+    begin = {(layout, role): names_of(layout, role).prefix(-5, 26) for layout, role in FORMS}
     ours, id_ = "fffffffffffffffb-1a-", "fffffffffffffffb000000000000001a"
     assert begin == {
         (Layout.CURATOR, Role.LOCK): f"{ours}lock-",
@@ -127,7 +129,7 @@ def test_names_begin_as_those_of_the_libraries() -> None:
     ],
 )
 def test_own_names_are_recognized(layout: Layout, role: Role, name: str, ours: bool) -> None:
-    assert layout._is_like_ours(role, name) is ours
+    assert (names_of(layout, role).ours(name) is not None) is ours
 
 
 # --- what is read ------------------------------------------------------------------------------
@@ -198,20 +200,20 @@ FITTING = {
 def test_layouts_fit_the_names_that_exclude_each_other(form: tuple[Layout, Role]) -> None:
     layout, role = form
     for name, kind in GOLDEN.items():
-        assert layout._fits(role, name) == (kind in FITTING[form]), name
-        assert (layout._misfit(role, name) is None) == layout._fits(role, name)
+        assert names_of(layout, role).fit(name) == (kind in FITTING[form]), name
+        assert (names_of(layout, role).misfit(name) is None) == names_of(layout, role).fit(name)
     # Any other name with a number is a contender like all others.
-    assert layout._misfit(role, f"n-{N}") is layout._misfit(role, N) is None
+    assert names_of(layout, role).misfit(f"n-{N}") is names_of(layout, role).misfit(N) is None
 
 
 def test_fitting_is_mutual() -> None:
     """Two of us either both take the other one, or both refuse it, where names say who it is."""
-    names = {form: f"{form[0]._prefix(form[1], 5, 1)}{N}" for form in FITTING}
+    names = {form: f"{names_of(form[0], form[1]).prefix(5, 1)}{N}" for form in FITTING}
     one_sided = {
         (a, b)
         for a in FITTING
         for b in FITTING
-        if a[0]._fits(a[1], names[b]) and not b[0]._fits(b[1], names[a])
+        if names_of(a[0], a[1]).fit(names[b]) and not names_of(b[0], b[1]).fit(names[a])
     }
     # kazoo's writers are called what its locks are.
     kazoos = {
@@ -245,7 +247,7 @@ def test_fitting_is_mutual() -> None:
     ],
 )
 def test_misfit_is_explained(layout: Layout, role: Role, name: str, says: str | None) -> None:
-    why = layout._misfit(role, name)
+    why = names_of(layout, role).misfit(name)
     if says is None:
         assert why is None
     else:
@@ -266,16 +268,18 @@ def test_children_without_a_number_neither_block_nor_break(
     random: st.DataObject,
 ) -> None:
     layout, role = form
-    line = [f"{layout._prefix(role, session, 1)}{n:010d}" for session, n in sorted(contenders)]
+    line = [
+        f"{names_of(layout, role).prefix(session, 1)}{n:010d}" for session, n in sorted(contenders)
+    ]
     line.sort(key=lambda name: name[-10:])
     names = [*line, *(other for other in others if sequence_of(other) is None)]
     random.shuffle(names)  # type: ignore[attr-defined]
-    assert in_order("/line", names, layout, role) == line
+    assert in_order("/line", names, names_of(layout, role)) == line
     if role.shares:
-        place = sharing(line, line[-1], layout, role)
+        place = sharing(line, line[-1], names_of(layout, role))
         assert place is not None
         assert bool(place.watch) == (role is Role.WRITE and len(line) > 1)
-        assert holding(line, 1, layout, role) == (len(line) if role is Role.READ else 1)
+        assert holding(line, 1, names_of(layout, role)) == (len(line) if role is Role.READ else 1)
 
 
 # --- the value ---------------------------------------------------------------------------------
@@ -342,9 +346,9 @@ def test_readers_and_writers_can_be_told_apart(
         return
     for inner in ("", "0", "a", "b", "-", "_", "9", "ab-_9.", HEX):
         reader, writer = (f"{head}{inner}{tail}{N}" for head, tail in (read, write))
-        assert layout._is_reader(reader)
-        assert not layout._is_reader(writer)
-        assert layout._fits(Role.READ, writer)
+        assert names_of(layout, Role.READ).is_reader(reader)
+        assert not names_of(layout, Role.READ).is_reader(writer)
+        assert names_of(layout, Role.READ).fit(writer)
         assert sequence_of(reader) == sequence_of(writer) == 7
 
 
@@ -357,9 +361,9 @@ def test_readers_and_writers_can_be_told_apart(
     ],
 )
 def test_recipe_refuses_other_layouts(layout: Layout, roles: tuple[Role, ...], says: str) -> None:
-    layout._require("Recipe", Role.LOCK)
+    checked_names("Recipe", layout, Role.LOCK)
     with pytest.raises(ConfigurationError) as caught:
-        layout._require("Recipe", *roles)
+        checked_names("Recipe", layout, *roles)
     assert says in str(caught.value)
 
 
@@ -463,8 +467,8 @@ def test_peers_see_names_of_a_layout(form: tuple[Layout, Role], session_id: int)
     layout, role = form
     is_before, own = PEERS[form]
     assert sees(is_before, own)
-    assert sees(is_before, layout._prefix(role, session_id, 0x1F))
-    assert layout._fits(role, own + BEFORE)
+    assert sees(is_before, names_of(layout, role).prefix(session_id, 0x1F))
+    assert names_of(layout, role).fit(own + BEFORE)
 
 
 LOCKS = [layout for layout, role in PEERS if role is Role.LOCK]
@@ -474,22 +478,24 @@ LOCKS = [layout for layout, role in PEERS if role is Role.LOCK]
 def test_locks_fit_where_both_see_each_other(one: Layout, other: Layout) -> None:
     (first, its), (second, others) = PEERS[one, Role.LOCK], PEERS[other, Role.LOCK]
     both_ways = sees(first, others) and sees(second, its)
-    assert one._fits(Role.LOCK, others + BEFORE) == both_ways
-    assert one._fits(Role.LOCK, other._prefix(Role.LOCK, 5, 1) + BEFORE) == both_ways
+    assert names_of(one, Role.LOCK).fit(others + BEFORE) == both_ways
+    assert (
+        names_of(one, Role.LOCK).fit(names_of(other, Role.LOCK).prefix(5, 1) + BEFORE) == both_ways
+    )
 
 
 def test_other_libraries_do_not_fail_at_default_names() -> None:
     """So it may look after it has written. The others may not."""
     for session_id, (is_before, _) in product(SESSIONS, PEERS.values()):
         for role in (Role.LOCK, Role.READ, Role.WRITE):
-            is_before(Layout.CURATOR._prefix(role, session_id, 1) + BEHIND)
+            is_before(names_of(Layout.CURATOR, role).prefix(session_id, 1) + BEHIND)
     for layout, role in (
         (Layout.AIOZK, Role.LOCK),
         (Layout.WRITE_LOCK, Role.LOCK),
         (Layout.CURATOR, Role.ELECTION),
     ):
         with pytest.raises(ValueError, match="invalid literal"):
-            go(layout._prefix(role, 1, 1) + BEHIND)
+            go(names_of(layout, role).prefix(1, 1) + BEHIND)
 
 
 def test_readers_wait_for_writers_alone() -> None:
@@ -499,8 +505,8 @@ def test_readers_wait_for_writers_alone() -> None:
         Layout.CURATOR: lambda name: "__WRIT__" in name and curators_shared(name),
     }
     for layout, is_before in reads.items():
-        assert sees(is_before, layout._prefix(Role.WRITE, 5, 1))
-        assert not is_before(layout._prefix(Role.READ, 5, 1) + BEFORE)
+        assert sees(is_before, names_of(layout, Role.WRITE).prefix(5, 1))
+        assert not is_before(names_of(layout, Role.READ).prefix(5, 1) + BEFORE)
 
 
 # --- children of a queue that are nobody's: whom they block, and whom they break ------------------

@@ -129,7 +129,7 @@ class PendingReply(Call[T], Coroutine[Any, Any, T]):
         return value
 
     def result(self) -> T:
-        if self._done and self._error is None:
+        if self.is_done and self._error is None:
             value: T = self._value
             return value
         self._see()
