@@ -2023,7 +2023,7 @@ class PersistentNode(Proxy):
         path: the znode. For a sequential one, the server appends the number.
         data: its initial data; a megabyte at most.
         mode: `EPHEMERAL` (the default), `EPHEMERAL_SEQUENTIAL`, or `PERSISTENT`.
-        restore: whether data that others have set is overwritten with ours; defaults to True.
+        restore: whether to overwrite data that other clients have set; defaults to True.
         timeout: how long entering waits, in seconds; forever by default. 0 tries once.
         acl: of the znode, and of missing parents, which are created as containers.
 
@@ -2085,7 +2085,7 @@ class PersistentNode(Proxy):
 
     @property
     def is_present(self) -> bool:
-        """Whether the znode exists, as far as we know; False while the connection is lost."""
+        """Whether the znode is known to exist; False while the connection is lost."""
         return self._target.is_present
 
     @property
