@@ -104,7 +104,7 @@ class LocalContenders(OwnNames):
 
     def __init__(self) -> None:
         super().__init__()
-        self.was_contended = False
+        self.was_contended: bool = False
         """Whether the last listing of the queue showed others before us."""
         self.front: str | None = None
         """The last one of ours that was first in the queue, where one holds at a time."""
@@ -246,8 +246,8 @@ class Contender:
         self._acl = acl
         self._on_rank = on_rank
         self._on_gone = on_gone
-        self.znode = Znode(queue.client, queue.naming, data, acl, self)
-        self.is_new = False
+        self.znode: Znode = Znode(queue.client, queue.naming, data, acl, self)
+        self.is_new: bool = False
         self._is_one_at_a_time = queue.places == 1 and not queue.role.shares
         # The events of watches since the last look.
         self._wake = _NOBODY_WAITS
@@ -578,16 +578,16 @@ class ContenderQueue:
         shown: Role | None = None,
         before_path: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        self.names = checked_names(recipe, layout, role)
+        self.names: Names = checked_names(recipe, layout, role)
         self.recipe = recipe
-        self.client = checked_client(client)
-        self.path = checked_path(path)
+        self.client: CoordinationClient = checked_client(client)
+        self.path: str = checked_path(path)
         self.layout = layout
         self.role = role
         self.places = places
         # The knowledge about the queue outlives a contender.
-        self.local = self.client.backend.shared(path, LocalContenders)
-        self.naming = queue_naming(client, self.local, path, self.names, places)
+        self.local: LocalContenders = self.client.backend.shared(path, LocalContenders)
+        self.naming: Sequential = queue_naming(client, self.local, path, self.names, places)
         self._shown = shown
         self._before_path = before_path
 

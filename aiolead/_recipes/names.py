@@ -56,7 +56,9 @@ class Names:
     def __init__(self, scheme: Scheme, role: Role, pattern: str, identity: Identity) -> None:
         self.scheme = scheme
         self.role = role
-        self.head, _, self.tail = pattern.partition(PLACE)
+        head, _, tail = pattern.partition(PLACE)
+        self.head: str = head
+        self.tail: str = tail
         self._identity = identity
 
     # Patterns are compiled at the first use: most are never used.
@@ -173,7 +175,9 @@ class Scheme:
         self.patterns = patterns
         self.fitting = fitting
         self.parents = parents
-        self.names = {role: Names(self, role, each, identity) for role, each in patterns.items()}
+        self.names: dict[Role, Names] = {
+            role: Names(self, role, each, identity) for role, each in patterns.items()
+        }
 
     def has(self, *roles: Role) -> bool:
         return all(role in self.names for role in roles)

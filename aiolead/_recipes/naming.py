@@ -285,8 +285,8 @@ class Fixed:
         self._client = client
         self._is_contended = is_contended
         self._is_unique = is_unique
-        self.path = path
-        self.registry = OwnZnodes.of(client)
+        self.path: str = path
+        self.registry: OwnZnodes = OwnZnodes.of(client)
 
     @property
     def full_path(self) -> str:

@@ -130,7 +130,7 @@ class Kept(Fixed):
         is_ours = self.is_from_lost_create(stat)
         return is_ours and (is_as_created or not self._client.backend.is_session_shared)
 
-    async def find(self, path: str, _session_id: int, data: bytes, found: Found) -> None:
+    async def find(self, path: str, session_id: int, data: bytes, found: Found) -> None:
         is_ours = partial(self._is_as_lost, data)
         if path != self.path or not self.is_sequential:
             await find_at(self._client, path, is_ours, found)

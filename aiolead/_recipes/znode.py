@@ -124,14 +124,14 @@ class Znode:
     ) -> None:
         self._client = client
         self._naming = naming
-        self.data = data
+        self.data: bytes = data
         self._acl = acl
         self._observer = observer
         self.current: RegisteredNode | None = None
         """The znode; None while there is none, as far as it is known."""
-        self.is_gone = False
+        self.is_gone: bool = False
         """Whether `current` is known to be gone."""
-        self.is_asked_for = False
+        self.is_asked_for: bool = False
         """Whether others ask for a release, which only an observer knows: see `ask_holder`."""
         self.look: Reply[tuple[bytes, Stat]] | None = None
         """The last look at it, until that is answered."""
@@ -551,7 +551,8 @@ class Znode:
         if node is not None:
             self.unclaim(node)
         self.look = None
-        self.is_gone = self.is_asked_for = False
+        self.is_gone = False
+        self.is_asked_for = False
 
     def _delete(self, node: RegisteredNode, watch: Watch | None) -> Departure:
         return self._naming.delete(node, self.data, watch, partial(self.unclaim, node))

@@ -130,7 +130,7 @@ class Job:
     """This process as a part of a shell's job, with the terminal that the job may have."""
 
     def __init__(self) -> None:
-        self.has_given_terminal = False
+        self.has_given_terminal: bool = False
         """Whether the terminal belongs to the child, with this process's consent."""
         self._modes: list[Any] = []
 

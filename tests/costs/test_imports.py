@@ -75,7 +75,7 @@ def command(*words: str) -> str:
     ("script", "modules"),
     [
         pytest.param("import aiolead, sys", 3, id="import"),
-        pytest.param(LOCK, 94, id="first-lock"),
+        pytest.param(LOCK, 95, id="first-lock"),
         pytest.param(THREADS, 82, id="first-request-of-a-thread"),
         pytest.param(command("--help"), 12, id="help"),
         pytest.param(command("ls", "--hosts", "HOSTS", "/"), 88, id="ls"),

@@ -67,8 +67,8 @@ class ServerConnection:
         self.peer = peer
         self.server = server
         self.address = address
-        self.scope = anyio.CancelScope()
-        self.opened = anyio.Event()
+        self.scope: anyio.CancelScope = anyio.CancelScope()
+        self.opened: anyio.Event = anyio.Event()
         self.is_open = False
         self.ended: Exception | None = None
         self.is_leaving = False

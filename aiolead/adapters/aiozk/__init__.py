@@ -10,7 +10,7 @@ from ...errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ..._client.watchdog import Watchdog
-    from .session import Adaptation
+    from ._session import Adaptation
 
 __all__ = ["adapt"]
 
@@ -50,7 +50,7 @@ def adapt(
     if connect_timeout == 0:
         raise ConfigurationError("connect_timeout: entering has to wait for the session to move")
     _check_version(zk)
-    from .session import Adaptation  # which needs aiozk, of a version that is known
+    from ._session import Adaptation  # which needs aiozk, of a version that is known
 
     return Adaptation(
         zk,
