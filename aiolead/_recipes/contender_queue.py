@@ -587,7 +587,7 @@ class ContenderQueue:
         self.places = places
         # The knowledge about the queue outlives a contender.
         self.local: LocalContenders = self.client.backend.shared(path, LocalContenders)
-        self.naming: Sequential = queue_naming(client, self.local, path, self.names, places)
+        self.naming: Sequential = queue_naming(self.client, self.local, path, self.names, places)
         self._shown = shown
         self._before_path = before_path
 

@@ -22,7 +22,7 @@ from math import inf
 from typing import Any, Literal
 from unittest import mock
 
-from aiolead._client.net.supervisor import LONGEST_SLEEP
+from aiolead._client.core import LONGEST_SLEEP
 from aiolead._session import machine as machine_module
 from aiolead._session.lease import HeldZnode, LeaseBook
 from aiolead._session.proof import LeaseProof
