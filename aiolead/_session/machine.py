@@ -39,9 +39,9 @@ from .._wire.framing import (
     encode_request,
 )
 from .._wire.handshake import NO_PASSWORD, ConnectRequest, ConnectResponse, check_protocol
-from .._wire.jute import Reader
+from .._wire.jute import BYTES_AN_ELEMENT, HEADER_SIZE, Reader, ReplyReader
 from .._wire.long_frames import LONG, LongFrame, LongReader, Steps
-from .._wire.replies import BYTES_AN_ELEMENT, HEADER_SIZE, ReplyReader, WatcherEvent
+from .._wire.replies import WatcherEvent
 from .._wire.requests import SetWatches
 from ..errors import (
     AioleadError,

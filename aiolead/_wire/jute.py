@@ -147,6 +147,15 @@ MOST_ELEMENTS = 64 * 1024 * 1024 // 32
 MOST_RECORDS = 10_000
 """The most elements of any other list: ACLs and identities, which people write."""
 
+_HEADER = struct.Struct(">iqi")
+_header_at = _HEADER.unpack_from
+
+BYTES_AN_ELEMENT = 32
+"""A list may have one element for so many bytes of the longest reply."""
+
+HEADER_SIZE = _HEADER.size
+"""Bytes of the header of a reply."""
+
 
 class Reader:
     """Takes values off the front of a frame.
@@ -314,6 +323,31 @@ class Reader:
         if size < -1:
             raise RemoteWireError(f"the negative length {size}", offset=pos)
         return 0 if size == -1 else size
+
+
+class ReplyReader(Reader):
+    """The reader of replies, one after another: to make one for each takes longer than its header.
+
+    Attributes:
+        xid, zxid, err: the header of the reply that was opened last; its body is read next.
+    """
+
+    __slots__ = ("err", "xid", "zxid")
+
+    xid: int
+    zxid: int
+    err: int
+
+    def __init__(self, max_reply: int) -> None:
+        super().__init__(b"", most_elements=max_reply // BYTES_AN_ELEMENT)
+
+    def open(self, frame: bytes) -> None:
+        """Begin with the next reply. Raises `RemoteWireError` if its frame is too short."""
+        self._data, self._pos, self._end = frame, HEADER_SIZE, len(frame)
+        try:
+            self.xid, self.zxid, self.err = _header_at(frame)
+        except struct.error:
+            raise RemoteWireError(f"a reply of {len(frame)} bytes, without a header") from None
 
 
 class WireType(NamedTuple):

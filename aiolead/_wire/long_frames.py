@@ -18,8 +18,8 @@ from ..errors import AnswerTooLargeError, RemoteWireError
 from ..model import Stat
 from ..paths import ListedPath, as_listed
 from .codes import OpCode
-from .jute import Reader
-from .replies import BYTES_AN_ELEMENT, DataReply, ErrorResult, NamesReply, ReadResult
+from .jute import BYTES_AN_ELEMENT, Reader
+from .replies import DataReply, ErrorResult, NamesReply, ReadResult
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import ClassVar
 
-from ..errors import RemoteWireError
 from ..model import ACL, Stat
 from .codes import KEEPER_STATE_CONNECTED, OpCode
 from .jute import (
@@ -25,40 +23,6 @@ from .jute import (
     Writer,
     record,
 )
-
-_HEADER = struct.Struct(">iqi")
-_header_at = _HEADER.unpack_from
-
-BYTES_AN_ELEMENT = 32
-"""A list may have one element for so many bytes of the longest reply."""
-
-HEADER_SIZE = _HEADER.size
-"""Bytes of the header of a reply."""
-
-
-class ReplyReader(Reader):
-    """The reader of replies, one after another: to make one for each takes longer than its header.
-
-    Attributes:
-        xid, zxid, err: the header of the reply that was opened last; its body is read next.
-    """
-
-    __slots__ = ("err", "xid", "zxid")
-
-    xid: int
-    zxid: int
-    err: int
-
-    def __init__(self, max_reply: int) -> None:
-        super().__init__(b"", most_elements=max_reply // BYTES_AN_ELEMENT)
-
-    def open(self, frame: bytes) -> None:
-        """Begin with the next reply. Raises `RemoteWireError` if its frame is too short."""
-        self._data, self._pos, self._end = frame, HEADER_SIZE, len(frame)
-        try:
-            self.xid, self.zxid, self.err = _header_at(frame)
-        except struct.error:
-            raise RemoteWireError(f"a reply of {len(frame)} bytes, without a header") from None
 
 
 @record
