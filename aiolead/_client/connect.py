@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import ssl
-import weakref
 from collections.abc import Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
@@ -166,8 +165,7 @@ def _assemble(options: Options) -> Connection:
         )
     host = ClientHost(options, core, guard, guardian, following)
     handle = ClientHandle(host)
-    core.handle = weakref.ref(handle)
-    return Connection(handle, Client(core, options.target.chroot))
+    return Connection(handle, Client(core, options.target.chroot, handle))
 
 
 def _make_core(options: Options, rng: random.Random, opener: Opener, guard: Guard | None) -> Core:

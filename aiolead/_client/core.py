@@ -33,7 +33,6 @@ from .loop_affinity import LoopAffinity
 
 if TYPE_CHECKING:
     from .._session.observer import SessionObserver
-    from .client_host import ClientHandle
     from .net.supervisor import Supervisor
 
 T = TypeVar("T")
@@ -80,8 +79,6 @@ class Core:
         self.clock = clock
         self.tasks: HostTasks | None = None
         """Where jobs run, from `begin_jobs` to `end_jobs`."""
-        self.handle: Callable[[], ClientHandle | None] = _nothing
-        """A weak reference to what the program's objects of this client share; set by `connect`."""
         self.server_version: Version | None = server_version
         """The servers' version, if the user gave it."""
         self.pipelined: Pipelined = Pipelined(self)
@@ -378,7 +375,3 @@ class Pipelined:
     def __exit__(self, *_: object) -> None:
         self.is_entered = False
         self._core.output_ready()
-
-
-def _nothing() -> None:
-    return None

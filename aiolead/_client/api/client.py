@@ -56,6 +56,7 @@ from .transactions import Fence, Reads, Transaction
 
 if TYPE_CHECKING:
     from ...types import ChildrenView, DataView
+    from ..client_host import ClientHandle
 
 
 @final
@@ -95,10 +96,16 @@ class Client(SessionSide):
     `CLOSED`, `healthy()` is False, and nothing is held.
     """
 
-    def __init__(self, core: Core, prefix: str, backend: ClientBackend | None = None) -> None:
+    def __init__(
+        self,
+        core: Core,
+        prefix: str,
+        handle: ClientHandle | None = None,
+        backend: ClientBackend | None = None,
+    ) -> None:
         # With a backend, it is the view that recipes have of the client of that backend.
         scope = Scope(prefix, is_users=backend is None)
-        super().__init__(core, scope, backend or ClientBackend(core, scope, Client))
+        super().__init__(core, scope, handle, backend or ClientBackend(core, scope, handle, Client))
 
     # --- views ---------------------------------------------------------------------------------
 
@@ -107,8 +114,10 @@ class Client(SessionSide):
         return self._view(self._scope.full(path) if path != "/" else self._scope.prefix)
 
     def _view(self, prefix: str) -> Client:
-        view = Client(self._core, prefix)
-        return view if self._scope.is_users else Client(self._core, prefix, view.backend)
+        view = Client(self._core, prefix, self._handle)
+        if self._scope.is_users:
+            return view
+        return Client(self._core, prefix, self._handle, view.backend)
 
     # --- writes --------------------------------------------------------------------------------
 
@@ -357,7 +366,7 @@ def parts_of(client: Client) -> Parts:
             "functions of aiolead.blocking.admin)"
         )
     core, scope = client._core, client._scope
-    view = Client(core, scope.prefix, client.backend)
+    view = Client(core, scope.prefix, client._handle, client.backend)
     return Parts(core, scope, view, view._view(""))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from ...abc import CoordinationClient, EventHook, Hold, HoldOwner
 from ...errors import AioleadError
@@ -13,6 +13,9 @@ from ..core import Core, T
 from .client_watches import ClientWatch
 from .operations import Scope
 
+if TYPE_CHECKING:
+    from ..client_host import ClientHandle
+
 
 @final
 class ClientBackend:
@@ -21,16 +24,18 @@ class ClientBackend:
     Threads and forks: as `aiolead.abc.Backend`.
     """
 
-    __slots__ = ("_core", "_scope", "_unlimited", "_view", "events", "lease")
+    __slots__ = ("_core", "_handle", "_scope", "_unlimited", "_view", "events", "lease")
 
     def __init__(
         self,
         core: Core,
         scope: Scope,
-        view: Callable[[Core, str, ClientBackend], CoordinationClient],
+        handle: ClientHandle | None,
+        view: Callable[[Core, str, ClientHandle | None, ClientBackend], CoordinationClient],
     ) -> None:
         self._core = core
         self._scope = scope
+        self._handle = handle
         self._view = view
         self._unlimited: CoordinationClient | None = None
         self.events: EventHook = core.reporting.hub.below(scope.prefix, core.clock)
@@ -53,7 +58,7 @@ class ClientBackend:
 
     def unlimited(self) -> CoordinationClient:
         if self._unlimited is None:
-            self._unlimited = self._view(self._core, self._scope.prefix, self)
+            self._unlimited = self._view(self._core, self._scope.prefix, self._handle, self)
         return self._unlimited
 
     def full_path(self, path: str) -> str:

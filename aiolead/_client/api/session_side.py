@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import anyio
 import anyio.lowlevel
@@ -24,6 +24,9 @@ from ..core import Core
 from .client_backend import ClientBackend
 from .operations import Scope, checked_duration
 from .pending_reply import PendingReply
+
+if TYPE_CHECKING:
+    from ..client_host import ClientHandle
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +107,12 @@ class SessionStates(AsyncIterator[SessionChange]):
 class SessionSide:
     """The part of a client that every view of it shares."""
 
-    def __init__(self, core: Core, scope: Scope, backend: ClientBackend) -> None:
+    def __init__(
+        self, core: Core, scope: Scope, handle: ClientHandle | None, backend: ClientBackend
+    ) -> None:
         self._core = core
-        self._handle = core.handle()
+        self._handle = handle
+        """Closes the client once no object of the program has it."""
         self._scope = scope
         self._backend = backend
 
