@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ._util.escaping import described, unless_invalid
+from ._util.values import Value, value
 from .errors import ConfigurationError
 from .paths import format_host
 
@@ -116,8 +117,8 @@ def _masked(scheme: str, id_: str) -> str:
     return f"{user}:***" if colon and scheme == "digest" else id_
 
 
-@dataclass(frozen=True, slots=True)
-class ACL:
+@value
+class ACL(Value):
     """One entry of an access control list: permissions for an identity (`scheme:id`).
 
     A client that matches any entry of a znode's list has that entry's permissions. The class
@@ -209,8 +210,8 @@ CREATOR_ALL_ACL = (ACL.auth(),)
 """The creator of the znode may do everything, by the credentials of its session."""
 
 
-@dataclass(frozen=True, slots=True)
-class Auth:
+@value
+class Auth(Value):
     """Credentials that a session presents. The secret never shows in a repr."""
 
     scheme: str
@@ -252,8 +253,8 @@ class Auth:
         return ACL(permissions, "digest", f"{user}:{digest.decode()}")
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+@value
+class Identity(Value):
     """An identity of a connection, as the server has authenticated it.
 
     Attributes:
@@ -311,8 +312,8 @@ class Quota:
         return self.count_hard is not None or self.bytes_hard is not None
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaUsage:
+@value
+class QuotaUsage(Value):
     """Number of znodes and bytes of data of a tree with a quota, its top included."""
 
     count: int
@@ -355,8 +356,8 @@ class SessionState(enum.Enum):
         return self in (SessionState.AUTH_FAILED, SessionState.CLOSED)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionCredentials:
+@value
+class SessionCredentials(Value):
     """The credentials with which another client can resume a session; see `connect(resume=)`.
 
     They grant control over the session: keep them as you would a password.
@@ -379,8 +380,8 @@ class SessionCredentials:
     is_detached: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSpec:
+@value
+class ServerSpec(Value):
     """A server of an ensemble, as the ensemble's configuration names it.
 
     `str` gives the line there: `server.1=zk1:2888:3888:participant;zk1:2181`.
@@ -420,8 +421,8 @@ class ServerSpec:
         return client
 
 
-@dataclass(frozen=True, slots=True)
-class EnsembleConfig:
+@value
+class EnsembleConfig(Value):
     """The servers of an ensemble, as in `/zookeeper/config`.
 
     Attributes:
@@ -464,8 +465,8 @@ class MissedReason(enum.Enum):
     """The reader was slower than the events: the buffer was full and has been dropped."""
 
 
-@dataclass(frozen=True, slots=True)
-class Missed:
+@value
+class Missed(Value):
     """A gap in a stream of events: some may be missing here. A read from now on is not stale."""
 
     reason: MissedReason
