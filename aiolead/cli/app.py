@@ -26,6 +26,52 @@ def _version() -> str:
     return version
 
 
+_EXAMPLES = {
+    "": """\
+aiolead demo                                    # a failover, without a server
+export AIOLEAD_HOSTS=zk1,zk2,zk3/app
+aiolead run /jobs/mailer -- ./mailer            # on all machines; one runs it
+aiolead lock -qn /jobs/nightly -- ./nightly.sh  # in all crontabs; one does it
+aiolead top                                     # leaders and waiters, live""",
+    "acl": "aiolead acl /app world:anyone:r digest:me:HASH=:cdrwa",
+    "bench": "aiolead bench --seconds 5",
+    "completion": "aiolead completion bash > ~/.local/share/bash-completion/completions/aiolead",
+    "contenders": "aiolead contenders /jobs/scheduler",
+    "create": "aiolead create -p /app/settings '{}'",
+    "dashboard": "aiolead dashboard --listen 127.0.0.1:8080",
+    "doctor": "aiolead doctor /jobs/scheduler",
+    "ensemble": "aiolead ensemble --hosts zk1,zk2,zk3",
+    "get": "aiolead get /app/settings > settings.json",
+    "lock": """\
+aiolead lock /locks/migrate -- ./manage.py migrate
+aiolead lock -qn /jobs/nightly -- ./nightly.sh
+aiolead lock --slots 4 /locks/gpu --shell -- 'train | tee log'""",
+    "ls": "aiolead ls -l /app",
+    "observe": "aiolead observe /jobs/scheduler --json",
+    "rm": "aiolead rm -r /app/old",
+    "run": """\
+aiolead run /jobs/scheduler -- celery -A app beat
+aiolead run --forever /jobs/mailer -- ./mailer""",
+    "server": "aiolead server --port 0",
+    "set": "aiolead set /app/settings --file settings.json",
+    "top": "aiolead top /jobs /locks",
+    "tree": "aiolead tree -d /app",
+    "watch": "aiolead watch -r /app",
+}
+"""By command: how it is used; that of the empty name for the command as a whole."""
+
+
+def _around(name: str) -> dict[str, str]:
+    """Texts before and after the help of a command."""
+    lines = _EXAMPLES.get(name, "").splitlines()
+    examples = "".join(f"    {line}\n" for line in lines)  # a block of code, in Markdown
+    around = {"help_prologue": examples} if lines else {}
+    return around | {"help_epilogue": _EPILOGUE if name else ""}
+
+
+_EPILOGUE = "Options of all commands, such as --hosts and --json: aiolead help connection"
+
+
 _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
     Group("Leading and locking", sort_key=1): {
         "run [OPTIONS] PATH -- COMMAND...": ("run:run", "Run a command only while leader."),
@@ -103,6 +149,10 @@ _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
             "herd:herd",
             "Show the herd effect: how many clients wake when a leader leaves.",
         ),
+        "help [TOPIC]": (
+            "app:help_",
+            "Print the help of a command, or the options of all: aiolead help connection.",
+        ),
         "completion SHELL": (
             "app:completion",
             "Print what completes this command's options in a shell.",
@@ -129,7 +179,8 @@ def _app(**options: Any) -> App:
 
 def _overview() -> App:
     """The same commands without their code, for `aiolead --help`."""
-    overview = _app(help_format="plaintext")  # the import of a Markdown renderer takes long
+    # The import of a Markdown renderer takes long.
+    overview = _app(help_format="plaintext", **_around(""))
     for group, commands in _COMMANDS.items():
         for usage, (_, summary) in commands.items():
             summary = summary.replace("`", "")
@@ -148,11 +199,35 @@ app: App = _app(config=_configure)
 _NAMES: set[str] = set()
 for _group, _commands in _COMMANDS.items():
     for _usage, (_where, _summary) in _commands.items():
-        # `ensemble` has a command of its own, and so its usage.
-        _more = {} if _where == "ensemble:command" else {"usage": f"Usage: aiolead {_usage}"}
         _name = _usage.partition(" ")[0]
+        # `ensemble` has a command of its own, and so its usage.
+        _more = {"usage": f"Usage: aiolead {_usage}", **_around(_name)}
         _NAMES.add(_name)
-        app.command(f"aiolead.cli.{_where}", name=_name, group=_group, **_more)
+        app.command(
+            f"aiolead.cli.{_where}",
+            name=_name,
+            group=_group,
+            **({} if _name == "ensemble" else _more),
+        )
+
+
+def help_(topic: str = "", /) -> None:
+    """Print the help of a command, or the options of all: aiolead help connection.
+
+    Args:
+        topic: A command, or "connection".
+    """
+    if topic == "connection":
+        from .options import described_options
+
+        for line in described_options(app["ls"].assemble_argument_collection(parse_docstring=True)):
+            write_line(line)
+    elif topic in app:
+        app[topic].help_print([])
+    elif topic:
+        raise CommandError(f"there is no such command: {topic} (see: aiolead --help)", exits.USAGE)
+    else:
+        _overview().help_print([])
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:

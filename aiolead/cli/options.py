@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field, fields
 from functools import partial
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from textwrap import wrap
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import anyio
 from cyclopts import Group, Parameter
@@ -34,6 +35,9 @@ from .output import (
 )
 from .signals import Signals, first_of
 
+if TYPE_CHECKING:
+    from cyclopts.argument import Argument
+
 T = TypeVar("T")
 
 DEFAULT_HOSTS = "127.0.0.1:2181"
@@ -49,8 +53,9 @@ Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 """An option that is given or not: no `--no-...`, and no default in its help."""
 
 # A command's own options come first in its help; those of all commands after them.
-_CONNECTING = Group("Where to connect", sort_key=1)
-_RUNNING = Group("How to run, and what to say", sort_key=2)
+# `aiolead help connection` shows these, not the help of each command.
+_CONNECTING = Group("Where to connect", sort_key=1, show=False)
+_RUNNING = Group("How to run, and what to say", sort_key=2, show=False)
 
 
 def _variable(name: str, **more: Any) -> Parameter:
@@ -317,6 +322,20 @@ class DemoOptions(Common):
 
     def run(self, work: Callable[[], Awaitable[T]]) -> T:
         return Basics.run(self, work)
+
+
+def described_options(arguments: Iterable[Argument]) -> Iterator[str]:
+    """The help of the options that commands share, as lines."""
+    for group in (_CONNECTING, _RUNNING):
+        yield f"{group.name}:"
+        for argument in arguments:
+            groups: Any = argument.parameter.group
+            if argument.names != ("*",) and group in (groups or ()):
+                variables = "".join(f", {name}" for name in argument.parameter.env_var or ())
+                yield f"  {', '.join(argument.names)}{variables}"
+                text = " ".join((argument.parameter.help or "").split())
+                yield from wrap(text, 80, initial_indent=" " * 6, subsequent_indent=" " * 6)
+        yield ""
 
 
 BASICS = Basics()

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kit.cli import Run, environment, prints, shown
+from kit.cli import Run, environment, fails, prints, shown
 from kit.raw_client import RawClient
 
 from aiolead import errors
@@ -47,12 +47,32 @@ def test_help_of_a_command_lists_its_options(run: Run, command: str, options: li
     assert all(option in " ".join(out) for option in options)
 
 
-def test_own_options_of_a_command_come_first_in_its_help(run: Run) -> None:
+def test_help_begins_with_examples_and_own_options(run: Run) -> None:
     shown = "\n".join(run("run --help")[1])
-    texts = ("─ Arguments ─", "─ Options ─", "--forever", "─ Where to connect ─", "--hosts")
-    places = [shown.index(text) for text in (*texts, "─ How to run, and what to say ─", "--json")]
+    texts = ("aiolead run /jobs", "Usage:", "─ Arguments ─", "─ Options ─", "--lost-exit-code")
+    places = [shown.index(text) for text in (*texts, "aiolead help connection")]
     assert places == sorted(places)
     assert "[default: False]" not in shown
+    assert "--session-timeout INT" not in shown
+
+
+def test_help_connection_lists_the_common_options(run: Run) -> None:
+    out = shown(run, "help connection")
+    for option in COMMON_OPTIONS | {"config"}:
+        assert any(re.match(f"  --{option}(,|$)", line) for line in out), option
+
+
+def test_help_of_a_topic(run: Run) -> None:
+    assert run("help lock") == run("lock --help")
+    assert run("help") == run("--help")
+    assert run("help nothing") == fails(
+        "there is no such command: nothing (see: aiolead --help)", code=2
+    )
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_fits_into_a_terminal(run: Run, command: str) -> None:
+    assert max(map(len, run(f"{command} --help")[1])) <= 80
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -61,7 +81,7 @@ def test_every_command_has_the_common_options(command: str) -> None:
     names = {name for argument in arguments for name in argument.names}
     wanted = {"--json", "--debug", "--config"}
     # The output of `completion` is a program.
-    assert names & wanted == (wanted if command != "completion" else set())
+    assert names & wanted == (wanted if command not in ("completion", "help") else set())
 
 
 def test_page_has_all_commands_and_options() -> None:
