@@ -23,7 +23,6 @@ from ..errors import (
     BadVersionError,
     ConfigurationError,
     InvalidDataError,
-    InvalidPathError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -31,11 +30,18 @@ from ..errors import (
     TransactionError,
 )
 from ..model import ACL, Stat
-from ..paths import join, validate
+from ..paths import join
 from .codec import ValidObservation, report_skipped
 from .errors import TRIES, ensure_path
 from .reading import catch_up, caught_up, listed, over_sessions, read_children, read_data
-from .recipe import OnInvalid, Recipe, checked_count, checked_identity, checked_on_invalid
+from .recipe import (
+    OnInvalid,
+    Recipe,
+    checked_count,
+    checked_identity,
+    checked_name,
+    checked_on_invalid,
+)
 from .reporting import PathWarnings
 from .shared_value import Verdict, checked_rng, settled, until_first
 from .view import Observation, Reading, View
@@ -389,9 +395,12 @@ class Config(Recipe, Generic[T]):
             raise ConfigurationError(
                 f"changes: must be a mapping of keys to bytes, or None, not {described(changes)}"
             )
-        checked = {_checked_key(key): _checked_value(key, changes[key]) for key in changes}
+        checked = {checked_name("changes: a key", key): changes[key] for key in changes}
         if not checked:
             raise ConfigurationError("changes: must have at least one key")
+        for key, value in checked.items():
+            if value is not None and not isinstance(value, bytes):
+                raise ConfigurationError(f"changes: {key!r} must be bytes or None, not {value!r}")
 
         def merge(keys: dict[str, bytes]) -> dict[str, bytes]:
             merged = {**keys, **checked}
@@ -474,7 +483,10 @@ class Config(Recipe, Generic[T]):
                         return None
                     # Keys or history were changed by hand, or the write is not allowed.
                     conflicts += 1
-                    if not isinstance(error.cause, _BY_HAND) or conflicts >= TRIES:
+                    if (
+                        not isinstance(error.cause, (NoNodeError, NodeExistsError))
+                        or conflicts >= TRIES
+                    ):
                         raise error.cause from None
                     await self._make_room()
                     return None
@@ -600,24 +612,3 @@ class Config(Recipe, Generic[T]):
 
     def _entry(self, version: int) -> str:
         return join(self._history_path, entry_name(version))
-
-
-_BY_HAND = (NoNodeError, NodeExistsError)
-
-
-def _checked_key(key: str) -> str:
-    if not isinstance(key, str) or "/" in key:
-        raise ConfigurationError(f"changes: a key must be a str without slashes, not {key!r}")
-    try:
-        validate(f"/{key}")
-    except InvalidPathError as error:
-        raise ConfigurationError(f"changes: {key!r} cannot be the name of a key: {error}") from None
-    if not key:
-        raise ConfigurationError("changes: a key is empty")
-    return key
-
-
-def _checked_value(key: str, value: bytes | None) -> bytes | None:
-    if value is not None and not isinstance(value, bytes):
-        raise ConfigurationError(f"changes: {key!r} must be bytes or None, not {value!r}")
-    return value

@@ -123,7 +123,9 @@ class TreeCopy:
                 todo.extend((join(at, name), False) for name in self.children(at))
                 continue
             node = self.nodes.get(at)
-            if czxid is not None and node is not None and not _is_older(node, czxid):
+            stat = None if node is None else node.stat
+            # A znode without a `Stat` stays: the list of its parent decides.
+            if czxid is not None and node is not None and (stat is None or stat.czxid >= czxid):
                 continue
             if self.nodes.pop(at, None) is not None:
                 self._emit(at, node)
@@ -163,11 +165,6 @@ def is_another(old: TreeNode, new: TreeNode) -> bool:
 def aversion_of(node: TreeNode) -> int | None:
     """The version of its ACL; None if unknown."""
     return None if node.stat is None else node.stat.aversion
-
-
-def _is_older(node: TreeNode, czxid: int) -> bool:
-    """Whether it is older than a transaction. Unknown counts as no: the parent's list decides."""
-    return node.stat is not None and node.stat.czxid < czxid
 
 
 def _differ(old: TreeNode, new: TreeNode) -> bool:
@@ -377,7 +374,10 @@ class TreeReader:
         read; those that were refused are set aside for a while.
         """
         refusal: RequestRefusedError | None = None
-        self._recall(anyio.current_time())
+        now = anyio.current_time()
+        for path in [path for path, (_, until) in self._aside.items() if until <= now]:
+            todo, _ = self._aside.pop(path)
+            self._mark(path, todo)
         while self._todo:
             refusal = await self._read_batch() or refusal
         if refusal is not None:
@@ -388,12 +388,6 @@ class TreeReader:
         self._missing.add(path)
         todo |= self._todo.pop(path, Todo.COMPARE)
         self._aside[path] = todo, anyio.current_time() + pause
-
-    def _recall(self, now: float) -> None:
-        """Mark what was set aside until now."""
-        for path in [path for path, (_, until) in self._aside.items() if until <= now]:
-            todo, _ = self._aside.pop(path)
-            self._mark(path, todo)
 
     async def _read_batch(self) -> RequestRefusedError | None:
         """Read some znodes; return why one of them could not be read, if so."""
