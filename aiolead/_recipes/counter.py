@@ -229,7 +229,7 @@ class SequenceAllocator(Recipe):
         while len(self._cached) < count:
             async with self._refill:
                 if len(self._cached) < count:
-                    # Meanwhile no other task gets them, which could be more than those of ours.
+                    # No other task may take these numbers while this one takes more.
                     before, self._cached = self._cached, range(0)
                     try:
                         self._cached = await self._take(count, most, before)
@@ -251,7 +251,7 @@ class SequenceAllocator(Recipe):
             taken = 0
             if stat is not None and data:
                 taken = decoded(self._codec, self._path, data, stat)
-            # The count of a deleted path restarts; ours never goes back.
+            # The count of a deleted path restarts. This object never goes back.
             start = max(taken, self._highest, 0)
             if start != before.stop - 1:
                 before = range(0)

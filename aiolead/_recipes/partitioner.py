@@ -138,7 +138,7 @@ class Partitioner(Recipe):
         self._members: frozenset[str] = frozenset()
         self._members_changed = 0
         self._shares: dict[str, anyio.CancelScope] = {}
-        """The scope of each item that is to be ours, from the queue for its lock to the release."""
+        """The scope of each item of the share, from the queue for its lock to the release."""
         self._owned: set[str] = set()
         self._errors: list[Exception] = []
         """The exceptions of workers."""
@@ -228,8 +228,8 @@ class Partitioner(Recipe):
     async def _follow(self, view: MembersView, me: str, everything: anyio.CancelScope) -> None:
         try:
             async for members in view:
-                # Only ephemeral znodes show who is alive. We are, even if unlisted for a moment:
-                # that must not move items.
+                # Only ephemeral znodes show which members are alive. This one is, even if it is
+                # not listed for a moment, which must not move items.
                 alive = frozenset(id_ for id_, member in members.items() if member.session_id)
                 if alive | {me} != self._members:
                     self._members = alive | {me}
@@ -290,7 +290,7 @@ class Partitioner(Recipe):
         finally:
             if self._shares.get(item) is scope:
                 del self._shares[item]
-            # It may have become ours again while the worker was ending.
+            # The item may belong to the share again since its worker began to end.
             self._changed.set()
 
     async def _hold(self, item: str, lock: Lock, worker: Worker) -> None:

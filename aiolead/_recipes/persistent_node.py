@@ -51,7 +51,7 @@ from .znode_registry import SEQUENCE_DIGITS, RegisteredNode, until_sole
 MODES = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT)
 
 QUICK_REPAIRS = 3
-"""How many repairs are immediate; if others keep undoing them, there is one per `PAUSE`."""
+"""How many repairs are immediate. If other clients undo them, there is one per `PAUSE`."""
 
 PAUSE = 1.0
 """The pause between repairs after the first ones, in seconds."""
@@ -105,20 +105,20 @@ class Kept(Fixed):
         self.saw(created.stat)
         return super()._claim(created, session_id)
 
-    # --- whether an existing znode is ours -------------------------------------------------------
+    # --- to whom an existing znode belongs -------------------------------------------------------
 
     def is_ours(self, stat: Stat) -> bool:
-        """Whether an existing znode is ours, or ours to share."""
+        """Whether an existing znode belongs to this client, or to any client."""
         if not self._mode.is_ephemeral:
             return stat.ephemeral_owner == 0
-        # Waiting for the end of our own session would take forever. The application may have made
-        # it, or an object of ours that does not know it yet.
+        # Waiting for the end of this session would take forever. The application may have made the
+        # znode, or an object of this client that does not know it yet.
         if self._client.backend.is_session_shared:
             return self.is_from_lost_create(stat)
         return self.registry.is_unclaimed(self._client, stat)
 
     def may_become_ours(self, stat: Stat) -> bool:
-        """Whether another process that has our session may have made a znode, and may hold it."""
+        """Whether another process with this session may have made a znode, and may hold it."""
         return self._mode.is_ephemeral and self.is_left_behind(stat)
 
     def _is_as_lost(self, created: bytes, data: bytes, stat: Stat) -> bool:
@@ -162,7 +162,8 @@ class Kept(Fixed):
     def delete(
         self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Callable[[], object]
     ) -> Departure:
-        # By version: if others have set the data meanwhile, the delete fails, and it looks again.
+        # If another client has set the data meanwhile, a delete by version fails, and is repeated
+        # after a look at the znode.
         client, version = self._client, self.version
         if self._is_contended:
             departure = proven_delete(
@@ -404,8 +405,8 @@ class ZnodeKeeper:
             self._taken()
             self._confirmed(generation, self._own.data)
 
-    # Whether an existing znode is ours is decided as the answer arrives that shows it: see
-    # `znode_registry`.
+    # The answer that shows an existing znode decides at once whether it belongs to this client:
+    # see `znode_registry`.
 
     def _seen(self, look: Reply[Stat | None]) -> None:
         """Process the answer to a look at the znode."""
@@ -443,7 +444,7 @@ class ZnodeKeeper:
                 self._client.backend.spawn(self._look_once_sole)
 
     async def _look_once_sole(self) -> None:
-        """Look again once no other process can hold what it has made in our session."""
+        """Look again once no other process can hold what it has made in this session."""
         try:
             await until_sole(self._client)
         finally:
@@ -602,7 +603,7 @@ class PersistentNode(AsyncIterable[NodeState]):
     """
 
     _is_contended: ClassVar[bool] = True
-    """Whether others may want the path, for a lock for instance: see `Fixed`."""
+    """Whether other recipes, such as a lock, may use the path; see `Fixed`."""
 
     def __init__(
         self,

@@ -323,8 +323,8 @@ class AvailableItems:
     def unreserved(self, name: str) -> None:
         """Offer an item that is not reserved any more, if a list that is valid passed it over.
 
-        No watch fires if our claim was never created, or if others have released the item while it
-        was still reserved.
+        No watch fires if the claim of this client was never created, or if another client has
+        released the item while it was still reserved.
         """
         if name in self._passed_over and not self.is_stale:
             self._offer(name)

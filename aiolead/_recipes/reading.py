@@ -1,18 +1,20 @@
 """Reads of a znode that may be missing, of many children at once, and of every applied write.
 
-Also what others read of a contender: its identity, and whether it is asked to release.
+Contenders are read here, too: their identity, and whether a release is requested.
 
-`catch_up` makes the connected server show every applied write, ours over earlier connections
-included. At a follower a `sync` does that. A leader answers a `sync` of its own clients as a plain
-read (`matchSyncs` in ZooKeeper's `CommitProcessor`), before it applies what is proposed or
-committed. A read behind it may miss a write whose answer was lost, and show a znode of ours that is
-already gone. A read behind a write of our own shows all of that, on every server.
+`catch_up` makes the connected server show every applied write, also those that this client made
+over earlier connections. At a follower a `sync` does that. A leader answers a `sync` of its own
+clients as a plain read (`matchSyncs` in ZooKeeper's `CommitProcessor`), before it applies what is
+proposed or committed. A read after such a `sync` may miss a write whose answer was lost, and may
+show a znode of this client that is already gone. A read after a write of this client shows every
+applied write, on every server.
 
-The write also makes the leader refuse what our session still has on its way through another server
-(`SessionMovedException`): nothing that was sent before it is applied after it.
+The write also makes the leader refuse requests of this session that are still on their way through
+another server (`SessionMovedException`). Nothing that was sent before it is applied after it.
 
-Curator's `Revoker` replaces the data of a holder's znode by `__REVOKE__`, and its holders look for
-exactly that. Ours keep their identity behind it, since others still read it.
+Curator's `Revoker` asks for a release: it replaces the data of a holder's znode by `__REVOKE__`,
+and Curator's holders look for exactly that. aiolead keeps the identity behind the mark, since it is
+still read.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ async def catch_up(client: CoordinationClient, path: str) -> None:
 async def caught_up(client: CoordinationClient, path: str, read: Callable[[], Awaitable[R]]) -> R:
     """Return a `read` that shows every applied write; retry after errors that pass.
 
-    Raises the others, and `RequestRefusedError`.
+    Raises other errors, and `RequestRefusedError`.
     """
 
     async def attempt() -> R:
@@ -57,9 +59,9 @@ async def caught_up(client: CoordinationClient, path: str, read: Callable[[], Aw
 
 
 async def over_sessions(client: CoordinationClient, read: Callable[[], Awaitable[R]]) -> R:
-    """Return the result of a single read for users; repeat it if the session expires meanwhile.
+    """Return the result of a read for a caller; repeat it if the session expires meanwhile.
 
-    The server may lag. `read` may send several requests, which are then those of one session.
+    The server may lag. If `read` sends several requests, all belong to one session.
     """
     while True:
         try:
@@ -133,9 +135,9 @@ async def read_children(
 MARK = b"__REVOKE__"
 
 MAX_IDENTITY = 4096
-"""Longest identity in bytes: everybody who lists a contender queue's members reads all of them.
+"""Longest identity in bytes. A client that lists the contenders of a queue reads all of them.
 
-Others may write more, which is cut where it is read.
+Another program may write more, which is cut where it is read.
 """
 
 MAX_DATA = len(MARK) + MAX_IDENTITY
@@ -147,7 +149,7 @@ def is_request(data: bytes) -> bool:
 
 
 def asking(data: bytes, *, is_ours: bool) -> bytes:
-    """The data that asks a znode's owner to release; `is_ours` if it is aiolead, not Curator."""
+    """The data that asks the owner of a znode to release; `is_ours` if aiolead is the owner."""
     return MARK + data if is_ours else MARK
 
 

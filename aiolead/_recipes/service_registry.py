@@ -46,7 +46,7 @@ _LAST_TIME = (1 << 53) / 1000
 """Latest registration, in seconds since 1970. `float` and Java's `long` have every ms up to it."""
 
 _SHOWN = 200
-"""Most characters shown of an error about what others have registered."""
+"""Most characters shown of an error about a foreign instance."""
 
 
 class ServiceType(enum.Enum):
@@ -467,7 +467,7 @@ class Registration(PersistentNode):
 
     @property
     def instance(self) -> ServiceInstance:
-        """The instance as others see it, or soon will."""
+        """The instance as observers see it, or soon will."""
         return self._instance
 
     async def update(self, instance: ServiceInstance) -> None:
@@ -552,7 +552,7 @@ class Registration(PersistentNode):
 @dataclass(frozen=True, slots=True)
 class _Instances(Observation[Mapping[str, ServiceInstance]]):
     invalid: Mapping[str, str]
-    """Why others are invalid, by id."""
+    """Why registered instances are invalid, by id."""
 
 
 @final
@@ -605,7 +605,7 @@ class ServiceRegistry(Recipe):
     Args:
         client: the session.
         path: the path of all services; created as a container if missing.
-        acl: of our znodes and the path; open to everybody by default.
+        acl: of the registered znodes and the path; open to everybody by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.

@@ -203,7 +203,7 @@ class Results:
         self.acl = acl
         self._is_trimming = self._is_due = False
         self._set_aside = 0
-        """How many results have znodes of others below, as of the last trimming."""
+        """How many results had foreign znodes below at the last trimming."""
         self._warnings = client.backend.shared(path, PathWarnings)
 
     # --- waiting ---------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ class Results:
         for start in range(0, len(paths), AT_ONCE):
             batch = paths[start : start + AT_ONCE]
             for path, look in [(path, client.exists(path)) for path in batch]:
-                with suppress(NoAuthError):  # then others trim it
+                with suppress(NoAuthError):  # another client may trim it
                     found = await look
                     if found is not None and found.num_children:
                         self._pass_over(path)
@@ -308,7 +308,7 @@ class Results:
                 try:
                     await delete
                 except NoNodeError:
-                    pass  # others trim, too
+                    pass  # another client has trimmed it
                 except NotEmptyError:
                     self._pass_over(path)
 
@@ -519,7 +519,7 @@ class TaskBoard(HoldingRecipe[Task]):
         keep_results: how many results are kept, at most 20,000: the latest, and up to a quarter
             more.
         report_every: least time between two writes of a worker's progress, in seconds.
-        identity: the worker's name for others; defaults to host name and process id.
+        identity: the worker's name, for observers; defaults to host name and process id.
         on_disconnect: the fate of claims on connection loss, as for a `Queue`.
         acl: of tasks, claims, results and their paths; open to everybody by default.
 
