@@ -206,6 +206,7 @@ class Partitioner(Recipe):
         raise AssertionError("sharing does not end by itself")
 
     async def _share(self, view: MembersView, me: str, worker: Worker) -> None:
+        """Share the items as the member `me` until something ends it; raise what that is."""
         try:
             async with anyio.create_task_group() as tasks:
                 try:

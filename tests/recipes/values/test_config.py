@@ -335,6 +335,24 @@ async def test_publication_by_another_client_during_a_lost_one(is_applied: bool)
                 assert (there.value, there.version) == ({"a": b"1", "b": b"1"}, 3)
 
 
+async def test_refused_delete_of_an_old_version_is_logged_and_publishing_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        config = Config(client, PATH, keep=1)
+        await config.publish({"a": b"1"})
+        rights = Permission.READ | Permission.CREATE | Permission.ADMIN
+        await client.set_acl(f"{PATH}/history", [ACL.world(rights)])
+        for number in (2, 3):
+            assert await config.publish({"a": b"%d" % number}) == number
+        assert [entry.version for entry in await config.history()] == [3, 2, 1]
+        oldest = f"{PATH}/history/0000000001"
+        assert len([line for line in caplog.messages if line.startswith(f"{oldest}: ")]) == 1
+        await client.set_acl(f"{PATH}/history", [ACL.world(Permission.ALL)])
+        await config.publish({"a": b"4"})
+        assert [entry.version for entry in await config.history()] == [4]
+
+
 async def test_refused_write_is_raised_and_changes_nothing() -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
         config = Config(client, PATH)
