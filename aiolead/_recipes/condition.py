@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, final
 
@@ -25,7 +24,6 @@ from ..errors import (
     NoNodeError,
     Outcome,
     ReleaseError,
-    SessionError,
     TransactionError,
     UsageError,
 )
@@ -126,15 +124,9 @@ class Waiter:
 
     async def _is_signalled(self) -> bool:
         """List all waiters, with watches on anything that could change the result."""
-        client, own = self._client, self.node
         self._wake = Wakeup()
         self._znode.check()
-        armed: list[Reply[Any]] = []
-        if not self._znode.is_watched:
-            armed.append(self._znode.send_look())
-        if self._signal_watch is None:
-            self._signal_watch = client.backend.make_watch(self._on_signal)
-            armed.append(client.exists(self._signals.signal(own.name), watch=self._signal_watch))
+        armed = self._arm()
         seen = await self._signals.look()
         for reply in armed:
             try:
@@ -142,30 +134,45 @@ class Waiter:
             except NoNodeError:
                 raise NodeGone from None
         self._znode.check()
-        if own.name not in seen.waiting:
+        own = self.node.name
+        if own not in seen.waiting:
             raise NodeGone
-        if own.name not in seen.unsignalled:
+        if own not in seen.unsignalled:
             return True
-        if await self._signals.settle(seen):
+        if await self._signals.settle(seen) or not await self._watch_before(seen.waiting, own):
             self._wake.set()  # and look again
-            return False
-        rank = seen.waiting.index(own.name)
-        before = seen.waiting[rank - 1] if rank else None
+        return False
+
+    def _arm(self) -> list[Reply[Any]]:
+        """Watch our znode and its signal, as far as they are not watched; return the requests."""
+        armed: list[Reply[Any]] = []
+        if not self._znode.is_watched:
+            armed.append(self._znode.send_look())
+        if self._signal_watch is None:
+            self._signal_watch = self._client.backend.make_watch(self._on_signal)
+            signal = self._signals.signal(self.node.name)
+            armed.append(self._client.exists(signal, watch=self._signal_watch))
+        return armed
+
+    async def _watch_before(self, waiting: Sequence[str], own: str) -> bool:
+        """Watch the waiter before ours, if there is one; return False if it is none by now."""
+        rank = waiting.index(own)
+        before = waiting[rank - 1] if rank else None
         if before != self._watched:
             self._leave_before()
-        if before is not None and self._before_watch is None:
-            self._watched = before
-            self._before_watch = client.backend.make_watch(self._on_before)
-            try:
-                _, stat = await client.get(self._signals.waiter(before), watch=self._before_watch)
-            except NoNodeError:
-                is_waiter = False
-            else:
-                is_waiter = self._signals.note(before, stat)
-            if not is_waiter:
-                self._leave_before()
-                self._wake.set()
-        return False
+        if before is None or self._before_watch is not None:
+            return True
+        self._watched = before
+        self._before_watch = self._client.backend.make_watch(self._on_before)
+        try:
+            _, stat = await self._client.get(self._signals.waiter(before), watch=self._before_watch)
+        except NoNodeError:
+            is_waiter = False
+        else:
+            is_waiter = self._signals.note(before, stat)
+        if not is_waiter:
+            self._leave_before()
+        return is_waiter
 
     def _on_signal(self, _event: WatchEvent) -> None:
         self._signal_watch = None
@@ -188,93 +195,45 @@ class Waiter:
 
     # --- leaving -------------------------------------------------------------------------------
 
-    def discard(self) -> Departure | None:
+    def discard(self) -> None:
         """Stop waiting, synchronously; a signal goes to the next waiter."""
+        self._leave(None)
+
+    def consume(self) -> None:
+        """Delete the signal and the znode, synchronously: the client does the rest.
+
+        The signal goes first: without its waiter, other waiters would pass it on. One that came too
+        late to be seen goes to the next waiter.
+        """
+        is_seen = self._has_signal and self._znode.state is ZnodeState.PRESENT
+        self._leave(self._client.delete(self._signals.signal(self.node.name)) if is_seen else None)
+
+    def _leave(self, consumed: Reply[None] | None) -> None:
         self._leave_watches()
         node, departure = self._znode.current, self._znode.discard()
         if node is not None and departure is not None:
-            tidy_up = partial(self._settle_own, node.name)
-            job = partial(in_background, self._signals.signal(node.name), tidy_up)
-            departure.add_done_callback(lambda: self._client.backend.spawn(job))
-        return departure
+            departure.add_done_callback(partial(self._left, node.name, consumed))
 
-    async def _settle_own(self, name: str) -> None:
-        """Pass our signal on, or delete it, now that our znode is gone."""
-        client, signals = self._client, self._signals
+    def _left(self, name: str, consumed: Reply[None] | None) -> None:
+        """Settle the signal, now that its waiter is gone, unless it is known to be deleted."""
+        if consumed is None or consumed.error() is not None:
+            settle = self._pass_on if consumed is None else self._delete_signal
+            job = partial(until_done, self._client, 0, partial(settle, name))
+            path = self._signals.signal(name)
+            self._client.backend.spawn(partial(in_background, path, job))
 
-        async def settle() -> None:
-            if await client.exists(signals.signal(name)) is not None:
-                while await signals.settle(await signals.look()):
-                    pass
+    async def _pass_on(self, name: str) -> None:
+        if await self._client.exists(self._signals.signal(name)) is not None:
+            while await self._signals.settle(await self._signals.look()):
+                pass
 
-        await until_done(client, 0, settle)
-
-    def consume(self) -> None:
-        """Delete the signal and the znode, synchronously: the client does the rest."""
-        if self._znode.state is not ZnodeState.PRESENT or not self._has_signal:
-            # A signal that came too late to be seen goes to the next waiter.
-            self.discard()
-            return
-        self._leave_watches()
-        node, watch = self._znode.hand_over()
-        assert node is not None, "it is present"
-        change = self._take_away(node)
-        change.add_done_callback(partial(self._taken_away, node, change, watch))
-
-    def _take_away(self, node: RegisteredNode) -> Reply[list[Any]]:
-        signal = self._signals.signal(node.name)
-        return self._client.transaction().delete(signal).delete(node.path).commit()
-
-    def _taken_away(
-        self, node: RegisteredNode, change: Reply[list[Any]], watch: Watch | None
-    ) -> None:
-        # The watch fires with the delete, unless that fails.
-        if watch is not None:
-            watch.close()
-        error = change.error()
-        if error is None:
-            self._znode.unclaim(node)
-        elif not isinstance(error, SessionError):
-            job = partial(self._take_away_later, node)
-            self._client.backend.spawn(partial(in_background, node.path, job))
-
-    async def _take_away_later(self, node: RegisteredNode) -> None:
-        """Clean up if there was no signal after all, or the answer was lost."""
-        client = self._client
-
-        async def take_away() -> None:
-            while True:
-                await catch_up(client, node.path)
-                stat = await client.exists(node.path)
-                if stat is None or stat.czxid != node.token:
-                    return
-                if await client.exists(self._signals.signal(node.name)) is None:
-                    await client.delete(node.path)
-                    return
-                try:
-                    await self._take_away(node)
-                except TransactionError as error:
-                    if isinstance(error.cause, NoNodeError):
-                        continue  # the signal or the znode is gone by now
-                    # The signal has to stay, but our znode must not.
-                    self._signals.refused(node.name, error.cause)
-                    await client.delete(node.path)
-                    return
-                else:
-                    return
-
+    async def _delete_signal(self, name: str) -> None:
         try:
-            await until_done(client, node.session_id, take_away)
-        finally:
-            self._znode.unclaim(node)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """A transaction that notifies waiters, and the author of its signals."""
-
-    author: bytes
-    names: Sequence[str]
+            await self._client.delete(self._signals.signal(name))
+        except NoNodeError:
+            return
+        except AioleadError as error:
+            self._signals.refused(name, error)
 
 
 class ConditionHeld(Held):
@@ -457,34 +416,33 @@ class ConditionHeld(Held):
         client = self._client
         signals = ConditionSignals(client, self._condition, self._contest.acl)
         done = 0
-        sent: _Sent | None = None
+        author, names = b"", list[str]()
         is_unknown = False
         while done < left:
             try:
-                if sent is not None and is_unknown:
+                if is_unknown:
                     # This server may lag behind the one that got the transaction.
                     await catch_up(client, self._condition)
                     # It is atomic, and none of its signals is consumed while we hold the lock.
-                    if await signals.has(sent.author):
-                        await signals.owned(sent.names)
-                        done += sum(name not in signals.ownerless for name in sent.names)
-                    sent, is_unknown = None, False
+                    if await signals.has(author):
+                        await signals.owned(names)
+                        done += sum(name not in signals.ownerless for name in names)
+                    is_unknown = False
                     continue
                 seen = await self._look(signals)
                 self.check()
                 if not seen.unsignalled:
                     break
-                chosen = seen.unsignalled[:AT_ONCE]
+                names = seen.unsignalled[:AT_ONCE]
                 if signals.ownerless:
                     # There are children that are no waiters: leave the others out beforehand.
-                    chosen = await signals.owned(chosen)
+                    names = await signals.owned(names)
                     self.check()
-                    if not chosen:
-                        continue
-                author = f"{self.token:x}-{client.backend.serial():x}".encode()
-                sent = _Sent(author, chosen[: left - done])
-                done += await self._signal(signals, sent)
-                sent = None
+                names = names[: left - done]
+                if names:
+                    author = f"{self.token:x}-{client.backend.serial():x}".encode()
+                    done += await self._signal(signals, author, names)
+                    names = []
             except ConnectionLossError as error:
                 is_unknown = is_unknown or error.outcome is Outcome.UNKNOWN
                 await client.ready()
@@ -496,14 +454,13 @@ class ConditionHeld(Held):
             seen = await signals.look()
         return seen
 
-    async def _signal(self, signals: ConditionSignals, sent: _Sent) -> int:
+    async def _signal(self, signals: ConditionSignals, author: bytes, names: Sequence[str]) -> int:
         """Notify waiters in a transaction guarded by the lock; return how many. Then look again."""
-        names = sent.names
         change = self.fenced().transaction()
         for name in names:
             change.check(signals.waiter(name))
         for name in names:
-            change.create(signals.signal(name), sent.author, acl=self._contest.acl)
+            change.create(signals.signal(name), author, acl=self._contest.acl)
         with self._client.pipelined():
             looks = signals.ask_owners(names)
             reply = change.commit()
