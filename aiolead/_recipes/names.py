@@ -79,7 +79,7 @@ class Names:
         return self.own_pattern.fullmatch
 
     def have(self, name: str) -> bool:
-        """Whether a name is of this form, whoever has given it."""
+        """Whether a name is of this form, given by any library."""
         return self.any_pattern.fullmatch(name) is not None
 
     def prefix(self, session_id: int, count: int, leaders: int = 1) -> str:
@@ -156,7 +156,7 @@ class Scheme:
 
     Args:
         label: the layout as users write it.
-        patterns: what comes before the number, for each role.
+        patterns: the name before its number, for each role.
         fitting: the known names that fit, for each role; None for a layout of a user's own.
         identity: the form of what `PLACE` stands for.
         parents: the mode of a missing path. Servers delete an empty container, and not all

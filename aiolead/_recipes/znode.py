@@ -233,7 +233,7 @@ class Znode:
         return node
 
     def unclaim(self, node: RegisteredNode) -> None:
-        """Remove the record of a znode that is gone, such as one from `hand_over`."""
+        """Remove the record of a znode that is gone."""
         self._naming.unclaim(node)
         self._uses -= 1
         if self._on_over is not None:
@@ -534,15 +534,6 @@ class Znode:
                 watch.close()
             return None
         return self._delete(node, watch)
-
-    def hand_over(self) -> tuple[RegisteredNode | None, Watch | None]:
-        """Give up the znode and its watch without a request.
-
-        The caller deletes the znode, closes the watch, and calls `unclaim` in the end.
-        """
-        node, self.current = self.current, None
-        watch, self._watch = self._watch, None
-        return node, watch
 
     def forget(self) -> None:
         """Give up a znode that is gone, without a request."""
