@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ._util.escaping import described, unless_invalid
-from ._util.values import Value, value
 from .errors import ConfigurationError
 from .paths import format_host
 
@@ -117,8 +116,8 @@ def _masked(scheme: str, id_: str) -> str:
     return f"{user}:***" if colon and scheme == "digest" else id_
 
 
-@value
-class ACL(Value):
+@dataclass(frozen=True, slots=True)
+class ACL:
     """One entry of an access control list: permissions for an identity (`scheme:id`).
 
     A client that matches any entry of a znode's list has that entry's permissions. The class
@@ -210,8 +209,8 @@ CREATOR_ALL_ACL = (ACL.auth(),)
 """The creator of the znode may do everything, by the credentials of its session."""
 
 
-@value
-class Auth(Value):
+@dataclass(frozen=True, slots=True)
+class Auth:
     """Credentials that a session presents. The secret never shows in a repr."""
 
     scheme: str
@@ -253,8 +252,8 @@ class Auth(Value):
         return ACL(permissions, "digest", f"{user}:{digest.decode()}")
 
 
-@value
-class Identity(Value):
+@dataclass(frozen=True, slots=True)
+class Identity:
     """An identity of a connection, as the server has authenticated it.
 
     Attributes:
@@ -312,8 +311,8 @@ class Quota:
         return self.count_hard is not None or self.bytes_hard is not None
 
 
-@value
-class QuotaUsage(Value):
+@dataclass(frozen=True, slots=True)
+class QuotaUsage:
     """Number of znodes and bytes of data of a tree with a quota, its top included."""
 
     count: int
@@ -356,8 +355,8 @@ class SessionState(enum.Enum):
         return self in (SessionState.AUTH_FAILED, SessionState.CLOSED)
 
 
-@value
-class SessionCredentials(Value):
+@dataclass(frozen=True, slots=True)
+class SessionCredentials:
     """The credentials with which another client can resume a session; see `connect(resume=)`.
 
     They grant control over the session: keep them as you would a password.
@@ -380,8 +379,8 @@ class SessionCredentials(Value):
     is_detached: bool = False
 
 
-@value
-class ServerSpec(Value):
+@dataclass(frozen=True, slots=True)
+class ServerSpec:
     """A server of an ensemble, as the ensemble's configuration names it.
 
     `str` gives the line there: `server.1=zk1:2888:3888:participant;zk1:2181`.
@@ -421,8 +420,8 @@ class ServerSpec(Value):
         return client
 
 
-@value
-class EnsembleConfig(Value):
+@dataclass(frozen=True, slots=True)
+class EnsembleConfig:
     """The servers of an ensemble, as in `/zookeeper/config`.
 
     Attributes:
@@ -465,8 +464,8 @@ class MissedReason(enum.Enum):
     """The reader was slower than the events: the buffer was full and has been dropped."""
 
 
-@value
-class Missed(Value):
+@dataclass(frozen=True, slots=True)
+class Missed:
     """A gap in a stream of events: some may be missing here. A read from now on is not stale."""
 
     reason: MissedReason

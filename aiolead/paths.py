@@ -5,8 +5,8 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from ._util.values import Value, value
 from .errors import InvalidConnectStringError, InvalidPathError
 
 __all__ = [
@@ -134,8 +134,8 @@ def sequence_of(name: str) -> int | None:
     return int(match.group()) if match else None
 
 
-@value
-class ConnectString(Value):
+@dataclass(frozen=True, slots=True)
+class ConnectString:
     """A parsed connect string.
 
     Attributes:

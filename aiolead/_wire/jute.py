@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import Field, dataclass, field, fields
 from functools import partial
 from typing import (
     Any,
@@ -21,7 +21,6 @@ from typing import (
     dataclass_transform,
 )
 
-from .._util.values import Comparable
 from ..errors import AnswerTooLargeError, LocalWireError, RemoteWireError, UnreadableTextError
 from ..model import ACL, Permission, Stat
 
@@ -380,13 +379,13 @@ def record(cls: type[R]) -> type[R]:
     """Make a record a dataclass, in a sixth of the time.
 
     Generating a comparison, a representation and a docstring for each of 35 classes takes longer
-    than anything else in importing the library; see `_util.values`.
+    than anything else in importing the library.
     """
     cls.__doc__ = cls.__doc__ or cls.__name__
     return dataclass(slots=True, eq=False, repr=False)(cls)
 
 
-class Record(Comparable):
+class Record:
     """The base of the dataclasses on the wire.
 
     `layout` has the types of the first fields, in order. Classes write and read the rest. The most
@@ -396,6 +395,19 @@ class Record(Comparable):
     __slots__ = ()
     __match_args__: ClassVar[tuple[str, ...]] = ()  # the names of the fields, set by `dataclass`
     layout: ClassVar[RecordLayout] = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        names = [each.name for each in _fields(self) if each.compare]
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # as of any dataclass that can change
+
+    def __repr__(self) -> str:
+        names = [each.name for each in _fields(self) if each.repr]
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__name__}({values})"
 
     def encode(self) -> bytes:
         w = Writer()
@@ -409,3 +421,7 @@ class Record(Comparable):
     @classmethod
     def read(cls, r: Reader) -> Self:
         return cls(*[read(r) for _, read in cls.layout])
+
+
+def _fields(value: Any) -> tuple[Field[Any], ...]:
+    return fields(value)
