@@ -195,7 +195,7 @@ class Guard:
     `end_process` gets the reason; it is called without a hook, or if that fails.
 
     Attributes:
-        overdue: what it watches; it is passed to the session's machine.
+        overdue: the holds that it watches; it is passed to the session's machine.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Requests: what each type means, when each leaves, and what a lost connection does to them.
+"""Requests: the rules of each type, their order, and their retries after a lost connection.
 
 Lease renewals go first and are never counted. Users' requests leave in the order of the calls, as
 many at a time as may be in flight.

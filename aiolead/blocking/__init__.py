@@ -2855,7 +2855,7 @@ class Registration(PersistentNode):
 
     @property
     def instance(self) -> ServiceInstance:
-        """The instance as others see it, or soon will."""
+        """The instance as observers see it, or soon will."""
         return self._target.instance
 
     def update(self, instance: ServiceInstance) -> None:
@@ -3143,7 +3143,7 @@ class ServiceRegistry(Proxy):
     Args:
         client: the session.
         path: the path of all services; created as a container if missing.
-        acl: of our znodes and the path; open to everybody by default.
+        acl: of the registered znodes and the path; open to everybody by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -3455,7 +3455,7 @@ class TaskBoard(Proxy):
         keep_results: how many results are kept, at most 20,000: the latest, and up to a quarter
             more.
         report_every: least time between two writes of a worker's progress, in seconds.
-        identity: the worker's name for others; defaults to host name and process id.
+        identity: the worker's name, for observers; defaults to host name and process id.
         on_disconnect: the fate of claims on connection loss, as for a `Queue`.
         acl: of tasks, claims, results and their paths; open to everybody by default.
 

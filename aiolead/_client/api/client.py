@@ -347,7 +347,7 @@ class Client(SessionSide):
 
 
 class Parts(NamedTuple):
-    """What functions outside of the class work with, such as those of `aiolead.admin`.
+    """The parts of a client for functions outside of the class, such as those of `aiolead.admin`.
 
     The requests of `view`, and of `tree`, which has no chroot, do not count as the program's.
     """

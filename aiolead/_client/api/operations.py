@@ -1,4 +1,4 @@
-"""What operations consist of: checked arguments, requests below the chroot, parsers of answers."""
+"""The parts of operations: checked arguments, requests below the chroot, parsers of answers."""
 
 from __future__ import annotations
 
