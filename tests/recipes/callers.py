@@ -23,7 +23,10 @@ ANY, HOLDER, HOME, UNCHECKED = "any thread", "any thread, no child", "home", "ho
 
 _TABLE = {
     "BarrierMember": {ANY: "round"},
-    "Call": {ANY: "error is_done is_mere_read result", UNCHECKED: "add_done_callback"},
+    "Call": {
+        ANY: "error is_done is_mere_read result",
+        UNCHECKED: "abandon add_done_callback drop fail is_retried_too_long succeed",
+    },
     "Claimed": {ANY: "name", HOLDER: "check"},
     "Client": {
         ANY: "chroot fenced reads transaction",
@@ -57,7 +60,7 @@ _TABLE = {
     "MultiHeld": {ANY: "holds is_held remaining", HOLDER: "check"},
     "MultiLock": {ANY: "acquire recipes try_acquire"},
     "Partitioner": {ANY: "items members owned", HOME: "update_items"},
-    "PendingReply": {ANY: "cr_suspended error result", UNCHECKED: "close send throw"},
+    "PendingReply": {ANY: "cr_suspended error result", UNCHECKED: "close fail send throw"},
     "PersistentNode": {ANY: "is_present path state"},
     "Picker": {ANY: "is_down pick report_error"},
     "QueueItem": {ANY: "data parts"},
