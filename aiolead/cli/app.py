@@ -37,6 +37,11 @@ aiolead top                                     # leaders and waiters, live""",
     "bench": "aiolead bench --seconds 5",
     "completion": "aiolead completion bash > ~/.local/share/bash-completion/completions/aiolead",
     "contenders": "aiolead contenders /jobs/scheduler",
+    "members": """\
+aiolead members
+aiolead members --add 'server.4=zk4:2888:3888;2181' --remove 1""",
+    "quota": "aiolead quota /app --count 10000 --bytes 100000000",
+    "revoke": "aiolead revoke /jobs/scheduler",
     "create": "aiolead create -p /app/settings '{}'",
     "dashboard": "aiolead dashboard --listen 127.0.0.1:8080",
     "doctor": "aiolead doctor /jobs/scheduler",
@@ -88,6 +93,10 @@ _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
             "contenders:contenders",
             "Print who contends at a path: for an election, a lock or a semaphore, of any library.",
         ),
+        "revoke [OPTIONS] PATH": (
+            "operators:revoke",
+            "Ask the holders at a path to release, or the leaders to resign. Nobody is forced.",
+        ),
         "top [OPTIONS] [PATH...]": (
             "top:top",
             "Show leaders, contenders and events, live, until q, SIGINT or SIGTERM.",
@@ -107,15 +116,22 @@ _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
         ),
         "set [OPTIONS] PATH DATA": ("znodes:set_", "Replace the data of a znode."),
         "create [OPTIONS] PATH [DATA]": ("znodes:create", "Create a znode, and print its path."),
-        "rm [OPTIONS] PATH": ("znodes:rm", "Delete a znode. `rm` and `delete` are the same."),
-        "delete [OPTIONS] PATH": ("znodes:rm", "Delete a znode. `rm` and `delete` are the same."),
-        "deleteall [OPTIONS] PATH": (
-            "znodes:deleteall",
-            "Delete a znode and everything below it; not as one transaction. The same as `rm -r`.",
-        ),
+        "rm [OPTIONS] PATH": ("znodes:rm", "Delete a znode."),
         "acl [OPTIONS] PATH [ENTRY...]": (
             "acl:acl",
             "Print who may do what with a znode, or set it.",
+        ),
+        "config COMMAND PATH": (
+            "operators:config",
+            "Read, change and roll back a configuration of aiolead.Config.",
+        ),
+        "quota [OPTIONS] PATH": (
+            "operators:quota",
+            "Print the quota of a znode and its use, or set or delete it.",
+        ),
+        "ephemerals [OPTIONS] [PATH]": (
+            "operators:ephemerals",
+            "List the ephemeral znodes below a path, with the sessions that own them.",
         ),
         "watch [OPTIONS] PATH": (
             "watch:watch",
@@ -130,6 +146,18 @@ _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
         "doctor [OPTIONS] [PATH...]": (
             "doctor:doctor",
             "Look for what is wrong between here and the servers, and for what is not safe.",
+        ),
+        "members [OPTIONS]": (
+            "operators:members",
+            "Print the servers of the ensemble's configuration, or change them (reconfig).",
+        ),
+        "whoami [OPTIONS]": (
+            "operators:whoami",
+            "Print the identities of this client, as the servers see it.",
+        ),
+        "sync [OPTIONS] [PATH]": (
+            "operators:sync",
+            "Wait until the connected server has all writes that were done before.",
         ),
         "bench [OPTIONS] [PATH]": (
             "bench:bench",
@@ -200,14 +228,14 @@ _NAMES: set[str] = set()
 for _group, _commands in _COMMANDS.items():
     for _usage, (_where, _summary) in _commands.items():
         _name = _usage.partition(" ")[0]
-        # `ensemble` has a command of its own, and so its usage.
+        # Some have commands of their own, and so their usage.
         _more = {"usage": f"Usage: aiolead {_usage}", **_around(_name)}
         _NAMES.add(_name)
         app.command(
             f"aiolead.cli.{_where}",
             name=_name,
             group=_group,
-            **({} if _name == "ensemble" else _more),
+            **({} if _name in ("ensemble", "config") else _more),
         )
 
 
@@ -228,6 +256,12 @@ def help_(topic: str = "", /) -> None:
         raise CommandError(f"there is no such command: {topic} (see: aiolead --help)", exits.USAGE)
     else:
         _overview().help_print([])
+
+
+# As zkCli.sh has them.
+for _name, _where in {"delete": "rm", "deleteall": "deleteall"}.items():
+    _NAMES.add(_name)
+    app.command(f"aiolead.cli.znodes:{_where}", name=_name, show=False)
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from .. import Client
 from ..errors import InvalidPathError, NoAuthError, NoNodeError
+from ..model import Stat
+from ..paths import join
+from .exits import FAILED, CommandError
 
 T = TypeVar("T")
 
+MOST = 1_000_000
+"""The default limit of a walk: how many znodes there may be below a path."""
 AT_ONCE = 256
 """How many requests are sent in one go."""
 
@@ -37,3 +43,28 @@ async def read_each(
             except NoNodeError:
                 pass
             yield path, found
+
+
+async def walk(client: Client, top: str, limit: int) -> AsyncIterator[tuple[str, Stat | None]]:
+    """A znode and all below it, each before its children; None for one that may not be listed.
+
+    Raises `NoNodeError` if `top` does not exist, and `CommandError` if there are more znodes than
+    the limit. Others may change the tree meanwhile.
+    """
+    left, known = [top], 1
+    while left:
+        batch, left = left[:AT_ONCE], left[AT_ONCE:]
+        below: list[str] = []
+        async for path, found in read_each(batch, client.get_children_and_stat):
+            if found is None and path == top:
+                raise NoNodeError(top)
+            if isinstance(found, Denied):
+                yield path, None
+            elif found is not None:
+                names, stat = found
+                yield path, stat
+                below += [join(path, name) for name in sorted(names)]
+                known += len(names)
+                if known > limit:
+                    raise CommandError(f"more than {limit:,} znodes (--limit)", FAILED)
+        left = below + left

@@ -47,7 +47,7 @@ def contenders(path: str, /, *, leaders: int | None = None, common: Common = COM
     async def work(client: Client) -> None:
         client.sync(path)
         names = await client.get_children(path)
-        found, is_semaphore = await _read(client, path, names, leaders)
+        found, is_semaphore = await read_contenders(client, path, names, leaders)
         families = families_of(found, is_semaphore=is_semaphore)
         objects, rows = [_as_json(one) for one in found], [_row(one) for one in found]
         common.show_table(objects, _HEADINGS, rows, right=("place", "token"))
@@ -68,7 +68,7 @@ def contenders(path: str, /, *, leaders: int | None = None, common: Common = COM
 
 async def standing(client: Client, path: str) -> str:
     """The holders at a path in words, for how long they hold, and how many contenders wait."""
-    found, _ = await _read(client, path, await _names(client, path))
+    found, _ = await read_contenders(client, path, await _names(client, path))
     holders = [one for one in found if one.place.holds]
     held = ", ".join(map(_as_holder, holders[:_MOST_NAMED])) or "nobody by now"
     more = f" and {len(holders) - _MOST_NAMED} more" if len(holders) > _MOST_NAMED else ""
@@ -85,7 +85,7 @@ def _as_holder(one: QueuedContender) -> str:
     return who if one.stat is None else f"{who} for {render.age(one.stat.ctime)}"
 
 
-async def _read(
+async def read_contenders(
     client: Client, path: str, names: Sequence[str], leaders: int | None = None
 ) -> tuple[list[QueuedContender], bool]:
     """The contenders at a path with these children, and whether it is a semaphore."""

@@ -333,7 +333,7 @@ class _Execution:
                             session=render.hexadecimal(held.session_id),
                         )
                     self._child = child
-                    ended = await self._run_child(child, client, held)
+                    ended = await self._run_until_revoked(child, client, held)
                     self._code = lost_code if ended.was_stopped else ended.code
                     if ended.code.number == SIGHUP:  # its terminal has hung up
                         self._asked = SIGHUP
@@ -356,6 +356,24 @@ class _Execution:
             finally:
                 self._waits = False
                 self._child = None
+
+    async def _run_until_revoked(
+        self, child: Child, client: Client, held: Term | Held
+    ) -> ChildExit:
+        """Run the command; send it SIGTERM when an operator asks for a release."""
+        ended: list[ChildExit] = []
+
+        async def work() -> None:
+            ended.append(await self._run_child(child, client, held))
+
+        async def heed() -> None:
+            await held.revocation_requested()
+            self._reporter.error(f"asked to release {self._job.path}: told the command to end")
+            child.send_signal(SIGTERM)
+            await anyio.sleep_forever()
+
+        await first_of(work, heed)
+        return ended[0]
 
     async def _run_child(self, child: Child, client: Client, held: Term | Held) -> ChildExit:
         timeout, grace = client.session_timeout, self._job.options.grace

@@ -322,7 +322,7 @@ def rm(
     version: int = -1,
     common: Common = COMMON,
 ) -> int:
-    """Delete a znode. `rm` and `delete` are the same.
+    """Delete a znode.
 
     With --json, an object: path, and deleted, the number of znodes that were.
 

@@ -28,6 +28,13 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "elect": ["/l"],
     "observe": ["/l"],
     "contenders": ["/l"],
+    "revoke": ["/l"],
+    "config": ["get", "/l"],
+    "quota": ["/l"],
+    "ephemerals": ["/l", "--limit", "50"],
+    "members": [],
+    "whoami": [],
+    "sync": [],
     "top": ["/l"],
     "dashboard": ["/l", "--listen", "127.0.0.1:0"],
     "ls": ["/l", "--long"],
@@ -48,7 +55,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 }
 """The arguments of each command that talks to servers."""
 
-ALONE = {"server", "completion", "herd"}
+ALONE = {"server", "completion", "herd", "help"}
 """The commands that talk to no server."""
 
 ENDLESS = {"elect", "observe", "top", "dashboard", "watch", "run", "lock", "demo"}

@@ -1,0 +1,320 @@
+"""Commands of operators: requests to holders, identities, quotas, members, configurations."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from cyclopts import App, Group, Parameter
+
+from .. import Client, Config, Election, Lock, ReadWriteLock
+from ..errors import ConfigurationError
+from ..model import Quota
+from ..paths import validate
+from ..types import Layout
+from . import exits, render
+from .batches import MOST, walk
+from .contenders import read_contenders
+from .exits import CommandError
+from .options import COMMON, Common, Flag
+from .output import is_terminal, write_bytes
+
+_RECIPES = {"election": Election, "lock": Lock, "reader": ReadWriteLock, "writer": ReadWriteLock}
+_LAYOUTS = {"curator": Layout.CURATOR, "kazoo": Layout.KAZOO}
+
+
+def revoke(path: str, /, *, common: Common = COMMON) -> int:
+    """Ask the holders at a path to release, or the leaders to resign. Nobody is forced.
+
+    `aiolead run` and `lock` send SIGTERM to their command then; other programs await
+    `revocation_requested()`. Exits with 1 if nobody holds there, or the holders are not known.
+
+    With --json, one object per holder that was asked now: identity, path, token, session.
+
+    Args:
+        path: The path of the election or lock.
+        common: Where to connect.
+    """
+    validate(path)
+
+    async def work(client: Client) -> None:
+        client.sync(path)
+        found, _ = await read_contenders(client, path, await client.get_children(path))
+        holder = next((one.place for one in found if one.place.holds), None)
+        if holder is None:
+            raise CommandError(f"nobody holds {path}", exits.FAILED)
+        recipe, layout = _RECIPES.get(holder.what), _LAYOUTS.get(holder.layout)
+        if recipe is None or layout is None:
+            kind = f"its holder ({holder.what}, {holder.layout or 'unknown layout'})"
+            raise CommandError(f"{path}: {kind} cannot be asked to release", exits.FAILED)
+        asked = await recipe(client, path, layout=layout).revoke()
+        for one in asked:
+            session = render.hexadecimal(one.session_id)
+            about = {"identity": one.identity, "path": one.path, "token": one.token}
+            common.show({**about, "session": session}, f"asked {render.escaped(one.identity)}")
+        if not asked and not common.as_json:
+            common.reporter.state("the holders were asked before")
+
+    return common.with_client(work)
+
+
+def whoami(*, common: Common = COMMON) -> int:
+    """Print the identities of this client, as the servers see it. Needs ZooKeeper 3.7.
+
+    With --json, one object per identity: scheme, id.
+
+    Args:
+        common: Where to connect.
+    """
+
+    async def work(client: Client) -> None:
+        for one in await client.whoami():
+            common.show({"scheme": one.scheme, "id": one.id}, f"{one.scheme}:{one.id}")
+
+    return common.with_client(work)
+
+
+def ephemerals(
+    path: str = "/",
+    /,
+    *,
+    session: str | None = None,
+    limit: int = MOST,
+    common: Common = COMMON,
+) -> int:
+    """List the ephemeral znodes below a path, with the sessions that own them.
+
+    With --json, one object per znode: path, session.
+
+    Args:
+        path: The top.
+        session: Only those of this session, such as 0x1000a3b5c7d0003.
+        limit: How many znodes to read.
+        common: Where to connect.
+    """
+    validate(path)
+
+    async def work(client: Client) -> None:
+        client.sync(path)
+        async for each, stat in walk(client, path, limit):
+            owner = stat.ephemeral_owner if stat is not None else 0
+            if owner and session in (None, render.hexadecimal(owner)):
+                shown = render.hexadecimal(owner)
+                common.show({"path": each, "session": shown}, f"{shown}  {render.escaped(each)}")
+
+    return common.with_client(work)
+
+
+def sync(path: str = "/", /, *, common: Common = COMMON) -> int:
+    """Wait until the connected server has all writes that were done before.
+
+    Args:
+        path: Any znode.
+        common: Where to connect.
+    """
+    validate(path)
+
+    async def work(client: Client) -> None:
+        await client.sync(path)
+
+    return common.with_client(work)
+
+
+def quota(
+    path: str,
+    /,
+    *,
+    count: int | None = None,
+    size: Annotated[int | None, Parameter(name="--bytes")] = None,
+    count_hard: int | None = None,
+    size_hard: Annotated[int | None, Parameter(name="--bytes-hard")] = None,
+    delete: Flag = False,
+    common: Common = COMMON,
+) -> int:
+    """Print the quota of a znode and its use, or set or delete it.
+
+    With --json, an object: path, and for each of count and bytes the limits, and the use.
+
+    Args:
+        path: The znode.
+        count: How many znodes there may be, itself included; more are logged by the servers.
+        size: How many bytes their data may have; more are logged.
+        count_hard: More znodes than that are refused, from ZooKeeper 3.7 on with enforceQuota.
+        size_hard: More bytes than that are refused.
+        delete: Delete the quota.
+        common: Where to connect.
+    """
+    validate(path)
+    wanted = Quota(count=count, bytes=size, count_hard=count_hard, bytes_hard=size_hard)
+    if delete and wanted.has_limit:
+        raise ConfigurationError("--delete: without limits")
+
+    async def work(client: Client) -> None:
+        if delete:
+            await client.delete_quota(path)
+        elif wanted.has_limit:
+            await client.set_quota(path, wanted)
+        found = await client.get_quota(path)
+        if found is None:
+            common.show({"path": path, "quota": None}, "no quota")
+            return
+        limits, usage = found
+        about: dict[str, Any] = {"path": path}
+        lines: list[str] = []
+        for name, used in (("count", usage.count), ("bytes", usage.bytes)):
+            limit, hard = getattr(limits, name), getattr(limits, f"{name}_hard")
+            about |= {name: used, f"{name}_limit": limit, f"{name}_hard": hard}
+            shown = ["unlimited" if each is None else f"{each:,}" for each in (limit, hard)]
+            lines.append(f"{name}: {used:,}, soft limit {shown[0]}, hard limit {shown[1]}")
+        common.show(about, *lines)
+
+    return common.with_client(work)
+
+
+def members(
+    *,
+    add: Annotated[list[str] | None, Parameter(negative="", show_default=False)] = None,
+    remove: Annotated[list[int] | None, Parameter(negative="", show_default=False)] = None,
+    version: int = -1,
+    common: Common = COMMON,
+) -> int:
+    """Print the servers of the ensemble's configuration, or change them (reconfig).
+
+    With --json, an object: version, and servers, as the configuration has them.
+
+    Args:
+        add: A server to add or to change, as server.4=zk4:2888:3888;2181. It must run already.
+        remove: The number of a server to remove.
+        version: Only if the configuration has this version.
+        common: Where to connect.
+    """
+
+    async def work(client: Client) -> None:
+        if add or remove:
+            found = await client.reconfig(joining=add or (), leaving=remove or (), version=version)
+        else:
+            client.sync("/")
+            found = await client.get_config()
+        servers = [str(each) for each in found.servers]
+        common.show({"version": found.version, "servers": servers}, *servers)
+        if not common.as_json:
+            common.reporter.state(f"the configuration has version {found.version}")
+
+    return common.with_client(work)
+
+
+# --- configurations ------------------------------------------------------------------------------
+
+
+def config_get(path: str, key: str = "", /, *, common: Common = COMMON) -> int:
+    """Print a configuration that programs publish with `aiolead.Config`, or one of its values.
+
+    With --json, an object: version, and keys, each with encoding and data.
+
+    Args:
+        path: The path of the configuration.
+        key: Print the value of this key alone, byte by byte.
+        common: Where to connect.
+    """
+
+    async def work(client: Client) -> None:
+        client.sync(path)
+        found = await Config(client, path).get()
+        if key and key not in found.value:
+            raise CommandError(f"{path}: there is no key {key}", exits.FAILED)
+        if key and not common.as_json and not is_terminal():
+            write_bytes(found.value[key])
+            return
+        chosen = {key: found.value[key]} if key else found.value
+        keys = {name: render.data_as_json(value) for name, value in chosen.items()}
+        lines = [f"{name} = {render.preview(value)}" for name, value in sorted(chosen.items())]
+        common.show({"version": found.version, "keys": keys}, *lines)
+
+    return common.with_client(work)
+
+
+def config_set(
+    path: str,
+    /,
+    *changes: str,
+    unset: Annotated[list[str] | None, Parameter(negative="", show_default=False)] = None,
+    version: int | None = None,
+    common: Common = COMMON,
+) -> int:
+    """Publish changes of a configuration, all at once, as a new version.
+
+    Programs skip a version that their `parse` function refuses; this command cannot know.
+
+    Args:
+        path: The path of the configuration.
+        changes: KEY=VALUE.
+        unset: A key to delete.
+        version: Only if this is the present version.
+        common: Where to connect.
+    """
+    wanted: dict[str, bytes | None] = dict.fromkeys(unset or ())
+    for change in changes:
+        key, equals, value = change.partition("=")
+        if not equals:
+            raise ConfigurationError(f"a change must be KEY=VALUE, not {change!r}")
+        wanted[key] = value.encode(errors="surrogateescape")
+    if not wanted:
+        raise ConfigurationError("no change was given: KEY=VALUE, or --unset KEY")
+
+    async def work(client: Client) -> None:
+        number = await Config(client, path).publish(wanted, version=version)
+        common.show({"version": number}, f"version {number}")
+
+    return common.with_client(work)
+
+
+def config_history(path: str, /, *, common: Common = COMMON) -> int:
+    """Print the versions of a configuration that can be published again, the latest first.
+
+    With --json, one object per version: version, time, identity, keys.
+
+    Args:
+        path: The path of the configuration.
+        common: Where to connect.
+    """
+
+    async def work(client: Client) -> None:
+        client.sync(path)
+        for one in await Config(client, path).history():
+            moment = render.moment(one.time)
+            about = {"version": one.version, "time": moment, "identity": one.identity}
+            who = render.escaped(one.identity)
+            line = f"{one.version}  {moment}  {who}  {render.plural(len(one.keys), 'key')}"
+            common.show({**about, "keys": sorted(one.keys)}, line)
+
+    return common.with_client(work)
+
+
+def config_rollback(path: str, version: int, /, *, common: Common = COMMON) -> int:
+    """Publish an earlier version of a configuration again, as a new one.
+
+    Args:
+        path: The path of the configuration.
+        version: The version, as `aiolead config history` prints it.
+        common: Where to connect.
+    """
+
+    async def work(client: Client) -> None:
+        number = await Config(client, path).rollback(version)
+        common.show({"version": number}, f"version {number}")
+
+    return common.with_client(work)
+
+
+config: App = App(
+    name="config",
+    help="Read, change and roll back a configuration of `aiolead.Config`.",
+    usage="Usage: aiolead config COMMAND PATH ...",
+    group_parameters=Group("Options", sort_key=0),
+)
+for _name, _command, _usage in (
+    ("get", config_get, "PATH [KEY]"),
+    ("set", config_set, "PATH KEY=VALUE..."),
+    ("history", config_history, "PATH"),
+    ("rollback", config_rollback, "PATH VERSION"),
+):
+    config.command(_command, name=_name, usage=f"Usage: aiolead config {_name} [OPTIONS] {_usage}")

@@ -1,0 +1,91 @@
+"""`aiolead revoke`, `whoami`, `ephemerals`, `sync`, `quota`, `members` and `config`."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from kit.cli import Command, Run, fails, kazoo_client, objects, outcome, prints, report, shown
+
+WORKS = ("sh", "-c", "trap 'echo asked; exit 5' TERM; echo works; while :; do sleep 0.05; done")
+
+
+@pytest.mark.parametrize("kind", [("run",), ("lock",), ("lock", "-x"), ("lock", "-s")])
+def test_command_ends_when_it_is_asked_to_release(
+    run: Run, somewhere: str, kind: tuple[str, ...]
+) -> None:
+    with Command(*kind, "--id", "me", "/app", "--", *WORKS, hosts=somewhere) as holder:
+        holder.out.expect("works")
+        assert run("revoke /app") == prints("asked me")
+        holder.out.expect("asked")
+        assert holder.finish() == 5
+        assert any("asked to release /app" in line for line in holder.err.rest())
+    assert run("revoke /app") == fails("nobody holds /app")
+
+
+def test_forever_contends_again_after_a_request(run: Run, somewhere: str) -> None:
+    with Command("run", "--forever", "/app", "--", *WORKS, hosts=somewhere) as holder:
+        holder.out.expect("works")
+        assert run("revoke /app")[0] == 0
+        holder.out.expect("asked")
+        holder.out.expect("works")
+
+
+def test_holder_of_another_library_is_asked(run: Run, somewhere: str) -> None:
+    with kazoo_client(somewhere, {"/l/x__lock__-": b"other"}) as client:
+        (asked,) = report(run, "revoke /l")
+        assert asked["identity"] == "other"
+        assert client.get(asked["path"])[0].startswith(b"__REVOKE__")
+
+
+def test_whoami_and_sync(run: Run, hosts: str) -> None:
+    run("create / -p")
+    assert shown(run, "sync") == []
+    lines = shown(run, "whoami", "--auth", "digest:me:secret")
+    assert "digest:me" in lines
+    assert any(line.startswith("ip:127.0.0.1") for line in lines)
+
+
+def test_ephemerals_of_all_sessions(run: Run, hosts: str) -> None:
+    with kazoo_client(hosts, {"/here/a-": b"", "/there/b-": b""}) as client:
+        owner = hex(client.client_id[0])
+        assert shown(run, "ephemerals /here") == [f"{owner}  /here/a-0000000000"]
+        assert len(report(run, "ephemerals")) == 2
+        assert len(report(run, "ephemerals --session", owner)) == 2
+        assert shown(run, "ephemerals --session 0x1") == []
+        assert run("ephemerals --limit 2") == fails("more than 2 znodes (--limit)")
+
+
+def test_quota_is_set_shown_and_deleted(run: Run, hosts: str) -> None:
+    run("create /app x -p")
+    assert shown(run, "quota /app") == ["no quota"]
+    assert shown(run, "quota /app --count 10 --bytes-hard 1000") == [
+        "count: 1, soft limit 10, hard limit unlimited",
+        "bytes: 1, soft limit unlimited, hard limit 1,000",
+    ]
+    (found,) = report(run, "quota /app")
+    assert (found["count"], found["count_limit"], found["bytes_hard"]) == (1, 10, 1000)
+    assert shown(run, "quota /app --delete") == ["no quota"]
+    assert run("quota /app --delete --count 3")[0] == 2
+
+
+def test_members_of_a_standalone_server(run: Run, somewhere: str) -> None:
+    assert run("members")[:2] == (0, [])
+    assert run("members --remove 3") == fails("reconfiguration is switched off: /zookeeper/config")
+
+
+def test_config_is_published_and_rolled_back(run: Run, hosts: str) -> None:
+    run("create / -p")
+    assert shown(run, "config set /settings colour=red limit=10") == ["version 1"]
+    assert shown(run, "config set /settings colour=blue --unset limit") == ["version 2"]
+    assert shown(run, "config get /settings") == ["colour = blue"]
+    assert outcome("config", "get", "/settings", "colour", hosts=hosts) == (0, ["blue"], [])
+    assert run("config get /settings limit") == fails("/settings: there is no key limit")
+    history = shown(run, "config history /settings")
+    assert [re.sub("  .*  ", " ", line) for line in history] == ["2 1 key", "1 2 keys"]
+    assert shown(run, "config rollback /settings 1") == ["version 3"]
+    (found,) = report(run, "config get /settings")
+    assert found["keys"]["limit"]["data"] == "10"
+    assert run("config set /settings nothing")[0] == 2
+    assert run("config set /settings a=b --version 1")[0] == 1
+    assert objects(run("config get /settings --json")[1])[0]["version"] == 3
