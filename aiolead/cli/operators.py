@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Group, Parameter
 
-from .. import Client, Config, Election, Lock, ReadWriteLock
+from .. import Client, Config, Election, Lock, ReadWriteLock, admin
 from ..errors import ConfigurationError
 from ..model import Quota
 from ..paths import validate
@@ -67,7 +67,7 @@ def whoami(*, common: Common = COMMON) -> int:
     """
 
     async def work(client: Client) -> None:
-        for one in await client.whoami():
+        for one in await admin.whoami(client):
             common.show({"scheme": one.scheme, "id": one.id}, f"{one.scheme}:{one.id}")
 
     return common.with_client(work)
@@ -150,10 +150,10 @@ def quota(
 
     async def work(client: Client) -> None:
         if delete:
-            await client.delete_quota(path)
+            await admin.delete_quota(client, path)
         elif wanted.has_limit:
-            await client.set_quota(path, wanted)
-        found = await client.get_quota(path)
+            await admin.set_quota(client, path, wanted)
+        found = await admin.get_quota(client, path)
         if found is None:
             common.show({"path": path, "quota": None}, "no quota")
             return
@@ -190,10 +190,12 @@ def members(
 
     async def work(client: Client) -> None:
         if add or remove:
-            found = await client.reconfig(joining=add or (), leaving=remove or (), version=version)
+            found = await admin.reconfig(
+                client, joining=add or (), leaving=remove or (), version=version
+            )
         else:
             client.sync("/")
-            found = await client.get_config()
+            found = await admin.get_config(client)
         servers = [str(each) for each in found.servers]
         common.show({"version": found.version, "servers": servers}, *servers)
         if not common.as_json:
