@@ -31,11 +31,12 @@ from ..model import ACL, Participant, WatchEvent
 from ..paths import join
 from . import contender_queue
 from .condition_signals import AT_ONCE, ConditionSignals, Waiters
-from .contender_queue import ContenderQueue, LocalContenders, created, found_lost, queue_naming
+from .contender_queue import ContenderQueue, LocalContenders, created, found_lost, prefix_of
 from .errors import TRIES, Action, Step, action_for, before_next_try, in_background, until_done
 from .hold import Held
 from .holding import Contest, HeldRecipe
 from .layouts import Layout, Role, names_of
+from .naming import Sequential
 from .pending_delete import Departure
 from .place import Place, acquire
 from .reading import catch_up, over_sessions, read_participants
@@ -53,7 +54,8 @@ class Waiter:
         self._client = client
         self._path = join(path, "waiters")
         local = client.backend.shared(self._path, LocalContenders)
-        naming = queue_naming(client, local, self._path, names_of(Layout.CURATOR, Role.WAIT))
+        prefix = prefix_of(names_of(Layout.CURATOR, Role.WAIT))
+        naming = Sequential(client, local, self._path, prefix)
         self._znode = Znode(client, naming, data, acl, self)
         self._wake = Wakeup()
         self._signals = ConditionSignals(client, path, acl)

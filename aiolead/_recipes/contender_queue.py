@@ -138,19 +138,8 @@ class LocalContenders(OwnNames):
         return self._at.get(sequence)
 
 
-def queue_naming(
-    client: CoordinationClient,
-    local: LocalContenders,
-    path: str,
-    names: Names,
-    places: int = 1,
-) -> Sequential:
-    """The naming of znodes whose numbers are their places in the queue at `path`."""
-    return Sequential(client, local, path, _prefix(names, places))
-
-
 @cache
-def _prefix(names: Names, places: int) -> Callable[[int, int], str]:
+def prefix_of(names: Names, places: int = 1) -> Callable[[int, int], str]:
     """The function that makes the names; one for all queues, since it takes three objects."""
     return partial(names.prefix, leaders=places)
 
@@ -587,7 +576,9 @@ class ContenderQueue:
         self.places = places
         # The knowledge about the queue outlives a contender.
         self.local: LocalContenders = self.client.backend.shared(path, LocalContenders)
-        self.naming: Sequential = queue_naming(self.client, self.local, path, self.names, places)
+        self.naming: Sequential = Sequential(
+            self.client, self.local, path, prefix_of(self.names, places)
+        )
         self._shown = shown
         self._before_path = before_path
 

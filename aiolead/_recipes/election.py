@@ -291,13 +291,7 @@ class Campaign(LatestValue[CampaignState]):
             await self._follow(term)
         finally:
             unsubscribe()
-            try:
-                if term.is_released:
-                    await term._confirmed()
-                else:
-                    await term._release()
-            finally:
-                term._has_ended()
+            await term._end()
             term._report_refusal(None)  # raised on leaving the campaign
         return not term.is_released
 

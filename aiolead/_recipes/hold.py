@@ -337,6 +337,16 @@ class Tenure:
 
     # --- for the recipes -----------------------------------------------------------------------
 
+    async def _end(self, scope: anyio.CancelScope | None = None) -> None:
+        """Release it, unless that has happened; wait for the answer, and report the end."""
+        try:
+            if self._released:
+                await self._confirmed(scope)  # another task may have released it just now
+            else:
+                await self._release(scope)
+        finally:
+            self._has_ended()
+
     def _has_ended(self) -> None:
         """Report that it is over, and why, unless that was reported before."""
         if self._lasted is None:

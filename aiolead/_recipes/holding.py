@@ -366,10 +366,7 @@ class TenureScope(ABC, Generic[T]):
             await self._give_up(tenure, task)
         self._tenure = self._scope = None
         try:
-            if tenure._released:
-                await tenure._confirmed(scope)  # another task may have released it just now
-            else:
-                await tenure._release(scope)
+            await tenure._end(scope)
         except BaseException as error:
             scope.__exit__(type(error), error, error.__traceback__)
             if exc is not None and self._contest.client.backend.is_forked:
@@ -382,16 +379,14 @@ class TenureScope(ABC, Generic[T]):
             self._task = None
             if not self._is_given_up:
                 self._contest.leave(task)
-            tenure._has_ended()
-        if tenure._refusal is not None:
-            tenure._report_refusal(left)
+        tenure._report_refusal(left)
         if left is None:
             # The error that explains the cancellation is raised in its place.
             why = tenure._why_ended()
             if why is not None:
                 raise why from None
             return
-        if tenure._loss is not None and not isinstance(left, TenureLost):
+        if tenure.loss is not None and not isinstance(left, TenureLost):
             # The body's own exception propagates; the loss becomes a note on it.
             left.add_note(str(tenure._error()))
         propagate(left, exc)

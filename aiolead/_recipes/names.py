@@ -180,7 +180,7 @@ class Scheme:
         }
 
     def has(self, *roles: Role) -> bool:
-        return all(role in self.names for role in roles)
+        return self.names.keys() >= set(roles)
 
 
 # --- the libraries -------------------------------------------------------------------------------

@@ -208,11 +208,7 @@ class Consumption(TenureScope[C]):
         tenure, self._tenure = self._tenure, None
         if tenure is None:
             return
-        try:
-            if not tenure.is_released:
-                await tenure._release()
-        finally:
-            tenure._has_ended()
+        await tenure._end()
         tenure._report_refusal(None)
         if tenure.loss is not None:
             self._failure = tenure._error()
