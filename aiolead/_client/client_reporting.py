@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from logging import DEBUG, INFO, WARNING
-from typing import NamedTuple, final
+from typing import final
 
 from .._session.machine import SessionMachine
 from .._util.escaping import get_logger, shown_session
@@ -25,7 +26,8 @@ _SESSION: dict[SessionState, tuple[EventName, int]] = {
 
 
 @final
-class ClientStatistics(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ClientStatistics:
     """A client's state and counters at the moment of `Client.statistics()`; times are in seconds.
 
     Attributes:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import anyio
 import anyio.lowlevel
@@ -41,7 +42,8 @@ _making_a_list = threading.RLock()  # a signal handler may come in between
 
 
 @final
-class TenureStatistics(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TenureStatistics:
     """A tenure at the moment of `Tenure.statistics()`; times are in seconds.
 
     Attributes:

@@ -235,8 +235,8 @@ class SessionSide:
         found = self._core.reporting.statistics(None if peer is None else peer.name)
         if not self._core.is_forked:
             return found
-        return found._replace(
-            state=SessionState.CLOSED, server=None, held=0, lease_remaining=0.0, in_flight=0
+        return replace(
+            found, state=SessionState.CLOSED, server=None, held=0, lease_remaining=0.0, in_flight=0
         )
 
     def observe(self) -> SessionStates:
