@@ -17,7 +17,7 @@ from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 
 NOT_FOR_USERS = {
-    "ClientWatch": {"slot_in"},
+    "ClientWatch": {"_slot_in"},
     "Connection": {"close_session", "core"},
     "Layout": {"fits", "is_like_ours", "misfit", "prefix", "require"},
     "PendingReply": {"abandon", "drop", "fail", "is_retried_too_long", "succeed"},

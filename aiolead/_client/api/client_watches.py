@@ -83,7 +83,7 @@ class ClientWatch:
         if not self._slot.closed and self._slot.on_event is None:
             self._core.machine.watches.dropped(self._slot)
 
-    def slot_in(self, registry: WatchRegistry) -> WatchSlot | None:
+    def _slot_in(self, registry: WatchRegistry) -> WatchSlot | None:
         """The session's part of it; None if it belongs to another client."""
         return self._slot if self._core.machine.watches is registry else None
 

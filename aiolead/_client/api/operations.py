@@ -130,7 +130,7 @@ class Scope:
 
 
 def _slot(watches: WatchRegistry, watch: Watch) -> WatchSlot:
-    slot = watch.slot_in(watches) if isinstance(watch, ClientWatch) else None
+    slot = watch._slot_in(watches) if isinstance(watch, ClientWatch) else None
     if slot is None:
         raise UsageError("watch: must be made by this client's make_watch()")
     return slot

@@ -168,7 +168,7 @@ class Bridge:
         return registry.begin(self._slot(path, kind), path, path, kind)
 
     def _slot(self, path: str, kind: WatchKind) -> WatchSlot:
-        slot = self._watches[path, kind].slot_in(self._core.machine.watches)
+        slot = self._watches[path, kind]._slot_in(self._core.machine.watches)
         assert slot is not None
         return slot
 
