@@ -68,11 +68,12 @@ async def test_one_hold_too_many_is_refused_and_leaves_nothing(
             pass
 
 
-@pytest.mark.parametrize(("backend", "most"), [("asyncio", 8), ("trio", 30)])
+@pytest.mark.parametrize(("backend", "most"), [("asyncio", 10), ("trio", 30)])
 def test_losing_a_hold_makes_few_objects(backend: Literal["asyncio", "trio"], most: int) -> None:
     """Each new object brings the next garbage collection closer, while other bodies wait.
 
-    Most are those of the event loop. Lower the number when there are fewer.
+    Most are those of the event loop. Lower the number when there are fewer. Objects that go are
+    subtracted, as Python does.
     """
     made: list[int] = []
 
