@@ -46,6 +46,11 @@ aiolead members --add 'server.4=zk4:2888:3888;2181' --remove 1""",
     "dashboard": "aiolead dashboard --listen 127.0.0.1:8080",
     "doctor": "aiolead doctor /jobs/scheduler",
     "ensemble": "aiolead ensemble --hosts zk1,zk2,zk3",
+    "cp": "aiolead cp -r /app /backup/app",
+    "export": "aiolead export /app --file app.jsonl",
+    "find": "aiolead find /app --name 'lock-*'",
+    "grep": "aiolead grep -i password /app",
+    "import": "aiolead import /app --file app.jsonl",
     "get": "aiolead get /app/settings > settings.json",
     "lock": """\
 aiolead lock /locks/migrate -- ./manage.py migrate
@@ -109,6 +114,26 @@ _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
     Group("Znodes", sort_key=2): {
         "ls [OPTIONS] [PATH]": ("znodes:ls", "List the children of a znode."),
         "tree [OPTIONS] [PATH]": ("tree:tree", "Show a znode with everything below it."),
+        "find [OPTIONS] [PATH]": (
+            "trees:find",
+            "Print the paths of a znode and of all below it, or of some of them.",
+        ),
+        "grep [OPTIONS] PATTERN [PATH]": (
+            "trees:grep",
+            "Print the lines of data that match a regular expression.",
+        ),
+        "cp [OPTIONS] SOURCE TARGET": (
+            "trees:cp",
+            "Copy a znode, or a tree, with data and ACLs.",
+        ),
+        "export [OPTIONS] [PATH]": (
+            "trees:export",
+            "Write a tree as JSON lines: paths, data, ACLs.",
+        ),
+        "import [OPTIONS] PATH": (
+            "trees:import_",
+            "Create the znodes that aiolead export has written.",
+        ),
         "get [OPTIONS] PATH": ("znodes:get", "Print the data of a znode."),
         "stat [OPTIONS] PATH": (
             "znodes:stat",

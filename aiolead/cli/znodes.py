@@ -20,6 +20,7 @@ from .acl import parse_entries
 from .batches import Denied, read_each
 from .options import COMMON, Common, Flag, Seconds, check_one_of, check_range, reading
 from .output import is_terminal, write_bytes, write_json, write_line
+from .trees import find
 
 
 def ls(
@@ -27,6 +28,7 @@ def ls(
     /,
     *,
     long: Annotated[Flag, Parameter(alias="-l")] = False,
+    recursive: Annotated[Flag, Parameter(alias="-R")] = False,
     common: Common = COMMON,
 ) -> int:
     """List the children of a znode.
@@ -37,9 +39,13 @@ def ls(
     Args:
         path: The znode.
         long: Show owner, version, bytes, children and time of each as well.
+        recursive: Print the paths of the znode and of all below it, as `aiolead find`.
         common: Where to connect.
     """
     validate(path)
+    check_one_of(long=long, recursive=recursive)
+    if recursive:
+        return find(path, common=common)
 
     async def work(client: Client) -> None:
         client.sync(path)

@@ -42,12 +42,13 @@ from aiolead._wire.requests import Create
 from aiolead.cli import acl as entries
 from aiolead.cli import contender_queue as line
 from aiolead.cli import recipe_layouts as recipes
-from aiolead.cli import render
+from aiolead.cli import render, trees
 from aiolead.cli import server_inquiry as words
 from aiolead.cli import server_survey as survey
 from aiolead.cli.dashboard import doors
 from aiolead.cli.doctor import queue_checks as lines
 from aiolead.cli.doctor import server_checks as servers
+from aiolead.cli.exits import CommandError
 from aiolead.errors import (
     AuthFailedError,
     ConfigurationError,
@@ -433,6 +434,10 @@ PARSERS: tuple[Parser, ...] = (
         "servers_of an answer of the DNS", lambda text: discovery.servers_of([(text, 2181)]),
         raises=(ConfigurationError,), takes_text=True,
     ),
+    of_file(
+        "a line of an export", lambda line: trees._parse((1, line)), "cli.trees: _parse",
+        raises=(CommandError,),
+    ),
     # --- arguments
     of_argument(
         "parse_connect_string", parse_connect_string, raises=(ConfigurationError,), takes_text=True,
@@ -495,6 +500,8 @@ NO_PARSERS: dict[str, str] = {
     "cli.doctor.reachability:_check_tls": "the date of a certificate that is trusted, or no date",
     "cli.process_keeper:ProcessKeeper._kill_adopted": "numbers of processes, by the kernel",
     "cli.process_keeper:ProcessKeeper._read": "a message of our own command",
+    "cli.process_keeper:ProcessKeeper._on_start": "a message of our own child process",
+    "cli.trees:grep": "an argument of the user",
     "cli.server:_users": "a file of the user's, whose error is ConfigurationError",
     "cli.config_file:fill_in_options": "an argument",
     "cli.config_file:_chosen": "an argument",

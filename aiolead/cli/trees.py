@@ -1,0 +1,357 @@
+"""Commands on whole trees: `aiolead find`, `grep`, `cp`, `export` and `import`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+from cyclopts import Parameter
+
+from .. import Client
+from .._util import parsing
+from .._util.parsing import MalformedError
+from ..errors import ConfigurationError, NodeExistsError
+from ..model import ACL, Permission
+from ..paths import basename, parent, validate
+from . import exits, render
+from .batches import AT_ONCE, MOST, Denied, read_each, walk
+from .exits import CommandError
+from .options import COMMON, Common, Flag, reading
+from .output import write_json
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A persistent znode of a tree; `path` is below the top of the tree, "/" for the top."""
+
+    path: str
+    data: bytes
+    acl: list[ACL]
+
+
+def find(
+    path: str = "/",
+    /,
+    *,
+    name: str = "*",
+    ephemeral: Flag = False,
+    limit: int = MOST,
+    common: Common = COMMON,
+) -> int:
+    """Print the paths of a znode and of all below it. `ls -R` is the same without conditions.
+
+    With --json, one object per znode: path, and what `stat` says.
+
+    Args:
+        path: The top.
+        name: Only those whose last name matches this pattern of a shell, such as 'lock-*'.
+        ephemeral: Only ephemeral ones.
+        limit: How many znodes to read.
+        common: Where to connect.
+    """
+    validate(path)
+
+    async def work(client: Client) -> None:
+        client.sync(path)
+        async for each, stat in walk(client, path, limit):
+            if ephemeral and not (stat is not None and stat.ephemeral_owner):
+                continue
+            if fnmatchcase(basename(each), name):
+                common.show({"path": each, **render.stat_as_json(stat)}, each)
+
+    return common.with_client(work)
+
+
+def grep(
+    pattern: str,
+    path: str = "/",
+    /,
+    *,
+    ignore_case: Annotated[Flag, Parameter(alias="-i")] = False,
+    names: Annotated[Flag, Parameter(alias="-l")] = False,
+    limit: int = MOST,
+    common: Common = COMMON,
+) -> int:
+    """Print the lines of data that match a regular expression, each after its znode's path.
+
+    Exits with 1 if none matches. With --json, one object per line: path, line.
+
+    Args:
+        pattern: The expression, as Python has them.
+        path: The top.
+        ignore_case: Upper and lower case are the same.
+        names: Print the paths alone, each once.
+        limit: How many znodes to read.
+        common: Where to connect.
+    """
+    validate(path)
+    try:
+        expression = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
+    except re.error as error:
+        raise ConfigurationError(f"PATTERN: {error}") from None
+
+    async def work(client: Client) -> int:
+        code = exits.FAILED
+        client.sync(path)
+        async for batch in _batches(walk(client, path, limit)):
+            paths = [each for each, stat in batch if stat is not None and stat.data_length]
+            async for each, found in read_each(paths, client.get):
+                lines = (
+                    parsing.lossy_text(found[0]).splitlines() if isinstance(found, tuple) else ()
+                )
+                for line in filter(expression.search, lines):
+                    code = exits.OK
+                    if names:
+                        common.show({"path": each}, each)
+                        break
+                    common.show({"path": each, "line": line}, f"{each}: {line}")
+        return code
+
+    return common.with_client(work)
+
+
+def cp(
+    source: str,
+    target: str,
+    /,
+    *,
+    recursive: Annotated[Flag, Parameter(alias="-r")] = False,
+    limit: int = MOST,
+    common: Common = COMMON,
+) -> int:
+    """Copy a znode with its data and ACL; not as one transaction, and no ephemeral ones.
+
+    With --json, an object: path, created, existing (how many of them).
+
+    Args:
+        source: The znode.
+        target: The path of the copy. Znodes that exist there stay as they are.
+        recursive: Copy everything below it as well.
+        limit: How many znodes to copy.
+        common: Where to connect.
+    """
+    validate(source)
+    validate(target)
+    if recursive and f"{target}/".startswith(f"{source.rstrip('/')}/"):
+        raise ConfigurationError(f"{target}: must not be below {source}")
+
+    async def work(client: Client) -> None:
+        client.sync(source)
+        await client.ensure_path(parent(target))
+        entries = _entries(client, source, limit) if recursive else _single(client, source)
+        created = existing = 0
+        async for batch in _batches(entries):
+            new, old = await _create(client, target, batch)
+            created, existing = created + new, existing + old
+        _report(common, target, created, existing)
+
+    return common.with_client(work)
+
+
+def export(
+    path: str = "/",
+    /,
+    *,
+    file: Annotated[Path | None, Parameter(alias="-f")] = None,
+    resume: Flag = False,
+    limit: int = MOST,
+    common: Common = COMMON,
+) -> int:
+    """Write a tree as JSON lines, for `aiolead import`: paths, data, ACLs; no ephemeral znodes.
+
+    One object per znode, parents first: path (below the top), encoding (utf-8 or base64), data, and
+    acl. The hashes of passwords in ACLs are included. Znodes that change meanwhile may be of
+    different times.
+
+    Args:
+        path: The top.
+        file: Write to this file instead of standard output.
+        resume: Keep the znodes that the file has from an export that was interrupted.
+        limit: How many znodes to write.
+        common: Where to connect.
+    """
+    validate(path)
+    if resume and file is None:
+        raise ConfigurationError("--resume: needs --file")
+
+    async def work(client: Client) -> None:
+        client.sync(path)
+        with ExitStack() as stack:
+            done: set[str] = set()
+            output: IO[bytes] | None = None
+            if file is not None:
+                with reading("--file", file):
+                    output = stack.enter_context(file.open("r+b" if resume else "wb"))
+                done = _continue(output, file) if resume else done
+            count = 0
+            async for entry in _entries(client, path, limit, done):
+                count += 1
+                line = _as_json(entry)
+                if output is None:
+                    write_json(line)
+                else:
+                    output.write(render.as_json(line).encode() + b"\n")
+        more = f", after {len(done):,} in the file" if done else ""
+        common.reporter.state(f"exported {render.plural(count, 'znode')}{more}")
+
+    return common.with_client(work)
+
+
+def import_(
+    path: str = "/",
+    /,
+    *,
+    file: Annotated[Path | None, Parameter(alias="-f")] = None,
+    common: Common = COMMON,
+) -> int:
+    """Create the znodes that `aiolead export` has written, with their data and ACLs.
+
+    Existing znodes stay as they are, so an import that was interrupted may be repeated.
+
+    With --json, an object: path, created, existing (how many of them).
+
+    Args:
+        path: Where to create the top of the tree.
+        file: Read this file instead of standard input.
+        common: Where to connect.
+    """
+    validate(path)
+
+    async def work(client: Client) -> None:
+        await client.ensure_path(parent(path))
+        created = existing = 0
+        with ExitStack() as stack:
+            source: IO[bytes] = sys.stdin.buffer
+            if file is not None:
+                with reading("--file", file):
+                    source = stack.enter_context(file.open("rb"))
+            for batch in _grouped(map(_parse, enumerate(source, start=1))):
+                new, old = await _create(client, path, batch)
+                created, existing = created + new, existing + old
+        _report(common, path, created, existing)
+
+    return common.with_client(work)
+
+
+# --- reading and writing -------------------------------------------------------------------------
+
+
+async def _batches(items: AsyncIterator[Any]) -> AsyncIterator[list[Any]]:
+    batch: list[Any] = []
+    async for item in items:
+        batch.append(item)
+        if len(batch) == AT_ONCE:
+            yield batch
+            batch = []
+    yield batch
+
+
+def _grouped(items: Iterable[Entry]) -> Iterator[list[Entry]]:
+    batch: list[Entry] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == AT_ONCE:
+            yield batch
+            batch = []
+    yield batch
+
+
+async def _single(client: Client, path: str) -> AsyncIterator[Entry]:
+    data, _ = await client.get(path)
+    entries, _ = await client.get_acl(path)
+    yield Entry("/", data, entries)
+
+
+async def _entries(
+    client: Client, top: str, limit: int, done: set[str] | None = None
+) -> AsyncIterator[Entry]:
+    """The persistent znodes of a tree, except those that are done, parents first."""
+    async for batch in _batches(walk(client, top, limit)):
+        for path, stat in batch:
+            if stat is None:
+                raise CommandError(f"not allowed to read {path}", exits.REFUSED)
+        paths = [path for path, stat in batch if not stat.ephemeral_owner]
+        paths = [path for path in paths if _below(top, path) not in (done or ())]
+        contents = [found async for _, found in read_each(paths, client.get)]
+        acls = [found async for _, found in read_each(paths, client.get_acl)]
+        for path, content, entries in zip(paths, contents, acls, strict=True):
+            if isinstance(content, Denied) or isinstance(entries, Denied):
+                raise CommandError(f"not allowed to read {path}", exits.REFUSED)
+            if content is not None and entries is not None:  # not gone meanwhile
+                yield Entry(_below(top, path), content[0], entries[0])
+
+
+def _below(top: str, path: str) -> str:
+    return path.removeprefix(top.rstrip("/")) or "/"
+
+
+async def _create(client: Client, top: str, entries: list[Entry]) -> tuple[int, int]:
+    """Create znodes below a path, all requests at once; how many were created, and existed."""
+    asked = []
+    for entry in entries:
+        path = (top.rstrip("/") + entry.path.rstrip("/")) or "/"
+        if path != "/":  # the root always exists
+            asked.append(client.create(path, entry.data, acl=entry.acl))
+    existing = len(entries) - len(asked)
+    for reply in asked:
+        try:
+            await reply
+        except NodeExistsError:
+            existing += 1
+    return len(entries) - existing, existing
+
+
+def _report(common: Common, path: str, created: int, existing: int) -> None:
+    common.show({"path": path, "created": created, "existing": existing})
+    if not common.as_json:
+        kept = f"; {existing:,} existed, and stay as they are" if existing else ""
+        common.reporter.state(f"created {render.plural(created, 'znode')}{kept}")
+
+
+def _as_json(entry: Entry) -> dict[str, Any]:
+    acl = [[each.permissions.value, each.scheme, each.id] for each in entry.acl]
+    return {"path": entry.path, **render.data_as_json(entry.data), "acl": acl}
+
+
+def _parse(numbered: tuple[int, bytes]) -> Entry:
+    """A line of an export."""
+    number, line = numbered
+    try:
+        match parsing.json_object(line):
+            case {"path": str(path), "encoding": str(encoding), "data": str(data), "acl": [*acl]}:
+                validate(path)
+                content = parsing.base64_data(data) if encoding == "base64" else data.encode()
+                return Entry(path, content, [_parse_entry(each) for each in acl])
+        why = "must have path, encoding, data and acl"
+    except (MalformedError, ConfigurationError, UnicodeEncodeError) as error:
+        why = str(error)
+    raise CommandError(f"line {number} is not of an export: {why}", exits.FAILED)
+
+
+def _parse_entry(entry: object) -> ACL:
+    match entry:
+        case [int(bits), str(scheme), str(id_)] if 0 <= bits <= Permission.ALL:
+            return ACL(Permission(bits), scheme, id_)
+    raise MalformedError("an entry of acl must be permissions, scheme and id")
+
+
+def _continue(output: IO[bytes], file: Path) -> set[str]:
+    """The paths that an export has; the file is cut after its last whole line."""
+    done: set[str] = set()
+    end = 0
+    for number, line in enumerate(output, start=1):
+        if not line.endswith(b"\n"):
+            break
+        done.add(_parse((number, line)).path)
+        end += len(line)
+    output.seek(end)
+    output.truncate()
+    if not done:
+        raise CommandError(f"--resume: {file} has no whole line", exits.FAILED)
+    return done
