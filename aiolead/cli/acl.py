@@ -8,7 +8,7 @@ from .. import Client
 from ..errors import ConfigurationError
 from ..model import ACL, Permission
 from ..paths import validate
-from .options import COMMON, Common, Flag
+from .options import COMMON, Common, Flag, ZnodePath
 
 HIDDEN = "***"
 """Replaces the hash of a password."""
@@ -23,7 +23,7 @@ _LETTERS = {
 
 
 def acl(
-    path: str,
+    path: ZnodePath,
     /,
     *entry: str,
     version: int = -1,

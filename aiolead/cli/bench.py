@@ -19,7 +19,7 @@ from .. import Client, CreateMode, Lock
 from ..errors import AioleadError, NoNodeError
 from ..paths import join, validate
 from . import render
-from .options import COMMON, Common, Seconds, check_range
+from .options import COMMON, Common, Seconds, ZnodePath, check_range
 from .output import table
 
 MOST = 200_000
@@ -50,7 +50,7 @@ class Measured:
 
 
 def bench(
-    path: str = "/",
+    path: ZnodePath = "/",
     /,
     *,
     seconds: Seconds = 2.0,

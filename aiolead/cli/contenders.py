@@ -22,10 +22,10 @@ from .contender_queue import (
     read_queue,
     semaphore_queue,
 )
-from .options import COMMON, Common, check_range
+from .options import COMMON, Common, ZnodePath, check_range
 
 
-def contenders(path: str, /, *, leaders: int | None = None, common: Common = COMMON) -> int:
+def contenders(path: ZnodePath, /, *, leaders: int | None = None, common: Common = COMMON) -> int:
     """Print who contends at a path: for an election, a lock or a semaphore, of any library.
 
     Contenders that may not be read are shown without a name. With --json, one object per contender:

@@ -8,11 +8,11 @@ from .. import Client, Election, Phase, Term
 from ..paths import validate
 from ..types import CampaignState, ElectionState
 from . import exits, render
-from .options import COMMON, Common, Flag
+from .options import COMMON, Common, Flag, ZnodePath
 
 
 def elect(
-    path: str,
+    path: ZnodePath,
     /,
     *,
     id: str | None = None,  # noqa: A002 - the name of the option
@@ -92,7 +92,7 @@ def _as_text(state: CampaignState, identity: str) -> str:
     return f"{render.now()}  {render.escaped(identity)} {what}"
 
 
-def observe(path: str, /, *, common: Common = COMMON) -> int:
+def observe(path: ZnodePath, /, *, common: Common = COMMON) -> int:
     """Print who leads, and each change of it, until SIGINT or SIGTERM.
 
     A leader of a moment may be left out; the last one never is.

@@ -15,14 +15,14 @@ from . import exits, render
 from .batches import MOST, walk
 from .contenders import read_contenders
 from .exits import CommandError
-from .options import COMMON, Common, Flag
+from .options import COMMON, Common, Flag, ZnodePath
 from .output import is_terminal, write_bytes
 
 _RECIPES = {"election": Election, "lock": Lock, "reader": ReadWriteLock, "writer": ReadWriteLock}
 _LAYOUTS = {"curator": Layout.CURATOR, "kazoo": Layout.KAZOO}
 
 
-def revoke(path: str, /, *, common: Common = COMMON) -> int:
+def revoke(path: ZnodePath, /, *, common: Common = COMMON) -> int:
     """Ask the holders at a path to release, or the leaders to resign. Nobody is forced.
 
     `aiolead run` and `lock` send SIGTERM to their command then; other programs await
@@ -74,7 +74,7 @@ def whoami(*, common: Common = COMMON) -> int:
 
 
 def ephemerals(
-    path: str = "/",
+    path: ZnodePath = "/",
     /,
     *,
     session: str | None = None,
@@ -104,7 +104,7 @@ def ephemerals(
     return common.with_client(work)
 
 
-def sync(path: str = "/", /, *, common: Common = COMMON) -> int:
+def sync(path: ZnodePath = "/", /, *, common: Common = COMMON) -> int:
     """Wait until the connected server has all writes that were done before.
 
     Args:
@@ -120,7 +120,7 @@ def sync(path: str = "/", /, *, common: Common = COMMON) -> int:
 
 
 def quota(
-    path: str,
+    path: ZnodePath,
     /,
     *,
     count: int | None = None,
@@ -235,7 +235,7 @@ def config_get(path: str, key: str = "", /, *, common: Common = COMMON) -> int:
 
 
 def config_set(
-    path: str,
+    path: ZnodePath,
     /,
     *changes: str,
     unset: Annotated[list[str] | None, Parameter(negative="", show_default=False)] = None,
@@ -269,7 +269,7 @@ def config_set(
     return common.with_client(work)
 
 
-def config_history(path: str, /, *, common: Common = COMMON) -> int:
+def config_history(path: ZnodePath, /, *, common: Common = COMMON) -> int:
     """Print the versions of a configuration that can be published again, the latest first.
 
     With --json, one object per version: version, time, identity, keys.

@@ -21,6 +21,7 @@ import aiolead
 
 from .._util.parsing import MalformedError, whole
 from ..errors import ConfigurationError
+from ..paths import join
 from . import exits
 from .environment import variable
 from .output import (
@@ -37,12 +38,15 @@ from .signals import Signals, first_of
 
 if TYPE_CHECKING:
     from cyclopts.argument import Argument
+    from cyclopts.completion import CompletionContext
 
 T = TypeVar("T")
 
 DEFAULT_HOSTS = "127.0.0.1:2181"
 DEFAULT_SESSION_TIMEOUT = 10.0
 
+COMPLETED_WITHIN = 2.0
+"""How long a completion looks for a server, in seconds."""
 LOOK_EVERY = 1.0
 """How often to check for a reader of standard output, in seconds."""
 
@@ -51,6 +55,28 @@ Seconds = float
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 """An option that is given or not: no `--no-...`, and no default in its help."""
+
+
+def _complete_path(context: CompletionContext) -> list[str]:
+    """The siblings of the path that is being typed, for the completion of shells."""
+    path = context.incomplete
+    if not path.startswith("/"):
+        return ["/"] if not path else []
+    given = {each.name: context.get(each.name) for each in fields(Common)}
+    values = {name: one.value for name, one in given.items() if one is not None and one.provided}
+    common = Common(**{"connect_timeout": COMPLETED_WITHIN, **values, "quiet": True})
+    top = path.rpartition("/")[0] or "/"
+    names: list[str] = []
+
+    async def work(client: aiolead.Client) -> None:
+        names.extend(await client.get_children(top))
+
+    common.with_client(work)
+    return [join(top, name) for name in sorted(names)]
+
+
+ZnodePath = Annotated[str, Parameter(completer=_complete_path)]
+"""The type of arguments that are paths of znodes, which shells complete."""
 
 # A command's own options come first in its help; those of all commands after them.
 # `aiolead help connection` shows these, not the help of each command.

@@ -22,7 +22,7 @@ from .child import Child, ChildExit, find_command
 from .contenders import standing
 from .environment import without_credentials
 from .init_process import leave_process_1
-from .options import COMMON, Common, Flag, Seconds, check_one_of, check_range
+from .options import COMMON, Common, Flag, Seconds, ZnodePath, check_one_of, check_range
 from .process_keeper import clock
 from .signals import ENDING, Job, Signals, first_of
 
@@ -61,7 +61,7 @@ RUN_OPTIONS = RunOptions()
 
 
 def run(
-    path: str,
+    path: ZnodePath,
     /,
     *command: str,
     forever: Flag = False,
@@ -102,7 +102,7 @@ def run(
 
 
 def lock(
-    path: str,
+    path: ZnodePath,
     /,
     *command: str,
     nonblock: Annotated[Flag, Parameter(alias=("-n", "--nb"))] = False,

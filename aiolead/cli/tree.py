@@ -14,7 +14,7 @@ from ..model import Stat
 from ..paths import join, validate
 from . import render
 from .batches import Denied, read_each
-from .options import COMMON, Common, Flag, check_range
+from .options import COMMON, Common, Flag, ZnodePath, check_range
 from .output import can_show, write_json, write_line
 
 AT_ONCE = 128
@@ -44,7 +44,7 @@ class Branch:
 
 
 def tree(
-    path: str = "/",
+    path: ZnodePath = "/",
     /,
     *,
     depth: Annotated[int | None, Parameter(alias="-L")] = None,

@@ -22,7 +22,7 @@ from ..paths import basename, parent, validate
 from . import exits, render
 from .batches import AT_ONCE, MOST, Denied, read_each, walk
 from .exits import CommandError
-from .options import COMMON, Common, Flag, reading
+from .options import COMMON, Common, Flag, ZnodePath, reading
 from .output import write_json
 
 
@@ -36,7 +36,7 @@ class Entry:
 
 
 def find(
-    path: str = "/",
+    path: ZnodePath = "/",
     /,
     *,
     name: str = "*",
@@ -70,7 +70,7 @@ def find(
 
 def grep(
     pattern: str,
-    path: str = "/",
+    path: ZnodePath = "/",
     /,
     *,
     ignore_case: Annotated[Flag, Parameter(alias="-i")] = False,
@@ -117,8 +117,8 @@ def grep(
 
 
 def cp(
-    source: str,
-    target: str,
+    source: ZnodePath,
+    target: ZnodePath,
     /,
     *,
     recursive: Annotated[Flag, Parameter(alias="-r")] = False,
@@ -155,7 +155,7 @@ def cp(
 
 
 def export(
-    path: str = "/",
+    path: ZnodePath = "/",
     /,
     *,
     file: Annotated[Path | None, Parameter(alias="-f")] = None,
@@ -204,7 +204,7 @@ def export(
 
 
 def import_(
-    path: str = "/",
+    path: ZnodePath = "/",
     /,
     *,
     file: Annotated[Path | None, Parameter(alias="-f")] = None,

@@ -10,11 +10,11 @@ from .. import Client
 from ..model import Missed, WatchEvent
 from ..paths import validate
 from . import render
-from .options import COMMON, Common, Flag, check_range
+from .options import COMMON, Common, Flag, ZnodePath, check_range
 
 
 def watch(
-    path: str,
+    path: ZnodePath,
     /,
     *,
     recursive: Annotated[Flag, Parameter(alias="-r")] = False,

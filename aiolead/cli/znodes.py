@@ -18,13 +18,13 @@ from ..paths import basename, join, parent, validate
 from . import exits, render
 from .acl import parse_entries
 from .batches import Denied, read_each
-from .options import COMMON, Common, Flag, Seconds, check_one_of, check_range, reading
+from .options import COMMON, Common, Flag, Seconds, ZnodePath, check_one_of, check_range, reading
 from .output import is_terminal, write_bytes, write_json, write_line
 from .trees import find
 
 
 def ls(
-    path: str = "/",
+    path: ZnodePath = "/",
     /,
     *,
     long: Annotated[Flag, Parameter(alias="-l")] = False,
@@ -83,7 +83,7 @@ def _row(name: str, stat: Stat | None) -> list[str]:
 
 
 def get(
-    path: str,
+    path: ZnodePath,
     /,
     *,
     raw: Flag = False,
@@ -137,7 +137,7 @@ def _show(data: bytes, limit: int, *, as_text: bool) -> None:
         write_line(line)
 
 
-def stat(path: str, /, *, common: Common = COMMON) -> int:
+def stat(path: ZnodePath, /, *, common: Common = COMMON) -> int:
     """Print what the servers know about a znode, beside its data.
 
     Needs READ from ZooKeeper 3.8.4 and 3.9.2 on, and before that no permission.
@@ -181,7 +181,7 @@ def _when(milliseconds: int, zxid: int) -> str:
 
 
 def set_(
-    path: str,
+    path: ZnodePath,
     data: str | None = None,
     /,
     *,
@@ -215,7 +215,7 @@ def set_(
 
 
 def create(
-    path: str,
+    path: ZnodePath,
     data: str | None = None,
     /,
     *,
@@ -320,7 +320,7 @@ Force = Annotated[Flag, Parameter(alias="-f")]
 
 
 def rm(
-    path: str,
+    path: ZnodePath,
     /,
     *,
     recursive: Annotated[Flag, Parameter(alias="-r")] = False,
@@ -362,7 +362,7 @@ def rm(
     return common.with_client(work)
 
 
-def deleteall(path: str, /, *, force: Force = False, common: Common = COMMON) -> int:
+def deleteall(path: ZnodePath, /, *, force: Force = False, common: Common = COMMON) -> int:
     """Delete a znode and everything below it; not as one transaction. The same as `rm -r`.
 
     Args:

@@ -109,6 +109,15 @@ def test_bash_completes_commands_and_options(run: Run, typed: str, completed: st
     assert (done.stdout.split(), done.stderr) == ([completed], "")
 
 
+def test_paths_are_completed(run: Run, somewhere: str) -> None:
+    run("create /app/settings -p")
+    run("create /app/state")
+    for words, found in (("get /app/s", ["/app/settings", "/app/state"]), ("lock /", ["/app"])):
+        out = shown(run, f"__complete {words}")
+        assert [line.split("\t")[0] for line in out if line.startswith("/")] == found
+    assert "/app" not in run("__complete get / --hosts 127.0.0.1:1")[1]
+
+
 def test_version(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capfd.readouterr().out.strip()
