@@ -38,7 +38,7 @@ from ..model import ACL, CreateMode, WatchEvent
 from ..paths import ListedPath, join
 from .errors import TRIES
 from .reading import look_at_all
-from .recipe import OnInvalid
+from .recipe import OnInvalid, checked_count
 from .reporting import PathWarnings
 
 LAST_SEQUENCE = 0x7FFF_FFFF
@@ -78,12 +78,7 @@ class PriorityNames(ItemNames):
 
     def prefix(self, priority: int) -> str:
         """The name without its number; raises `ConfigurationError` if it is no Java `int`."""
-        whole = isinstance(priority, int) and not isinstance(priority, bool)
-        if not whole or not -(2**31) <= priority < 2**31:
-            raise ConfigurationError(
-                f"priority: must be a whole number from -2^31 to 2^31 - 1, not "
-                f"{described(priority)}"
-            )
+        checked_count("priority", priority, least=-(2**31), most=2**31 - 1)
         return f"{self._marker}{int(priority >= 0)}{priority & 0xFFFF_FFFF:08X}"
 
 

@@ -47,6 +47,7 @@ from .recipe import (
     OnDisconnect,
     OnInvalid,
     checked_acl,
+    checked_bytes,
     checked_client,
     checked_count,
     checked_on_invalid,
@@ -55,12 +56,6 @@ from .recipe import (
 
 MOST_ITEMS = 25_000
 """Greatest limit. One listing of that many items stays below the packet limit of 1 MiB."""
-
-
-def checked_bytes(data: bytes) -> bytes:
-    if not isinstance(data, bytes):
-        raise ConfigurationError(f"data: must be bytes, not {type(data).__name__}")
-    return data
 
 
 class ItemProducer:

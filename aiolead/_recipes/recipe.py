@@ -54,22 +54,27 @@ def checked_identity(identity: str | None) -> str:
     """Check an identity, which defaults to host name and process id."""
     if identity is None:
         identity = default_identity()
-    if not isinstance(identity, str) or not identity:
-        raise ConfigurationError(f"identity: must be a str that is not empty, not {identity!r}")
-    try:
-        data = identity.encode()
-    except UnicodeEncodeError:
-        raise ConfigurationError(f"identity: is not valid Unicode: {identity!r}") from None
-    if is_request(data):
+    if not checked_text("identity", identity, most=MAX_IDENTITY):
+        raise ConfigurationError("identity: must not be empty")
+    if is_request(identity.encode()):
         raise ConfigurationError(
             f"identity: must not begin with '__REVOKE__', which asks a holder to release: "
             f"{identity!r}"
         )
-    if len(data) > MAX_IDENTITY:
-        raise ConfigurationError(
-            f"identity: has {len(data)} bytes of UTF-8, at most {MAX_IDENTITY} are allowed"
-        )
     return identity
+
+
+def checked_text(name: str, text: str, *, most: int) -> str:
+    """Check a text of at most `most` bytes of UTF-8."""
+    if not isinstance(text, str):
+        raise ConfigurationError(f"{name}: must be a str, not {text!r}")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise ConfigurationError(f"{name}: is not valid Unicode: {text!r}") from None
+    if size > most:
+        raise ConfigurationError(f"{name}: has {size} bytes of UTF-8, at most {most} are allowed")
+    return text
 
 
 def checked_on_disconnect(on_disconnect: OnDisconnect) -> OnDisconnect:
@@ -145,10 +150,14 @@ MAX_DATA = 1_000_000
 """Longest data of a `PersistentNode`, in bytes. Servers end a connection that sends 1 MiB."""
 
 
-def checked_data(data: bytes) -> bytes:
+def checked_bytes(data: bytes) -> bytes:
     if not isinstance(data, bytes):
         raise ConfigurationError(f"data: must be bytes, not {type(data).__name__}")
-    if len(data) > MAX_DATA:
+    return data
+
+
+def checked_data(data: bytes) -> bytes:
+    if len(checked_bytes(data)) > MAX_DATA:
         raise ConfigurationError(
             f"data: has {len(data)} bytes, at most {MAX_DATA} are allowed: keep it small, "
             "everybody who follows it reads it with each change"

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, final
 import anyio
 import anyio.lowlevel
 
-from .._util.escaping import described
 from .._util.parsing import MalformedError, json_object, real
 from ..abc import CoordinationClient, FencedClient
 from ..errors import (
@@ -39,15 +38,17 @@ from .claims import Claimed, claim_item
 from .errors import Action, Step, action_for, before_next_try, until_answered, with_parent
 from .holding import Contest, HoldingRecipe, TenureContext
 from .queue_items import AvailableItems, ItemNames
-from .queues import MOST_ITEMS, Consumption, ItemProducer, checked_bytes
+from .queues import MOST_ITEMS, Consumption, ItemProducer
 from .reading import catch_up
 from .recipe import (
     OnDisconnect,
     checked_acl,
+    checked_bytes,
     checked_client,
     checked_count,
     checked_number,
     checked_path,
+    checked_text,
 )
 from .reporting import PathWarnings
 from .view import ChildReader, Observation, Reading, View, plain
@@ -160,27 +161,8 @@ def decode_result(task: str, body: bytes) -> TaskResult:
     return TaskResult(task, data, worker, failed, note)
 
 
-def checked_note(note: str) -> str:
-    if not isinstance(note, str):
-        raise ConfigurationError(f"note: must be a str, not {note!r}")
-    try:
-        size = len(note.encode())
-    except UnicodeEncodeError:
-        raise ConfigurationError(f"note: is not valid Unicode: {note!r}") from None
-    if size > MAX_NOTE:
-        raise ConfigurationError(f"note: has {size} bytes of UTF-8, at most {MAX_NOTE} are allowed")
-    return note
-
-
-def checked_progress(progress: float | None) -> float | None:
-    if progress is None:
-        return None
-    number = isinstance(progress, (int, float)) and not isinstance(progress, bool)
-    if not number or not 0 <= progress <= 1:
-        raise ConfigurationError(
-            f"progress: must be None or from 0.0 to 1.0, not {described(progress)}"
-        )
-    return float(progress)
+def _checked_note(note: str) -> str:
+    return checked_text("note", note, most=MAX_NOTE)
 
 
 def _line(fields: dict[str, object]) -> bytes:
@@ -362,7 +344,9 @@ class Task(Claimed):
             UsageError: the task was released, or finished.
         """
         self._client.backend.check_home()
-        self._progress = Progress(self.identity, checked_progress(progress), checked_note(note))
+        if progress is not None:
+            progress = checked_number("progress", progress, most=1.0)
+        self._progress = Progress(self.identity, progress, _checked_note(note))
         self.check()
         if not self._is_reporting:
             self._is_reporting = True
@@ -389,7 +373,8 @@ class Task(Claimed):
 
         `note` says why, in at most 4,096 bytes. To let another worker try, leave the body instead.
         """
-        result = TaskResult(self.name, checked_bytes(data), self.identity, True, checked_note(note))
+        note = _checked_note(note)
+        result = TaskResult(self.name, checked_bytes(data), self.identity, True, note)
         await self._conclude(result)
 
     async def _conclude(self, result: TaskResult) -> None:

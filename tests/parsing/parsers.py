@@ -478,7 +478,6 @@ NO_PARSERS: dict[str, str] = {
     "_recipes.neighbours:_refuse_semaphore": "yes or no for each name",
     "_recipes.semaphore:refuse_misfits": "yes or no for each name",
     "_session.watches:WatchRegistry.rearm": "two zxids, of which one may be infinite",
-    "_recipes.task_board:checked_progress": "an argument, within bounds by then",
     "_recipes.task_board:_working": "Progress.decode, which is in the table",
     "_recipes.codec:_to_json": "reads back what it has just written",
     "_recipes.config:_encode_value": "of the caller: text, or base64",
