@@ -166,7 +166,7 @@ def check_leaders(names: Names, leaders: int) -> None:
     A contender whose name does not say it counts as one that lets one lead.
     """
     # To aiozk, only 32 digits between two dashes are an id.
-    if leaders > 1 and names.scheme is AIOZK:
+    if leaders > 1 and names.scheme.label == AIOZK.label:
         raise ConfigurationError(
             f"leaders: must be 1 with layout={AIOZK.label}, whose names cannot say how many may "
             f"lead, not {leaders}: use another layout"

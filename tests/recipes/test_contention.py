@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 
@@ -187,6 +188,13 @@ def test_name_says_how_many_may_lead_or_is_refused(layout: Layout, leaders: int)
     else:
         check_leaders(names_of(layout, Role.ELECTION), leaders)
         assert leaders_of(candidate(7, leaders, layout)) == leaders
+
+
+def test_copied_layout_refuses_leaders_as_the_original_does() -> None:
+    layout = deepcopy(Layout.AIOZK)
+    assert layout == Layout.AIOZK
+    with pytest.raises(ConfigurationError, match="leaders"):
+        check_leaders(names_of(layout, Role.ELECTION), 2)
 
 
 @pytest.mark.parametrize(
