@@ -1,4 +1,4 @@
-"""The tables and the worked example on the page about ensembles are what the kernel computes."""
+"""The tables on the page about ensembles are what the kernel computes."""
 
 from __future__ import annotations
 
@@ -56,14 +56,6 @@ def test_even_sizes_tolerate_no_more_failures(even: int) -> None:
     assert acknowledgements == odd[3] + 1
     assert messages > odd[4]
     assert notifications > odd[5]
-
-
-def test_worked_example() -> None:
-    epoch = 4
-    outcome = rehearse({1: (epoch, 0x400000009), 2: (epoch, 0x40000000B), 3: (epoch, 0x400000009)})
-    (shown,) = re.findall(r"^```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    said = [f"{seconds:.3f} s: {what}" for seconds, what in outcome.course]
-    assert shown.splitlines() == said
 
 
 def test_remaining_time_of_a_lease() -> None:
