@@ -13,7 +13,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar, final
 
@@ -34,6 +33,7 @@ from .hold import Tenure
 from .holding import Contest, Kind
 from .kernel import ALONE, QueuePosition, holding, sharing, standing
 from .layouts import Layout, Role, checked_names, names_of
+from .local_queue import LocalQueue
 from .names import Names
 from .naming import Sequential, delete_until_gone
 from .neighbours import queue_order
@@ -42,7 +42,7 @@ from .reading import MAX_DATA, asking, is_request, listed, over_sessions, partic
 from .recipe import OnDisconnect, checked_client, checked_path
 from .reporting import OWNERLESS, PathWarnings
 from .znode import NodeGone, Znode, ZnodeState
-from .znode_registry import OwnNames, RegisteredNode
+from .znode_registry import RegisteredNode
 
 LAST_SEQUENCE = 0x7FFF_FFFF
 """The number that servers hand out more than once. A contender that gets it holds nothing."""
@@ -89,32 +89,21 @@ def _percent(sequence: int) -> int:
     return 100 * sequence // LAST_SEQUENCE
 
 
-class LocalContenders(OwnNames):
+class LocalContenders(LocalQueue):
     """The knowledge that the contenders of one client in one queue share."""
 
-    __slots__ = (
-        "_at",
-        "_warnings",
-        "fits",
-        "front",
-        "look",
-        "ownerless",
-        "was_contended",
-    )
+    __slots__ = ("_warnings", "fits", "look", "ownerless", "was_contended")
 
     def __init__(self) -> None:
         super().__init__()
-        self.was_contended: bool = False
+        self.was_contended = False
         """Whether the last listing of the queue showed others before us."""
-        self.front: str | None = None
-        """The last one of ours that was first in the queue, where one holds at a time."""
         self.fits: list[Names] = []
         """The names that all neighbours have fitted."""
         self.look: Reply[list[str]] | None = None
         """The last listing that was requested to check that."""
         self.ownerless: str | None = None
         """The last contender that was read and that no session owns."""
-        self._at: dict[int, str] = {}
         self._warnings: PathWarnings | None = None
 
     def warnings_of(self, client: CoordinationClient, path: str) -> PathWarnings:
@@ -122,20 +111,6 @@ class LocalContenders(OwnNames):
         if self._warnings is None:
             self._warnings = client.backend.shared(path, PathWarnings)
         return self._warnings
-
-    # --- ours by number ------------------------------------------------------------------------
-
-    def claim(self, name: str, sequence: int) -> None:
-        self._claimed[name] = sequence
-        self._at[sequence] = name
-
-    def forget(self, name: str) -> None:
-        sequence = self._claimed.pop(name, None)
-        if sequence is not None and self._at.get(sequence) == name:
-            del self._at[sequence]
-
-    def ours_at(self, sequence: int) -> str | None:
-        return self._at.get(sequence)
 
 
 @cache
@@ -169,12 +144,119 @@ async def created(znode: Znode, create: Reply[Created], path: str) -> None:
         warn_of_the_end(path, sequence)
 
 
-_NOBODY: frozenset[str] = frozenset()
-"""One for all: an empty set takes as much memory as one with a name in it."""
-_NO_WATCHES: dict[str, Watch] = {}
-"""One for all that do not wait."""
-_NOBODY_WAITS = Wakeup()
-"""The `Wakeup` of those that do not wait, one for all: a waiter makes its own."""
+class Ahead:
+    """The contenders before us that we watch, and what has happened to them since `renew`.
+
+    `on_seen` is called with the name and the `Stat` of each, as the answer arrives.
+    """
+
+    __slots__ = (
+        "_client",
+        "_on_seen",
+        "_path",
+        "_watches",
+        "_woken",
+        "gone",
+        "is_stale",
+        "outlived",
+    )
+
+    def __init__(
+        self, client: CoordinationClient, path: str, on_seen: Callable[[str, Stat], object]
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._on_seen = on_seen
+        self._watches: dict[str, Watch] = {}
+        self._woken = Wakeup()
+        self.gone: set[str] = set()
+        self.is_stale = False
+        """Whether a watch has ended without a deletion."""
+        self.outlived: Sequence[str] = ()
+        """The watched names that were there after our znode had been read."""
+
+    def renew(self) -> None:
+        """Begin to wait again; the watches stay."""
+        self._woken = Wakeup()
+        self.is_stale = False
+
+    async def read(self, names: Sequence[str], own: Znode) -> bool:
+        """Read the names and our own znode, and watch them, all in one segment.
+
+        Return False if a name is already gone, so that another look is due. Raise `NodeGone` if our
+        own znode is gone, and `NoAuthError` if one may not be read: servers since 3.8.4 and 3.9.2
+        would not report what happens to it.
+        """
+        for name in [name for name in self._watches if name not in names]:
+            self._watches.pop(name).close()
+        self.gone.intersection_update(names)
+        looks: list[tuple[str, Reply[tuple[bytes, Stat]]]] = []
+        with self._client.pipelined():
+            own_look = None if own.is_watched else own.send_look()
+            for name in names:
+                if name not in self._watches and name not in self.gone:
+                    watch = self._client.backend.make_watch(AheadEvent(self, name))
+                    self._watches[name] = watch
+                    look = self._client.get(join(self._path, name), watch=watch)
+                    look.add_done_callback(partial(self._read, name, look))
+                    looks.append((name, look))
+        complete = True
+        for name, look in looks:
+            try:
+                await look
+            except NoNodeError:
+                self._watches.pop(name).close()
+                complete = False
+        if own_look is not None:
+            try:
+                await own_look
+            except NoNodeError:
+                raise NodeGone from None
+        there, before = self._watches.keys() - self.gone, self.outlived
+        self.outlived = tuple(name for name in names if name in there or name in before)
+        return complete
+
+    def _read(self, name: str, look: Reply[tuple[bytes, Stat]]) -> None:
+        if look.error() is None:
+            self._on_seen(name, look.result()[1])
+
+    def happened(self, name: str, event: WatchEvent) -> None:
+        """Process the event of a watch, in the client's task."""
+        self._watches.pop(name, None)
+        if event.type is EventType.DELETED:
+            self.gone.add(name)
+        elif event.type is not EventType.DATA_CHANGED:
+            self.is_stale = True
+        # Else it was asked to release, which does not concern us: a read sets the watch again.
+        self._woken.set()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def look_again(self) -> None:
+        self.is_stale = True
+        self._woken.set()
+
+    async def wait(self) -> None:
+        """Wait until something happens; not at all if it has since `renew`."""
+        await self._woken.wait()
+
+    def close(self) -> None:
+        for watch in self._watches.values():
+            watch.close()
+
+
+class AheadEvent:
+    """The callback of one watch of an `Ahead`."""
+
+    __slots__ = ("_ahead", "_name")
+
+    def __init__(self, ahead: Ahead, name: str) -> None:
+        self._ahead = ahead
+        self._name = name
+
+    def __call__(self, event: WatchEvent) -> None:
+        self._ahead.happened(self._name, event)
 
 
 class Contender:
@@ -195,7 +277,6 @@ class Contender:
     __slots__ = (
         "_acl",
         "_ahead",
-        "_ahead_gone",
         "_behind",
         "_client",
         "_is_one_at_a_time",
@@ -204,13 +285,10 @@ class Contender:
         "_naming",
         "_on_gone",
         "_on_rank",
-        "_outlived",
         "_path",
         "_places",
         "_queue",
         "_role",
-        "_stale",
-        "_wake",
         "is_new",
         "znode",
     )
@@ -238,26 +316,22 @@ class Contender:
         self.znode: Znode = Znode(queue.client, queue.naming, data, acl, self)
         self.is_new: bool = False
         self._is_one_at_a_time = queue.places == 1 and not queue.role.shares
-        # The events of watches since the last look.
-        self._wake = _NOBODY_WAITS
-        self._stale = False
-        self._ahead = _NO_WATCHES
-        self._ahead_gone = _NOBODY
+        self._ahead: Ahead | None = None
+        """Only while we wait."""
         self._behind: str | None = None
         """The contender that we wait for, for messages; None in front."""
-        self._outlived: Sequence[str] = ()
-        """Names that still existed when our znode did; used where one holds at a time."""
 
     # --- what happens to the znode: see `ZnodeObserver` ----------------------------------------
 
     def znode_gone(self) -> None:
-        self._wake.set()
+        if self._ahead is not None:
+            self._ahead.wake()
         if self._on_gone is not None:
             self._on_gone()
 
     def watch_ended(self) -> None:
-        self._stale = True
-        self._wake.set()
+        if self._ahead is not None:
+            self._ahead.look_again()
 
     def data_seen(self, data: bytes) -> None:
         if not self.znode.is_asked_for and is_request(data):
@@ -278,23 +352,23 @@ class Contender:
             self._behind = ownerless if ownerless in position.watch else position.watch[0]
             if not wait:
                 return False
-            self._wake = Wakeup()
-            self._stale = False
-            if not await self._read_ahead(position.watch):
+            ahead = self._ahead = self._ahead or Ahead(self._client, self._path, self._seen)
+            ahead.renew()
+            if not await ahead.read(position.watch, self.znode):
                 position = await self._list_queue()
                 continue
             if self._on_rank is not None:
                 rank = position.rank - self._places + 1 + position.extra
                 self._on_rank(rank if position.is_exact else None)
             self.is_new = False
-            if not (self._ahead_gone or self.znode.is_gone or self._stale):
-                await self._wake.wait()
+            if not (ahead.gone or self.znode.is_gone or ahead.is_stale):
+                await ahead.wait()
             self.znode.check()
-            if position.watch[0] in self._ahead_gone and (
-                position.is_next or self._was_first(position.watch[0])
+            if position.watch[0] in ahead.gone and (
+                position.is_next or self._was_first(position.watch[0], ahead)
             ):
                 break
-            if self._ahead_gone or self._stale:
+            if ahead.gone or ahead.is_stale:
                 position = await self._list_queue()
         self._note_front()
         return True
@@ -349,10 +423,9 @@ class Contender:
 
     def _behind_ours(self) -> QueuePosition | None:
         """The position behind a contender of ours with the number just before; saves a listing."""
-        nearest = self._local.ours_at(self.znode.node.sequence - 1)
-        if nearest is None or not self._is_one_at_a_time or self._on_rank is not None:
+        if not self._is_one_at_a_time or self._on_rank is not None:
             return None  # or the rank is wanted
-        return QueuePosition(1, (nearest,), is_next=False, is_exact=False)
+        return self._local.just_behind(self.znode.node.sequence)
 
     def obstacle(self) -> str:
         if self._behind is None:
@@ -371,22 +444,14 @@ class Contender:
 
     def _note_front(self) -> None:
         self._behind = None
-        self._wake = _NOBODY_WAITS
         if self._is_one_at_a_time:
             node = self.znode.current
             assert node is not None, "it is in front"
             self._local.front = node.name
 
-    def _was_first(self, name: str) -> bool:
-        """Whether the predecessor, which has gone, is known to have been the first: then we are.
-
-        Another contender of this client is known to be first as soon as it is. So a waiter behind
-        it needs neither a look-ahead watch nor a listing.
-
-        False if it had gone before we saw both: the queue may have been deleted and created again,
-        and its number may be from the old queue.
-        """
-        return self._local.front == name and name in self._outlived and self._is_one_at_a_time
+    def _was_first(self, name: str, ahead: Ahead) -> bool:
+        """Whether the predecessor, which has gone, is known to have been the first: then we are."""
+        return self._is_one_at_a_time and self._local.was_first(name, ahead.outlived)
 
     async def _list_queue(self) -> QueuePosition:
         """List the queue and find our position; raise `NodeGone` if we are not in it."""
@@ -411,10 +476,8 @@ class Contender:
             raise NodeGone
         if self._role is Role.ELECTION:
             self._compare_places(position.watch or line[: position.rank])
-        if self._is_one_at_a_time and self._on_rank is None and len(position.watch) > 1:
-            nearest = position.watch[0]
-            if self._local.is_claimed(nearest):
-                return replace(position, watch=(nearest,))
+        if self._is_one_at_a_time and self._on_rank is None:
+            return self._local.without_look_ahead(position)
         return position
 
     def _compare_places(self, names: Sequence[str]) -> None:
@@ -432,55 +495,15 @@ class Contender:
                 )
                 return
 
-    async def _read_ahead(self, names: Sequence[str]) -> bool:
-        """Read the names and our own znode, and watch them, all in one segment.
-
-        Return False if a name is already gone, so that another look is due. Raise `NodeGone` if our
-        own znode is gone, and `NoAuthError` if one may not be read: servers since 3.8.4 and 3.9.2
-        would not report what happens to it.
-        """
-        self._ahead = self._ahead or {}
-        for name in [name for name in self._ahead if name not in names]:
-            self._ahead.pop(name).close()
-        self._ahead_gone = self._ahead_gone.intersection(names) or _NOBODY
-        looks: list[tuple[str, Reply[tuple[bytes, Stat]]]] = []
-        with self._client.pipelined():
-            own = None if self.znode.is_watched else self.znode.send_look()
-            for name in names:
-                if name not in self._ahead and name not in self._ahead_gone:
-                    watch = self._client.backend.make_watch(Ahead(self, name))
-                    self._ahead[name] = watch
-                    look = self._client.get(join(self._path, name), watch=watch)
-                    look.add_done_callback(partial(self._on_look, name, look))
-                    looks.append((name, look))
-        complete = True
-        for name, look in looks:
-            try:
-                await look
-            except NoNodeError:
-                self._ahead.pop(name).close()
-                complete = False
-        if own is not None:
-            try:
-                await own
-            except NoNodeError:
-                raise NodeGone from None
-        if self._is_one_at_a_time:
-            there, before = self._ahead.keys() - self._ahead_gone, self._outlived
-            self._outlived = tuple(name for name in names if name in there or name in before)
-        return complete
-
     def _count_in(self, name: str) -> int | None:
         return self._names.count_in(self._client.session_id, name)
 
-    def _on_look(self, name: str, look: Reply[tuple[bytes, Stat]]) -> None:
+    def _seen(self, name: str, stat: Stat) -> None:
         """Delete the unclaimed znode before us that our session owns: we would wait for ourselves.
 
         It is from a lost create, or another process that has our session has made it.
         """
-        if look.error() is not None:
-            return
-        client, (_, stat) = self._client, look.result()
+        client = self._client
         self._note_owner(name, stat)
         count = self._count_in(name)
         is_ours = stat.ephemeral_owner == client.session_id
@@ -500,23 +523,12 @@ class Contender:
         finally:
             self._naming.unclaim(orphan)
 
-    def _on_ahead(self, name: str, event: WatchEvent) -> None:
-        self._ahead.pop(name, None)
-        if event.type is EventType.DELETED:
-            self._ahead_gone |= {name}
-        elif event.type is not EventType.DATA_CHANGED:
-            self._stale = True
-        # Else it was asked to release, which does not concern us: a read sets the watch again.
-        self._wake.set()
-
     # --- leaving -------------------------------------------------------------------------------
 
     def unwatch(self) -> None:
-        for watch in self._ahead.values():
-            watch.close()
-        self._ahead = _NO_WATCHES
-        self._ahead_gone = _NOBODY
-        self._outlived = ()
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.close()
 
     def restart(self) -> None:
         """Give up the znode, which is gone, or whose session is over."""
@@ -525,17 +537,6 @@ class Contender:
 
     def discard(self) -> Departure | None:
         return self.znode.discard()
-
-
-class Ahead:
-    __slots__ = ("_contender", "_name")
-
-    def __init__(self, contender: Contender, name: str) -> None:
-        self._contender = contender
-        self._name = name
-
-    def __call__(self, event: WatchEvent) -> None:
-        self._contender._on_ahead(self._name, event)
 
 
 T = TypeVar("T", bound=Tenure)

@@ -11,7 +11,7 @@ import anyio
 from ..._client.api.client import Client
 from ..._client.api.client_backend import ClientBackend
 from ..._client.api.client_watches import ClientWatch
-from ..._recipes.contender_queue import Ahead
+from ..._recipes.contender_queue import AheadEvent
 from ...model import EventType, SessionState, WatchEvent
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class _Reporting:
 
 def _is_of_a_waiter(on_event: Callable[[WatchEvent], object]) -> bool:
     """Whether a watch is on somebody who is before a contender in its line."""
-    return isinstance(on_event, Ahead)
+    return isinstance(on_event, AheadEvent)
 
 
 def _named(error: BaseException) -> str:

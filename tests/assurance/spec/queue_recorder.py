@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
+from aiolead._recipes.contender_queue import Ahead
 from aiolead._recipes.contender_queue import Contender as RealContender
 from aiolead._recipes.errors import may_be_applied
 from aiolead._recipes.naming import Sequential
@@ -128,7 +129,7 @@ class Recorder:
         """Until the end of the block."""
         recorder, real, owner = self, RealContender, self._owner
         init, place_among, behind_ours = real.__init__, real._place_among, real._behind_ours
-        read_ahead, note_front, hold = real._read_ahead, real._note_front, Znode.hold
+        read_ahead, note_front, hold = Ahead.read, real._note_front, Znode.hold
         restart, unwatch = real.restart, real.unwatch
         delete, delete_if_ours = Znode._delete, Sequential.delete_if_ours
         create, created, resolve = Znode.create, Znode._created, Znode.resolve
@@ -142,8 +143,12 @@ class Recorder:
             recorder._contenders[id(it.znode)] = it.znode, it
 
         def is_watched(it: Any) -> bool:
-            # With `_stale` or `is_gone`, it is about to look again.
-            return it.znode.is_watched or it.znode.is_gone or it._stale
+            # With `is_stale` or `is_gone`, it is about to look again.
+            is_stale = it._ahead is not None and it._ahead.is_stale
+            return it.znode.is_watched or it.znode.is_gone or is_stale
+
+        def gone_before(it: Any) -> tuple[str, ...]:
+            return () if it._ahead is None else tuple(it._ahead.gone)
 
         def sent(znode: Any) -> Any:
             sending = create(znode)
@@ -241,17 +246,18 @@ class Recorder:
                 recorder.step("BehindOurs", it, watch=place.watch, claimed=frozenset(place.watch))
             return place
 
-        async def armed(it: Any, names: Any) -> bool:
-            is_complete = await read_ahead(it, names)
+        async def armed(ahead: Any, names: Any, own: Any) -> bool:
+            is_complete = await read_ahead(ahead, names, own)
+            it = owner(own)
             if is_complete:
-                gone = tuple(it._ahead_gone)
+                gone = tuple(ahead.gone)
                 recorder.step("Arm", it, watch=tuple(names), names=gone, watched=is_watched(it))
             else:
                 recorder.step("Cut", it)  # another look is due
             return is_complete
 
         def in_front(it: Any) -> None:
-            recorder.step("Front", it, names=tuple(it._ahead_gone))
+            recorder.step("Front", it, names=gone_before(it))
             note_front(it)
 
         def held(znode: Any, *args: Any, **options: Any) -> Any:
@@ -291,7 +297,7 @@ class Recorder:
             (real, "__init__", made),
             (real, "_place_among", listed),
             (real, "_behind_ours", was_behind_ours),
-            (real, "_read_ahead", armed),
+            (Ahead, "read", armed),
             (real, "_note_front", in_front),
             (Znode, "hold", held),
             (real, "restart", restarted),
