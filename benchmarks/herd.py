@@ -1,6 +1,6 @@
 """The herd: electing by watching the parent, and by watching the predecessor. See README.md.
 
-`aiolead herd` measures the same on the embedded server: `aiolead.cli.herd_measurement`.
+`aiolead demo herd` measures the same on the embedded server: `aiolead.cli.herd_measurement`.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
     },
     Group("Servers", sort_key=3): {
         "ensemble [OPTIONS]": (
-            "ensemble:command",
+            "ensemble:ensemble",
             "Print each server's role, and how many failures the ensemble can still take.",
         ),
         "doctor [OPTIONS] [PATH...]": (
@@ -195,12 +195,8 @@ _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
             "Run a ZooKeeper server for development, until SIGINT or SIGTERM.",
         ),
         "demo [OPTIONS]": (
-            "demo:demo",
-            "Show an election: four processes, two crashes, a resignation. Takes ten seconds.",
-        ),
-        "herd [OPTIONS]": (
-            "herd:herd",
-            "Show the herd effect: how many clients wake when a leader leaves.",
+            "demo:command",
+            "Show a failover; demo herd: the herd effect; demo ensemble: servers that elect.",
         ),
         "help [TOPIC]": (
             "app:help_",
@@ -260,7 +256,7 @@ for _group, _commands in _COMMANDS.items():
             f"aiolead.cli.{_where}",
             name=_name,
             group=_group,
-            **({} if _name in ("ensemble", "config") else _more),
+            **({} if _name in ("demo", "config") else _more),
         )
 
 

@@ -55,16 +55,20 @@ def fill_in_options(
     if path is None:
         return
     content = _read(path)
-    common = {name: value for name, value in content.items() if name not in tables}
-    own = content.get(commands[-1], {})
+    common = {
+        name: value
+        for name, value in content.items()
+        if name not in tables or not isinstance(value, dict)
+    }
+    own = content.get(commands[0], {})
     if not isinstance(own, dict):
-        raise ConfigurationError(f"--config: {path}: {commands[-1]}: must be a table")
+        raise ConfigurationError(f"--config: {path}: {commands[0]}: must be a table")
     _check(path, common, COMMON_OPTIONS, "")
-    _check(path, own, options, f"[{commands[-1]}] ")
+    _check(path, own, options, f"[{commands[0]}] ")
     from cyclopts.config import Dict  # few have such a file
 
     meant = options if "hosts" in options else options & BASIC_OPTIONS
-    if commands[-1] == "demo":
+    if commands[0] == "demo":
         meant = meant & BASIC_OPTIONS  # it has a server of its own
     merged = {name: value for name, value in common.items() if name in meant} | own
     if not SECRET_OPTIONS.isdisjoint(merged) and (readers := _other_readers(path)):

@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import Literal
 
 import anyio
+from cyclopts import App, Group
 
 from .. import Client, Election
 from ..errors import AioleadError, NoNodeError, NotEmptyError
 from . import exits
 from .demo_processes import PATIENCE, DemoFailed, DemoProcess, DemoProcesses, DemoTerm
 from .demo_screen import PlainScreen, open_screen
+from .herd import herd
 from .options import Common, DemoOptions
 from .process_keeper import clock
+from .rehearse import rehearse
 from .signals import first_of
 
 NAMES = ("anna", "ben", "cleo", "dan")
@@ -290,3 +293,13 @@ def next_steps(name: str) -> list[tuple[str, str]]:
         *((f"  {typed:<{width}}{why}", "") for typed, why in steps),
         ("In Python: async with aiolead.Election(client, path).leadership() as term: ...", ""),
     ]
+
+
+command: App = App(
+    name="demo",
+    usage="Usage: aiolead demo [herd|ensemble] [OPTIONS]",
+    group_parameters=Group("Options", sort_key=0),
+)
+command.default(demo)
+command.command(herd, name="herd", usage="Usage: aiolead demo herd [OPTIONS]")
+command.command(rehearse, name="ensemble", usage="Usage: aiolead demo ensemble [OPTIONS]")

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cyclopts import App, Group
-
 from .. import admin
 from ..errors import AioleadError
 from ..model import EnsembleConfig
 from . import exits, render
 from .options import COMMON, Common
 from .output import styled, table
-from .rehearse import rehearse
 from .server_inquiry import count_in
 from .server_survey import (
     INQUIRY,
@@ -160,12 +157,3 @@ def _as_json(answers: Sequence[ServerAnswers], quorum: Quorum) -> dict[str, Any]
         "has_quorum": quorum.is_met,
         "source": quorum.source,
     }
-
-
-command: App = App(
-    name="ensemble",
-    usage="Usage: aiolead ensemble [OPTIONS]",
-    group_parameters=Group("Options", sort_key=0),
-)
-command.default(ensemble)
-command.command(rehearse, name="rehearse", usage="Usage: aiolead ensemble rehearse [OPTIONS]")

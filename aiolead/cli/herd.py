@@ -1,4 +1,4 @@
-"""`aiolead herd`: clients that wake at each departure, by the znode that they watch."""
+"""`aiolead demo herd`: clients that wake at each departure, by the znode that they watch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`aiolead ensemble rehearse`: which server would lead, and how it would bring the others up."""
+"""`aiolead demo ensemble`: which server would lead, and how it would bring the others up."""
 
 from __future__ import annotations
 

@@ -151,7 +151,11 @@ def _variables(of: App) -> dict[str, set[str]]:
     for name in of:
         if name.startswith("-"):
             continue
-        for argument in of[name].assemble_argument_collection():
+        command = of[name]
+        if command.default_command is None:  # it has subcommands only
+            found |= _variables(command)
+            continue
+        for argument in command.assemble_argument_collection():
             for each in argument.parameter.env_var or ():
                 found.setdefault(each, set()).update(argument.names)
     return found

@@ -1,4 +1,4 @@
-"""`aiolead herd`: what a departure costs, by the znode that is watched."""
+"""`aiolead demo herd`: what a departure costs, by the znode that is watched."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.exhaustive("an edge of the command")
 
 
 def test_watched_parent_wakes_all_contenders(run: Run) -> None:
-    out = shown(run, "herd --sizes 2 --sizes 12 --json")
+    out = shown(run, "demo herd --sizes 2 --sizes 12 --json")
     woken = {(one["watching"], one["contenders"]): one["woken"] for one in objects(out)}
     assert woken["parent", 12] == 11
     assert woken["parent", 2] == 1
@@ -24,7 +24,7 @@ def test_watched_parent_wakes_all_contenders(run: Run) -> None:
 
 @pytest.mark.promise
 def test_text_output_has_a_table_and_bars(run: Run) -> None:
-    out = shown(run, "herd --sizes 8")
+    out = shown(run, "demo herd --sizes 8")
     assert out[0].split()[:2] == ["contenders", "watching"]
     (parent, predecessor) = out[-2:]
     assert parent.split()[:2] == ["8", "parent"]
@@ -33,7 +33,7 @@ def test_text_output_has_a_table_and_bars(run: Run) -> None:
 
 def test_picture_is_written(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "herd.svg"
-    code, _, err = run("herd --sizes 2 --sizes 4 --picture", str(file))
+    code, _, err = run("demo herd --sizes 2 --sizes 4 --picture", str(file))
     if find_spec("matplotlib") is None:
         assert (code, err) == (2, ["aiolead: --picture: needs matplotlib: pip install matplotlib"])
     else:

@@ -60,7 +60,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 }
 """The arguments of each command that talks to servers."""
 
-ALONE = {"server", "completion", "herd", "help"}
+ALONE = {"server", "completion", "help"}
 """The commands that talk to no server."""
 
 ENDLESS = {"elect", "observe", "top", "dashboard", "watch", "run", "lock", "demo"}

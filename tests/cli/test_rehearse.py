@@ -1,4 +1,4 @@
-"""`aiolead ensemble rehearse`: elections and synchronisations without servers."""
+"""`aiolead demo ensemble`: elections and synchronisations without servers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kit.cli import Run, objects, shown
 
 
 def said(run: Run, *arguments: str) -> tuple[int, dict[str, Any]]:
-    code, out, err = run("ensemble rehearse --json", *arguments)
+    code, out, err = run("demo ensemble --json", *arguments)
     assert err == []
     (value,) = objects(out)
     return code, value
@@ -27,7 +27,7 @@ def test_longest_log_of_a_majority_leads(run: Run) -> None:
         (n, 3, f"changes from {n} to 3, proposed by 3: its log is longer (1.9 after 1.8)")
         for n in (4, 5)
     ]
-    out = shown(run, "ensemble rehearse", *arguments)
+    out = shown(run, "demo ensemble", *arguments)
     assert out[0] == "5 voters, quorum 3"
     assert "server 3 leads, in epoch 2 or later, and brings up to date:" in out
     assert any("3  leads: 3 votes" in line for line in out)
@@ -70,7 +70,7 @@ def test_observer_has_no_vote(run: Run) -> None:
 def test_split_without_a_majority_has_no_leader(run: Run) -> None:
     code, value = said(run, "--servers", "4", "--split", "1,2/3,4")
     assert (code, value["leaders"], value["synchronisation"]) == (1, [], [])
-    code, out, _ = run("ensemble rehearse --servers 4 --split 1,2/3,4")
+    code, out, _ = run("demo ensemble --servers 4 --split 1,2/3,4")
     assert (code, out[-1]) == (1, "nobody leads: no 3 of the 4 voters that are up reach each other")
     # With three of five on one side, that side goes on.
     code, value = said(run, "--servers", "5", "--split", "1,2/3,4,5")

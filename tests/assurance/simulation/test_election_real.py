@@ -78,7 +78,7 @@ class Trials:
         return expected
 
     def _check_the_command(self, leader: int) -> None:
-        """`aiolead ensemble rehearse` says what the servers' logs say."""
+        """`aiolead demo ensemble` says what the servers' logs say."""
         arguments = ["--servers", str(len(self.members))]
         arguments += ["--down", ",".join(str(each) for each in self.members.keys() - self._up)]
         epochs = [self._disks[n].epoch if n in self._disks else 0 for n in self.members]
