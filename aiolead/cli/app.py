@@ -84,12 +84,8 @@ _EPILOGUE = "Options of all commands, such as --hosts and --json: aiolead help c
 
 _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
     Group("Leading and locking", sort_key=1): {
-        "run [OPTIONS] PATH -- COMMAND...": ("run:run", "Run a command only while leader."),
+        "run [OPTIONS] PATH [-- COMMAND...]": ("run:run", "Run a command only while leader."),
         "lock [OPTIONS] PATH -- COMMAND...": ("run:lock", "Run a command while holding a lock."),
-        "elect [OPTIONS] PATH": (
-            "elections:elect",
-            "Contend for leadership and print each change, until SIGINT or SIGTERM.",
-        ),
         "observe [OPTIONS] PATH": (
             "elections:observe",
             "Print who leads, and each change of it, until SIGINT or SIGTERM.",
@@ -279,10 +275,14 @@ def help_(topic: str = "", /) -> None:
         _overview().help_print([])
 
 
-# As zkCli.sh has them.
-for _name, _where in {"delete": "rm", "deleteall": "deleteall"}.items():
+_HIDDEN = {
+    "delete": "znodes:rm",  # as zkCli.sh has it
+    "deleteall": "znodes:deleteall",  # the same
+    "elect": "elections:elect",  # `run` without a command
+}
+for _name, _where in _HIDDEN.items():
     _NAMES.add(_name)
-    app.command(f"aiolead.cli.znodes:{_where}", name=_name, show=False)
+    app.command(f"aiolead.cli.{_where}", name=_name, show=False)
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:

@@ -20,6 +20,7 @@ from ..types import TenureContext, WriteHeld
 from . import exits, render
 from .child import Child, ChildExit, find_command
 from .contenders import standing
+from .elections import elect
 from .environment import without_credentials
 from .init_process import leave_process_1
 from .options import COMMON, Common, Flag, Seconds, ZnodePath, check_one_of, check_range
@@ -64,12 +65,13 @@ def run(
     path: ZnodePath,
     /,
     *command: str,
+    leaders: int = 1,
     forever: Flag = False,
     shell: Flag = False,
     options: RunOptions = RUN_OPTIONS,
     common: Common = COMMON,
 ) -> int:
-    """Run a command only while leader.
+    """Run a command only while leader; without one, print each state, until SIGINT or SIGTERM.
 
     Waits for leadership, runs the command, and resigns when it has ended. Signals are passed on to
     it. If leadership is lost, the command gets SIGTERM, and its process group SIGKILL before the
@@ -84,16 +86,31 @@ def run(
     Args:
         path: The path of the election, such as /jobs/scheduler.
         command: The command and its arguments, after "--". Without --shell, no shell starts it.
+            Without a command, nothing is stopped when leadership is lost: this is for diagnosis.
+        leaders: How many may lead at once; all contenders must agree on it.
         forever: Contend again when leadership was lost, or the command has ended.
         shell: The command is one argument, for /bin/sh.
         options: How to run it.
         common: Where to connect.
     """
+    if not command and not shell:
+        return elect(
+            path,
+            id=options.id,
+            leaders=leaders,
+            once=not forever,
+            no_close_on_crash=options.no_close_on_crash,
+            common=common,
+        )
+
+    def acquire(client: Client) -> TenureContext[Term]:
+        return Election(client, path, identity=options.id, leaders=leaders).leadership()
+
     return HeldCommand(
         path=path,
         verb="leads",
         noun="leadership of",
-        acquire=lambda client: Election(client, path, identity=options.id).leadership(),
+        acquire=acquire,
         command=command,
         shell=shell,
         options=options,

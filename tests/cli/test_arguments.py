@@ -242,7 +242,7 @@ def test_error_names_the_option(
         ("stat / --tls-ca /nowhere", ""),
         ("stat / --sasl 'plain:ann:open sesame'", ""),
         ("stat / --server-version new", ""),
-        ("run /app", "no command was given"),
+        ("lock /app", "no command was given"),
         ("run app -- true", "path: must start with '/'"),
         ("run --grace 3 /app -- true", "0 to 2.5 seconds"),
         ("run /app ls -l", "goes after --"),

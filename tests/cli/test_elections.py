@@ -41,6 +41,18 @@ def test_elect_reports_each_state(hosts: str) -> None:
             assert two.err.rest() == []
 
 
+def test_run_without_a_command_reports_each_state(somewhere: str) -> None:
+    with Command("run", "/app", "--id", "one", "--json", hosts=somewhere) as one:
+        led = state(one, state="leading", id="one")
+        with RawClient(somewhere) as client:
+            client.delete(led["node"])
+        state(one, state="lost")
+        assert one.finish() == 74
+    with Command("run", "/app", "--forever", "--json", hosts=somewhere) as again:
+        state(again, state="leading")
+        assert again.finish(signal.SIGINT) == 0
+
+
 def test_states_as_text() -> None:
     following = CampaignState(Phase.FOLLOWING, 1)
     assert elections._as_text(following, "the \x1bone").endswith(r"Z  the \x1bone waits")
