@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ._client.api.client_watches import ClientWatch as ClientWatch
     from ._client.api.client_watches import WatchStream as WatchStream
     from ._client.api.pending_reply import PendingReply as PendingReply
-    from ._client.api.session_side import SessionChange as SessionChange
-    from ._client.api.session_side import SessionStates as SessionStates
+    from ._client.api.session_states import SessionChange as SessionChange
+    from ._client.api.session_states import SessionStates as SessionStates
     from ._client.api.transactions import Fence as Fence
     from ._client.api.transactions import FencedTransaction as FencedTransaction
     from ._client.api.transactions import Reads as Reads
@@ -91,7 +91,7 @@ else:
             "_client.api.client_watches": "ClientWatch WatchStream",
             "_client.api.transactions": "Fence FencedTransaction Reads Transaction",
             "_client.api.pending_reply": "PendingReply",
-            "_client.api.session_side": "SessionChange SessionStates",
+            "_client.api.session_states": "SessionChange SessionStates",
             "_client.client_reporting": "ClientStatistics",
             "_client.connect": "Connection",
             "_client.watchdog": "OverdueHold Overrun",

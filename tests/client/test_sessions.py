@@ -17,7 +17,7 @@ from kit.virtual_time import embedded, virtually
 
 import aiolead
 from aiolead import Client, CreateMode, Election, Lock, LockLost, blocking
-from aiolead._client.api.session_side import SessionChange
+from aiolead._client.api.session_states import SessionChange
 from aiolead.errors import (
     AuthFailedError,
     ClientClosedError,

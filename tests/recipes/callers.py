@@ -29,9 +29,11 @@ _TABLE = {
     },
     "Claimed": {ANY: "name", HOLDER: "check"},
     "Client": {
-        ANY: "chroot fenced reads transaction",
-        HOME: "check create delete exists get get_acl get_children get_children_and_stat "
-        "observe_children observe_data set set_acl sync watch",
+        ANY: "backend chroot fenced healthy reads session_id session_timeout state statistics "
+        "transaction",
+        HOME: "add_auth check create credentials delete detach exists get get_acl get_children "
+        "get_children_and_stat observe observe_children observe_data pipelined set set_acl sync "
+        "update_hosts watch",
     },
     "ClientBackend": {
         ANY: "full_path gave is_forked is_session_passed_on is_session_shared last_zxid sole_in "
@@ -74,10 +76,6 @@ _TABLE = {
     "SequenceAllocator": {ANY: "at_hand"},
     "ServiceRegistry": {HOME: "observe register"},
     "ServiceView": {ANY: "invalid"},
-    "SessionSide": {
-        ANY: "backend healthy session_id session_timeout state statistics",
-        HOME: "add_auth credentials detach observe pipelined update_hosts",
-    },
     "SessionStates": {ANY: "current"},
     "SharedValue": {HOME: "observe"},
     "SharedValueView": {ANY: "versioned"},
@@ -135,8 +133,8 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "Partitioner.update_items": (["never"],),
     "Picker.is_down Picker.report_error ServiceRegistry.register": (AN_INSTANCE,),
     "ServiceRegistry.observe": ("web",),
-    "SessionSide.add_auth": (aiolead.Auth.digest("ann", "secret"),),
-    "SessionSide.update_hosts": ("localhost",),
+    "Client.add_auth": (aiolead.Auth.digest("ann", "secret"),),
+    "Client.update_hosts": ("localhost",),
     "UniqueNames.claim UniqueNames.try_claim": ("name",),
 }
 

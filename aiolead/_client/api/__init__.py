@@ -1,6 +1,7 @@
 """The API that users call: the client, its operations, transactions, watches and streams.
 
-client, session_side           the client: operations of znodes; the session, its states
+client                         the client: its session, and the operations of znodes
+session_states                 the states of the session, as they change
 client_backend                 the part for recipes and adapters
 operations                     checks of arguments, encoded requests, parsers of answers
 pending_reply                  the awaitable answer
