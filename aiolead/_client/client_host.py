@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import TYPE_CHECKING, Protocol, final
 
 import anyio
 import anyio.lowlevel
@@ -20,7 +20,9 @@ from ..model import SessionState
 from .api.operations import EXISTS, Scope
 from .connect_options import Options
 from .core import Core
-from .watchdog import Guard
+
+if TYPE_CHECKING:
+    from .watchdog import Guard
 
 _logger = get_logger("aiolead.client")
 

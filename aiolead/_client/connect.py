@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import ssl
 from collections.abc import Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
@@ -23,6 +22,7 @@ from .connect_options import (
     checked_auth,
     checked_guardian,
     checked_resume,
+    checked_sasl,
     checked_server_version,
     checked_sinks,
     checked_target,
@@ -32,17 +32,18 @@ from .connect_options import (
     checked_watchdog,
 )
 from .core import MAX_SERIAL, Core
-from .ensemble_config import observe_config as observe_ensemble
-from .guardian.control import GuardianControl, SessionGuardian, describe
-from .net.host_sources import Discovery, Hosts
 from .net.opener import Opener
 from .net.supervisor import Supervisor
-from .net.tls import TLS
-from .sasl import SASL, Logins, checked_sasl
-from .watchdog import Guard, Watchdog
 
 if TYPE_CHECKING:
+    import ssl
+
     from .._session.observer import SessionObserver
+    from .guardian.control import SessionGuardian
+    from .net.host_sources import Hosts
+    from .net.tls import TLS
+    from .sasl import SASL
+    from .watchdog import Guard, Watchdog
 
 
 def connect(
@@ -153,15 +154,21 @@ def _assemble(options: Options) -> Connection:
     opener = Opener(options.dial, options.encryption)
     guard = None
     if options.watchdog is not None:
+        from .watchdog import Guard
+
         guard = Guard(options.clock, options.watchdog)
     core = _make_core(options, rng, opener, guard)
     guardian = following = None
     if options.guardian is not None:
+        from .guardian.control import GuardianControl, describe
+
         describe_session = partial(describe, core, core.supervisor, opener, options.tls)
         guardian = GuardianControl(options.guardian, describe_session)
     if options.observe_config:
+        from .ensemble_config import observe_config
+
         following = partial(
-            observe_ensemble, core, core.supervisor.update_hosts, secure=opener.is_encrypted
+            observe_config, core, core.supervisor.update_hosts, secure=opener.is_encrypted
         )
     host = ClientHost(options, core, guard, guardian, following)
     handle = ClientHandle(host)
@@ -170,7 +177,15 @@ def _assemble(options: Options) -> Connection:
 
 def _make_core(options: Options, rng: random.Random, opener: Opener, guard: Guard | None) -> Core:
     """Make the session: its machine, what connects it, and what owns both."""
-    logins = None if options.sasl is None else Logins(options.sasl)
+    logins = discover = None
+    if options.sasl is not None:
+        from .sasl import Logins
+
+        logins = Logins(options.sasl)
+    if options.target.source is not None:
+        from .net.host_sources import Discovery
+
+        discover = partial(Discovery, options.target.source, once=options.observe_config)
     times, limits, is_new = options.times, options.limits, options.resume is None
     # The session's last client counted from 1 or from a random number. Answers to it may still be
     # under way and must not match our requests; and its credentials may be older than its last one.
@@ -197,9 +212,6 @@ def _make_core(options: Options, rng: random.Random, opener: Opener, guard: Guar
             on_challenge=None if logins is None else logins.challenged,
         )
 
-    source, discover = options.target.source, None
-    if source is not None:
-        discover = partial(Discovery, source, once=options.observe_config)
     make_supervisor = partial(
         Supervisor,
         servers=options.target.servers,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import random
-import ssl
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio.abc import ByteStream
 
@@ -24,13 +23,17 @@ from ..events import EventSink
 from ..model import Auth, SessionCredentials
 from ..paths import parse_connect_string
 from .api.operations import checked_duration
-from .guardian.control import SessionGuardian, checked_close_on_crash
 from .net.host_list import Server
-from .net.host_sources import Hosts
 from .net.opener import Dial, dial_tcp
-from .net.tls import TLS, ContextSource
-from .sasl import SASL
-from .watchdog import Watchdog
+
+if TYPE_CHECKING:
+    import ssl
+
+    from .guardian.control import SessionGuardian
+    from .net.host_sources import Hosts
+    from .net.tls import TLS, ContextSource
+    from .sasl import SASL
+    from .watchdog import Watchdog
 
 T = TypeVar("T")
 
@@ -194,10 +197,19 @@ def checked_target(hosts: str | Sequence[str] | Hosts | None) -> Target:
         hosts = os.environ.get("AIOLEAD_HOSTS")
         if hosts is None:
             raise ConfigurationError("hosts: not given, and AIOLEAD_HOSTS is not set")
-    if isinstance(hosts, Hosts):
-        return Target(hosts, (), hosts.chroot, str(hosts))
+    source = _as_source(hosts)
+    if source is not None:
+        return Target(source, (), source.chroot, str(source))
     parsed = parse_connect_string(hosts)
     return Target(None, parsed.hosts, parsed.chroot, str(parsed))
+
+
+def _as_source(hosts: object) -> Hosts | None:
+    if isinstance(hosts, (str, list, tuple)):
+        return None
+    from .net.host_sources import Hosts
+
+    return hosts if isinstance(hosts, Hosts) else None
 
 
 def checked_times(
@@ -219,13 +231,33 @@ def checked_times(
 
 
 def checked_tls(tls: ssl.SSLContext | TLS | None, hosts: object) -> ContextSource | None:
-    name_of = hosts.certificate_name if isinstance(hosts, Hosts) else None
-    return None if tls is None else ContextSource(tls, name_of)
+    if tls is None:
+        return None
+    from .net.tls import ContextSource
+
+    source = _as_source(hosts)
+    return ContextSource(tls, None if source is None else source.certificate_name)
+
+
+def checked_sasl(sasl: object) -> SASL | None:
+    if sasl is None:
+        return None
+    from .sasl import SASL
+
+    if isinstance(sasl, SASL):
+        return sasl
+    # The value may be, or hold, a password: it is not shown.
+    raise ConfigurationError("sasl: must be a SASL, such as SASL.digest_md5(user, password)")
 
 
 def checked_guardian(
     close_on_crash: object, tls: object, sasl: object, hooks: Hooks | None
 ) -> SessionGuardian | None:
+    if close_on_crash is None or close_on_crash is False:
+        return None
+    from .guardian.control import checked_close_on_crash
+    from .net.tls import TLS
+
     return checked_close_on_crash(
         close_on_crash,
         tls=tls is not None and not isinstance(tls, TLS),
@@ -277,6 +309,8 @@ def checked_sinks(on_event: object) -> Sequence[EventSink]:
 def checked_watchdog(watchdog: object, grace_period: float) -> Watchdog | None:
     if watchdog is None or watchdog is False:
         return None
+    from .watchdog import Watchdog
+
     if watchdog is True:
         watchdog = Watchdog()
     if not isinstance(watchdog, Watchdog):

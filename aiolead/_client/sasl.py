@@ -169,13 +169,6 @@ class SASL:
         return DigestMD5(self.user or "", self._password)
 
 
-def checked_sasl(sasl: object) -> SASL | None:
-    if sasl is None or isinstance(sasl, SASL):
-        return sasl
-    # The value may be, or hold, a password: it is not shown.
-    raise ConfigurationError("sasl: must be a SASL, such as SASL.digest_md5(user, password)")
-
-
 @final
 class Login:
     def __init__(self, mechanism: Mechanism, threads: anyio.CapacityLimiter) -> None:

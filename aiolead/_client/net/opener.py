@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import anyio
 from anyio.abc import ByteStream
@@ -13,7 +13,9 @@ from anyio.streams.tls import TLSStream
 from ...errors import TransportError
 from .. import fast
 from ..fast.carrier import Carrier, StreamCarrier
-from .tls import ContextSource
+
+if TYPE_CHECKING:
+    from .tls import ContextSource
 
 Dial = Callable[[str, int], Awaitable[ByteStream]]
 

@@ -20,7 +20,6 @@ from ...errors import AioleadError, AuthFailedError, InternalError
 from ...paths import format_host
 from ..fast.carrier import Carrier
 from ..loop_affinity import kept_from_children
-from ..sasl import Login, Logins
 from .four_letter_words import (
     Peer,
     find_full_server,
@@ -34,6 +33,7 @@ from .opener import ConnectionEnded, Opener
 
 if TYPE_CHECKING:
     from ..core import Core
+    from ..sasl import Login, Logins
     from .host_sources import Discovery
 
 logger = get_logger("aiolead.connection")
