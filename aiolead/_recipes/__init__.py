@@ -12,6 +12,7 @@ znode_registry           the znodes of this client's recipes
 pending_delete           a delete that ends with the znode, or with a reported refusal
 place                    acquiring, across lost connections and sessions
 contender_queue          a path with contenders in order, and one of them
+local_queue              shortcuts among the contenders of one client; can be deleted
 kernel                   pure: the order of contenders, and the znodes to watch
 layouts, names           the public value `Layout`; pure: names of contenders, and what fits them
 neighbours               the children that do not fit, or that nobody recognizes

@@ -28,11 +28,11 @@ def _version() -> str:
 
 _EXAMPLES = {
     "": """\
-aiolead demo                                    # a failover, without a server
+aiolead demo                                    # needs no server
 export AIOLEAD_HOSTS=zk1,zk2,zk3/app
-aiolead run /jobs/mailer -- ./mailer            # on all machines; one runs it
-aiolead lock -qn /jobs/nightly -- ./nightly.sh  # in all crontabs; one does it
-aiolead top                                     # leaders and waiters, live""",
+aiolead run /jobs/mailer -- ./mailer            # one of all machines
+aiolead lock -qn /jobs/nightly -- ./nightly.sh  # one of all crontabs
+aiolead top                                     # who leads, who waits""",
     "acl": "aiolead acl /app world:anyone:r digest:me:HASH=:cdrwa",
     "bench": "aiolead bench --seconds 5",
     "completion": "aiolead completion bash > ~/.local/share/bash-completion/completions/aiolead",
@@ -84,7 +84,10 @@ _EPILOGUE = "Options of all commands, such as --hosts and --json: aiolead help c
 
 _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
     Group("Leading and locking", sort_key=1): {
-        "run [OPTIONS] PATH [-- COMMAND...]": ("run:run", "Run a command only while leader."),
+        "run [OPTIONS] PATH [-- COMMAND...]": (
+            "run:run",
+            "Run a command only while leader; without one, print each state until SIGINT, SIGTERM.",
+        ),
         "lock [OPTIONS] PATH -- COMMAND...": ("run:lock", "Run a command while holding a lock."),
         "observe [OPTIONS] PATH": (
             "elections:observe",
@@ -112,23 +115,23 @@ _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
         "tree [OPTIONS] [PATH]": ("tree:tree", "Show a znode with everything below it."),
         "find [OPTIONS] [PATH]": (
             "trees:find",
-            "Print the paths of a znode and of all below it, or of some of them.",
+            "Print the paths of a znode and of all below it. ls -R is the same without conditions.",
         ),
         "grep [OPTIONS] PATTERN [PATH]": (
             "trees:grep",
-            "Print the lines of data that match a regular expression.",
+            "Print the lines of data that match a regular expression, each after its znode's path.",
         ),
         "cp [OPTIONS] SOURCE TARGET": (
             "trees:cp",
-            "Copy a znode, or a tree, with data and ACLs.",
+            "Copy a znode with its data and ACL; not as one transaction, and no ephemeral ones.",
         ),
         "export [OPTIONS] [PATH]": (
             "trees:export",
-            "Write a tree as JSON lines: paths, data, ACLs.",
+            "Write a tree as JSON lines, for aiolead import: paths, data, ACLs; no ephemeral ones.",
         ),
         "import [OPTIONS] PATH": (
             "trees:import_",
-            "Create the znodes that aiolead export has written.",
+            "Create the znodes that aiolead export has written, with their data and ACLs.",
         ),
         "get [OPTIONS] PATH": ("znodes:get", "Print the data of a znode."),
         "stat [OPTIONS] PATH": (
@@ -174,7 +177,7 @@ _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
         ),
         "whoami [OPTIONS]": (
             "operators:whoami",
-            "Print the identities of this client, as the servers see it.",
+            "Print the identities of this client, as the servers see it. Needs ZooKeeper 3.7.",
         ),
         "sync [OPTIONS] [PATH]": (
             "operators:sync",

@@ -40,8 +40,9 @@ LOCAL = DemoOptions()
 
 
 def demo(*, common: DemoOptions = LOCAL) -> int:
-    """Show an election: four processes, two crashes, a resignation. Takes ten seconds.
+    """Show a failover; demo herd: the herd effect; demo ensemble: servers that elect.
 
+    Four processes contend for leadership, with two crashes and a resignation, in ten seconds.
     Starts a ZooKeeper server of its own, also where AIOLEAD_HOSTS is set, unless --hosts is given
     on the command line. The session timeout is 3 seconds here by default. Exits with 1 if
     something did not happen as promised.

@@ -71,7 +71,7 @@ def run(
     options: RunOptions = RUN_OPTIONS,
     common: Common = COMMON,
 ) -> int:
-    """Run a command only while leader; without one, print each state, until SIGINT or SIGTERM.
+    """Run a command only while leader; without one, print each state until SIGINT, SIGTERM.
 
     Waits for leadership, runs the command, and resigns when it has ended. Signals are passed on to
     it. If leadership is lost, the command gets SIGTERM, and its process group SIGKILL before the

@@ -163,7 +163,7 @@ def export(
     limit: int = MOST,
     common: Common = COMMON,
 ) -> int:
-    """Write a tree as JSON lines, for `aiolead import`: paths, data, ACLs; no ephemeral znodes.
+    """Write a tree as JSON lines, for `aiolead import`: paths, data, ACLs; no ephemeral ones.
 
     One object per znode, parents first: path (below the top), encoding (utf-8 or base64), data, and
     acl. The hashes of passwords in ACLs are included. Znodes that change meanwhile may be of

@@ -75,10 +75,10 @@ def command(*words: str) -> str:
     ("script", "modules"),
     [
         pytest.param("import aiolead, sys", 3, id="import"),
-        pytest.param(LOCK, 87, id="first-lock"),
+        pytest.param(LOCK, 88, id="first-lock"),
         pytest.param(THREADS, 74, id="first-request-of-a-thread"),
         pytest.param(command("--help"), 12, id="help"),
-        pytest.param(command("ls", "--hosts", "HOSTS", "/"), 80, id="ls"),
+        pytest.param(command("ls", "--hosts", "HOSTS", "/"), 81, id="ls"),
     ],
 )
 def test_number_of_imported_modules(server: ThreadedServer, script: str, modules: int) -> None:
@@ -92,9 +92,9 @@ def test_number_of_imported_modules(server: ThreadedServer, script: str, modules
 
 NAMES = "import aiolead; aiolead.connect; aiolead.Lock"
 OTHERS = (
-    *("barriers", "discovery", "election", "membership", "queues", "tasks", "tree"),
-    *("locks.condition", "locks.multi", "locks.read_write", "locks.semaphore"),
-    *("values.config", "values.counter"),
+    *("barriers", "claims", "condition", "config", "counter", "election", "group", "multi"),
+    *("partitioner", "persistent_node", "queues", "read_write", "semaphore", "service_registry"),
+    *("shared_value", "task_board", "tree_cache", "view"),
 )
 """Recipes that a lock does not need."""
 

@@ -134,7 +134,7 @@ class _OneTurn:
                 if isinstance(held, aiolead.types.WriteHeld) and rng.random() < 0.5:
                     # In between it is both, and neither, as far as others can tell.
                     await held.downgrade()
-                    token = held._place.node.token
+                    token = held._place.znodes[-1].node.token
                     async with self._told(held, "read", token):
                         await self._read(held, token)
         except BaseException as error:
