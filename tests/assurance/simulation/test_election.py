@@ -423,3 +423,18 @@ def test_server_with_the_best_log_is_elected(
         assert outcome.leader is None
     else:
         assert outcome.leader == max(up, key=lambda server: (logs[server], server))
+
+
+def test_course_of_a_rehearsal_has_each_vote_and_decision_in_order() -> None:
+    """Server 2 has two writes more than the others, and a connection takes a millisecond."""
+    outcome = rehearse({1: (4, 0x400000009), 2: (4, 0x40000000B), 3: (4, 0x400000009)})
+    assert [(round(seconds, 3), what) for seconds, what in outcome.course] == [
+        (0.0, "server 1 is for 1"),
+        (0.0, "server 2 is for 2"),
+        (0.0, "server 3 is for 3"),
+        (0.001, "server 1 is for 2"),
+        (0.001, "server 3 is for 2"),
+        (0.202, "server 1 follows 2"),
+        (0.202, "server 2 leads"),
+        (0.202, "server 3 follows 2"),
+    ]
