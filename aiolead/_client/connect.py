@@ -20,6 +20,7 @@ from .connect_options import (
     Limits,
     Options,
     checked_auth,
+    checked_engine,
     checked_guardian,
     checked_resume,
     checked_sasl,
@@ -61,6 +62,7 @@ def connect(
     observe_config: bool = False,
     read_only: bool = False,
     resume: SessionCredentials | None = None,
+    engine: str | None = None,
     server_version: str | None = None,
     limits: Limits | None = None,
     on_event: EventSink | Sequence[EventSink] | None = None,
@@ -106,9 +108,11 @@ def connect(
             keeps looking for a full server.
         resume: the credentials of another client, whose session is continued: those that `detach`
             returns, or `credentials`.
-        server_version: the ZooKeeper version that every server has at least, such as "3.9", for
-            servers that do not report it. By default the client asks, on a separate connection,
-            when an operation needs more than ZooKeeper 3.5.
+        engine: the servers' software: "zookeeper", "clickhouse-keeper" or "raftkeeper". By default
+            the answer to the handshake shows whether it is ZooKeeper.
+        server_version: the version that every server has at least, such as "3.9", for servers that
+            do not report it; of `engine`, by default of ZooKeeper. By default the client asks, on a
+            separate connection, when an operation needs more than ZooKeeper 3.5.
         limits: how much is sent, accepted and queued; see `Limits`.
         on_event: a function called with each `Event`, beside the log, or several; see
             `aiolead.instrumentation`. It runs in the client's event loop, must be quick, and must
@@ -141,6 +145,7 @@ def connect(
         observe_config=observe_config,
         read_only=read_only,
         resume=checked_resume(resume),
+        engine=checked_engine(engine),
         server_version=checked_server_version(server_version),
         limits=checked_type("limits", limits, Limits),
         sinks=checked_sinks(on_event),
@@ -207,6 +212,8 @@ def _make_core(options: Options, rng: random.Random, opener: Opener, guard: Guar
             read_only=options.read_only,
             resume=options.resume,
             first_xid=first_xid,
+            engine=options.engine,
+            server_version=options.server_version,
             observer=observer,
             watchdog=None if guard is None else guard.overdue,
             on_challenge=None if logins is None else logins.challenged,
@@ -222,12 +229,7 @@ def _make_core(options: Options, rng: random.Random, opener: Opener, guard: Guar
         discover=discover,
     )
     return Core(
-        make_machine,
-        make_supervisor,
-        options.clock,
-        options.sinks,
-        first_serial=first_serial,
-        server_version=options.server_version,
+        make_machine, make_supervisor, options.clock, options.sinks, first_serial=first_serial
     )
 
 

@@ -17,7 +17,7 @@ from .._session.timing import SHORTEST
 from .._util.escaping import described
 from .._util.host_tasks import in_ordinary_task
 from .._wire.framing import DEFAULT_MAX_FRAME
-from .._wire.versions import Version, parse_version
+from .._wire.versions import Engine, Version, parse_engine, parse_version
 from ..errors import ConfigurationError
 from ..events import EventSink
 from ..model import Auth, SessionCredentials
@@ -161,6 +161,7 @@ class Options:
     observe_config: bool
     read_only: bool
     resume: SessionCredentials | None
+    engine: Engine | None
     server_version: Version | None
     limits: Limits
     sinks: Sequence[EventSink]
@@ -271,6 +272,10 @@ def checked_resume(resume: object) -> SessionCredentials | None:
         return resume
     # It may be, or hold, a password: it is not shown.
     raise ConfigurationError("resume: must be SessionCredentials, or None for a new session")
+
+
+def checked_engine(engine: str | None) -> Engine | None:
+    return None if engine is None else parse_engine(engine)
 
 
 def checked_server_version(version: str | None) -> Version | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
@@ -16,7 +17,6 @@ from .._session.requests import Call
 from .._util.escaping import get_logger
 from .._util.host_tasks import HostTasks
 from .._util.internal_errors import as_aiolead_error, call_back
-from .._wire.versions import Version
 from ..errors import (
     AioleadError,
     ClientClosedError,
@@ -74,13 +74,10 @@ class Core:
         sinks: Sequence[EventSink] = (),
         *,
         first_serial: int = 1,
-        server_version: Version | None = None,
     ) -> None:
         self.clock = clock
         self.tasks: HostTasks | None = None
         """Where jobs run, from `begin_jobs` to `end_jobs`."""
-        self.server_version: Version | None = server_version
-        """The servers' version, if the user gave it."""
         self.pipelined: Pipelined = Pipelined(self)
         self.is_session_shared = False
         self.detached = 0
@@ -277,6 +274,11 @@ class Core:
         from .api.server_features import recount_ephemerals  # it imports this module
 
         recount_ephemerals(self, self.machine.max_reply)
+
+    def release_unknown(self) -> None:
+        from .api.server_features import learn_release  # it imports this module
+
+        self.start(partial(learn_release, self))
 
     # --- time ----------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ states              the session's states, as a table
 timing              every interval, from the session timeout
 authentication      SASL and credentials
 requests            which request leaves when, and what a lost connection does to it
+present_server      what the connected server is, and which requests it does not know
 suspects            requests that cost connections: sent alone, then less and less often
 liveness            when a server that answers nothing, or out of order, counts as lost
 watches, streams    one-shot watches; persistent ones, and the events of a stream

@@ -43,6 +43,7 @@ from .._wire.jute import BYTES_AN_ELEMENT, HEADER_SIZE, Reader, ReplyReader
 from .._wire.long_frames import LONG, LongFrame, LongReader, Steps
 from .._wire.replies import WatcherEvent
 from .._wire.requests import SetWatches
+from .._wire.versions import Engine, Version
 from ..errors import (
     AioleadError,
     AuthFailedError,
@@ -60,6 +61,7 @@ from .authentication import Authentication
 from .ephemeral_paths import EphemeralPaths
 from .lease import LeaseBook, Renewals
 from .liveness import Liveness
+from .present_server import FEATURE_OF, PresentServer
 from .proof import LeaseProof
 from .requests import (
     RENEWAL,
@@ -149,6 +151,8 @@ class SessionMachine:
         read_only: bool = False,
         resume: SessionCredentials | None = None,
         first_xid: int = 1,
+        engine: Engine | None = None,
+        server_version: Version | None = None,
         observer: SessionObserver,
         watchdog: HoldObserver | None = None,
         on_challenge: Callable[[bytes], object] | None = None,
@@ -205,7 +209,8 @@ class SessionMachine:
         )
         self.ephemerals: EphemeralPaths = EphemeralPaths(max_ephemeral_paths, observer)
         self._window = Window(max_in_flight, self.timing.prompt)
-        self.requests: RequestQueue = RequestQueue(self._window, max_queued, first_xid)
+        self.server: PresentServer = PresentServer(engine, server_version)
+        self.requests: RequestQueue = RequestQueue(self._window, self.server, max_queued, first_xid)
         self._liveness = Liveness(self.requests, self.watches, self.login)
         self._renewals = Renewals(
             self.leases, self._lease_proof, self.requests, observer, lambda: self.last_contact
@@ -393,8 +398,10 @@ class SessionMachine:
 
     # --- the connection ------------------------------------------------------------------------
 
-    def connection_made(self, now: float) -> None:
+    def connection_made(self, now: float, server: str = "the server") -> None:
+        """Begin with a connection; `server` is how messages name it."""
         self._reset_connection()
+        self.server.opened(server)
         self._is_connected = True
         self._handshake_sent = now
         if self.last_contact == -inf:
@@ -420,6 +427,7 @@ class SessionMachine:
         established, was_read_only = self._established, self.is_read_only
         if closed and established:
             self._make_room(now)
+            self.server.closed(self.requests.unanswered, now, self.timing.patience)
         self._reset_connection()
         self.login.connection_lost(now, self.timing.patience, established=established)
         self._lease_proof.closed()
@@ -434,6 +442,10 @@ class SessionMachine:
             self._move(Trigger.CONNECTION_LOST)
         elif was_read_only and not self.state.is_final:
             self._expired(keep_queue=True)  # no other server knows the session
+        if self.state is SessionState.SUSPENDED and not self.server.keeps_sessions:
+            # The server ends the session as soon as it learns of the loss, if it has not done so
+            # already. No body may rely on what is left of the lease.
+            self._expired()
         self.leases.connection_lost()
         self._observer.due_earlier(-inf)
 
@@ -537,6 +549,7 @@ class SessionMachine:
             if self.is_resuming:
                 raise SessionExpiredError("the server does not know the session to be resumed")
         self.is_resuming = False
+        self.server.greeted(response)
         self.is_read_only = response.read_only
         self.session_id = response.session_id
         self._password = response.password
@@ -568,6 +581,9 @@ class SessionMachine:
     def _set_watches(self, requests: Iterable[SetWatches], now: float) -> None:
         self._rearmed_at = now
         for request in requests:
+            if request.op in self.server.lacking:
+                why = self.server.unsupported(FEATURE_OF[request.op])
+                raise ConnectionLossError(f"the server cannot set watches again: {why}")
             body = encode_body(request)
             self._out.append(encode_request(XID_SET_WATCHES, request.op, body))
 
@@ -582,12 +598,14 @@ class SessionMachine:
         """Let requests leave, once the server has accepted the credentials."""
         if self.login.presented or self.state in SERVED:
             return
-        if not self.is_read_only:
+        if self.is_read_only:
+            for call in self.requests.withdraw(REFUSED_READ_ONLY):
+                call.fail(NotReadOnlyError(call.path))
+            self._move(Trigger.ESTABLISHED_READ_ONLY)
+        else:
             self._move(Trigger.ESTABLISHED)
-            return
-        for call in self.requests.withdraw(REFUSED_READ_ONLY):
-            call.fail(NotReadOnlyError(call.path))
-        self._move(Trigger.ESTABLISHED_READ_ONLY)
+        if self.server.is_unknown:
+            self._observer.release_unknown()
 
     def _packet(self, frame: bytes, now: float) -> None:
         reply = self._reply
@@ -605,6 +623,8 @@ class SessionMachine:
             self.last_zxid = reply.zxid
         worked = not isinstance(answer, AioleadError)
         kind = call.kind
+        if self.server.suspected:
+            self.server.answered(call.op)
         self._lease_proof.answered(
             call.sent_at, now, proof=kind.is_proof and worked, led=kind.is_led and worked
         )
@@ -727,7 +747,7 @@ class SessionMachine:
 
     def _cut_due(self) -> float:
         # Not before a new connection has had its chance.
-        short_at = self.leases.short_at(can_move=self.can_move)
+        short_at = self.leases.short_at(can_move=self.can_move and self.server.keeps_sessions)
         return max(short_at, self._established_at + self.timing.renew_every)
 
     def tick(self, now: float) -> str | None:

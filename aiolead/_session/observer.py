@@ -44,6 +44,13 @@ class SessionObserver(Protocol):
         """
         ...
 
+    def release_unknown(self) -> object:
+        """A server that may not be ZooKeeper has accepted the session: it should be asked.
+
+        Its answer goes to `PresentServer.learned`.
+        """
+        ...
+
 
 class HoldObserver(Protocol):
     """Notified of every hold until its holder has released it: a watchdog."""

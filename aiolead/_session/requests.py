@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from .._util.escaping import in_seconds
 from .._util.internal_errors import call_back
@@ -61,6 +61,9 @@ from ..errors import (
     UnreadableTextError,
 )
 from .suspects import LOSSES, LOSSES_OF_UNREADABLE, Suspects, likely_causes, may_be_cause
+
+if TYPE_CHECKING:
+    from .present_server import PresentServer
 
 T = TypeVar("T")
 
@@ -428,8 +431,15 @@ class RequestQueue:
         suspects: those that have cost connections.
     """
 
-    def __init__(self, window: Window, max_queued: int, first_xid: int = 1) -> None:
+    def __init__(
+        self,
+        window: Window,
+        server: PresentServer,
+        max_queued: int,
+        first_xid: int = 1,
+    ) -> None:
         self._window = window
+        self._server = server
         self._max_queued = max_queued
         self.express: deque[Call[Any]] = deque()
         self.queue: deque[Call[Any]] = deque()
@@ -538,13 +548,18 @@ class RequestQueue:
                 if body is None:
                     call.drop()
                     continue
+                op: int | None = call.op
+                if self._server.lacking:
+                    op = self._server.substitute(call, body)
+                    if op is None:
+                        continue
                 call.ahead = self._counted
                 self._counted += call.kind.is_counted
                 self._xid = 1 if self._xid >= MAX_XID else self._xid + 1
                 call.xid = self._xid
                 call.sent_at = now
                 length = call.size = len(body) + REQUEST_HEADER
-                out += (request_header(length, call.xid, call.op), body)
+                out += (request_header(length, call.xid, op), body)
                 size += 4 + length
                 # Never sent again: the body need not stay until the answer.
                 if call.kind.is_write:

@@ -1,16 +1,22 @@
-"""Differences between versions of ZooKeeper, for client, embedded server and tests alike.
+"""Differences between engines and their versions, for client, embedded server and tests alike.
 
-Each row of `Feature` names the first release of every line (3.8, 3.9 ...) that has the difference,
-since many were backported. The releases were read from ZooKeeper's source history (the issue is
-named) and tried on 3.8.0, 3.9.3 and 3.9.6. Distributors backport without changing the version:
-Debian's 3.8.0 has `EVENTS_NEED_READ`. The four-letter word `srvr` states a server's version.
+Each row of `Feature` names the first release of every line (3.8, 3.9 ...) of ZooKeeper that has the
+difference, since many were backported. The releases were read from ZooKeeper's source history (the
+issue is named) and tried on 3.8.0, 3.9.3 and 3.9.6. Distributors backport without changing the
+version: Debian's 3.8.0 has `EVENTS_NEED_READ`. The four-letter word `srvr` states a server's
+version.
+
+A row also names the first release of the other engines that speak the protocol. These were read
+from their published source; no server of theirs was run.
 """
 
 from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
 from .._util.parsing import shown, whole
 from ..errors import ConfigurationError
@@ -24,14 +30,77 @@ NOT_SERVING = b"This ZooKeeper instance is not currently serving requests"
 """The answer of a server that has no leader."""
 
 _NUMBERS = r"([0-9]{1,5})\.([0-9]{1,5})(?:\.([0-9]{1,5}))?"
-_ANSWER = re.compile(rb"Zookeeper version: " + _NUMBERS.encode())
+_ANSWER = re.compile(
+    rb"(Zookeeper|ClickHouse Keeper|RaftKeeper) version: (?:RaftKeeper )?v?" + _NUMBERS.encode()
+)
 _GIVEN = re.compile(_NUMBERS)
 
 
-def version_in(answer: bytes) -> Version | None:
-    """The version in an answer to `srvr`; None if there is none."""
+class Engine(enum.Enum):
+    """A server that speaks ZooKeeper's protocol; the values are those of `connect(engine=)`."""
+
+    ZOOKEEPER = "zookeeper"
+    CLICKHOUSE_KEEPER = "clickhouse-keeper"
+    RAFTKEEPER = "raftkeeper"
+
+    @property
+    def label(self) -> str:
+        """Its name in messages."""
+        return _LABELS[self]
+
+
+_LABELS = {
+    Engine.ZOOKEEPER: "ZooKeeper",
+    Engine.CLICKHOUSE_KEEPER: "ClickHouse Keeper",
+    Engine.RAFTKEEPER: "RaftKeeper",
+}
+_BY_ANSWER = {b"Zookeeper": Engine.ZOOKEEPER} | {
+    engine.label.encode(): engine for engine in Engine if engine is not Engine.ZOOKEEPER
+}
+
+
+class Release(NamedTuple):
+    """An engine and its version."""
+
+    engine: Engine
+    version: Version
+
+    def __str__(self) -> str:
+        """As a server reports it: `3.9.2`, `ClickHouse Keeper 26.3.9`."""
+        number = ".".join(map(str, self.version))
+        return number if self.engine is Engine.ZOOKEEPER else f"{self.engine.label} {number}"
+
+    def has(self, feature: Feature) -> bool:
+        """Whether servers of this release have a feature."""
+        if self.engine is Engine.ZOOKEEPER:
+            return feature.is_in(self.version)
+        since = feature.others.get(self.engine)
+        return since is not None and self.version >= since
+
+
+ANY: Version = (0, 0, 0)
+"""The oldest version of an engine, where it is not known."""
+
+UNKNOWN = Release(Engine.CLICKHOUSE_KEEPER, ANY)
+"""The release that is assumed of another engine than ZooKeeper: it has the fewest features."""
+
+
+def parse_engine(name: object) -> Engine:
+    """Parse the argument `engine` of `connect`, or raise `ConfigurationError`."""
+    try:
+        return Engine(name)
+    except ValueError:
+        known = ", ".join(repr(engine.value) for engine in Engine)
+        raise ConfigurationError(f"engine: must be one of {known}, not {name!r}") from None
+
+
+def release_in(answer: bytes) -> Release | None:
+    """The engine and version in an answer to `srvr`; None if there is none."""
     match = _ANSWER.match(answer)
-    return _version(*match.groups()) if match else None
+    if match is None:
+        return None
+    engine, *numbers = match.groups()
+    return Release(_BY_ANSWER[engine], _version(*numbers))
 
 
 def parse_version(text: object, *, name: str) -> Version:
@@ -55,28 +124,61 @@ TESTED: tuple[Version, ...] = ((3, 8, 0), (3, 9, 3), (3, 9, 6))
 
 
 class Feature(enum.Enum):
-    """A difference between ZooKeeper versions.
+    """A difference between ZooKeeper versions, or between engines.
 
     Attributes:
         label: its name in error messages.
-        before: the behaviour of older servers.
-        releases: the first release of each line that has it, oldest first.
+        before: the behaviour of servers without it.
+        releases: the first release of each line of ZooKeeper that has it, oldest first.
         ops: the operations that a server without it does not know.
+        others: the first version of each other engine that has it.
     """
 
-    # In every stable release since `OLDEST`, so never checked.
+    # In every stable release of ZooKeeper since `OLDEST`. Other engines lack them at first.
+    CREATE2 = (
+        "the Stat in the answer to a create",
+        "a plain create is sent; `Created.stat` has no times",
+        [(3, 5, 0)],
+        {OpCode.CREATE2},
+        {Engine.CLICKHOUSE_KEEPER: (25, 12, 0)},
+    )
+    REMOVE_WATCHES = (
+        "the removal of a watch",
+        "the client forgets the watch; the server keeps it until it fires",
+        [(3, 5, 0)],
+        {OpCode.REMOVE_WATCHES, OpCode.CHECK_WATCHES},
+        {Engine.CLICKHOUSE_KEEPER: (25, 12, 0)},
+    )
+    SET_WATCHES = (
+        "watches that are set again",
+        "its sessions end with their connections, and with these the watches",
+        [(3, 5, 0)],
+        {OpCode.SET_WATCHES},
+        # Not `ANY`: beside a literal, pyright calls the type unknown.
+        {Engine.CLICKHOUSE_KEEPER: (25, 12, 0), Engine.RAFTKEEPER: (0, 0, 0)},
+    )
+    LASTING_SESSIONS = (
+        "a session that outlives its connection",
+        "holds are lost, and watches fire, as soon as the connection is lost",
+        [(3, 5, 0)],
+        (),
+        {Engine.RAFTKEEPER: ANY},
+    )
     CONTAINERS = (
         "a container znode",
-        "`UnimplementedError`",
+        "`UnsupportedError`; the parents that recipes make are persistent",
         [(3, 5, 1)],
         {OpCode.CREATE_CONTAINER},
+        {Engine.CLICKHOUSE_KEEPER: (26, 7, 0)},
     )
     TTL = (
         "a znode with a time to live",
-        "`UnimplementedError`",
+        "`UnimplementedError`, `UnsupportedError`",
         [(3, 5, 3)],
         {OpCode.CREATE_TTL},
+        {Engine.CLICKHOUSE_KEEPER: (26, 6, 0)},
     )
+    """ClickHouse Keeper has it only with its feature flag `create_ttl`, off by default."""
 
     # Operations and arguments: `UnsupportedError` where they are missing.
     PERSISTENT_WATCHES = (
@@ -84,12 +186,21 @@ class Feature(enum.Enum):
         "`UnsupportedError`; `TreeCache` uses one-shot watches, two for each znode",
         [(3, 6, 0)],
         {OpCode.ADD_WATCH, OpCode.SET_WATCHES2},
+        {Engine.CLICKHOUSE_KEEPER: (25, 12, 0)},
     )
+    RECURSIVE_WATCHES = (
+        "a recursive watch",
+        "the same",
+        [(3, 6, 0)],
+    )
+    """ClickHouse Keeper has them, but their events name the watched path in place of the path that
+    has changed (ClickHouse issue 115475)."""
     MULTI_READ = (
         "several reads in one request",
         "`UnsupportedError`",
         [(3, 6, 0)],
         {OpCode.MULTI_READ},
+        {Engine.CLICKHOUSE_KEEPER: (24, 8, 0), Engine.RAFTKEEPER: (2, 1, 0)},
     )
     GET_EPHEMERALS = (
         "the list of a session's ephemeral znodes",
@@ -176,20 +287,26 @@ class Feature(enum.Enum):
     (ZOOKEEPER-4643, 4646, 4785)."""
 
     def __init__(
-        self, label: str, before: str, releases: list[Version], ops: Collection[OpCode] = ()
+        self,
+        label: str,
+        before: str,
+        releases: list[Version],
+        ops: Collection[OpCode] = (),
+        others: Mapping[Engine, Version] = MappingProxyType({}),
     ) -> None:
         self.label = label
         self.before = before
         self.releases: tuple[Version, ...] = tuple(releases)
         self.ops: frozenset[OpCode] = frozenset(ops)
+        self.others: Mapping[Engine, Version] = others
 
     @property
     def since(self) -> Version:
-        """The oldest release that has it. Later releases of other lines may lack it: `is_in`."""
+        """The oldest release of ZooKeeper that has it; later ones may lack it, see `is_in`."""
         return self.releases[0]
 
     def is_in(self, version: Version) -> bool:
-        """Whether servers of this version have it."""
+        """Whether ZooKeeper servers of this version have it."""
         for first in self.releases:
             if version[:2] == first[:2]:
                 return version >= first

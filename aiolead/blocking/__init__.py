@@ -717,6 +717,7 @@ class Client(ClientBase):
         """Create a znode and its missing parents (the chroot included), if it does not exist.
 
         The mode, persistent or a container, and the ACL are those of everything that is created.
+        Where the servers have no containers, it is persistent instead, which is logged once.
         Raises `NoChildrenForEphemeralsError` below an ephemeral znode.
         """
         return self._loop.call(lambda: self._target.ensure_path(path, mode=mode, acl=acl))
@@ -779,7 +780,8 @@ class Client(ClientBase):
                 it, at no room.
 
         Raises (on entering):
-            UnsupportedError: the server is older than 3.6, or does not report its version.
+            UnsupportedError: the server is older than 3.6, does not report its version, or is
+                another engine that does not have such watches.
             ConnectionLossError: no server was reached, or it could not be asked for its version.
             SessionExpiredError: the session was over.
         """
@@ -3977,6 +3979,7 @@ def connect(
     observe_config: bool = False,
     read_only: bool = False,
     resume: SessionCredentials | None = None,
+    engine: str | None = None,
     server_version: str | None = None,
     limits: Limits | None = None,
     on_event: EventSink | Sequence[EventSink] | None = None,
@@ -4023,6 +4026,7 @@ def connect(
             observe_config=observe_config,
             read_only=read_only,
             resume=resume,
+            engine=engine,
             server_version=server_version,
             limits=limits,
             on_event=on_event,

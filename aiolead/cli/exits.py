@@ -53,6 +53,7 @@ _OPTIONS: Mapping[str, str] = {
     "leaders": "--leaders",
     "require_auth": "--require-auth",
     "server_hostname": "--tls-hostname",
+    "engine": "--engine",
     "server_version": "--server-version",
     "session_timeout": "--session-timeout",
     "ttl": "--ttl",

@@ -227,8 +227,12 @@ class Common(Basics):
     tls_hostname: Annotated[str | None, _variable("TLS_HOSTNAME")] = None
     """The name in the servers' certificates, where it is not the one in --hosts."""
 
+    engine: Annotated[str | None, _variable("ENGINE")] = None
+    """The servers' software, if their handshake does not show it: zookeeper, clickhouse-keeper or
+    raftkeeper."""
+
     server_version: Annotated[str | None, _variable("SERVER_VERSION")] = None
-    """The oldest version of ZooKeeper among the servers, if they do not report it."""
+    """The oldest version among the servers, if they do not report it."""
 
     @property
     def wanted_session_timeout(self) -> float:
@@ -278,6 +282,7 @@ class Common(Basics):
             auth=self._credentials(),
             sasl=self._login(),
             tls=self.wanted_tls,
+            engine=self.engine,
             server_version=self.server_version,
             grace_period=grace_period,
             close_on_crash=None if self.sasl else close_on_crash,

@@ -182,6 +182,10 @@ def refusal(run: Run, monkeypatch: pytest.MonkeyPatch, typed: str) -> str:
         ),
         ("ls --tls-ca /none", "--tls-ca: cannot read /none: No such file or directory"),
         ("ls --tls-key /none", "--tls-cert: missing, although there is a key or its password"),
+        (
+            "ls --engine x",
+            "--engine: must be one of 'zookeeper', 'clickhouse-keeper', 'raftkeeper', not 'x'",
+        ),
         ("ls --server-version x", "--server-version: must be a version such as \"3.9\", not 'x'"),
         ("lock /x --wait=-1 -- true", "--wait: must be 0 seconds or more, not -1"),
         ("lock /x -w nan -- true", "--wait: must be 0 seconds or more, not nan"),

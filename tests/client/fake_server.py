@@ -69,7 +69,7 @@ class FakeServer:
         self.streams: list[MemoryStream] = []
         self.latency = 0.0
         self.grant: int | None = None
-        self.password = bytes(16)
+        self.password = b"p" * 16
         self._sessions = 6
 
     async def __aenter__(self) -> Self:

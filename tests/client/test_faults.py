@@ -389,7 +389,7 @@ async def test_session_that_servers_refuse_for_its_timeout_is_replaced() -> None
     def greet(request: ConnectRequest) -> bytes:
         if request.session_id or request.last_zxid_seen:
             return b""
-        return encode_record(ConnectResponse(request.timeout_ms, 99, bytes(16)))
+        return encode_record(ConnectResponse(request.timeout_ms, 99, b"p" * 16))
 
     async with FakeServer() as fake, fake.connect(session_timeout=1.0) as client:
         await client.get("/a")

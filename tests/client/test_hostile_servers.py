@@ -337,7 +337,7 @@ async def test_any_answer_to_a_login_ends_it(name: str) -> None:
 # --- handshakes ----------------------------------------------------------------------------------
 
 
-def greeting(timeout: int = 8000, session: int = 9, password: bytes = bytes(16)) -> bytes:
+def greeting(timeout: int = 8000, session: int = 9, password: bytes = b"p" * 16) -> bytes:
     return encode_record(ConnectResponse(timeout, session, password))
 
 
@@ -350,6 +350,7 @@ GREETINGS: dict[str, bytes | None] = {
     "a session of nobody": greeting(session=0),
     "a negative session": greeting(session=LEAST_64),
     "no leader": encode_record(ConnectResponse(8000, -1, bytes(16), protocol_version=42)),
+    "a password of zeros": greeting(password=bytes(16)),
     "a password of nothing": greeting(password=b""),
     "a password of a megabyte": greeting(password=bytes(MEGABYTE)),
     "a password of negative length": frame(struct.pack(">iiqi", 0, 8000, 9, -7)),

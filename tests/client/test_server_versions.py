@@ -22,7 +22,7 @@ import aiolead
 from aiolead import Client, ConnectionLossError, admin
 from aiolead._client.api.server_features import require
 from aiolead._wire.codes import OpCode
-from aiolead._wire.versions import NOT_SERVING, SRVR
+from aiolead._wire.versions import NOT_SERVING, SRVR, Engine
 from aiolead.errors import (
     ClientClosedError,
     ConfigurationError,
@@ -176,9 +176,10 @@ async def test_version_is_asked_per_connection(telephone: Telephone, zk: Embedde
 async def test_servers_report_their_version(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         peer = await require(client._core, Feature.WHO_AM_I)
-        version = await peer.version(SESSION)
-        assert version is not None
-        assert version >= (3, 8, 0)
+        release = await peer.release(SESSION)
+        assert release is not None
+        assert release.engine is Engine.ZOOKEEPER
+        assert release.version >= (3, 8, 0)
 
 
 async def test_unknown_operation_costs_the_connection(server: ServerUnderTest) -> None:
@@ -203,7 +204,7 @@ async def test_unknown_operation_costs_the_connection(server: ServerUnderTest) -
     "answer",
     [
         b"srvr is not executed because it is not in the whitelist.",
-        b"ClickHouse Keeper version: v23.3.1-stable\n",
+        b"Another Keeper version: v23.3.1-stable\n",
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
         b"\xff" * 100_000,
         b"",
@@ -224,6 +225,20 @@ async def test_server_that_does_not_report_its_version(
     async with telephone.connect(server_version="3.9") as client:
         assert await admin.whoami(client)
     assert telephone.asked == 1
+
+
+async def test_another_engine_is_named_by_its_version(telephone: Telephone) -> None:
+    telephone.answer = says(b"ClickHouse Keeper version: v24.8.4.13-lts-abc\nLatency")
+    async with telephone.connect() as client:
+        with pytest.raises(
+            UnsupportedError, match=r"is ClickHouse Keeper 24\.8\.4, and no"
+        ) as raised:
+            await admin.whoami(client)
+        assert raised.value.server == "24.8.4"
+        with pytest.raises(UnsupportedError, match=r"has it from 25\.12 on"):
+            async with client.watch("/"):
+                pass
+        assert await client.reads().get_children("/") == [["zookeeper"]]
 
 
 async def test_server_that_hung_up_is_asked_again(client: Client, telephone: Telephone) -> None:

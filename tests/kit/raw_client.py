@@ -32,7 +32,7 @@ from aiolead._wire.requests import (
     SetData,
     Sync,
 )
-from aiolead._wire.versions import SRVR, Feature, Version, version_in
+from aiolead._wire.versions import SRVR, Feature, Version, release_in
 from aiolead.errors import EphemeralOnLocalSessionError
 from aiolead.model import ACL, OPEN_ACL_UNSAFE, Permission
 from aiolead.paths import parse_connect_string
@@ -217,9 +217,9 @@ def version_of(connect_string: str) -> Version:
         told = b""
         while data := link.recv(65536):
             told += data
-    version = version_in(told)
-    assert version is not None, told
-    return version
+    release = release_in(told)
+    assert release is not None, told
+    return release.version
 
 
 def backports_of(connect_string: str) -> frozenset[Feature]:

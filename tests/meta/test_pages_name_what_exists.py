@@ -20,7 +20,7 @@ from kit.pages import ROOT
 from tools.fetch_zookeeper import SUITES
 
 import aiolead
-from aiolead._wire.versions import OLDEST, TESTED, Feature, Version
+from aiolead._wire.versions import ANY, OLDEST, TESTED, Engine, Feature, Version
 from aiolead.cli.doctor import server_checks
 
 PAGES = [
@@ -243,6 +243,12 @@ def text_of(version: Version) -> str:
     return ".".join(map(str, version))
 
 
+def since_of(feature: Feature, engine: Engine) -> str:
+    """The first version of another engine that has a feature; "-" if none has."""
+    version = feature.others.get(engine)
+    return "-" if version is None else "all" if version == ANY else text_of(version)
+
+
 def called_tested(heading: str) -> list[str]:
     """The first cell of the rows that say "tested" in the second."""
     return [first for first, state, *_ in table(SUPPORT, heading) if state == "tested"]
@@ -253,6 +259,7 @@ def test_differences_between_zookeeper_versions_are_on_the_page() -> None:
         [
             f"`{feature.name}`: {feature.label}",
             ", ".join(map(text_of, feature.releases)),
+            *(since_of(feature, engine) for engine in Engine if engine is not Engine.ZOOKEEPER),
             feature.before,
         ]
         for feature in Feature

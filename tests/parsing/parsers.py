@@ -414,7 +414,7 @@ PARSERS: tuple[Parser, ...] = (
         "the header of a reply", lambda data: ReplyReader(1 << 20).open(data),
         "_wire.jute: ReplyReader.open", raises=_WIRE,
     ),
-    of_server("version_in", versions.version_in, "_wire.versions: version_in _version"),
+    of_server("release_in", versions.release_in, "_wire.versions: release_in _version"),
     of_server(
         "directives of DIGEST-MD5", digest_md5.parse, "_wire.digest_md5: parse", raises=_MALFORMED,
     ),

@@ -141,6 +141,9 @@ class Script:
     def ephemerals_near_limit(self) -> None:
         pass
 
+    def release_unknown(self) -> None:
+        pass
+
     # --- the lease -----------------------------------------------------------------------------
 
     @property

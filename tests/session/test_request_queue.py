@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from aiolead._session.present_server import PresentServer
 from aiolead._session.requests import (
     FEWEST,
     MAX_XID,
@@ -50,7 +51,7 @@ def uncounted(*, bound: bool = True) -> Call[int]:
 
 
 def queue_of(*calls: Call[int], max_in_flight: int = 1000, max_queued: int = 1000) -> RequestQueue:
-    requests = RequestQueue(Window(max_in_flight, 1.0), max_queued)
+    requests = RequestQueue(Window(max_in_flight, 1.0), PresentServer(), max_queued)
     enqueue(requests, *calls)
     return requests
 

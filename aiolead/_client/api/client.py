@@ -23,6 +23,7 @@ from ...errors import (
     ConfigurationError,
     NodeExistsError,
     NoNodeError,
+    UnsupportedError,
     UsageError,
 )
 from ...model import (
@@ -59,7 +60,7 @@ from .operations import (
     synced,
 )
 from .pending_reply import PendingReply
-from .server_features import bound_read, read_with
+from .server_features import bound_read, parents_without_containers, read_with
 from .session_states import SessionStates
 from .transactions import Fence, Reads, Transaction
 
@@ -414,6 +415,7 @@ class Client:
         """Create a znode and its missing parents (the chroot included), if it does not exist.
 
         The mode, persistent or a container, and the ACL are those of everything that is created.
+        Where the servers have no containers, it is persistent instead, which is logged once.
         Raises `NoChildrenForEphemeralsError` below an ephemeral znode.
         """
         tree = self._view("")
@@ -426,6 +428,11 @@ class Client:
                 await tree.create(missing[-1], mode=mode, acl=acl)
             except NodeExistsError:
                 pass
+            except UnsupportedError:
+                if mode is not CreateMode.CONTAINER:
+                    raise
+                mode = await parents_without_containers(self._core, missing[-1])
+                continue
             except NoNodeError:
                 missing.append(parent(missing[-1]))
                 continue
@@ -503,7 +510,8 @@ class Client:
                 it, at no room.
 
         Raises (on entering):
-            UnsupportedError: the server is older than 3.6, or does not report its version.
+            UnsupportedError: the server is older than 3.6, does not report its version, or is
+                another engine that does not have such watches.
             ConnectionLossError: no server was reached, or it could not be asked for its version.
             SessionExpiredError: the session was over.
         """

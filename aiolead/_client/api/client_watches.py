@@ -191,7 +191,9 @@ class WatchStream(AsyncIterator[WatchEvent | Missed]):
         self._core.check_home()
         self._state = "opening"
         try:
-            await read_with(self._core, Feature.PERSISTENT_WATCHES, self._make_request)
+            recursive = self._slot.recursive
+            feature = Feature.RECURSIVE_WATCHES if recursive else Feature.PERSISTENT_WATCHES
+            await read_with(self._core, feature, self._make_request)
         except BaseException:
             self._close()
             raise

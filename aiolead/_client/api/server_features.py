@@ -1,8 +1,9 @@
 """Requests that not every server supports; see `aiolead._wire.versions`.
 
-A server answers an unknown operation with an error and closes the connection, with everything in
-flight there. So it is asked for its version first, and the request is bound to that connection: the
-next one may lead to an older server, as during an upgrade of the ensemble.
+A server closes the connection on an unknown operation, with everything in flight there. So it is
+asked for its version first, and the request is bound to that connection: the next one may lead to
+an older server, as during an upgrade of the ensemble. `aiolead._session.present_server` has what is
+known of the connected server.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from typing import TypeVar
 import anyio
 
 from ..._session.requests import BOUND_READ, RETRIED_FOR, retried_in_vain
-from ..._util.escaping import in_seconds
+from ..._util.escaping import get_logger, in_seconds
 from ..._wire.codes import OpCode
 from ..._wire.framing import encode_body
 from ..._wire.jute import Reader, Record
 from ..._wire.long_frames import LongReader, Steps
 from ..._wire.replies import NamesReply
 from ..._wire.requests import GetEphemerals
-from ..._wire.versions import Feature, Version
+from ..._wire.versions import Feature, Release
 from ...errors import (
     ConnectionLossError,
     Outcome,
@@ -31,9 +32,12 @@ from ...errors import (
     SessionExpiredError,
     UnsupportedError,
 )
+from ...model import CreateMode
 from ..core import Core
 from ..net.four_letter_words import Peer
 from .pending_reply import PendingReply
+
+logger = get_logger("aiolead.client")
 
 T = TypeVar("T")
 Bound = Callable[[], PendingReply[T]]
@@ -54,13 +58,15 @@ async def require(core: Core, feature: Feature) -> Peer:
     session_id, losses = core.machine.session_id, Losses(core)
     while True:
         peer = await _connected(core, session_id)
-        version = core.server_version
-        if version is None:
-            version = await _version_of(core, peer)
+        server = core.machine.server
+        release = server.given
+        if release is None:
+            release = await _release_of(core, peer)
         if core.supervisor.peer is not peer:
             losses.check()
             continue  # lost while we asked: the answer is about another server
-        _check(feature, version, peer, is_given=core.server_version is not None)
+        if release is None or not release.has(feature) or not server.has(feature):
+            raise server.unsupported(feature)
         return peer
 
 
@@ -159,10 +165,10 @@ def _check_session(core: Core, session_id: int) -> None:
         raise error
 
 
-async def _version_of(core: Core, peer: Peer) -> Version | None:
+async def _release_of(core: Core, peer: Peer) -> Release | None:
     patience = core.machine.timing.patience / 3
     try:
-        return await peer.version(patience)
+        release = await peer.release(patience)
     except OSError as error:
         if core.supervisor.peer is not peer:
             return None
@@ -172,15 +178,35 @@ async def _version_of(core: Core, peer: Peer) -> Version | None:
             '(connect(server_version="...") settles it)',
             outcome=Outcome.NOT_APPLIED,
         ) from error
+    if core.supervisor.peer is peer:
+        core.machine.server.learned(release)
+    return release
 
 
-def _check(feature: Feature, version: Version | None, peer: Peer, *, is_given: bool) -> None:
-    if version is not None and feature.is_in(version):
+async def learn_release(core: Core) -> None:
+    """Ask a server that may not be ZooKeeper which one it is, as soon as it is connected.
+
+    On ZooKeeper, only a request asks that needs to know it.
+    """
+    peer = core.supervisor.peer
+    if peer is None:
         return
-    needs = ".".join(map(str, feature.since[:2]))
-    if version is None:
-        why = f'{peer.name} does not report its version (connect(server_version="...") settles it)'
-        raise UnsupportedError(feature.label, needs, None, why)
-    found = ".".join(map(str, version))
-    source = "connect(server_version=) says" if is_given else f"{peer.name} is"
-    raise UnsupportedError(feature.label, needs, found, f"{source} {found}")
+    with suppress(ConnectionLossError):
+        release = await _release_of(core, peer)
+        if core.supervisor.peer is peer:
+            what = "does not report what it is" if release is None else f"is {release}"
+            logger.info("%s %s", peer.name, what)
+
+
+async def parents_without_containers(core: Core, path: str) -> CreateMode:
+    """The mode of a parent, after the server was found to have no containers.
+
+    A server whose release is not known yet is asked for it first.
+    """
+    server = core.machine.server
+    if server.is_unknown:
+        await learn_release(core)
+        if server.has(Feature.CONTAINERS):
+            return CreateMode.CONTAINER
+    server.report_persistent_parents(path)
+    return CreateMode.PERSISTENT

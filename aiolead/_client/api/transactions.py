@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 from ..._session.ephemeral_paths import DIGITS
@@ -113,7 +114,11 @@ class Transaction:
         ttl: float | None = None,
     ) -> Self:
         """Add a create; see `Client.create`."""
-        return self._add(self._scope.create_request(path, data, mode, acl, ttl), path)
+        request = self._scope.create_request(path, data, mode, acl, ttl)
+        if request.op is OpCode.CREATE2:
+            # Old servers answer it without a `Stat`, too, and other engines do not know it.
+            request = replace(request, op=OpCode.CREATE)
+        return self._add(request, path)
 
     def delete(self, path: str, *, version: int = -1) -> Self:
         """Add a delete; see `Client.delete`."""

@@ -1,8 +1,9 @@
 """Asking servers by four-letter words, on separate connections: the version, and for the quorum.
 
 The handshake does not have the version; the answer to `srvr` does, which must come first on a
-connection. Servers answer it whatever their configuration (`zkServer.sh` depends on it). Servers
-that may become read-only answer the word `isro` with `rw` or `ro`, unless configured not to.
+connection, and names the engine, too. ZooKeeper servers answer it whatever their configuration
+(`zkServer.sh` depends on it). Servers that may become read-only answer the word `isro` with `rw` or
+`ro`, unless configured not to.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ..._util.escaping import get_logger
 from ..._wire.framing import encode_record
 from ..._wire.handshake import NO_PASSWORD, ConnectRequest, ConnectResponse
 from ..._wire.jute import Reader
-from ..._wire.versions import NOT_SERVING, SRVR, Version, version_in
+from ..._wire.versions import NOT_SERVING, SRVR, Release, release_in
 from ...errors import RemoteWireError, TransportError
 from .host_list import HostList, Server
 from .opener import ConnectionEnded
@@ -47,26 +48,26 @@ MAX_ANSWER = 4096
 class Peer:
     """A server, while a session is connected to it; `open_stream` opens one more connection."""
 
-    __slots__ = ("_asking", "_is_known", "_open_stream", "_version", "name")
+    __slots__ = ("_asking", "_is_known", "_open_stream", "_release", "name")
 
     def __init__(self, name: str, open_stream: Callable[[], Awaitable[ByteStream]]) -> None:
         self.name: str = name
         self._open_stream = open_stream
         self._asking = anyio.Lock()
         self._is_known = False
-        self._version: Version | None = None
+        self._release: Release | None = None
 
-    async def version(self, patience: float) -> Version | None:
-        """Returns the version, None if not reported; `OSError` if it cannot be asked in time."""
+    async def release(self, patience: float) -> Release | None:
+        """Returns the release, None if not reported; `OSError` if it cannot be asked in time."""
         if self._is_known:
             await anyio.lowlevel.checkpoint()
-            return self._version
+            return self._release
         # This includes the wait for another caller that is asking.
         with anyio.fail_after(patience):
             async with self._asking:
                 if not self._is_known:
                     self._take(await self._ask())
-                return self._version
+                return self._release
 
     async def _ask(self) -> bytes:
         try:
@@ -78,7 +79,7 @@ class Peer:
     def _take(self, answer: bytes) -> None:
         if answer.startswith(NOT_SERVING):
             raise ConnectionError(NOT_SERVING.decode())
-        self._version = version_in(answer)
+        self._release = release_in(answer)
         # A server that just hung up may have too many connections: it is asked again later.
         self._is_known = answer != b""
 

@@ -181,6 +181,7 @@ class Supervisor:
         connection = self.connection
         if (
             connection is None
+            or not self._machine.server.keeps_sessions  # it would be the end of the session
             or connection.is_leaving
             or connection.ended is not None
             or not connection.is_open
@@ -366,7 +367,7 @@ class Supervisor:
         opened_at = inf
         login = None if self._logins is None else self._logins.begin(host)
         try:
-            self._machine.connection_made(clock())
+            self._machine.connection_made(clock(), name)
             with kept_from_children(carrier.raw_socket), connection.scope:
                 async with open_group() as tasks:
                     tasks.start_soon(self._guard, connection, self._carry)

@@ -119,7 +119,7 @@ def record(data: bytes) -> None:
 
 def version(data: bytes) -> None:
     """The version that a server reports."""
-    versions.version_in(data)
+    versions.release_in(data)
 
 
 def quota(data: bytes) -> None:

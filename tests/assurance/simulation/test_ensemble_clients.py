@@ -13,7 +13,7 @@ from aiolead._wire.codes import OpCode
 from aiolead._wire.framing import encode_body
 from aiolead._wire.replies import DataReply, PathReply
 from aiolead._wire.requests import AuthPacket, Create, Exists, GetChildren, GetData, SetData, Sync
-from aiolead._wire.versions import version_in
+from aiolead._wire.versions import Engine, release_in
 from aiolead.model import ACL, EventType, Permission
 
 
@@ -38,7 +38,7 @@ def test_servers_report_their_version(stage: Stage) -> None:
         stage.run(STEP)
         client.say(b"vr")
         stage.until(lambda client=client: client.is_closed)  # type: ignore[misc]
-        assert version_in(bytes(told)) == (3, 8, 0)
+        assert release_in(bytes(told)) == (Engine.ZOOKEEPER, (3, 8, 0))
 
 
 def test_wrong_password_ends_the_existing_connection(stage: Stage, client: Client) -> None:
