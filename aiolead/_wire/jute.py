@@ -295,17 +295,25 @@ class Reader:
         return [read(self) for _ in range(count)]
 
     def multi(
-        self, readers: Mapping[int, Callable[[Reader], T]], where: str, most: int | None = None
+        self,
+        readers: Mapping[int, Callable[[Reader], T]],
+        where: str,
+        most: int | None = None,
+        failed: Callable[[int], T] | None = None,
     ) -> list[tuple[int, T]]:
         """The records after multi headers, with operations; `RemoteWireError` without a reader.
 
-        With more than `most` it ends early, one behind those.
+        With more than `most` it ends early, one behind those. `failed` makes the record of an
+        operation with an error code in its header, which ClickHouse Keeper sends without a body.
         """
         found: list[tuple[int, T]] = []
         while True:
-            op, is_end, _ = self.i32(), self.flag(), self.i32()
+            op, is_end, error = self.i32(), self.flag(), self.i32()
             if is_end or (most is not None and len(found) > most):
                 return found
+            if failed is not None and error and op > 0:
+                found.append((op, failed(error)))
+                continue
             if op not in readers:
                 raise RemoteWireError(f"operation {op} {where}")
             found.append((op, readers[op](self)))

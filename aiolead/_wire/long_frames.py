@@ -219,10 +219,12 @@ class LongReader(Reader):
         while True:
             before = len(self._pieces)
             self._fill(_MULTI_HEADER)
-            op, is_end, _ = self.i32(), self.flag(), self.i32()
+            op, is_end, error = self.i32(), self.flag(), self.i32()
             if is_end or len(found) > most:
                 return found
-            if op == OpCode.GET_DATA:
+            if error and op > 0:
+                found.append(ErrorResult(error))
+            elif op == OpCode.GET_DATA:
                 data = yield from self.blob_in_steps()
                 found.append(DataReply(data, self.stat()))
             elif op == OpCode.GET_CHILDREN:

@@ -216,7 +216,7 @@ class MultiReadReply(Record):
     @classmethod
     def read(cls, r: Reader, most: int | None = None) -> MultiReadReply:
         """See `MultiReply.read`."""
-        results = r.multi(_READ_RESULTS, "among the results of reads", most)
+        results = r.multi(_READ_RESULTS, "among the results of reads", most, ErrorResult)
         return cls(tuple(result for _, result in results))
 
 

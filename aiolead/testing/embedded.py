@@ -19,7 +19,7 @@ from anyio.lowlevel import checkpoint
 from .._wire.codes import OpCode
 from .._wire.config_text import format_config, parse_config
 from .._wire.framing import DEFAULT_MAX_FRAME
-from .._wire.versions import Feature, parse_version
+from .._wire.versions import Engine, Feature, parse_engine, parse_version
 from ..errors import ConfigurationError, RemoteWireError, UsageError
 from ..paths import format_host
 from ._server.core import Core
@@ -37,6 +37,12 @@ MAX_SEQUENCE = 0x7FFF_FFFF
 
 MAX_CONNECTIONS = 1_000
 """How many connections there may be by default. A process may often have 1,024 open files."""
+
+DEFAULT_VERSIONS = {
+    Engine.ZOOKEEPER: "3.8.0",
+    Engine.CLICKHOUSE_KEEPER: "24.8.0",
+    Engine.RAFTKEEPER: "2.3.0",
+}
 
 MEMORY_ADDRESS = "127.0.0.1"
 """The address that the scheme `ip` sees for a connection in memory."""
@@ -66,7 +72,8 @@ class EmbeddedServerOptions(TypedDict, total=False):
     max_frame: int
     max_connections: int
     container_interval: float
-    version: str
+    engine: str
+    version: str | None
     backports: Collection[Feature]
     config: str | None
     super_digest: str | None
@@ -115,8 +122,13 @@ class EmbeddedServer:
         super_digest: the ACL id of the super user, `Auth.digest(user, password).acl().id`, as
             ZooKeeper's `superDigest`: a client with this identity may do everything, regardless of
             ACLs. By default there is none.
-        version: the version of ZooKeeper that it says it is, and behaves as in all that
-            `aiolead.types.Feature` names; in what the table does not name, it behaves as 3.8 does.
+        engine: the server that it says it is: `zookeeper`, `clickhouse-keeper` or `raftkeeper`. The
+            others are imitated as their published source has it: the handshake, the operations that
+            a version does not know, sessions that end with their connection, and the wrong paths in
+            the events of recursive watches.
+        version: the version that it says it is, and behaves as in all that `aiolead.types.Feature`
+            names; defaults to 3.8.0, or the oldest that is imitated of another engine (24.8.0,
+            2.3.0). In what the table does not name, it behaves as ZooKeeper 3.8 does.
         backports: features that it has all the same, although they came later. Distributors bring
             security fixes to older versions: Debian's 3.8.0 has `Feature.EVENTS_NEED_READ`.
         enforce_quota: whether the hard limits of quotas hold, as with ZooKeeper's `enforceQuota`.
@@ -153,7 +165,8 @@ class EmbeddedServer:
         max_frame: int = DEFAULT_MAX_FRAME,
         max_connections: int = MAX_CONNECTIONS,
         container_interval: float = 60.0,
-        version: str = "3.8.0",
+        engine: str = "zookeeper",
+        version: str | None = None,
         config: str | None = None,
         super_digest: str | None = None,
         backports: Collection[Feature] = (),
@@ -198,7 +211,10 @@ class EmbeddedServer:
             raise ConfigurationError(
                 f"require_auth: must be some of {sorted(schemes)}, not {require_auth!r}"
             )
-        release = parse_version(version, name="version")
+        kind = parse_engine(engine)
+        release = parse_version(
+            DEFAULT_VERSIONS[kind] if version is None else version, name="version"
+        )
         self._host = host
         self._port = port
         self._clock = clock
@@ -212,6 +228,7 @@ class EmbeddedServer:
             container_interval_ms=milliseconds(container_interval),
             enforces_quotas=enforce_quota,
             has_local_sessions=local_sessions,
+            engine=kind,
             version=release,
             backports=frozenset(backports),
             sasl_users=sasl_users or {},

@@ -10,15 +10,17 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from hmac import compare_digest
 
 from ... import paths
 from ..._wire.codes import REFUSED_READ_ONLY, XID_PING, OpCode
-from ..._wire.handshake import ConnectRequest
+from ..._wire.framing import REQUEST_HEADER
+from ..._wire.handshake import NO_PASSWORD, ConnectRequest
 from ..._wire.jute import Reader, Record
 from ..._wire.replies import TokenReply
-from ..._wire.requests import AuthPacket, Create, RequestHeader, Sasl
+from ..._wire.requests import AuthPacket, Create, Multi, RequestHeader, Sasl
 from ...errors import (
     MarshallingError,
     NoNodeError,
@@ -36,6 +38,7 @@ from .login import DigestLogin, RefusedLogin
 from .processor import NO_ZXID, Processor
 from .protocol import (
     AUTH_FAILED,
+    KEEPER_GREETINGS,
     NEEDS_LOGIN,
     OPS,
     Greeting,
@@ -109,6 +112,7 @@ class Core:
         self._woken: dict[Connection, None] = {}
         self._attached: dict[int, Connection] = {}
         self._next_reaping_ms: int | None = None
+        self._now_ms = 0  # of the last bytes that came
 
     # --- what the shell calls ------------------------------------------------------------------
 
@@ -140,6 +144,8 @@ class Core:
         self.processor.watches.forget(connection)
         if self._attached.get(connection.session_id) is connection:
             del self._attached[connection.session_id]
+            if not self.settings.keeps_sessions and self.sessions.get(connection.session_id):
+                self._end_session(connection.session_id, self._now_ms)
 
     def receive(self, connection: Connection, data: bytes, now: float) -> bool:
         """Takes bytes from a client and answers the requests that are complete with them.
@@ -160,12 +166,16 @@ class Core:
                 connection.queue(fourletter.answer(word, self))
                 connection.close_after_flush()
                 return True
+            if not (self.settings.is_zookeeper or int.from_bytes(data[:4]) in KEEPER_GREETINGS):
+                self._close(connection)  # an unknown word
+                return True
         connection.frames = connection.reader.feed(data)
         return self.resume(connection, now)
 
     def resume(self, connection: Connection, now: float) -> bool:
         """Goes on with what `receive` left."""
         now_ms = milliseconds(now)
+        self._now_ms = self._time_ms(now_ms)
         while connection.closing is Closing.NO:
             if connection.is_full:
                 return False
@@ -179,7 +189,7 @@ class Core:
                 connection.packets_in += 1
                 self.traffic.packets_in += 1
                 if connection.is_established:
-                    self._request(connection, Reader(packet), now_ms)
+                    self._request(connection, packet, now_ms)
                 else:
                     self._handshake(connection, packet, now_ms)
             except RemoteWireError:
@@ -301,8 +311,13 @@ class Core:
     # --- the protocol --------------------------------------------------------------------------
 
     def _handshake(self, connection: Connection, packet: bytes, now_ms: int) -> None:
-        greeting = Greeting(packet)
+        settings = self.settings
+        greeting = Greeting(packet, is_zookeeper=settings.is_zookeeper)
         request = greeting.request
+        if not settings.is_zookeeper:
+            # The last zxid is not looked at.
+            session_id = request.session_id if settings.keeps_sessions else 0
+            request = replace(request, session_id=session_id, last_zxid_seen=0)
         if take_fault(self.dropped_requests, OpCode.CREATE_SESSION):
             connection.close_after_flush()
             return
@@ -317,7 +332,7 @@ class Core:
         if self.is_read_only and not self._grants_read_only:
             greeting.refuse_read_only(connection)
             return
-        timeout = self.settings.negotiated_ms(request.timeout_ms)
+        timeout = settings.negotiated_ms(request.timeout_ms)
         session = self._attach(request, timeout, now_ms)
         if session is None:
             greeting.refuse(connection)
@@ -331,7 +346,8 @@ class Core:
         if take_fault(self.dropped_replies, OpCode.CREATE_SESSION):
             connection.close_after_flush()
             return
-        password = self.sessions.password(session.id)
+        is_zookeeper = settings.is_zookeeper
+        password = self.sessions.password(session.id) if is_zookeeper else NO_PASSWORD
         greeting.grant(connection, timeout, session.id, password, read_only=self.is_read_only)
 
     def _attach(self, request: ConnectRequest, timeout: int, now_ms: int) -> Session | None:
@@ -341,7 +357,8 @@ class Core:
         session = self.sessions.get(request.session_id)
         if session is None:
             return None
-        if not compare_digest(request.password, self.sessions.password(session.id)):
+        is_known = compare_digest(request.password, self.sessions.password(session.id))
+        if self.settings.is_zookeeper and not is_known:
             return None
         # ZooKeeper closes the old connection before it looks at the password. Nobody does so here:
         # session ids are no secret, and a client that guesses one could keep its owner from being
@@ -351,22 +368,26 @@ class Core:
         self.sessions.touch(session.id, timeout, now_ms)
         return session
 
-    def _request(self, connection: Connection, r: Reader, now_ms: int) -> None:
+    def _request(self, connection: Connection, packet: bytes, now_ms: int) -> None:
+        r = Reader(packet)
         header = RequestHeader.read(r)
         op = OPS.get(header.op)
         self.traffic.requests[op.name if op is not None else "UNKNOWN"] += 1
         connection.last_op = op.name if op is not None else "NA"
         if op is OpCode.AUTH:
             # Answered before the queue of requests: it does not touch the session.
-            packet = AuthPacket.read(r)
-            authenticate(connection, header.xid, packet, self.settings.super_digest)
+            proof = AuthPacket.read(r)
+            authenticate(connection, header.xid, proof, self.settings.super_digest)
             return
         if op is not OpCode.SASL and not self._may_ask(connection):
             reply(connection, header.xid, 0, error=NEEDS_LOGIN)
             connection.close_after_flush()
             return
         self.sessions.touch(connection.session_id, connection.timeout_ms, now_ms)
-        if op is None or not self.settings.takes(op):
+        if op is None or not self._knows(op, packet):
+            if not self.settings.is_zookeeper:
+                self._unknown(connection)
+                return
             reply(connection, header.xid, NO_ZXID, error=UnimplementedError.code)
             connection.close_after_flush()
             return
@@ -385,6 +406,21 @@ class Core:
         zxid = 0 if op is OpCode.SASL else self.processor.zxid
         reply(connection, xid, zxid, body, error=error)
         if op is OpCode.CLOSE_SESSION or error in (AUTH_FAILED, NEEDS_LOGIN):
+            connection.close_after_flush()
+
+    def _knows(self, op: OpCode, packet: bytes) -> bool:
+        settings = self.settings
+        if op is OpCode.MULTI and not settings.is_zookeeper:
+            ops = Multi.read(Reader(packet, REQUEST_HEADER)).ops
+            return all(settings.takes(each.op) for each in ops)
+        return settings.takes(op)
+
+    def _unknown(self, connection: Connection) -> None:
+        """An engine that does not know an operation answers nothing.
+
+        ClickHouse Keeper closes the connection and the session. RaftKeeper 2.3 reads on.
+        """
+        if not self.settings.keeps_sessions:
             connection.close_after_flush()
 
     def _may_ask(self, connection: Connection) -> bool:

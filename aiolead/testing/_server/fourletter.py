@@ -47,12 +47,12 @@ def _conf(core: Core) -> str:
 
 
 def _srvr(core: Core) -> str:
-    return f"Zookeeper version: {_version(core)}\n{_state(core)}"
+    return f"{core.settings.title} version: {_version(core)}\n{_state(core)}"
 
 
 def _stat(core: Core) -> str:
     clients = "".join(f"{_describe(connection)})\n" for connection in core.connections)
-    return f"Zookeeper version: {_version(core)}\nClients:\n{clients}\n{_state(core)}"
+    return f"{core.settings.title} version: {_version(core)}\nClients:\n{clients}\n{_state(core)}"
 
 
 def _state(core: Core) -> str:

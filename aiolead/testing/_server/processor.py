@@ -74,6 +74,9 @@ class Processor:
         self._features = frozenset(features)
         self._membership: Membership | None = None
         self.forget_watches()
+        self._reports_watched_paths = (
+            Feature.PERSISTENT_WATCHES in features and Feature.RECURSIVE_WATCHES not in features
+        )
         self._event_zxids = Feature.EVENT_ZXIDS in features
         self._guards_events = Feature.EVENTS_NEED_READ in features
         self._guards_missed_events = Feature.REARMED_EVENTS_NEED_READ in features
@@ -153,7 +156,10 @@ class Processor:
             if self.on_changes is not None:
                 self.on_changes(events)
             for change in events:
-                if watchers := self.watches.trigger(change.type, change.path):
+                if self._reports_watched_paths:
+                    for path, watcher in self.watches.trigger_by_watch(change.type, change.path):
+                        watcher.queue(self._event(change.type, path, zxid))
+                elif watchers := self.watches.trigger(change.type, change.path):
                     event = self._event(change.type, change.path, zxid)
                     for watcher in watchers:
                         if not self._guards_events or _may_read(watcher, change.acl):

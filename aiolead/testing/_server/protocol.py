@@ -6,13 +6,12 @@ from collections import Counter
 
 from ..._wire.codes import OpCode
 from ..._wire.framing import encode_reply, frame
-from ..._wire.handshake import ConnectRequest, ConnectResponse
+from ..._wire.handshake import NO_PASSWORD, ConnectRequest, ConnectResponse
 from ..._wire.jute import Reader, Record, Writer
 from ..._wire.replies import ReplyHeader
 from ..._wire.requests import AuthPacket
 from . import acl
 from .connection import Connection
-from .sessions import PASSWORD_SIZE
 
 AUTH_FAILED = -115
 
@@ -23,6 +22,12 @@ NEEDS_LOGIN = -124
 
 OLD_CONNECT_SIZE = 28
 """Bytes of a ConnectRequest without its password and its read-only flag."""
+
+KEEPER_GREETINGS = (44, 45)
+"""The lengths of a client's first packet that other engines take for a handshake."""
+
+REJECTED = 42
+"""The protocol version in a refused handshake of other engines."""
 
 MAX_IDENTITIES = 256
 """How many identities a connection may prove: more than anybody has, and an end."""
@@ -48,8 +53,9 @@ class Greeting:
             neither sends the flag nor expects it.
     """
 
-    def __init__(self, packet: bytes) -> None:
+    def __init__(self, packet: bytes, *, is_zookeeper: bool = True) -> None:
         self.request: ConnectRequest = ConnectRequest.read(Reader(packet))
+        self._is_zookeeper = is_zookeeper
         self.is_old: bool = len(packet) == OLD_CONNECT_SIZE + len(self.request.password)
 
     def grant(
@@ -65,7 +71,10 @@ class Greeting:
 
     def refuse(self, connection: Connection) -> None:
         """There is no such session (any more), or the password is not its own."""
-        self._answer(connection, ConnectResponse(0, 0, bytes(PASSWORD_SIZE)))
+        refusal = ConnectResponse(0, 0, NO_PASSWORD)
+        if not self._is_zookeeper:
+            refusal = ConnectResponse(-1, 0, NO_PASSWORD, protocol_version=REJECTED)
+        self._answer(connection, refusal)
         connection.close_after_flush()
 
     def refuse_read_only(self, connection: Connection) -> None:
@@ -76,7 +85,8 @@ class Greeting:
     def _answer(self, connection: Connection, response: ConnectResponse) -> None:
         w = Writer()
         response.write(w)
-        connection.queue(frame(w.buffer[:-1] if self.is_old else w.buffer))
+        is_short = self.is_old or not self._is_zookeeper
+        connection.queue(frame(w.buffer[:-1] if is_short else w.buffer))
 
 
 def reply(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..._wire.codes import OpCode
 from ..._wire.framing import DEFAULT_MAX_FRAME
-from ..._wire.versions import Feature, Version
+from ..._wire.versions import Engine, Feature, Release, Version
 from .acl import DEFAULT_SCHEMES
 from .protocol import NOT_FOR_CLIENTS
 
@@ -16,6 +16,9 @@ VERSION = (3, 8, 0)
 
 BUILT = "2022-02-25 08:49 UTC"
 """When it was built, as it says. Parsers expect a date."""
+
+ONLY_ZOOKEEPER = {OpCode.SASL}
+"""Operations that no other engine knows, and that every ZooKeeper server does."""
 
 _NEEDS = {op: feature for feature in Feature for op in feature.ops}
 
@@ -36,6 +39,7 @@ class Settings:
         has_local_sessions: whether sessions are local and stay so (`localSessionsEnabled`, without
             `localSessionsUpgradingEnabled`): they can have no ephemeral znodes.
         config: the first content of `/zookeeper/config`; None where it cannot be changed.
+        engine: the engine that it behaves as.
         version: the version that the server reports, and whose behaviour it has: see `Feature`.
         backports: features that it has although they came later.
         sasl_users: the passwords of those who may log in by SASL; none switches that off.
@@ -59,11 +63,14 @@ class Settings:
     required: frozenset[str] = frozenset()
     config: bytes | None = None
     super_digest: str | None = field(default=None, repr=False)
+    engine: Engine = Engine.ZOOKEEPER
     version: Version = VERSION
     backports: frozenset[Feature] = frozenset()
 
     def takes(self, op: OpCode) -> bool:
         """Whether clients may ask for the operation."""
+        if op in ONLY_ZOOKEEPER and not self.is_zookeeper:
+            return False
         if op is OpCode.CHECK and self.has(Feature.NO_LONE_CHECK):
             return False
         return op not in NOT_FOR_CLIENTS and self.knows(op)
@@ -75,7 +82,16 @@ class Settings:
 
     def has(self, feature: Feature) -> bool:
         """Whether the server has a feature."""
-        return feature in self.backports or feature.is_in(self.version)
+        return feature in self.backports or Release(self.engine, self.version).has(feature)
+
+    @property
+    def is_zookeeper(self) -> bool:
+        return self.engine is Engine.ZOOKEEPER
+
+    @property
+    def keeps_sessions(self) -> bool:
+        """Whether a session outlives its connection."""
+        return self.has(Feature.LASTING_SESSIONS)
 
     @property
     def features(self) -> frozenset[Feature]:
@@ -83,7 +99,19 @@ class Settings:
 
     def full_version(self, kind: str) -> str:
         """The version as a server reports it, with a stand-in for the revision of its source."""
-        return f"{'.'.join(map(str, self.version))}-aiolead-{kind}, built on {BUILT}"
+        number = ".".join(map(str, self.version))
+        match self.engine:
+            case Engine.ZOOKEEPER:
+                return f"{number}-aiolead-{kind}, built on {BUILT}"
+            case Engine.CLICKHOUSE_KEEPER:
+                return f"v{number}.1-aiolead-{kind}"
+            case Engine.RAFTKEEPER:
+                return f"RaftKeeper v{number}"
+
+    @property
+    def title(self) -> str:
+        """How the answers to `srvr` and `stat` begin."""
+        return "Zookeeper" if self.is_zookeeper else self.engine.label
 
     def negotiated_ms(self, asked_ms: int) -> int:
         """The session timeout that a client gets that asks for this one."""

@@ -150,6 +150,22 @@ class Watches(Generic[W]):
             case _:
                 return self._data.trigger(path, type_)
 
+    def trigger_by_watch(self, type_: EventType, path: str) -> list[tuple[str, W]]:
+        """The watchers to notify, each with the path that it watches: as ClickHouse Keeper reports.
+
+        A recursive watch above the change does not say where below it that was.
+        """
+        exact = {*self._data.by_path.get(path, ()), *self._child.by_path.get(path, ())}
+        told = [(path, watcher) for watcher in self.trigger(type_, path) if watcher in exact]
+        if type_ is not EventType.CHILDREN_CHANGED:
+            told += [
+                (above, watcher)
+                for above in _ancestors(path)
+                for watcher, modes in self._data.by_path.get(above, {}).items()
+                if _sees_below(modes)
+            ]
+        return told
+
     def by_path(self) -> dict[str, set[W]]:
         """The watchers of each path, of any kind."""
         report: dict[str, set[W]] = {}
