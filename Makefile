@@ -32,6 +32,9 @@ test-all: lint types ## Every test on every event loop and server, the wheel, ot
 	@$(MAKE) --no-print-directory system-packages FOR=test-all
 	$(BIN)/python -m pytest $(PARALLEL) --every-combination --durations 20 --durations-min 5
 	AIOLEAD_CLIENT=aiozk $(BIN)/python -m pytest $(PARALLEL) tests/recipes
+	@# The generations of ClickHouse Keeper, and RaftKeeper, as the embedded server imitates them.
+	for engine in clickhouse-keeper:24.8 clickhouse-keeper:26.3 clickhouse-keeper:26.9 raftkeeper:2.3; do \
+		$(BIN)/python -m pytest $(PARALLEL) --engine $$engine tests/client tests/recipes || exit; done
 	tests/tools/try-wheel $(BIN)/python
 	@# A version that cannot be fetched is in the table at the end.
 	-$(BIN)/python tests/tools/fetch_zookeeper.py build/zookeepers

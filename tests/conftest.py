@@ -200,11 +200,14 @@ def ensemble(real_ensemble: BlockingEnsemble, request: pytest.FixtureRequest) ->
 
 
 @pytest.fixture(scope="session")
-def embedded() -> Iterator[str]:
+def embedded(request: pytest.FixtureRequest) -> Iterator[str]:
     """The connect string of an `EmbeddedServer` in a thread of its own."""
     from aiolead.testing.embedded import EmbeddedServer
 
-    with EmbeddedServer.in_thread(max_session_timeout=SESSION) as server:
+    engine, _, version = request.config.getoption("--engine").partition(":")
+    with EmbeddedServer.in_thread(
+        max_session_timeout=SESSION, engine=engine, version=version or None
+    ) as server:
         yield server.connect_string
 
 

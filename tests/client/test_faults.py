@@ -48,6 +48,7 @@ def on_a_real_server(test: Any) -> Any:
 
 
 @pytest.mark.parametrize("fault", ["reset", "fin", "silence"])
+@pytest.mark.only_zookeeper("a session that outlives its connection")
 async def test_session_outlives_its_connection(server: ServerUnderTest, fault: str) -> None:
     async with through_proxy(server) as (proxy, client):
         session_id = client.session_id
@@ -74,6 +75,7 @@ async def test_session_outlives_its_connection(server: ServerUnderTest, fault: s
         assert await watch.wait() == WatchEvent(EventType.DELETED, "/e", zxid)
 
 
+@pytest.mark.only_zookeeper("a session that outlives its connection")
 async def test_changes_without_a_connection_are_reported_later(server: ServerUnderTest) -> None:
     reads: dict[str, tuple[str, EventType | None]] = {
         "data": ("get", EventType.DATA_CHANGED),
@@ -279,6 +281,7 @@ async def test_useless_server_is_tried_at_growing_intervals(kind: str) -> None:
 @pytest.mark.keeps_time(2.0)
 @pytest.mark.parametrize("is_followed", [True, False], ids=["followed", "last"])
 @pytest.mark.parametrize("op", [OpCode.DELETE, OpCode.GET_DATA])
+@pytest.mark.only_zookeeper("a session that outlives its connection")
 async def test_swallowed_request_costs_its_connection(
     server: ServerUnderTest, op: OpCode, is_followed: bool
 ) -> None:

@@ -44,6 +44,7 @@ from aiolead.model import (
 )
 
 
+@pytest.mark.only_zookeeper("the times of a created znode")
 async def test_znode_from_create_to_delete(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         created = await client.create("/a", b"one")
@@ -169,6 +170,7 @@ async def test_transaction_is_applied_as_a_whole(server: ServerUnderTest) -> Non
             transaction.delete("/a")
 
 
+@pytest.mark.only_zookeeper("the times of a created znode")
 async def test_views_of_a_chroot(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.ensure_path("/app/x")
@@ -318,6 +320,7 @@ async def test_identities_of_a_client(server: ServerUnderTest) -> None:
 # --- several reads -----------------------------------------------------------------------------
 
 
+@pytest.mark.only_zookeeper("the times of a created znode")
 async def test_several_reads_in_one_request(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         nobody = ACL(Permission.ALL, "ip", "10.9.8.7")

@@ -182,6 +182,7 @@ async def test_servers_report_their_version(server: ServerUnderTest) -> None:
         assert release.version >= (3, 8, 0)
 
 
+@pytest.mark.only_zookeeper("a session that outlives its connection")
 async def test_unknown_operation_costs_the_connection(server: ServerUnderTest) -> None:
     """The reason for all of this; a server that behaved better would need none of it."""
     from aiolead._client.api.pending_reply import PendingReply

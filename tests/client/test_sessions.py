@@ -215,6 +215,7 @@ async def test_resumed_session_continues_with_other_numbers(fake: FakeServer, ki
         used |= found
 
 
+@pytest.mark.only_zookeeper("a session that outlives its connection")
 async def test_another_client_continues_a_session(server: ServerUnderTest) -> None:
     async with connect(server) as first:
         await first.create("/e", b"1", mode=CreateMode.EPHEMERAL)
@@ -235,6 +236,7 @@ async def test_another_client_continues_a_session(server: ServerUnderTest) -> No
         assert await third.exists("/e") is None  # this one was closed
 
 
+@pytest.mark.only_zookeeper("a session that outlives its connection")
 async def test_lock_is_acquired_in_a_resumed_session(server: ServerUnderTest) -> None:
     async with connect(server) as first:
         credentials = first.detach()
@@ -245,6 +247,7 @@ async def test_lock_is_acquired_in_a_resumed_session(server: ServerUnderTest) ->
             await held.verify()
 
 
+@pytest.mark.only_zookeeper("a session that outlives its connection")
 async def test_detaching_ends_the_holds_first(server: ServerUnderTest) -> None:
     """Detaching hands nothing on that is held; the znode does not stay behind in the session."""
     lost: list[LossReason] = []

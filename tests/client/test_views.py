@@ -183,6 +183,7 @@ async def test_view_beside_a_stream_on_the_same_path(server: ServerUnderTest) ->
 # --- connections, sessions ------------------------------------------------------------------------
 
 
+@pytest.mark.only_zookeeper("a session that outlives its connection")
 async def test_changes_during_a_lost_connection_are_read_after_it(server: ServerUnderTest) -> None:
     async with through_proxy(server) as (proxy, client):
         await client.create("/a", b"0")

@@ -18,9 +18,9 @@ import aiolead
 from aiolead._client.connect_options import lease_clock
 from aiolead._recipes.contender_queue import ContenderQueue
 from aiolead._recipes.layouts import Role
-from aiolead.errors import LossReason, NoNodeError
+from aiolead.errors import LossReason, NoNodeError, UnsupportedError
 from aiolead.model import SessionState
-from aiolead.paths import parse_connect_string
+from aiolead.paths import join, parse_connect_string
 from aiolead.testing import EmbeddedServer, FaultProxy, Hooks, MemoryProxy, OpCode
 
 from .checks import PATIENCE
@@ -130,6 +130,25 @@ async def catch_up(client: aiolead.Client) -> None:
     """
     with suppress(NoNodeError):
         await client.check("/")
+
+
+async def owned(client: aiolead.Client) -> list[str]:
+    """The ephemeral znodes of a client's session, sorted, on any engine."""
+    try:
+        return sorted(await aiolead.admin.get_ephemerals(client))
+    except UnsupportedError:
+        return sorted([path async for path in _owned_below(client, "/")])
+
+
+async def _owned_below(client: aiolead.Client, path: str) -> AsyncIterator[str]:
+    with suppress(NoNodeError):
+        for name in await client.get_children(path):
+            child = join(path, name)
+            stat = await client.exists(child)
+            if stat is not None and stat.ephemeral_owner == client.session_id:
+                yield child
+            async for below in _owned_below(client, child):
+                yield below
 
 
 async def names(client: aiolead.Client, path: str) -> list[str]:

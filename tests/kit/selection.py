@@ -1,6 +1,6 @@
 """Which tests a run selects, and on which event loop and kind of server each of them runs.
 
-pytest runs whatever it is asked for, on every event loop and every kind of server. Three options
+pytest runs whatever it is asked for, on every event loop and every kind of server. Four options
 change that:
 
 * `--promises`, used by `make test`: every behaviour test meets one event loop and one kind of
@@ -10,6 +10,8 @@ change that:
   has not met each combination of its event loops and servers.
 * `--real-servers`, used by `tests/tools/every_zookeeper.py`: every test that can meet a real
   server meets each kind of them, on one event loop, which a hash of its node id chooses.
+* `--engine NAME:VERSION`, used by `make test-all`: every test that can meet the embedded server
+  meets it as another engine, on one event loop. One that needs what the engine refuses is skipped.
 
 The choice depends on names alone: it is the same on every machine and in every process.
 """
@@ -29,6 +31,8 @@ from typing import Any, TypeVar
 
 import pytest
 import uvloop
+
+from aiolead.errors import UnsupportedError
 
 from . import clients
 from .clients import OVER_AIOZK
@@ -84,6 +88,9 @@ REAL_SERVERS = ("standalone", "ensemble")
 SERVERS = (EMBEDDED, *REAL_SERVERS)
 """The kinds of servers, by the names that they have in node ids."""
 
+ZOOKEEPER = "zookeeper:3.8.0"
+"""The engine of the embedded server unless `--engine` names another one."""
+
 on_embedded = pytest.mark.parametrize("server", [EMBEDDED], indirect=True)
 """For what the client decides, whatever the server."""
 
@@ -99,6 +106,7 @@ MARKERS = {
     "promise(*, only='')": "`make test` runs it, whatever `exhaustive` says",
     "both_loops": "`make test` runs it on asyncio and on trio. A mistake there costs "
     "mutual exclusion, and the loops differ most in how they cancel",
+    "only_zookeeper(why)": "`--engine` leaves it out: other engines do not promise this",
     "prefers_real_servers": "`make test` runs it with a real server whenever there can be one; "
     "other tests that take any kind of server meet the embedded one three times out of four",
 }
@@ -270,6 +278,55 @@ def add_options(parser: pytest.Parser) -> None:
         action="store_true",
         help="only tests with real servers, each on one event loop, as tools/every_zookeeper.py",
     )
+    group.addoption(
+        "--engine",
+        metavar="NAME:VERSION",
+        default=ZOOKEEPER,
+        help="only tests that take any kind of server, on the embedded one as another engine, such "
+        "as clickhouse-keeper:24.8, each on one event loop",
+    )
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+    else:
+        yield error
+
+
+def on_other_engines(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """Those with any kind of server, on the embedded one, each on one event loop."""
+    loops: dict[str, set[str]] = {}
+    found = [
+        (each, item)
+        for item in items
+        if (each := Combination.of(item)).server == EMBEDDED
+        and item.get_closest_marker("only_zookeeper") is None
+    ]
+    for each, _ in found:
+        loops.setdefault(each.test, set()).add(each.loop)
+    return {item for each, item in found if each.loop == _one_loop(each.test, loops[each.test])}
+
+
+class OtherEngine:
+    """The plugin behind `--engine`. A test that needs what the engine refuses is skipped."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_pyfunc_call(self) -> Iterator[None]:
+        try:
+            return (yield)
+        except Exception as error:
+            refusals = list(_leaves(error))
+            if not all(isinstance(refusal, UnsupportedError) for refusal in refusals):
+                raise
+            pytest.skip(f"refused: {refusals[0]}")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        _select(config, items, on_other_engines(items))
 
 
 class RealServers:
@@ -381,6 +438,8 @@ def configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Promises(config.rootpath), "aiolead-promises")
     if config.getoption("real_servers"):
         config.pluginmanager.register(RealServers(), "aiolead-real-servers")
+    if config.getoption("--engine") != ZOOKEEPER:
+        config.pluginmanager.register(OtherEngine(), "aiolead-other-engine")
     if config.getoption("every_combination"):
         config.pluginmanager.register(EveryCombination(), "aiolead-every-combination")
 

@@ -27,6 +27,7 @@ from kit.clients import (
     has_looked,
     in_memory,
     nothing_left,
+    owned,
     watches_the_bytes,
 )
 from kit.every_recipe import AN_INSTANCE, DONE, FOLLOWED, HELD, KEPT, Done, Followed, Held
@@ -61,7 +62,6 @@ from aiolead import (
     ServiceRegistry,
     TaskBoard,
     Term,
-    admin,
 )
 from aiolead.testing import EmbeddedServer
 
@@ -454,7 +454,7 @@ async def test_cancelled_at_a_real_server(a: Client, b: Client, name: str) -> No
     await catch_up(a)
 
     async def nothing_is_left() -> bool:
-        return await admin.get_ephemerals(a) == []
+        return await owned(a) == []
 
     async def afterwards() -> None:
         await eventually(nothing_is_left, "no znode of it is left")

@@ -21,14 +21,14 @@ import anyio
 import pytest
 from anyio.streams.text import TextReceiveStream
 from conftest import ServerUnderTest
-from kit.clients import PATIENCE, catch_up, connect, eventually
+from kit.clients import PATIENCE, catch_up, connect, eventually, owned
 from kit.every_recipe import DONE, FOLLOWED, HELD, HOLDS, KEPT, WAITING, Done, Held, Seen
 from kit.faults import end_session
 from kit.selection import BACKENDS
 from recipes.blocks import happens
 from recipes.crowd import Crowd, crowd
 
-from aiolead import Barrier, Client, Condition, ConnectionLossError, admin
+from aiolead import Barrier, Client, Condition, ConnectionLossError
 from aiolead.errors import LossReason, Outcome
 from aiolead.model import SessionState
 from aiolead.paths import parse_connect_string
@@ -159,7 +159,7 @@ async def breaks(server: ServerUnderTest) -> None:
         assert them.losses == {}
         assert proxy.connections > links
         await turns.come()
-        assert await admin.get_ephemerals(a) == []
+        assert await owned(a) == []
 
 
 async def _verified(them: Crowd, name: str) -> bool:
@@ -208,7 +208,7 @@ async def ends(server: ServerUnderTest) -> None:
             )
         them.leave(*KEPT)
         await all_left(them, KEPT)
-        assert await admin.get_ephemerals(a) == []
+        assert await owned(a) == []
 
 
 # --- processes that die --------------------------------------------------------------------------

@@ -214,6 +214,7 @@ async def play_breaks_and_losses(server: ServerUnderTest) -> None:
 
 
 @pytest.mark.parametrize("server", ["embedded", "standalone"], indirect=True)
+@pytest.mark.only_zookeeper("a create with CREATE2 on the wire")
 async def test_links_that_break_and_messages_that_are_lost(server: ServerUnderTest) -> None:
     await play_breaks_and_losses(server)
 

@@ -142,6 +142,7 @@ async def play_ends(server: ServerUnderTest) -> None:
 
 
 @pytest.mark.parametrize("server", ["embedded", "standalone"], indirect=True)
+@pytest.mark.only_zookeeper("a session that outlives its connection")
 async def test_sessions_that_end(server: ServerUnderTest) -> None:
     await play_ends(server)
 

@@ -13,19 +13,18 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import OVER_AIOZK, PATIENCE, catch_up, connect, eventually, proxy_before
+from kit.clients import OVER_AIOZK, PATIENCE, catch_up, connect, eventually, owned, proxy_before
 from kit.every_recipe import DONE, FOLLOWED, HELD, KEPT, Done, Followed, Held
 from kit.faults import only_on
 from kit.virtual_time import Link, on_virtual_time
 from kit.virtual_time import connect as connect_virtually
 
-from aiolead import Client, ConnectionLossError, admin
+from aiolead import Client, ConnectionLossError
 from aiolead.testing import EmbeddedServer, FaultProxy, MemoryProxy, OpCode
 
 pytestmark = pytest.mark.timeout(240)
@@ -159,7 +158,7 @@ def holding(scene: Held) -> Use:
             await scene.turn(helper, path)
 
         async def nothing_left() -> bool:
-            return await over_connection_losses(partial(admin.get_ephemerals, client)) == []
+            return await over_connection_losses(lambda: owned(client)) == []
 
         await eventually(nothing_left, f"{path}: no znode is left behind")
 

@@ -419,6 +419,7 @@ async def test_resumed_session_waits_for_the_lease_of_its_first_process(
 
 @pytest.mark.keeps_time(REAL_SESSION)
 @pytest.mark.parametrize("recipe", [*ON_SERVERS, "ExclusiveLock"])
+@pytest.mark.only_zookeeper("a session that outlives its connection")
 async def test_resumed_session_waits_for_the_lease_on_every_server(
     server: ServerUnderTest, recipe: str
 ) -> None:

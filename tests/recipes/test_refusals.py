@@ -10,14 +10,14 @@ import logging
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import PATIENCE, catch_up, eventually
+from kit.clients import PATIENCE, catch_up, eventually, owned
 from kit.clients import connect as connect_to
 from kit.every_recipe import FOLLOWED, HELD, KEPT, Held
 from kit.virtual_time import Link, connect, passes, settled, with_virtual_server
 from recipes.blocks import Holder, enter
 
 import aiolead
-from aiolead import ACL, Client, admin
+from aiolead import ACL, Client
 from aiolead.errors import NoAuthError, ReleaseError
 from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer, OpCode
@@ -54,7 +54,7 @@ async def prepare(client: Client, scene: Held) -> None:
 
 async def ours(client: Client) -> list[str]:
     await catch_up(client)
-    return sorted(await admin.get_ephemerals(client))
+    return await owned(client)
 
 
 async def set_acl_around(operator: Client, paths: list[str], acl: list[ACL]) -> None:

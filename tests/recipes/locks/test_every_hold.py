@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import PATIENCE, JumpingClock, catch_up, connect, eventually, raw
+from kit.clients import PATIENCE, JumpingClock, catch_up, connect, eventually, owned, raw
 from kit.selection import on_embedded
 from recipes.blocks import enter
 
@@ -26,7 +26,6 @@ from aiolead import (
     Semaphore,
     TenureLost,
     UniqueNames,
-    admin,
 )
 from aiolead.errors import AlreadyHeldError, Blame, ClientClosedError, LossReason, UsageError
 
@@ -67,7 +66,7 @@ def last(held: Any) -> Any:
 
 async def has_nothing(client: Client) -> None:
     async def is_so() -> bool:
-        return await admin.get_ephemerals(client) == []
+        return await owned(client) == []
 
     await eventually(is_so, "no znode of the client is left")
 
@@ -219,7 +218,7 @@ async def test_hold_that_was_left_is_held_no_longer(a: Client, make: Make) -> No
         held.check()
     with pytest.raises(UsageError, match="released"):
         await held.verify()
-    assert await admin.get_ephemerals(a) == []
+    assert await owned(a) == []
 
 
 @on_embedded
@@ -231,7 +230,7 @@ async def test_error_of_the_body_propagates_unchanged(a: Client, make: Make) -> 
             raise error
     assert caught.value is error
     assert not hasattr(error, "__notes__")
-    assert await admin.get_ephemerals(a) == []
+    assert await owned(a) == []
 
 
 @on_embedded

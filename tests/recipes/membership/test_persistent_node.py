@@ -273,6 +273,7 @@ async def test_node_is_created_once_and_deleted_whatever_message_is_lost(
 
 @pytest.mark.parametrize("answer", ["comes", "never comes"])
 @pytest.mark.parametrize("mode", [EPHEMERAL, SEQUENTIAL])
+@pytest.mark.only_zookeeper("a create with CREATE2 on the wire")
 async def test_cancelled_create_is_deleted_whether_or_not_its_answer_comes(
     server: Served, mode: CreateMode, answer: str
 ) -> None:
@@ -291,6 +292,7 @@ async def test_cancelled_create_is_deleted_whether_or_not_its_answer_comes(
 
 
 @pytest.mark.parametrize("mode", [EPHEMERAL, CreateMode.PERSISTENT])
+@pytest.mark.only_zookeeper("a create with CREATE2 on the wire")
 async def test_leaving_deletes_an_unanswered_repair(server: Served, mode: CreateMode) -> None:
     """Others may see the new znode before its keeper knows of it."""
     async with (

@@ -144,6 +144,7 @@ async def test_item_that_is_not_acknowledged_is_released(a: Client, b: Client) -
     assert await take(mine, 1) == [b"0"]
 
 
+@pytest.mark.only_zookeeper("a session that outlives its connection")
 async def test_waiter_gets_a_released_item(server: ServerUnderTest, a: Client, b: Client) -> None:
     """By another client, by another task of this one, and by one that has died."""
     mine, theirs = Queue(a, PATH), Queue(b, PATH)
@@ -179,6 +180,7 @@ async def end_session(server: ServerUnderTest, client: Client) -> None:
             await anyio.sleep(0.01)
 
 
+@pytest.mark.only_zookeeper("a session that outlives its connection")
 async def test_wait_goes_on_in_the_next_session(
     server: ServerUnderTest, a: Client, b: Client
 ) -> None:

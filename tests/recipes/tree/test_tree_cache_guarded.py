@@ -311,6 +311,7 @@ async def the_top_is_private(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.only_zookeeper("the permission for `exists` of one version")
 async def test_unreadable_znodes(server: Served, name: str) -> None:
     async with staged(server) as stage:
         await CASES[name](stage)
