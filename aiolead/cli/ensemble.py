@@ -94,12 +94,17 @@ def _row(answers: ServerAnswers, lag: int | str | None) -> list[str]:
     return [
         name,
         answers.mode,
-        answers.version or "?",
+        _release(answers),
         "?" if answers.zxid is None else render.hexadecimal(answers.zxid),
         "?" if lag is None else str(lag),
         "?" if answers.connections is None else str(answers.connections),
         "?" if answers.mean_latency is None else f"{answers.mean_latency:g}",
     ]
+
+
+def _release(answers: ServerAnswers) -> str:
+    version = answers.version or "?"
+    return version if answers.engine == "ZooKeeper" else f"{answers.engine} {version}"
 
 
 def _summary(quorum: Quorum) -> str:
@@ -141,6 +146,7 @@ def _as_json(answers: Sequence[ServerAnswers], quorum: Quorum) -> dict[str, Any]
                 "problem": each.problem or None,
                 "role": each.mode or None,
                 "state": each.state.value,
+                "engine": each.engine,
                 "version": each.version or None,
                 "zxid": each.zxid,
                 "behind": lag if isinstance(lag, int) else None,

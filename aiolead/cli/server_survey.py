@@ -158,6 +158,7 @@ class ServerAnswers:
         problem: why it says nothing; empty if it does.
         failed: its state, if it serves nothing.
         mode: leader, follower, observer, standalone, read-only.
+        engine: which software it is, as `ENGINES` names it.
         zxid: its last transaction.
         connections: how many clients are connected.
         mean_latency: of requests in milliseconds, as it measures it.
@@ -172,6 +173,7 @@ class ServerAnswers:
     problem: str = ""
     failed: ServerState = ServerState.UNKNOWN
     mode: str = ""
+    engine: str = "ZooKeeper"
     version: str = ""
     zxid: int | None = None
     connections: int | None = None
@@ -279,14 +281,28 @@ def _camel(name: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
+ENGINES = {
+    "Zookeeper": "ZooKeeper",
+    "ClickHouse Keeper": "ClickHouse Keeper",
+    "RaftKeeper": "RaftKeeper",
+}
+"""The software of a server, by the beginning of its answer to `srvr`."""
+
 _VERSION = re.compile(r"[0-9]{1,5}\.[0-9]{1,5}(?:\.[0-9]{1,5})?")
 """Its parts are whole numbers that can be parsed: see `judge_server`."""
 
 
+def _version_in(text: str) -> str:
+    """The number in `3.9.3-...`, `v24.8.4...` or `RaftKeeper v2.3.0`; empty if there is none."""
+    match = _VERSION.match(text.removeprefix("RaftKeeper ").removeprefix("v"))
+    return match[0] if match else ""
+
+
 def _take_srvr(answers: ServerAnswers, text: str) -> None:
     said = by_colon(text)
-    match = _VERSION.match(said.get("Zookeeper version", ""))
-    answers.version = match[0] if match else ""
+    for title, engine in ENGINES.items():
+        if (number := said.get(f"{title} version")) is not None:
+            answers.engine, answers.version = engine, _version_in(number)
     answers.mode = said.get("Mode", "")[:LONGEST_MODE]
     answers.connections = count_in(said, "Connections")
     _, _, mean_and_greatest = said.get("Latency min/avg/max", "").partition("/")
@@ -301,8 +317,7 @@ def _take_srvr(answers: ServerAnswers, text: str) -> None:
 def _take_monitor(answers: ServerAnswers) -> None:
     """Fill in what `srvr` did not say."""
     said = answers.monitor
-    match = _VERSION.match(said.get("version", ""))
-    answers.version = answers.version or (match[0] if match else "")
+    answers.version = answers.version or _version_in(said.get("version", ""))
     answers.mode = answers.mode or said.get("server_state", "")[:LONGEST_MODE]
     if answers.connections is None:
         answers.connections = count_in(said, "num_alive_connections")

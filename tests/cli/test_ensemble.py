@@ -16,7 +16,7 @@ from aiolead.cli.ensemble import _summary, behind
 from aiolead.cli.server_inquiry import Inquirer, ServerAddress
 from aiolead.cli.server_survey import Quorum, ServerAnswers, ServerState, ask_all, quorum_of
 from aiolead.model import EnsembleConfig, ServerSpec
-from aiolead.testing import Ensemble
+from aiolead.testing import EmbeddedServer, Ensemble
 
 pytestmark = pytest.mark.exhaustive("an edge of the command")
 
@@ -52,6 +52,24 @@ def test_standalone_server_is_a_quorum(run: Run, hosts: str) -> None:
     known = {"server": server, "role": "standalone", "version": version, "behind": 0}
     assert one.items() >= known.items()
     assert one["connections"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "said"),
+    [
+        ("clickhouse-keeper", "24.8.4", "ClickHouse Keeper 24.8.4"),
+        ("raftkeeper", "2.3.0", "RaftKeeper 2.3.0"),
+    ],
+)
+def test_other_engines_are_named(run: Run, engine: str, version: str, said: str) -> None:
+    with EmbeddedServer.in_thread(engine=engine, version=version) as server:
+        out = shown(run, "ensemble", hosts=server.connect_string)
+        assert f"standalone  {said}" in out[1]
+        (one,) = report(run, "ensemble", hosts=server.connect_string)[0]["servers"]
+        assert f"{one['engine']} {one['version']}" == said
+        examined = "\n".join(shown(run, "doctor", hosts=server.connect_string))
+        assert f"standalone, {said}" in examined
+        assert "docs/how-to/clickhouse-keeper.md" in examined
 
 
 def test_paused_follower_is_not_counted_as_up(run: Run, ensemble: Ensemble) -> None:

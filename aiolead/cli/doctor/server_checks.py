@@ -29,14 +29,24 @@ FILES_USED = 0.8
 def judge_server(answers: ServerAnswers) -> Iterator[Finding]:
     """Whether a server serves, and with which version."""
     server, version = str(answers.server), answers.version
-    details = {"server": server, "role": answers.mode or None, "version": version or None}
+    details = {
+        "server": server,
+        "role": answers.mode or None,
+        "engine": answers.engine,
+        "version": version or None,
+    }
     if not answers.is_serving:
         why = answers.problem or f"is {answers.mode or 'nothing that is known'}"
         advice = "look at its log; `aiolead ensemble` shows whether the others have a leader"
         yield Level.FAIL.finding("server", f"{server}: {why}", advice, **details)
         return
-    text = f"{server}: {answers.mode}, ZooKeeper {version or 'of an unknown version'}"
+    text = f"{server}: {answers.mode}, {answers.engine} {version or 'of an unknown version'}"
     yield Level.OK.finding("server", text, **details)
+    if answers.engine != "ZooKeeper":
+        text = f"{server}: {answers.engine} was not tested, only imitated"
+        advice = "docs/how-to/clickhouse-keeper.md says what it does not promise"
+        yield Level.NOTE.finding("server", text, advice, **details)
+        return
     if not version:
         return
     major, minor, patch, *_ = (*map(parsing.whole, version.split(".")), 0, 0)
