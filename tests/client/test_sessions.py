@@ -280,6 +280,7 @@ async def test_session_that_is_over_cannot_be_resumed(server: ServerUnderTest) -
             raise AssertionError
 
 
+@pytest.mark.only_zookeeper("a password of each session")
 async def test_session_cannot_be_resumed_with_another_password(server: ServerUnderTest) -> None:
     async with connect(server) as first:
         forged = replace(first.credentials, password=b"x" * 16)

@@ -333,6 +333,7 @@ async def test_forged_twin_of_a_lost_create_is_not_adopted(
 
 @FORGED
 @pytest.mark.parametrize("recipe", ON_SERVERS)
+@pytest.mark.only_zookeeper("a session that outlives its connection")
 async def test_forged_twin_is_not_adopted_on_every_server(
     server: ServerUnderTest, recipe: str, mode: CreateMode
 ) -> None:
