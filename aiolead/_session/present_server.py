@@ -115,7 +115,8 @@ class PresentServer:
         """Whether it is worth asking which release it is, although no request needs that yet."""
         if self.given is not None or self._learned is not None:
             return False
-        return self.is_foreign or any(name == self.name for name, _ in self.suspected)
+        is_other = self.is_foreign or self._engine not in (None, Engine.ZOOKEEPER)
+        return is_other or any(name == self.name for name, _ in self.suspected)
 
     def has(self, feature: Feature) -> bool:
         """Whether the server has a feature that every ZooKeeper server has."""
@@ -127,7 +128,7 @@ class PresentServer:
     @property
     def keeps_sessions(self) -> bool:
         """Whether a session outlives its connection."""
-        return not self.is_foreign or self.has(Feature.LASTING_SESSIONS)
+        return self.has(Feature.LASTING_SESSIONS)
 
     def _note(self) -> None:
         release = self.release

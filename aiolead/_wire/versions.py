@@ -176,9 +176,9 @@ class Feature(enum.Enum):
         "`UnimplementedError`, `UnsupportedError`",
         [(3, 5, 3)],
         {OpCode.CREATE_TTL},
-        {Engine.CLICKHOUSE_KEEPER: (26, 6, 0)},
     )
-    """ClickHouse Keeper has it only with its feature flag `create_ttl`, off by default."""
+    """ClickHouse Keeper 26.6 has it behind a feature flag, `create_ttl`, that is off by default.
+    Without the flag, the request ends the session."""
 
     # Operations and arguments: `UnsupportedError` where they are missing.
     PERSISTENT_WATCHES = (

@@ -22,7 +22,7 @@ from aiolead import Client, Election, Lock, LockLost, Queue, TreeCache, admin
 from aiolead.errors import SessionExpiredError, UnsupportedError
 from aiolead.model import CreateMode, SessionState
 from aiolead.testing import EmbeddedServer, OpCode
-from aiolead.testing._server import fourletter
+from aiolead.testing._server import core, fourletter
 
 KEEPERS = {"keeper-old": "24.8", "keeper-middle": "26.3", "keeper-new": "26.9"}
 """The generations of ClickHouse Keeper: each knows more operations than the one before."""
@@ -312,3 +312,21 @@ async def test_engine_that_does_not_say_what_it_is_works(
         async with Queue(client, "/deep/queue").get() as item:
             assert item.data == b"item"
         assert unanswered(server) == 0
+
+
+@on_every_keeper
+@virtually
+async def test_engine_behind_a_disguise_is_known_by_experience(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sessions have passwords, as those of ZooKeeper: each operation costs two connections."""
+    monkeypatch.setitem(fourletter.WORDS, "srvr", lambda _: SILENT.decode())
+    monkeypatch.setattr(core, "NO_PASSWORD", b"sixteen bytes :)")
+    async with serving(engine) as (server, link), link.connect() as client:
+        for number in range(5):
+            async with Lock(client, f"/deep/lock-{number}") as held:
+                stat = await client.exists(held.path)
+                assert stat is not None
+                assert held.token == stat.czxid
+        assert unanswered(server) <= 2 * 3  # creates, containers, the removal of watches
+        assert server.requests.total() < 150

@@ -141,6 +141,13 @@ def test_engine_zookeeper_is_believed() -> None:
     assert server.keeps_sessions
 
 
+def test_engine_that_was_given_counts_whatever_the_handshake_shows() -> None:
+    server = greeted(PASSWORD, engine=KEEPER)
+    assert server.is_unknown
+    assert not server.keeps_sessions
+    assert OpCode.CREATE2 in server.lacking
+
+
 def test_oldest_keeper_is_assumed_if_only_the_engine_is_given() -> None:
     server = greeted(engine=KEEPER)
     assert server.is_unknown
