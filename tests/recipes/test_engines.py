@@ -19,7 +19,7 @@ from kit.virtual_time import embedded, virtually
 
 import aiolead
 from aiolead import Client, Election, Lock, LockLost, Queue, TreeCache, admin
-from aiolead.errors import SessionExpiredError, UnsupportedError
+from aiolead.errors import SessionExpiredError, TenureLost, UnsupportedError
 from aiolead.model import CreateMode, SessionState
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing._server import core, fourletter
@@ -243,6 +243,44 @@ async def test_leadership_is_won_again_after_each_lost_connection(engine: str) -
         assert tokens == sorted(set(tokens))
         # A lock takes two requests; nothing was tried again and again.
         assert server.requests.total() < 150
+
+
+@on_every_engine
+@pytest.mark.parametrize("scene", FOLLOWED)
+@virtually
+async def test_every_view_goes_on_in_the_next_session(engine: str, scene: str) -> None:
+    async with serving(engine) as (server, link), link.connect() as a, link.connect() as b:
+        followed = FOLLOWED[scene]
+        async with followed.change(a, "/x") as change, followed.observe(b, "/x") as seen:
+            for number in range(1, 4):
+                await change(number)
+                await eventually(partial(_is, seen, number), f"{number} is seen: {seen()}")
+                server.disconnect(b.session_id)
+        assert unanswered(server) == 0
+
+
+@on_every_keeper
+@pytest.mark.parametrize("name", [*HELD, *KEPT])
+@virtually
+async def test_whatever_is_held_is_lost_at_once_and_handed_over(engine: str, name: str) -> None:
+    scene = (HELD | KEPT)[name]
+    async with serving(engine) as (server, link), link.connect() as a, link.connect() as b:
+        if scene.prepare is not None:
+            await scene.prepare(b, "/x")
+        try:
+            async with scene.enter(a, "/x") as mine:
+                await mine.verify()
+                session = a.session_id
+                server.disconnect(session)
+                if name in HELD:
+                    await anyio.sleep(100)
+                await eventually(lambda: a.session_id not in (0, session), "it is back")
+        except* TenureLost:
+            assert name in HELD
+        assert anyio.current_time() < 60
+        with anyio.fail_after(60):
+            await scene.turn(b, "/x")
+        assert unanswered(server) == 0
 
 
 @on_every_keeper
