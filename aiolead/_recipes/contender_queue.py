@@ -96,7 +96,7 @@ class LocalContenders(LocalQueue):
 
     def __init__(self) -> None:
         super().__init__()
-        self.was_contended = False
+        self.was_contended: bool = False
         """Whether the last listing of the queue showed others before us."""
         self.fits: list[Names] = []
         """The names that all neighbours have fitted."""

@@ -32,7 +32,7 @@ aiolead demo                                    # needs no server
 export AIOLEAD_HOSTS=zk1,zk2,zk3/app
 aiolead run /jobs/mailer -- ./mailer            # one of all machines
 aiolead lock -qn /jobs/nightly -- ./nightly.sh  # one of all crontabs
-aiolead top                                     # who leads, who waits""",
+aiolead top                                     # leaders and waiters""",
     "acl": "aiolead acl /app world:anyone:r digest:me:HASH=:cdrwa",
     "bench": "aiolead bench --seconds 5",
     "completion": "aiolead completion bash > ~/.local/share/bash-completion/completions/aiolead",
