@@ -8,6 +8,7 @@ import builtins
 import functools
 import importlib
 import inspect
+import re
 from types import ModuleType
 
 from docutils import nodes
@@ -63,6 +64,33 @@ def _by_identity() -> dict[int, str]:
         for public in exported(module):
             found.setdefault(id(getattr(module, public)), f"{name}.{public}")
     return found
+
+
+def _name_what_only_checkers_import() -> None:
+    """Give modules the public names that their annotations use and only type checkers import.
+
+    Sphinx cannot evaluate such an annotation, and would look for any object with the last part of
+    its name.
+    """
+    for name in MODULES:
+        face = importlib.import_module(name)
+        for public in exported(face):
+            thing = getattr(face, public)
+            members = vars(thing).values() if inspect.isclass(thing) else [thing]
+            for function in filter(inspect.isfunction, members):
+                text = " ".join(map(str, function.__annotations__.values()))
+                names = function.__globals__
+                for word in set(re.findall(r"\b(\w+)\.", text)) - names.keys():
+                    names[word] = importlib.import_module(word)
+                for word in set(re.findall(r"\w+", text)) - names.keys():
+                    for place in ("aiolead", "aiolead.types", "aiolead.model"):
+                        found = getattr(importlib.import_module(place), word, None)
+                        if inspect.isclass(found):
+                            names[word] = found
+                            break
+
+
+_name_what_only_checkers_import()
 
 
 def public_name(thing: object) -> str | None:
