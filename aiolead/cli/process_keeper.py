@@ -103,13 +103,18 @@ class ProcessKeeper:
         poller.register(self._wake, select.POLLIN)
         while not self._over:
             for ready, _ in poller.poll(self._patience()):
-                if ready == self._wake:
-                    typed = {*os.read(ready, 4096)} & TYPED if self._has_joined else ()
-                    for number in typed:
-                        self._tell(typed=number)
-                elif not self._read():
+                if ready != self._wake and not self._read():
                     poller.unregister(self._connection)
+            self._report_typed()
             self._look_after_child()
+
+    def _report_typed(self) -> None:
+        numbers: set[int] = set()
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                numbers |= {*os.read(self._wake, 4096)}
+        for number in numbers & TYPED if self._has_joined else ():
+            self._tell(typed=number)
 
     def _patience(self) -> int | None:
         due = self._kill_at if self._stopping else self._until
@@ -264,6 +269,8 @@ class ProcessKeeper:
 
     def _bury(self, child: int) -> None:
         """The child has ended: kill the rest of its process group, and report."""
+        # Its end may be due to a signal of the terminal, which this process has got by now, too.
+        self._report_typed()
         # Until it is reaped, no other process group can get its number.
         self._send(signal.SIGKILL, group=True)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from kit.checks import until
-from kit.cli import WITHIN, OnTerminal, environment, processes_with
+from kit.cli import WITHIN, OnTerminal, Process, environment, processes_with
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -324,6 +324,26 @@ def test_death_by_a_signal_is_seen(folder: Path, somewhere: str, tool: str) -> N
     )
     expected = 128 + signal.SIGTERM if "flock" in tool else -signal.SIGTERM
     assert ended.returncode == expected
+
+
+@pytest.mark.parametrize("left", ["in the group", "a daemon"])
+def test_processes_that_the_command_leaves_behind(
+    folder: Path, somewhere: str, tool: str, left: str
+) -> None:
+    """Under flock they keep the lock. Under aiolead they run without it, or not at all."""
+    start = "setsid" if left == "a daemon" else ""
+    script = f"{start} sh -c 'echo $$ > pid; exec sleep 1000' & while ! [ -s pid ]; do :; done"
+    env = environment(AIOLEAD_HOSTS=somewhere)
+    subprocess.run([*tool.split(), "sh", "-c", script], env=env, check=True)
+    pid = int((folder / "pid").read_text())
+    if tool.startswith("aiolead") and not start:
+        until(lambda: not fields(pid), "it is gone")
+        return
+    with Process(pid) as process:
+        assert process.is_running
+        again = "flock -n lock" if tool.startswith("flock") else "aiolead lock -qn /lock --"
+        ended = subprocess.run([*again.split(), "true"], env=env)
+        assert ended.returncode == (1 if tool.startswith("flock") else 0)
 
 
 def test_exit_code_that_looks_like_a_signal_is_none(folder: Path, somewhere: str) -> None:
