@@ -237,27 +237,10 @@ def _read_as_plain(call: Call[Any], body: bytes, session_id: int) -> None:
     """Let a call for `CREATE2` read the answer to `CREATE`."""
     request = Create.read(Reader(body))
     owner = session_id if CreateMode(request.flags).is_ephemeral else 0
-    stat = _NEW._replace(ephemeral_owner=owner, data_length=len(request.data or b""))
-    call.parse = partial(_parse_plain, call.parse, stat)
+    call.parse = partial(_parse_plain, call.parse, owner, len(request.data or b""))
 
 
-_NEW = Stat(
-    czxid=0,
-    mzxid=0,
-    ctime=0,
-    mtime=0,
-    version=0,
-    cversion=0,
-    aversion=0,
-    ephemeral_owner=0,
-    data_length=0,
-    num_children=0,
-    pzxid=0,
-)
-"""The `Stat` of a new znode without what is its own."""
-
-
-def _parse_plain(parse: Callable[[Reader], T], stat: Stat, r: Reader) -> T:
+def _parse_plain(parse: Callable[[Reader], T], owner: int, data_length: int, r: Reader) -> T:
     """Read the answer to a plain create as if it had the `Stat`.
 
     The answer to a write has the zxid of its transaction in its header, which is the new znode's
@@ -265,6 +248,19 @@ def _parse_plain(parse: Callable[[Reader], T], stat: Stat, r: Reader) -> T:
     """
     assert isinstance(r, ReplyReader)
     zxid = r.zxid
+    stat = Stat(
+        czxid=zxid,
+        mzxid=zxid,
+        ctime=0,
+        mtime=0,
+        version=0,
+        cversion=0,
+        aversion=0,
+        ephemeral_owner=owner,
+        data_length=data_length,
+        num_children=0,
+        pzxid=zxid,
+    )
     w = Writer()
-    CreateReply(r.text(), stat._replace(czxid=zxid, mzxid=zxid, pzxid=zxid)).write(w)
+    CreateReply(r.text(), stat).write(w)
     return parse(Reader(bytes(w.buffer)))
