@@ -31,6 +31,7 @@ from .._wire.versions import ANY, OLDEST, UNKNOWN, Engine, Feature, Release, Ver
 from ..errors import Outcome, UnsupportedError
 from ..model import CreateMode, Stat
 from .requests import Call
+from .suspects import RIGHT_AFTER, SHORT
 
 logger = get_logger("aiolead.session")
 
@@ -38,10 +39,6 @@ T = TypeVar("T")
 
 LOSSES = 2
 """How many connections in a row an operation may cost before the server is taken to lack it."""
-
-RIGHT_AFTER = 1 / 4
-"""A connection that is closed so soon after a request was sent may be closed because of it, as a
-part of the session timeout."""
 
 FORGOTTEN_AFTER = 16
 """Session timeouts after which one lost connection says nothing about the next one."""
@@ -191,7 +188,12 @@ class PresentServer:
         release = self.given or self._learned
         if release is not None and release.engine is Engine.ZOOKEEPER:
             return
-        recent = {call.op for call in unanswered if now - call.sent_at <= RIGHT_AFTER * timeout}
+        # A long request may be refused for its length, whatever its operation.
+        recent = {
+            call.op
+            for call in unanswered
+            if now - call.sent_at <= RIGHT_AFTER * timeout and call.size <= SHORT
+        }
         for op in sorted(recent.intersection(FEATURE_OF) - self.lacking):
             key = self.name, op
             lost_at = self.suspected.get(key)

@@ -9,6 +9,7 @@ from session.script import PASSWORD, Script, connected
 
 from aiolead._session.present_server import LOSSES, PresentServer
 from aiolead._session.requests import WRITE, Call, close_call, multi_call, no_result
+from aiolead._session.suspects import SHORT
 from aiolead._wire.codes import OpCode
 from aiolead._wire.framing import encode_body, encode_record
 from aiolead._wire.handshake import ConnectResponse
@@ -327,6 +328,19 @@ def test_losses_far_apart_say_nothing() -> None:
         script.connect()
     create(script, CreateMode.PERSISTENT)
     assert script.ops() == [OpCode.CREATE2]
+
+
+def test_long_request_says_nothing_about_its_operation() -> None:
+    """A server may close the connection because of the length."""
+    server = greeted(PASSWORD)
+    call: Call[Any] = Call(OpCode.CREATE2, b"", no_result, path="/a")
+    call.size = SHORT + 1
+    for _ in range(LOSSES):
+        server.closed([call], 0.0, 8.0)
+        assert not server.suspected
+        server.opened("s1:2181")
+        server.greeted(ConnectResponse(8000, 7, PASSWORD))
+    assert server.lacking == frozenset()
 
 
 def test_missing_operation_is_remembered_for_its_server() -> None:
