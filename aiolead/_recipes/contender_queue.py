@@ -237,9 +237,9 @@ class Ahead:
         self.is_stale = True
         self._woken.set()
 
-    async def wait(self) -> None:
+    def wait(self) -> Awaitable[None]:
         """Wait until something happens; not at all if it has since `renew`."""
-        await self._woken.wait()
+        return self._woken.wait()
 
     def close(self) -> None:
         for watch in self._watches.values():

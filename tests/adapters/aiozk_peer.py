@@ -10,11 +10,11 @@ from typing import Any
 
 import aiozk
 import anyio
-from aiolead.adapters.aiozk.session import Adaptation
 from aiozk.states import States
 from kit.checks import PATIENCE
 
 import aiolead
+from aiolead.adapters.aiozk._session import Adaptation
 from aiolead.paths import parse_connect_string
 
 

@@ -15,7 +15,6 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 from adapters.aiozk_peer import started
-from aiolead.adapters.aiozk.session import AdaptedSession, patience_of
 from aiozk import exc
 from aiozk.states import States
 from kit.clients import PATIENCE, JumpingClock, eventually
@@ -25,6 +24,7 @@ from kit.faults import only_on
 import aiolead
 from aiolead import Client, Lock
 from aiolead.adapters.aiozk import adapt
+from aiolead.adapters.aiozk._session import AdaptedSession, patience_of
 from aiolead.errors import (
     AioleadError,
     ConfigurationError,

@@ -383,7 +383,7 @@ PARSERS: tuple[Parser, ...] = (
     # --- answers of servers
     of_server(
         "the words of a server", _judged, "cli.doctor.server_checks: judge_server",
-        "cli.server_survey: _take_monitor _take_srvr", "cli.server_inquiry: count_in",
+        "cli.server_survey: _take_monitor _take_srvr _version_in", "cli.server_inquiry: count_in",
         raises=_WORDS, takes_text=True,
     ),
     of_server(
@@ -485,8 +485,8 @@ NO_PARSERS: dict[str, str] = {
     "_recipes.partitioner:score": "a digest of ours",
     "_recipes.exclusive:HeldName.number": "the name of our own znode",
     "_session.liveness:Liveness.begun": "four bytes, counted before",
-    "adapters.aiozk.session:connect_string": "the ports that aiozk was given",
-    "adapters.aiozk.session:Bridge._fired": "an enumeration",
+    "adapters.aiozk._session:connect_string": "the ports that aiozk was given",
+    "adapters.aiozk._session:Bridge._fired": "an enumeration",
     "adapters.aiozk.__init__:_check_version": "the version of an installed package",
     "blocking._proxy:ElectionBase.run": "an argument, whose error is ConfigurationError",
     "cli.dashboard.doors:address_in": "an address, or else a name",

@@ -26,8 +26,8 @@ pytestmark = [
 PATH = "/lock"
 MANY = 40
 
-OBJECTS, COROUTINES = 11, 4
-"""How many of the library's own there are for each waiter, at most: its `Znode`; two watches
+OBJECTS, COROUTINES = 12, 4
+"""How many of the library's own there are for each waiter, at most: its `Znode`, its `Ahead`; two watches
 with a slot each, one on its own znode and one on that before it; and what waits for them. No
 request, no event of anyio's, no scope."""
 
