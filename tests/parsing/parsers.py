@@ -383,7 +383,7 @@ PARSERS: tuple[Parser, ...] = (
     # --- answers of servers
     of_server(
         "the words of a server", _judged, "cli.doctor.server_checks: judge_server",
-        "cli.server_survey: _take_monitor _take_srvr _version_in", "cli.server_inquiry: count_in",
+        "cli.server_survey: _take_srvr _version_in", "cli.server_inquiry: count_in",
         raises=_WORDS, takes_text=True,
     ),
     of_server(

@@ -27,9 +27,9 @@ PATH = "/lock"
 MANY = 40
 
 OBJECTS, COROUTINES = 12, 4
-"""How many of the library's own there are for each waiter, at most: its `Znode`, its `Ahead`; two watches
-with a slot each, one on its own znode and one on that before it; and what waits for them. No
-request, no event of anyio's, no scope."""
+"""How many of the library's own there are for each waiter, at most: its `Znode`; its `Ahead`; two
+watches with a slot each, one on its own znode and one on that before it; and what waits for them.
+No request, no event of anyio's, no scope."""
 
 
 @pytest.fixture
