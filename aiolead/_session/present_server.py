@@ -87,6 +87,9 @@ class PresentServer:
     def learned(self, release: Release | None) -> None:
         """Note what the server says it is; None if it does not say."""
         self._learned = release
+        if release is not None and release.engine is Engine.ZOOKEEPER:
+            # Its connections were lost for other reasons.
+            self._missing.pop(self.name, None)
         self._note()
 
     @property
@@ -113,7 +116,8 @@ class PresentServer:
         if self.given is not None or self._learned is not None:
             return False
         is_other = self.is_foreign or self._engine not in (None, Engine.ZOOKEEPER)
-        return is_other or any(name == self.name for name, _ in self.suspected)
+        is_suspected = any(name == self.name for name, _ in self.suspected)
+        return is_other or is_suspected or self.name in self._missing
 
     def has(self, feature: Feature) -> bool:
         """Whether the server has a feature that every ZooKeeper server has."""

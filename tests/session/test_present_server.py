@@ -370,6 +370,21 @@ def test_suspected_server_is_worth_asking() -> None:
     assert server.lacking == frozenset()
 
 
+def test_zookeeper_server_that_says_so_late_lacks_nothing() -> None:
+    """Its answer may come only after it has closed two connections for other reasons."""
+    server = greeted(PASSWORD)
+    call: Call[Any] = Call(OpCode.CREATE2, b"", no_result, path="/a")
+    for _ in range(LOSSES):
+        server.closed([call], 0.0, 8.0)
+        server.opened("s1:2181")
+        server.greeted(ConnectResponse(8000, 7, PASSWORD))
+    assert server.lacking == {OpCode.CREATE2}
+    assert server.is_unknown
+    server.learned(Release(Engine.ZOOKEEPER, (3, 9, 3)))
+    assert not server.is_unknown
+    assert server.lacking == frozenset()
+
+
 def test_zookeeper_server_that_says_so_is_not_suspected() -> None:
     server = greeted(PASSWORD)
     server.learned(Release(Engine.ZOOKEEPER, (3, 9, 3)))
