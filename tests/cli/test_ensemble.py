@@ -128,6 +128,7 @@ def test_admin_server_replaces_refused_words(run: Run) -> None:
                     "problem": None,
                     "state": "serving",
                     "role": "leader",
+                    "engine": "ZooKeeper",
                     "version": "3.9.2",
                     "zxid": 0x300000A17,
                     "behind": 0,
