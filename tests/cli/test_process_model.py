@@ -44,11 +44,17 @@ def tool(request: pytest.FixtureRequest, folder: Path) -> str:
 
 
 @pytest.fixture(params=["bash", "dash"])
-def shell(request: pytest.FixtureRequest, folder: Path, somewhere: str) -> Iterator[OnTerminal]:
+def kind(request: pytest.FixtureRequest) -> str:
+    """The name of the shell."""
+    return str(request.param)
+
+
+@pytest.fixture
+def shell(kind: str, folder: Path, somewhere: str) -> Iterator[OnTerminal]:
     """An interactive shell."""
-    program = {"bash": ["bash", "--norc", "--noprofile", "-i"], "dash": ["dash", "-i"]}
-    env = {"PS1": "$ ", "TERM": "dumb", "SHELL": request.param}
-    with OnTerminal(program=program[request.param], hosts=somewhere, env=env) as shell:
+    program = {"bash": ["bash", "--norc", "--noprofile", "-i"], "dash": ["dash", "-i"]}[kind]
+    env = {"PS1": "$ ", "TERM": "dumb", "SHELL": kind}
+    with OnTerminal(program=program, hosts=somewhere, env=env) as shell:
         shell.wait_for("$ ")
         yield shell
         for pid in processes_with(shell.mark):
@@ -98,11 +104,13 @@ def states_of(shell: OnTerminal, words: str) -> list[str]:
 # --- what the command inherits -------------------------------------------------------------------
 
 
-def test_command_inherits_open_descriptors(shell: OnTerminal, tool: str, folder: Path) -> None:
+def test_command_inherits_open_descriptors(
+    shell: OnTerminal, kind: str, tool: str, folder: Path
+) -> None:
     (folder / "file").write_text("from-the-file")
     shell.type(f"{tool} sh -c 'cat <&3; echo -up$((1+1))' 3<file\n")
     shell.wait_for("from-the-file-up2")
-    if os.environ["SHELL"] == "bash":
+    if kind == "bash":
         shell.type(f"{tool} cat <(echo substituted$((1+1)))\n")
         shell.wait_for("substituted2")
         shell.type(f"echo a$((1+1)) | {tool} tee >(sed s/^/teed-/) >/dev/null\n")
