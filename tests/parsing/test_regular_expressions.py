@@ -52,9 +52,13 @@ def _of_modules() -> Iterator[tuple[str, tuple[re.Pattern[Any], str]]]:
     for file in sorted(ROOT.rglob("*.py")):
         parts = file.relative_to(ROOT).with_suffix("").parts
         source = file.read_text("utf-8")
-        if parts[0] == "testing" or "re.compile(" not in source:
+        if parts[0] == "testing" or not re.search(r"\bre\.\w+\(", source):
             continue
         module = ".".join(parts).removesuffix(".__init__")
+        for method, name in re.findall(r"\bre\.(\w+)\((\w+),", source):
+            value = getattr(importlib.import_module(f"aiolead.{module}"), name, None)
+            if isinstance(value, str):  # compiled at its first use
+                yield f"{module}:{name}", (re.compile(value), method)
         for name, value in vars(importlib.import_module(f"aiolead.{module}")).items():
             if isinstance(value, re.Pattern):
                 # `findall`, `sub` and the others search.

@@ -88,7 +88,7 @@ class Trials:
             zxids = [] if disk is None else [*disk.in_memory] or [*filter(None, [disk.zxid])]
             log = ",".join(f"{zxid >> 32}.{zxid & 0xFFFF_FFFF}" for zxid in zxids)
             arguments += ["--log", f"{name}={log}"]
-        command = [sys.executable, "-m", "aiolead", "ensemble", "rehearse", "--json", *arguments]
+        command = [sys.executable, "-m", "aiolead", "demo", "ensemble", "--json", *arguments]
         output = subprocess.run(command, capture_output=True, check=True).stdout
         value = json.loads(output)
         assert value["leaders"] == [leader]

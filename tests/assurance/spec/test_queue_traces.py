@@ -15,6 +15,7 @@ from unittest import mock
 import pytest
 
 from aiolead._recipes import contender_queue as contender_module
+from aiolead._recipes.local_queue import LocalQueue
 from aiolead._recipes.naming import Sequential
 from aiolead._recipes.znode import Znode
 from aiolead.testing.simulation.run import load_scenario
@@ -40,10 +41,11 @@ def test_simulated_schedules_follow_the_specification(name: str) -> None:
 # --- planted bugs ------------------------------------------------------------------------------
 
 KERNEL = "_recipes/kernel.py"
-CLASSES: dict[str, tuple[str, type]] = {
-    "_recipes/contender_queue.py": ("_recipes", contender_module.Contender),
-    "_recipes/znode.py": ("_recipes", Znode),
-    "_recipes/naming.py": ("_recipes", Sequential),
+CLASSES: dict[str, tuple[type, ...]] = {
+    "_recipes/contender_queue.py": (contender_module.Contender, contender_module.Ahead),
+    "_recipes/local_queue.py": (LocalQueue,),
+    "_recipes/znode.py": (Znode,),
+    "_recipes/naming.py": (Sequential,),
 }
 
 
@@ -53,28 +55,28 @@ def planted(name: str) -> Iterator[None]:
     changed = mutated_or_skip(name)
     with ExitStack() as stack:
         for file, text in changed.items():
-            package, real = CLASSES.get(file, ("_recipes", None))
-            module = ModuleType(f"aiolead.{package}.planted")
-            module.__package__ = f"aiolead.{package}"
+            real = CLASSES.get(file, ())
+            module = ModuleType("aiolead._recipes.planted")
+            module.__package__ = "aiolead._recipes"
             stack.enter_context(mock.patch.dict(sys.modules, {module.__name__: module}))
             exec(compile(text, file, "exec"), module.__dict__)
-            if real is None:
+            if not real:
                 assert file == KERNEL
                 standing = mock.patch.object(contender_module, "standing", module.standing)
                 stack.enter_context(standing)
                 continue
             # The other classes are the real ones: above all the exceptions.
-            others = vars(sys.modules[real.__module__]).items()
-            module.__dict__.update(
-                {key: each for key, each in others if isinstance(each, type) and each is not real}
-            )
-            for key, method in vars(module.__dict__[real.__name__]).items():
-                # A method that calls `super()` works in its own class only.
-                if (
-                    isinstance(method, FunctionType)
-                    and "__class__" not in method.__code__.co_freevars
-                ):
-                    stack.enter_context(mock.patch.object(real, key, method))
+            changes = {each: vars(module.__dict__[each.__name__]) for each in real}
+            others = vars(sys.modules[real[0].__module__]).items()
+            module.__dict__.update({key: each for key, each in others if isinstance(each, type)})
+            for cls, methods in changes.items():
+                for key, method in methods.items():
+                    # A method that calls `super()` works in its own class only.
+                    if (
+                        isinstance(method, FunctionType)
+                        and "__class__" not in method.__code__.co_freevars
+                    ):
+                        stack.enter_context(mock.patch.object(cls, key, method))
         yield
 
 
