@@ -105,7 +105,7 @@ class Kept(Fixed):
         self.saw(created.stat)
         return super()._claim(created, session_id)
 
-    # --- to whom an existing znode belongs -------------------------------------------------------
+    # --- the owner of an existing znode ----------------------------------------------------------
 
     def is_ours(self, stat: Stat) -> bool:
         """Whether an existing znode belongs to this client, or to any client."""

@@ -1,4 +1,4 @@
-"""The way up from a session: what it reports, and to whom.
+"""The way up from a session: its reports to the client that owns it.
 
 An observer is passed at construction, and stays. It is called synchronously, in the event loop's
 thread, from within the methods of the machine. So a reader gets from a lost session to the

@@ -311,6 +311,9 @@ def dispatch(arguments: Sequence[str]) -> int:
     arguments = list(arguments)
     reporter = _reporter(arguments)
     try:
+        # An empty variable behind it must not change what the command does.
+        if arguments[-1:] == ["--"] and next(filter(_NAMES.__contains__, arguments), "") == "run":
+            raise CommandError("no command was given; it goes last, after --", exits.USAGE)
         # Without a command there is nothing to run: help, the version, or a mistake.
         code = (_overview() if _NAMES.isdisjoint(arguments) else app)(arguments)
         flush_output()

@@ -56,6 +56,13 @@ def test_help_begins_with_examples_and_own_options(run: Run) -> None:
     assert "--session-timeout INT" not in shown
 
 
+@pytest.mark.parametrize("command", ["run", "lock"])
+def test_empty_command_is_refused(run: Run, command: str) -> None:
+    """As of `-- $COMMAND` where the variable is empty: no run that goes on without it."""
+    why = "no command was given; it goes last, after --"
+    assert run(f"{command} /app --connect-timeout 1 --") == fails(why, code=exits.USAGE)
+
+
 def test_help_connection_lists_the_common_options(run: Run) -> None:
     out = shown(run, "help connection")
     for option in COMMON_OPTIONS | {"config"}:

@@ -268,7 +268,7 @@ class Talker:
 
 
 class _Owner:
-    """The owner of a hold, to whom its end makes no difference."""
+    """The owner of a hold that does nothing when it ends."""
 
     def hold_settled(self) -> None:
         pass
