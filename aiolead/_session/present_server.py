@@ -12,7 +12,8 @@ The engine and its version are known by
   then, of another engine than ZooKeeper only the least is assumed;
 * experience: if a server closes two connections in a row on an operation that no answer has shown
   it to know, then the operation is not sent there again. After the first one it is asked for its
-  release; ZooKeeper servers are believed to know all that their release knows.
+  release, and nothing is concluded before it has answered. ZooKeeper servers are believed to know
+  all that their release knows.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ logger = get_logger("aiolead.session")
 T = TypeVar("T")
 
 LOSSES = 2
-"""How many connections in a row an operation may cost before the server is taken to lack it."""
+"""How many connections in a row an operation costs at least before a server is taken to lack it."""
 
 FORGOTTEN_AFTER = 16
 """Session timeouts after which one lost connection says nothing about the next one."""
@@ -63,6 +64,8 @@ class PresentServer:
         self._version = version
         self._learned: Release | None = None
         self._session_id = 0
+        # By name. The engine outlasts a connection; the version may not, as during an upgrade.
+        self._engines: dict[str, Engine | None] = {}
         self._missing: dict[str, set[int]] = {}
         self.suspected: dict[tuple[str, int], float] = {}
         self._has_reported_parents = False
@@ -84,12 +87,20 @@ class PresentServer:
         self.is_foreign = response.password == NO_PASSWORD and self._engine is not Engine.ZOOKEEPER
         self._note()
 
-    def learned(self, release: Release | None) -> None:
-        """Note what the server says it is; None if it does not say."""
-        self._learned = release
-        if release is not None and release.engine is Engine.ZOOKEEPER:
-            # Its connections were lost for other reasons.
-            self._missing.pop(self.name, None)
+    def learned(self, name: str, release: Release | None, *, is_connected: bool) -> None:
+        """Note what a server says it is; None if it does not say.
+
+        The answer may come after its connection was lost.
+        """
+        if release is None:
+            self._engines.setdefault(name, None)  # it may be slow, or have too many connections
+        else:
+            self._engines[name] = release.engine
+            if release.engine is Engine.ZOOKEEPER:
+                # Its connections were lost for other reasons.
+                self._missing.pop(name, None)
+        if is_connected:
+            self._learned = release
         self._note()
 
     @property
@@ -189,8 +200,9 @@ class PresentServer:
 
     def closed(self, unanswered: Iterable[Call[Any]], now: float, timeout: float) -> None:
         """The server has closed the connection, with these requests in flight."""
-        release = self.given or self._learned
-        if release is not None and release.engine is Engine.ZOOKEEPER:
+        given, name = self.given, self.name
+        engine = self._engines.get(name) if given is None else given.engine
+        if engine is Engine.ZOOKEEPER and not self.is_foreign:
             return
         # A long request may be refused for its length, whatever its operation.
         recent = {
@@ -199,17 +211,18 @@ class PresentServer:
             if now - call.sent_at <= RIGHT_AFTER * timeout and call.size <= SHORT
         }
         for op in sorted(recent.intersection(FEATURE_OF) - self.lacking):
-            key = self.name, op
+            key = name, op
             lost_at = self.suspected.get(key)
-            if lost_at is None or now - lost_at > FORGOTTEN_AFTER * timeout:
+            is_first = lost_at is None or now - lost_at > FORGOTTEN_AFTER * timeout
+            if is_first or not (given or name in self._engines):
                 self.suspected[key] = now
                 continue
             del self.suspected[key]
-            self._missing.setdefault(self.name, set()).add(op)
+            self._missing.setdefault(name, set()).add(op)
             logger.warning(
                 "%s has closed %d connections on %s, which is not sent there again: "
                 "connect(engine=...) avoids the loss",
-                *(self.name, LOSSES, op_name(op)),
+                *(name, LOSSES, op_name(op)),
             )
 
     def answered(self, op: int) -> None:

@@ -38,6 +38,10 @@ def greeted(password: bytes = bytes(16), session_id: int = 7, **options: Any) ->
     return server
 
 
+def learn(server: PresentServer, release: Release | None) -> None:
+    server.learned(server.name, release, is_connected=True)
+
+
 def foreign(session_id: int = 7, **options: Any) -> Script:
     """A session with a server of another engine, which does not say which one."""
     script = Script(**options)
@@ -98,22 +102,22 @@ def test_least_is_assumed_of_another_engine_until_its_release_is_known() -> None
     assert server.is_unknown
     assert not server.keeps_sessions
     assert {OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.REMOVE_WATCHES} <= server.lacking
-    server.learned(Release(KEEPER, (26, 3, 0)))
+    learn(server, Release(KEEPER, (26, 3, 0)))
     assert not server.is_unknown
     assert OpCode.CREATE2 not in server.lacking
     assert OpCode.CREATE_CONTAINER in server.lacking
     assert not server.keeps_sessions
-    server.learned(Release(Engine.RAFTKEEPER, (2, 3, 0)))
+    learn(server, Release(Engine.RAFTKEEPER, (2, 3, 0)))
     assert OpCode.CREATE2 in server.lacking
     assert server.keeps_sessions
-    server.learned(Release(Engine.ZOOKEEPER, (3, 9, 0)))
+    learn(server, Release(Engine.ZOOKEEPER, (3, 9, 0)))
     assert server.lacking == frozenset()
     assert server.keeps_sessions
 
 
 def test_release_is_forgotten_with_the_connection() -> None:
     server = greeted()
-    server.learned(Release(KEEPER, (26, 9, 0)))
+    learn(server, Release(KEEPER, (26, 9, 0)))
     server.opened("s1:2181")
     server.greeted(ConnectResponse(8000, 8, bytes(16)))
     assert server.is_unknown
@@ -153,7 +157,7 @@ def test_oldest_keeper_is_assumed_if_only_the_engine_is_given() -> None:
     server = greeted(engine=KEEPER)
     assert server.is_unknown
     assert OpCode.CREATE2 in server.lacking
-    server.learned(Release(KEEPER, (26, 7, 0)))
+    learn(server, Release(KEEPER, (26, 7, 0)))
     assert OpCode.CREATE2 not in server.lacking
 
 
@@ -259,7 +263,7 @@ def test_hold_is_lost_with_the_connection_to_another_engine() -> None:
 
 def test_session_of_an_engine_that_keeps_sessions_is_resumed() -> None:
     script = foreign()
-    script.machine.server.learned(Release(Engine.RAFTKEEPER, (2, 3, 0)))
+    learn(script.machine.server, Release(Engine.RAFTKEEPER, (2, 3, 0)))
     script.disconnect()
     assert script.states[-1] == (S.SUSPENDED, 7)
     assert script.open().session_id == 7
@@ -290,6 +294,7 @@ def lose_over(script: Script, op: OpCode = OpCode.CREATE2) -> Call[Any]:
 
 def test_operation_that_costs_two_connections_is_not_sent_there_again() -> None:
     script = connected()
+    learn(script.machine.server, None)
     for _ in range(LOSSES):
         assert isinstance(lose_over(script).error(), ConnectionLossError)
         script.connect()
@@ -299,6 +304,7 @@ def test_operation_that_costs_two_connections_is_not_sent_there_again() -> None:
 
 def test_operation_is_refused_once_it_is_known_to_be_unknown() -> None:
     script = connected()
+    learn(script.machine.server, None)
     for _ in range(LOSSES):
         lose_over(script, OpCode.CREATE_TTL)
         script.connect()
@@ -345,6 +351,7 @@ def test_long_request_says_nothing_about_its_operation() -> None:
 
 def test_missing_operation_is_remembered_for_its_server() -> None:
     server = greeted(PASSWORD)
+    learn(server, None)
     call: Call[Any] = Call(OpCode.CREATE2, b"", no_result, path="/a")
     for _ in range(LOSSES):
         server.closed([call], 0.0, 8.0)
@@ -364,15 +371,49 @@ def test_suspected_server_is_worth_asking() -> None:
     server.opened("s1:2181")
     server.greeted(ConnectResponse(8000, 7, PASSWORD))
     assert server.is_unknown
-    server.learned(Release(Engine.ZOOKEEPER, (3, 9, 3)))
+    learn(server, Release(Engine.ZOOKEEPER, (3, 9, 3)))
     assert not server.is_unknown
     server.closed([call], 0.0, 8.0)
     assert server.lacking == frozenset()
 
 
-def test_zookeeper_server_that_says_so_late_lacks_nothing() -> None:
-    """Its answer may come only after it has closed two connections for other reasons."""
+def test_nothing_is_concluded_before_a_server_has_said_what_it_is() -> None:
+    """Two connections may be lost before its answer, for other reasons than the operation."""
     server = greeted(PASSWORD)
+    call: Call[Any] = Call(OpCode.CREATE2, b"", no_result, path="/a")
+    for _ in range(2 * LOSSES):
+        server.closed([call], 0.0, 8.0)
+        server.opened("s1:2181")
+        server.greeted(ConnectResponse(8000, 7, PASSWORD))
+    assert server.lacking == frozenset()
+    assert server.is_unknown
+    server.learned("s1:2181", None, is_connected=False)
+    server.closed([call], 0.0, 8.0)
+    server.opened("s1:2181")
+    server.greeted(ConnectResponse(8000, 7, PASSWORD))
+    assert server.lacking == {OpCode.CREATE2}
+
+
+def test_answer_of_a_zookeeper_server_counts_after_its_connection() -> None:
+    server = greeted(PASSWORD)
+    call: Call[Any] = Call(OpCode.CREATE2, b"", no_result, path="/a")
+    server.closed([call], 0.0, 8.0)
+    server.opened("s2:2181")
+    server.greeted(ConnectResponse(8000, 7, PASSWORD))
+    server.learned("s1:2181", Release(Engine.ZOOKEEPER, (3, 9, 3)), is_connected=False)
+    assert server.release is None
+    server.learned("s1:2181", None, is_connected=False)
+    for _ in range(2 * LOSSES):
+        server.opened("s1:2181")
+        server.greeted(ConnectResponse(8000, 7, PASSWORD))
+        server.closed([call], 0.0, 8.0)
+    assert server.lacking == frozenset()
+
+
+def test_zookeeper_server_that_says_so_late_lacks_nothing() -> None:
+    """It may have been too slow to answer at first."""
+    server = greeted(PASSWORD)
+    learn(server, None)
     call: Call[Any] = Call(OpCode.CREATE2, b"", no_result, path="/a")
     for _ in range(LOSSES):
         server.closed([call], 0.0, 8.0)
@@ -380,14 +421,14 @@ def test_zookeeper_server_that_says_so_late_lacks_nothing() -> None:
         server.greeted(ConnectResponse(8000, 7, PASSWORD))
     assert server.lacking == {OpCode.CREATE2}
     assert server.is_unknown
-    server.learned(Release(Engine.ZOOKEEPER, (3, 9, 3)))
+    learn(server, Release(Engine.ZOOKEEPER, (3, 9, 3)))
     assert not server.is_unknown
     assert server.lacking == frozenset()
 
 
 def test_zookeeper_server_that_says_so_is_not_suspected() -> None:
     server = greeted(PASSWORD)
-    server.learned(Release(Engine.ZOOKEEPER, (3, 9, 3)))
+    learn(server, Release(Engine.ZOOKEEPER, (3, 9, 3)))
     call: Call[Any] = Call(OpCode.CREATE2, b"", no_result, path="/a")
     for _ in range(2 * LOSSES):
         server.closed([call], 0.0, 8.0)

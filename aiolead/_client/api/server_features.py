@@ -170,6 +170,8 @@ async def _release_of(core: Core, peer: Peer) -> Release | None:
     try:
         release = await peer.release(patience)
     except OSError as error:
+        if isinstance(error, TimeoutError):
+            _note(core, peer, None)
         if core.supervisor.peer is not peer:
             return None
         why = f"no answer in {in_seconds(patience)}" if isinstance(error, TimeoutError) else error
@@ -178,9 +180,13 @@ async def _release_of(core: Core, peer: Peer) -> Release | None:
             '(connect(server_version="...") settles it)',
             outcome=Outcome.NOT_APPLIED,
         ) from error
-    if core.supervisor.peer is peer:
-        core.machine.server.learned(release)
+    _note(core, peer, release)
     return release
+
+
+def _note(core: Core, peer: Peer, release: Release | None) -> None:
+    is_connected = core.supervisor.peer is peer
+    core.machine.server.learned(peer.name, release, is_connected=is_connected)
 
 
 async def learn_release(core: Core) -> None:
