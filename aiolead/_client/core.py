@@ -237,8 +237,8 @@ class Core:
     async def holders_gone(self) -> None:
         """Waits until every holder that lost its hold has released it."""
         while self.machine.leases.is_in_grace:
-            self._holders_gone = anyio.Event()
-            await self._holders_gone.wait()
+            gone = self._holders_gone = self._holders_gone or anyio.Event()
+            await gone.wait()
 
     # --- what the machine reports: see `SessionObserver` -----------------------------------------
 
@@ -266,6 +266,7 @@ class Core:
             self._due.set()
         if self._holders_gone is not None and not self.machine.leases.is_in_grace:
             self._holders_gone.set()
+            self._holders_gone = None
 
     def lease_renewed(self, took: float, remaining: float) -> None:
         self.reporting.lease_renewed(took, remaining)

@@ -19,11 +19,11 @@ from anyio.lowlevel import checkpoint
 from .._wire.codes import OpCode
 from .._wire.config_text import format_config, parse_config
 from .._wire.framing import DEFAULT_MAX_FRAME
-from .._wire.versions import Engine, Feature, parse_engine, parse_version
+from .._wire.versions import Feature
 from ..errors import ConfigurationError, RemoteWireError, UsageError
 from ..paths import format_host
 from ._server.core import Core
-from ._server.settings import Settings, milliseconds
+from ._server.settings import Settings, milliseconds, parse_release
 from ._shell import Shell
 from .streams import MemoryStream, memory_stream_pair
 from .threaded import ThreadedServer
@@ -37,12 +37,6 @@ MAX_SEQUENCE = 0x7FFF_FFFF
 
 MAX_CONNECTIONS = 1_000
 """How many connections there may be by default. A process may often have 1,024 open files."""
-
-DEFAULT_VERSIONS = {
-    Engine.ZOOKEEPER: "3.8.0",
-    Engine.CLICKHOUSE_KEEPER: "24.8.0",
-    Engine.RAFTKEEPER: "2.3.0",
-}
 
 MEMORY_ADDRESS = "127.0.0.1"
 """The address that the scheme `ip` sees for a connection in memory."""
@@ -211,10 +205,7 @@ class EmbeddedServer:
             raise ConfigurationError(
                 f"require_auth: must be some of {sorted(schemes)}, not {require_auth!r}"
             )
-        kind = parse_engine(engine)
-        release = parse_version(
-            DEFAULT_VERSIONS[kind] if version is None else version, name="version"
-        )
+        release = parse_release(engine, version)
         self._host = host
         self._port = port
         self._clock = clock
@@ -228,8 +219,8 @@ class EmbeddedServer:
             container_interval_ms=milliseconds(container_interval),
             enforces_quotas=enforce_quota,
             has_local_sessions=local_sessions,
-            engine=kind,
-            version=release,
+            engine=release.engine,
+            version=release.version,
             backports=frozenset(backports),
             sasl_users=sasl_users or {},
             schemes=frozenset(schemes),

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
-from kit.clients import Link, eventually
+from kit.clients import SESSION, Link, eventually
 from kit.every_recipe import DONE, FOLLOWED, HELD, KEPT
 from kit.virtual_time import embedded, virtually
 
@@ -212,6 +212,28 @@ async def test_body_ends_as_soon_as_the_connection_is_lost(engine: str) -> None:
         assert lost_at < 1.0
         async with Lock(a, "/lock"):
             pass
+
+
+@on_every_keeper
+@virtually
+async def test_client_hangs_up_only_after_the_grace_period_of_its_bodies(engine: str) -> None:
+    """The server ends the session as it sees the end of the connection."""
+    grace = SESSION / 8
+    async with serving(engine) as (server, link), link.connect(grace_period=grace) as client:
+        was_held = False
+        with pytest.raises(LockLost):
+            async with Lock(client, "/lock") as held:
+                link.stall("to_client")
+                try:
+                    await anyio.sleep(10 * SESSION)
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await anyio.sleep(0.9 * grace)
+                    was_held = held.path in server.znodes()
+        link.heal()
+        assert was_held
+        async with Lock(client, "/lock"):
+            assert client.statistics().connections == 2
 
 
 @virtually

@@ -387,7 +387,13 @@ class Supervisor:
             why = connection.ended = connection.ended or ConnectionEnded("the connection ended")
             self._machine.connection_lost(clock())
             self.connection = None
-            await carrier.aclose()
+            try:
+                if not (self._machine.server.keeps_sessions or isinstance(why, ServerHungUp)):
+                    # The server ends the session as it sees the end of the connection.
+                    with anyio.move_on_after(self._machine.timing.grace_period):
+                        await self._core.holders_gone()
+            finally:
+                await carrier.aclose()
             if self._answered is not None:
                 self._answered.set()
         if not connection.is_open:

@@ -16,11 +16,10 @@ from hmac import compare_digest
 
 from ... import paths
 from ..._wire.codes import REFUSED_READ_ONLY, XID_PING, OpCode
-from ..._wire.framing import REQUEST_HEADER
 from ..._wire.handshake import NO_PASSWORD, ConnectRequest
 from ..._wire.jute import Reader, Record
 from ..._wire.replies import TokenReply
-from ..._wire.requests import AuthPacket, Create, Multi, RequestHeader, Sasl
+from ..._wire.requests import AuthPacket, Create, RequestHeader, Sasl
 from ...errors import (
     MarshallingError,
     NoNodeError,
@@ -384,7 +383,7 @@ class Core:
             connection.close_after_flush()
             return
         self.sessions.touch(connection.session_id, connection.timeout_ms, now_ms)
-        if op is None or not self._knows(op, packet):
+        if op is None or not self.settings.takes_request(op, packet):
             if not self.settings.is_zookeeper:
                 self._unknown(connection)
                 return
@@ -407,13 +406,6 @@ class Core:
         reply(connection, xid, zxid, body, error=error)
         if op is OpCode.CLOSE_SESSION or error in (AUTH_FAILED, NEEDS_LOGIN):
             connection.close_after_flush()
-
-    def _knows(self, op: OpCode, packet: bytes) -> bool:
-        settings = self.settings
-        if op is OpCode.MULTI and not settings.is_zookeeper:
-            ops = Multi.read(Reader(packet, REQUEST_HEADER)).ops
-            return all(settings.takes(each.op) for each in ops)
-        return settings.takes(op)
 
     def _unknown(self, connection: Connection) -> None:
         """An engine that does not know an operation answers nothing.

@@ -6,13 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..._wire.codes import OpCode
-from ..._wire.framing import DEFAULT_MAX_FRAME
-from ..._wire.versions import Engine, Feature, Release, Version
+from ..._wire.framing import DEFAULT_MAX_FRAME, REQUEST_HEADER
+from ..._wire.jute import Reader
+from ..._wire.requests import Multi
+from ..._wire.versions import Engine, Feature, Release, Version, parse_engine, parse_version
 from .acl import DEFAULT_SCHEMES
 from .protocol import NOT_FOR_CLIENTS
 
 VERSION = (3, 8, 0)
 """The version of ZooKeeper whose behaviour the server shows unless told otherwise."""
+
+DEFAULT_VERSIONS: Mapping[Engine, str] = {
+    Engine.ZOOKEEPER: "3.8.0",
+    Engine.CLICKHOUSE_KEEPER: "24.8.0",
+    Engine.RAFTKEEPER: "2.3.0",
+}
 
 BUILT = "2022-02-25 08:49 UTC"
 """When it was built, as it says. Parsers expect a date."""
@@ -75,6 +83,14 @@ class Settings:
             return False
         return op not in NOT_FOR_CLIENTS and self.knows(op)
 
+    def takes_request(self, op: OpCode, packet: bytes) -> bool:
+        """Whether clients may ask for a request; other engines look into transactions, too."""
+        if op is OpCode.MULTI and not self.is_zookeeper:
+            return all(
+                self.takes(each.op) for each in Multi.read(Reader(packet, REQUEST_HEADER)).ops
+            )
+        return self.takes(op)
+
     def knows(self, op: OpCode) -> bool:
         """Whether a server of this version knows the operation."""
         feature = _NEEDS.get(op)
@@ -116,6 +132,17 @@ class Settings:
     def negotiated_ms(self, asked_ms: int) -> int:
         """The session timeout that a client gets that asks for this one."""
         return min(max(asked_ms, self.min_session_ms), self.max_session_ms)
+
+
+def parse_release(engine: str, version: str | None) -> Release:
+    """The release to imitate, by the arguments `engine` and `version`.
+
+    Raises:
+        ConfigurationError: there is no such engine, or it is no version.
+    """
+    kind = parse_engine(engine)
+    given = DEFAULT_VERSIONS[kind] if version is None else version
+    return Release(kind, parse_version(given, name="version"))
 
 
 def milliseconds(seconds: float) -> int:

@@ -44,6 +44,7 @@ def replay(
     backend: Backend = "trio",
     faults: str | None = None,
     absent: str | None = None,
+    engine: str | None = None,
     digest: str | None = None,
     trace: bool = False,
 ) -> int:
@@ -63,6 +64,8 @@ def replay(
         Only these faults of it, by their numbers, with commas; or "none". Default: all.
     absent
         Processes that are not started, by their names, with commas.
+    engine
+        The engine that the servers imitate, as NAME or NAME:VERSION. Default: ZooKeeper.
     digest
         The expected digest of the trace. If it is another one, the exit code is 3.
     trace
@@ -76,6 +79,8 @@ def replay(
         chosen = chosen.only([] if faults == "none" else map(int, faults.split(",")))
     if absent:
         chosen = chosen.without(absent.split(","))
+    if engine is not None:
+        chosen = chosen.on(engine)
     outcome = simulate(load_scenario(scenario), schedule=chosen, backend=backend)
     out = sys.stdout
     out.write(chosen.tell() + "\n")
@@ -98,6 +103,7 @@ def soak_command(
     first: int = 0,
     backend: Annotated[Literal["asyncio", "trio", "both"], Parameter()] = "both",
     jobs_: Annotated[int, Parameter(name="--jobs")] = 2,
+    engine: str | None = None,
     report: Path = Path("soak-report"),
 ) -> int:
     """Runs many schedules, and writes a report. Ctrl-C ends it early, with the report.
@@ -116,6 +122,8 @@ def soak_command(
         The event loop, or both, each with the same seeds.
     jobs_
         How many processes.
+    engine
+        The engine that the servers imitate, as NAME or NAME:VERSION. Default: ZooKeeper.
     report
         The directory of the report.
     """
@@ -126,7 +134,7 @@ def soak_command(
         load_scenario(name)
     backends: list[Backend] = ["trio", "asyncio"] if backend == "both" else [backend]
     planned = None if seeds is None else seeds * len(scenarios) * len(backends)
-    work = jobs(scenarios, backends, first, seeds)
+    work = jobs(scenarios, backends, first, seeds, engine)
     start = time.monotonic()
     known = [*SITUATIONS, *REPORTED]
     if console.is_terminal:

@@ -85,6 +85,8 @@ class Director:
         # Each is reported by itself, though two of a kind may have the same target.
         target = f"{fault.target or 'all'} #{fault.number}"
         history.fault_began(fault.kind, target, severe=kind.severe)
+        if kind.closes:
+            self._world.closes_connections()
         undo = kind.act(self._levers, fault)
         if undo is None:
             history.fault_ended(fault.kind, target)

@@ -78,6 +78,8 @@ class Outcome:
                 words.append(f"--faults {','.join(map(str, schedule.numbers)) or 'none'}")
             if schedule.absent:
                 words.append(f"--absent {','.join(schedule.absent)}")
+            if schedule.engine:
+                words.append(f"--engine {schedule.engine}")
         else:
             words.append(f"--schedule '{schedule.to_json()}'")
         return " ".join([*words, f"--digest {self.digest}"])
@@ -129,6 +131,7 @@ def simulate(
     schedule: Schedule | None = None,
     backend: Backend = "trio",
     faults: Iterable[int] | None = None,
+    engine: str | None = None,
 ) -> Outcome:
     """Runs a scenario through one schedule.
 
@@ -138,9 +141,13 @@ def simulate(
         schedule: the schedule itself, instead of a seed.
         backend: the event loop: `trio` or `asyncio`. (uvloop keeps its own time.)
         faults: the numbers of the faults that are kept; defaults to all.
+        engine: the engine that the servers imitate: `zookeeper`, `clickhouse-keeper` or
+            `raftkeeper`, with or without a version, as in `clickhouse-keeper:26.3`; defaults to
+            that of the schedule, or ZooKeeper.
 
     Raises:
-        ConfigurationError: neither or both of a seed and a schedule are given.
+        ConfigurationError: neither or both of a seed and a schedule are given, or there is no such
+            engine.
         Exception: an unexpected exception of a program.
     """
     if (seed is None) == (schedule is None):
@@ -148,6 +155,8 @@ def simulate(
     chosen = schedule if schedule is not None else Schedule.of(seed or 0)
     if faults is not None:
         chosen = chosen.only(faults)
+    if engine is not None:
+        chosen = chosen.on(engine)
     timeline = Timeline()
     worlds: list[World] = []
 
@@ -196,6 +205,7 @@ def explore(
     seeds: Iterable[int],
     *,
     backend: Backend = "trio",
+    engine: str | None = None,
     on_outcome: Callable[[Outcome], object] | None = None,
 ) -> Tally:
     """Runs a scenario through many schedules, and adds up what became of them.
@@ -204,11 +214,12 @@ def explore(
         scenario: the scenario.
         seeds: of the schedules.
         backend: the event loop.
+        engine: the engine that the servers imitate; see `simulate`.
         on_outcome: called with each outcome.
     """
     tally = Tally()
     for seed in seeds:
-        outcome = simulate(scenario, seed=seed, backend=backend)
+        outcome = simulate(scenario, seed=seed, backend=backend, engine=engine)
         tally.add(outcome)
         if on_outcome is not None:
             on_outcome(outcome)

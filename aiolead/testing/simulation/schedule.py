@@ -12,7 +12,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from random import Random
 from typing import Any, Self
 
+from ..._wire.versions import Engine, Release
 from ...errors import ConfigurationError
+from .._server.settings import parse_release
 from .faults import STREAMS, Composite, Fault, Kind, Target
 from .seeds import derived
 
@@ -46,6 +48,8 @@ class Schedule:
         faults: the faults, in the order of their numbers.
         healing: when everything that still is wrong ends.
         absent: processes, by name, that are not started: fewer may fail in the same way.
+        engine: the engine that the servers imitate, as `name` or `name:version`; empty for
+            ZooKeeper. No seed decides it.
     """
 
     seed: int
@@ -64,6 +68,7 @@ class Schedule:
     faults: tuple[Fault, ...]
     healing: float
     absent: tuple[str, ...] = ()
+    engine: str = ""
 
     @classmethod
     def of(cls, seed: int) -> Self:
@@ -110,10 +115,26 @@ class Schedule:
         """The same, without some processes."""
         return replace(self, absent=tuple(sorted({*self.absent, *names})))
 
+    def on(self, engine: str) -> Self:
+        """The same, on another engine: `name` or `name:version`.
+
+        Raises:
+            ConfigurationError: there is no such engine, or it is no version.
+        """
+        if engine:
+            release_of(engine)
+        return replace(self, engine=engine)
+
+    @property
+    def release(self) -> Release:
+        """The engine and version of the servers."""
+        return release_of(self.engine or Engine.ZOOKEEPER.value)
+
     @property
     def is_of_seed(self) -> bool:
-        """Whether it is what its seed means, but for what was left out."""
-        return self == type(self).of(self.seed).only(self.numbers).without(self.absent)
+        """Whether it is what its seed means, but for what was left out, and for the engine."""
+        same = type(self).of(self.seed).only(self.numbers).without(self.absent)
+        return self == replace(same, engine=self.engine)
 
     @property
     def is_reduced(self) -> bool:
@@ -136,6 +157,8 @@ class Schedule:
             text += " faults=" + ",".join(map(str, self.numbers))
         if self.absent:
             text += " absent=" + ",".join(self.absent)
+        if self.engine:
+            text += f" engine={self.engine}"
         return text
 
     def to_json(self) -> str:
@@ -161,6 +184,8 @@ class Schedule:
                     schedule = schedule.only(map(int, words))
                 elif name == "absent":
                     schedule = schedule.without(words)
+                elif name == "engine":
+                    schedule = schedule.on(value)
                 else:
                     raise ValueError(f"unknown: {part}")
         except (ValueError, TypeError, KeyError) as error:
@@ -196,12 +221,19 @@ class Schedule:
             f"jitter {self.jitter:g}; no fault after {self.healing:.3f} s"
         )
         lines = [servers, clients, net]
+        if self.engine:
+            lines.append(f"  the servers imitate {self.release}")
         if self.absent:
             lines.append(f"  without {', '.join(self.absent)}")
         lines += [f"  {fault}" for fault in self.faults]
         if not self.faults:
             lines.append("  no faults")
         return "\n".join(lines)
+
+
+def release_of(engine: str) -> Release:
+    name, _, version = engine.partition(":")
+    return parse_release(name, version or None)
 
 
 def _rates(rng: Random) -> tuple[float, ...]:

@@ -31,10 +31,15 @@ class Job:
     scenario: str
     backend: Backend
     seeds: range
+    engine: str | None = None
 
 
 def jobs(
-    scenarios: Sequence[str], backends: Sequence[Backend], first: int, count: int | None
+    scenarios: Sequence[str],
+    backends: Sequence[Backend],
+    first: int,
+    count: int | None,
+    engine: str | None = None,
 ) -> Iterator[Job]:
     """The work of a soak: block after block of seeds, each for every scenario and event loop.
 
@@ -43,20 +48,23 @@ def jobs(
         backends: the event loops.
         first: the first seed.
         count: how many seeds; None for no end.
+        engine: the engine that the servers imitate; see `simulate`.
     """
     starts = itertools.count(first, BLOCK) if count is None else range(first, first + count, BLOCK)
     for start in starts:
         end = start + BLOCK if count is None else min(start + BLOCK, first + count)
         for scenario in scenarios:
             for backend in backends:
-                yield Job(scenario, backend, range(start, end))
+                yield Job(scenario, backend, range(start, end), engine)
 
 
 def run_job(job: Job) -> Tally:
     """Runs a job, in a worker."""
     faulthandler.dump_traceback_later(HUNG, exit=True)
     try:
-        return explore(load_scenario(job.scenario), job.seeds, backend=job.backend)
+        return explore(
+            load_scenario(job.scenario), job.seeds, backend=job.backend, engine=job.engine
+        )
     finally:
         faulthandler.cancel_dump_traceback_later()
 

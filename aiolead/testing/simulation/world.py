@@ -20,6 +20,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from ..._wire.versions import Feature
 from ..history import Entered, Event, History, Joined, Left, Session, Withdrew
 from ..invariants import REQUESTS, REQUESTS_PER_CHANGE, Bounds, Violation
 from .director import Director
@@ -101,6 +102,10 @@ class World:
         self._healed = anyio.Event()
         self.history: History = _Told(self)
         self.witness: Witness = Witness(self.history, schedule.session_timeout)
+        release = schedule.release
+        self._keeps_sessions = release.has(Feature.LASTING_SESSIONS)
+        if not self._keeps_sessions:
+            self.skip.add("I13")  # the end of a connection, however short, costs the session
         self.ensemble: Ensemble = Ensemble(
             timeline,
             self.network,
@@ -113,6 +118,8 @@ class World:
                 sync_limit=schedule.sync_limit,
                 rates=schedule.server_rates,
                 last_repeat=schedule.session_timeout / 4,
+                engine=release.engine,
+                version=release.version,
             ),
             on_fact=self.witness,
         )
@@ -230,6 +237,15 @@ class World:
     def runs_threads(self, process: Process) -> bool:
         """Whether the threads of a process run: it is alive, and not stopped as a whole."""
         return process.is_alive and not self._levers.is_stopped(process)
+
+    def closes_connections(self) -> None:
+        """From now on, servers may see connections closed before their clients do.
+
+        Where a session ends with its connection, its body then has no time to stop. Fencing is all
+        that such an engine allows.
+        """
+        if not self._keeps_sessions:
+            self.skip |= {"I1", "I2"}
 
     def violation(self, name: str, text: str) -> None:
         """Something is wrong that the invariants do not know of."""

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from ...._wire.codes import OpCode
+from ...._wire.handshake import NO_PASSWORD
 from ...._wire.jute import Reader
 from ...._wire.requests import AuthPacket, RequestHeader
 from ...._wire.versions import SRVR
@@ -129,14 +130,17 @@ class Clients:
             if data.startswith(SRVR):
                 # The one word that these servers know: what clients ask it for.
                 told = self.server.protocol.full_version("simulated")
-                connection.queue(f"Zookeeper version: {told}\n".encode())
+                connection.queue(f"{self.server.protocol.title} version: {told}\n".encode())
                 connection.close_after_flush()
                 return
         connection.frames = connection.reader.feed(data)
         self._resume(link)
 
     def lost(self, link: ClientLink) -> None:
-        """The connection is gone, or is to be. Its session lives on, its watches do not."""
+        """The connection is gone, or is to be, with its watches.
+
+        Its session lives on, but where an engine ends it with the connection.
+        """
         link.connection.close_now()
 
     def close_all(self) -> None:
@@ -163,7 +167,9 @@ class Clients:
             connection.close_after_flush()
         else:
             id_ = connection.session_id
-            greeting.grant(connection, connection.timeout_ms, id_, self.server.password(id_))
+            is_zookeeper = self.server.protocol.is_zookeeper
+            password = self.server.password(id_) if is_zookeeper else NO_PASSWORD
+            greeting.grant(connection, connection.timeout_ms, id_, password)
             link.is_ready = True
             self._resume(link)
 
@@ -195,18 +201,19 @@ class Clients:
     def _handshake(self, link: ClientLink, packet: bytes) -> None:
         server, office, connection = self.server, self.office, link.connection
         assert office is not None
-        greeting = Greeting(packet)
+        protocol = server.protocol
+        greeting = Greeting(packet, is_zookeeper=protocol.is_zookeeper)
         request = greeting.request
         if take_fault(self.dropped_requests, OpCode.CREATE_SESSION):
             connection.close_after_flush()
             return
-        if request.last_zxid_seen > server.replica.processor.zxid:
+        if protocol.is_zookeeper and request.last_zxid_seen > server.replica.processor.zxid:
             # The client has seen the future; another server may know it.
             connection.close_now()
             return
         link.greeting = greeting
-        timeout = connection.timeout_ms = server.protocol.negotiated_ms(request.timeout_ms)
-        if request.session_id == 0:
+        timeout = connection.timeout_ms = protocol.negotiated_ms(request.timeout_ms)
+        if request.session_id == 0 or not protocol.keeps_sessions:
             id_ = connection.session_id = server.new_session_id()
             self.attached[id_] = link
             office.pipeline.create_session(link)
@@ -217,13 +224,13 @@ class Clients:
             # Closed before the password is looked at, as ZooKeeper does.
             previous.connection.close_now()
         self.attached[id_] = link
-        if request.password != server.password(id_):
+        if protocol.is_zookeeper and request.password != server.password(id_):
             self.greeted(link, is_valid=False)
         else:
             office.revalidate(id_, timeout)
 
     def _request(self, link: ClientLink, packet: bytes) -> None:
-        office, connection = self.office, link.connection
+        office, connection, protocol = self.office, link.connection, self.server.protocol
         assert office is not None
         r = Reader(packet)
         header = RequestHeader.read(r)
@@ -235,7 +242,11 @@ class Clients:
         self.server.truth.tell("requested", session=connection.session_id)
         if not office.touch(connection.session_id, connection.timeout_ms):
             return  # Of a session that is over. The connection is closed when its end is committed.
-        if op is None or not self.server.protocol.takes(op):
+        if op is None or not protocol.takes_request(op, packet):
+            if not protocol.is_zookeeper:
+                if not protocol.keeps_sessions:
+                    connection.close_after_flush()
+                return
             reply(connection, header.xid, NO_ZXID, error=UnimplementedError.code)
             connection.close_after_flush()
         elif op is OpCode.SASL:
@@ -300,5 +311,10 @@ class Clients:
         connection = link.connection
         self._links.pop(connection, None)
         self.server.replica.processor.watches.forget(connection)
-        if self.attached.get(connection.session_id) is link:
-            del self.attached[connection.session_id]
+        id_ = connection.session_id
+        if self.attached.get(id_) is link:
+            del self.attached[id_]
+            office, server = self.office, self.server
+            is_left = link.is_ready and id_ in server.replica.sessions
+            if office is not None and is_left and not server.protocol.keeps_sessions:
+                office.pipeline.end_session(id_)

@@ -127,6 +127,11 @@ class Pipeline:
         else:
             queue.append(pending)
 
+    def end_session(self, session_id: int) -> None:
+        """Has the session of a lost connection ended, on an engine that does so."""
+        ticket = self._new_ticket()
+        self._way.forward(Request(self._server_id, ticket, session_id, OpCode.CLOSE_SESSION, b""))
+
     def committed(self, entry: Entry, reply: Record | None, error: int) -> None:
         """An entry was applied: answer the client that requested it, if it is here."""
         pending = None

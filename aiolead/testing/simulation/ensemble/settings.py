@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...._wire.framing import DEFAULT_MAX_FRAME
-from ...._wire.versions import Feature, Version
+from ...._wire.versions import Engine, Feature, Version
 from ..._server.settings import VERSION, Settings
 from .election import FINALIZE_WAIT, FIRST_REPEAT, LAST_REPEAT
 
@@ -36,6 +36,7 @@ class EnsembleSettings:
         max_connections: how many connections one host may have to one server; 0 sets no limit.
         container_interval: how often empty containers and outlived TTL znodes are deleted.
         epoch: seconds since 1970 when time begins, for the times in a Stat.
+        engine: the engine that they behave as.
         version: the version that the servers report, and whose behaviour they have.
         backports: features that they have although they came later.
     """
@@ -57,6 +58,7 @@ class EnsembleSettings:
     max_connections: int = 0
     container_interval: float = 60.0
     epoch: float = EPOCH
+    engine: Engine = Engine.ZOOKEEPER
     version: Version = VERSION
     backports: frozenset[Feature] = frozenset()
 
@@ -71,6 +73,7 @@ class EnsembleSettings:
             max_frame=self.max_frame,
             max_connections=self.max_connections,
             epoch=self.epoch,
+            engine=self.engine,
             version=self.version,
             backports=self.backports,
         )

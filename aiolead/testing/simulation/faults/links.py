@@ -116,8 +116,21 @@ def _drip(levers: Levers, fault: Fault) -> Undo:
 
 
 KINDS = (
-    Kind("link-reset", "every connection of a client breaks", Target.PROCESS, _reset, 2.0),
-    Kind("link-fin", "the servers close every connection of a client", Target.PROCESS, _fin),
+    Kind(
+        "link-reset",
+        "every connection of a client breaks",
+        Target.PROCESS,
+        _reset,
+        2.0,
+        closes=True,
+    ),
+    Kind(
+        "link-fin",
+        "the servers close every connection of a client",
+        Target.PROCESS,
+        _fin,
+        closes=True,
+    ),
     Kind("link-silent-up", "nothing of a client's arrives", Target.PROCESS, _silent_up),
     Kind("link-silent-down", "nothing arrives at a client", Target.PROCESS, _silent_down),
     Kind("link-stalled", "nothing passes; later, all of it", Target.PROCESS, _stalled, 1.5),
@@ -128,9 +141,29 @@ KINDS = (
         "the connection breaks after some bytes to a server",
         Target.PROCESS,
         _breaks_up,
+        closes=True,
     ),
-    Kind("link-cut-down", "... after some bytes to the client", Target.PROCESS, _breaks_down, 2.0),
-    Kind("link-refused", "connections break, and new ones are refused", Target.PROCESS, _refused),
-    Kind("link-pinned", "a client reaches no other server than its own", Target.PROCESS, _pinned),
+    Kind(
+        "link-cut-down",
+        "... after some bytes to the client",
+        Target.PROCESS,
+        _breaks_down,
+        2.0,
+        closes=True,
+    ),
+    Kind(
+        "link-refused",
+        "connections break, and new ones are refused",
+        Target.PROCESS,
+        _refused,
+        closes=True,
+    ),
+    Kind(
+        "link-pinned",
+        "a client reaches no other server than its own",
+        Target.PROCESS,
+        _pinned,
+        closes=True,
+    ),
     Kind("link-drip", "a few bytes come at a time", Target.PROCESS, _drip, 0.4, 0.5),
 )

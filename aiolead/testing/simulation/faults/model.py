@@ -91,6 +91,7 @@ class Kind:
         weight: how often it is drawn, compared with others.
         stretch: by what its durations are multiplied.
         severe: whether it may cost sessions however short it is; see `history.FaultBegan`.
+        closes: whether a server may see a connection closed before its client does.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Kind:
     weight: float = 1.0
     stretch: float = 1.0
     severe: bool = False
+    closes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ def _kinds(name: str, op: OpCode) -> tuple[Kind, Kind]:
             Target.NONE,
             _lost(op, applied=False),
             0.4,
+            closes=True,
         ),
         Kind(
             f"{name}-answer-lost",
@@ -48,6 +49,7 @@ def _kinds(name: str, op: OpCode) -> tuple[Kind, Kind]:
             Target.NONE,
             _lost(op, applied=True),
             0.7,
+            closes=True,
         ),
     )
 
