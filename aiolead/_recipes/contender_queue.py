@@ -17,7 +17,7 @@ from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar, final
 
 from .._client.fast import Wakeup
-from .._util.contender_names import leaders_of
+from .._util.contender_names import ElectionRules, rules_of
 from .._util.escaping import escaped
 from ..abc import CoordinationClient, Reply, Watch
 from ..errors import (
@@ -36,7 +36,7 @@ from .layouts import Layout, Role, checked_names, names_of
 from .local_queue import LocalQueue
 from .names import Names
 from .naming import Sequential, delete_until_gone
-from .neighbours import queue_order
+from .neighbours import queue_order, refuse_other_rules
 from .pending_delete import Departure
 from .reading import MAX_DATA, asking, is_request, listed, over_sessions, participant, read_children
 from .recipe import OnDisconnect, checked_client, checked_path
@@ -51,6 +51,9 @@ WARN_FROM = LAST_SEQUENCE // 2 + 1
 """The number from which to warn, half of them: at a thousand a second, twelve days are left."""
 
 _STEP = 5
+
+_RULES = ElectionRules()
+"""Those of every queue that is no election: one holds."""
 
 
 class SequenceWarning(UserWarning):
@@ -98,8 +101,8 @@ class LocalContenders(LocalQueue):
         super().__init__()
         self.was_contended: bool = False
         """Whether the last listing of the queue showed others before us."""
-        self.fits: list[Names] = []
-        """The names that all neighbours have fitted."""
+        self.fits: list[tuple[Names, ElectionRules]] = []
+        """The names and rules that all neighbours have fitted."""
         self.look: Reply[list[str]] | None = None
         """The last listing that was requested to check that."""
         self.ownerless: str | None = None
@@ -114,9 +117,9 @@ class LocalContenders(LocalQueue):
 
 
 @cache
-def prefix_of(names: Names, places: int = 1) -> Callable[[int, int], str]:
+def prefix_of(names: Names, rules: ElectionRules = _RULES) -> Callable[[int, int], str]:
     """The function that makes the names; one for all queues, since it takes three objects."""
-    return partial(names.prefix, leaders=places)
+    return partial(names.prefix, rules=rules.part)
 
 
 async def found_lost(znode: Znode, client: CoordinationClient) -> bool:
@@ -389,7 +392,7 @@ class Contender:
         while True:
             listing: Reply[list[str]] | None = None
             try:
-                if self._names not in self._local.fits:
+                if not queue.has_looked:
                     await queue.refuse_misfits(self._acl)
                 if await found_lost(znode, client):
                     return None
@@ -425,7 +428,11 @@ class Contender:
         """The position behind a contender of ours with the number just before; saves a listing."""
         if not self._is_one_at_a_time or self._on_rank is not None:
             return None  # or the rank is wanted
-        return self._local.just_behind(self.znode.node.sequence)
+        position = self._local.just_behind(self.znode.node.sequence)
+        if position is None or self._role is not Role.ELECTION:
+            return position
+        # One with other rules is refused by the listing.
+        return position if rules_of(position.watch[0]) == self._queue.rules else None
 
     def obstacle(self) -> str:
         if self._behind is None:
@@ -475,25 +482,11 @@ class Contender:
         if position is None:
             raise NodeGone
         if self._role is Role.ELECTION:
-            self._compare_places(position.watch or line[: position.rank])
+            before = line[: position.rank]
+            await refuse_other_rules(self._client, self._path, before, self._queue.rules)
         if self._is_one_at_a_time and self._on_rank is None:
             return self._local.without_look_ahead(position)
         return position
-
-    def _compare_places(self, names: Sequence[str]) -> None:
-        """Warn of a contender that allows another number of leaders, once for each path.
-
-        In a mixed queue, some contender watches a neighbour with another number.
-        """
-        for name in names:
-            if leaders_of(name) != self._places:
-                self._local.warnings_of(self._client, self._path).warn(
-                    "leaders",
-                    f"{self._path}: this process contends with leaders={self._places}, and {name}, "
-                    f"which is before it, with leaders={leaders_of(name)}; the smaller number "
-                    "counts: pass the same number in all processes",
-                )
-                return
 
     def _count_in(self, name: str) -> int | None:
         return self._names.count_in(self._client.session_id, name)
@@ -545,10 +538,11 @@ Entry = tuple[Participant, bytes, Stat]
 
 @final
 class ContenderQueue:
-    """A path with a queue of contenders, of whom the first `places` hold.
+    """A path with a queue of contenders, of whom the first one holds, or the first `places`.
 
     Args:
         recipe: the name of the recipe's class, for errors.
+        rules: those of an election, with the number of places.
         shown: the role to which `contenders`, `holders` and `revoke` are limited, of the two of a
             shared queue; None for all.
         before_path: called before a missing path is created; raises if it must not be.
@@ -564,7 +558,7 @@ class ContenderQueue:
         layout: Layout,
         role: Role,
         *,
-        places: int = 1,
+        rules: ElectionRules = _RULES,
         shown: Role | None = None,
         before_path: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
@@ -574,11 +568,12 @@ class ContenderQueue:
         self.path: str = checked_path(path)
         self.layout = layout
         self.role = role
-        self.places = places
+        self.rules = rules
+        self.places: int = rules.leaders
         # The knowledge about the queue outlives a contender.
         self.local: LocalContenders = self.client.backend.shared(path, LocalContenders)
         self.naming: Sequential = Sequential(
-            self.client, self.local, path, prefix_of(self.names, places)
+            self.client, self.local, path, prefix_of(self.names, rules)
         )
         self._shown = shown
         self._before_path = before_path
@@ -613,16 +608,21 @@ class ContenderQueue:
 
     # --- before a contender joins --------------------------------------------------------------
 
+    @property
+    def has_looked(self) -> bool:
+        """Whether `refuse_misfits` has found that all neighbours fit."""
+        return (self.names, self.rules) in self.local.fits
+
     async def refuse_misfits(self, acl: Sequence[ACL] | None) -> None:
         """Refuse neighbours that do not fit, before anything is written.
 
         A name that another library does not understand can make its `lock()` fail (see
         `contender_names`), so it must not exist even for a moment. It takes a round trip, once per
-        client, path, layout and role. Later arrivals are refused when they are seen. Raises
+        client, path, layout, role and rules. Later arrivals are refused when they are seen. Raises
         `MixedLayoutError`.
         """
         local, names = self.local, self.names
-        if names in local.fits:
+        if self.has_looked:
             return
         look = local.look
         if look is None or look.is_done:
@@ -632,18 +632,20 @@ class ContenderQueue:
         except NoNodeError:
             await self.make_path(acl)
         else:
-            await queue_order(self.client, self.path, children, names)
+            line = await queue_order(self.client, self.path, children, names)
+            if self.role is Role.ELECTION:
+                await refuse_other_rules(self.client, self.path, line, self.rules)
         finally:
             # A kept error would keep the frames of all that awaited it.
             if local.look is look and look.is_done:
                 local.look = None
-        if names not in local.fits:
-            local.fits.append(names)
+        if not self.has_looked:
+            local.fits.append((names, self.rules))
 
     def forget_fit(self) -> None:
         """Look again before the next contender joins."""
-        if self.names in self.local.fits:
-            self.local.fits.remove(self.names)
+        if self.has_looked:
+            self.local.fits.remove((self.names, self.rules))
 
     async def make_path(self, acl: Sequence[ACL] | None) -> None:
         if self._before_path is not None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, cast, final
 
 import anyio
 
-from .._util.contender_names import MOST_LEADERS, leaders_of, leading
+from .._util.contender_names import MOST_LEADERS, ElectionRules, leaders_of, leading
 from .._util.misuse import check_worker
 from ..abc import CoordinationClient
 from ..errors import AioleadError, LeadershipLost, LossReason, NoNodeError, ReleaseError, UsageError
@@ -346,10 +346,12 @@ class Election(HoldingRecipe[Term]):
         client: the session that contends.
         path: the path; created as a container if missing. Nothing else should use it.
         identity: the name that others see; defaults to host name and process id.
-        leaders: how many may lead at once, 1 by default. All processes should pass the same number.
-            Otherwise the smaller one counts: a contender leads only while fewer are before it than
-            it and each of those allow. Each process logs that once for each path. 1 with
+        leaders: how many may lead at once, 1 by default. All processes pass the same number: one
+            that finds another number before it is refused (`MixedLayoutError`). 1 with
             `Layout.AIOZK`.
+        changing_from: the number that other processes may still have, while a running fleet
+            changes it; None, the default, if it does not change. The smaller number counts: a
+            contender leads only while fewer are before it than it and each of those allow.
         layout: the naming scheme, `Layout.CURATOR` by default; see `Layout`.
         on_disconnect: when the connection is lost, `"keep"` (the default) leads on while the lease
             lasts, `"resign"` resigns at once.
@@ -377,13 +379,14 @@ class Election(HoldingRecipe[Term]):
         *,
         identity: str | None = None,
         leaders: int = 1,
+        changing_from: int | None = None,
         layout: Layout = Layout.CURATOR,
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        places = checked_count("leaders", leaders, most=MOST_LEADERS)
+        rules = _checked_rules(leaders, changing_from)
         self._queue = ContenderQueue(
-            type(self).__name__, client, path, layout, Role.ELECTION, places=places
+            type(self).__name__, client, path, layout, Role.ELECTION, rules=rules
         )
         contest = self._queue.contest(
             Term,
@@ -396,7 +399,7 @@ class Election(HoldingRecipe[Term]):
             to_try="",
         )
         super().__init__(contest)
-        check_leaders(self._queue.names, leaders)
+        check_leaders(self._queue.names, max(leaders, changing_from or 1))
 
     def leadership(self, *, timeout: float | None = None) -> TenureContext[Term]:
         """Lead for the body of an `async with`. Leaving resigns.
@@ -500,6 +503,13 @@ class Election(HoldingRecipe[Term]):
     async def contenders(self) -> list[Participant]:
         """The leaders and the waiters, in order. A read, as `leader`."""
         return await self._queue.contenders()
+
+
+def _checked_rules(leaders: int, changing_from: int | None) -> ElectionRules:
+    leaders = checked_count("leaders", leaders, most=MOST_LEADERS)
+    if changing_from is not None:
+        changing_from = checked_count("changing_from", changing_from, most=MOST_LEADERS)
+    return ElectionRules(leaders, changing_from)
 
 
 def _is_loss_of(token: int, error: BaseException) -> bool:

@@ -7,9 +7,9 @@ The first `places` contenders, in the order of their sequence numbers, hold. The
 * No herd effect: it watches the `places` *nearest* ones, so each departure wakes at most `places`
   waiters, and in the order of arrival just one.
 
-Contenders may have different numbers of places, as while `leaders=` is changed process by process;
-names say which. A contender holds if its rank is smaller than the number of each contender before
-it, and than its own:
+Contenders may have different numbers of places, while `leaders=` is changed process by process
+(`changing_from=`); names say which. A contender holds if its rank is smaller than the number of
+each contender before it, and than its own:
 
 * Never more holders than any of them allows: of all holders, the last one has counted the others,
   and its rank is smaller than the number of each.

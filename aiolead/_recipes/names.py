@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import final
 
-from .._util.contender_names import LEADERS_PART, KnownName, Role, known_name, leaders_part, matcher
+from .._util.contender_names import RULES_PART, KnownName, Role, known_name, matcher
 from ..model import CreateMode
 
 PLACE = "{id}"
@@ -66,7 +66,7 @@ class Names:
     @functools.cached_property
     def own_pattern(self) -> re.Pattern[str]:
         head, tail = re.escape(self.head), re.escape(self.tail)
-        identity = f"({self._identity.pattern}){LEADERS_PART}"
+        identity = f"({self._identity.pattern}){RULES_PART}"
         return re.compile(f"{head}{identity}{tail}([0-9]{{10}})", re.ASCII)
 
     @functools.cached_property
@@ -82,16 +82,15 @@ class Names:
         """Whether a name is of this form, given by any library."""
         return self.any_pattern.fullmatch(name) is not None
 
-    def prefix(self, session_id: int, count: int, leaders: int = 1) -> str:
-        """The name to which the server appends the number; it says how many may lead, if several.
+    def prefix(self, session_id: int, count: int, rules: str = "") -> str:
+        """The name to which the server appends the number; `rules` is `ElectionRules.part`.
 
         `count` is given once by the client (`Backend.serial`), so no two znodes ever have the same
         name. Numbers start again when a path is deleted and created again; a held-back request of
         ours (a fenced write, a delete) must not hit somebody else's znode then.
         """
-        several = leaders_part(leaders) if leaders > 1 else ""
         session = _session(self._identity.session, session_id)
-        return f"{self.head}{session}{count:{self._identity.count}}{several}{self.tail}"
+        return f"{self.head}{session}{count:{self._identity.count}}{rules}{self.tail}"
 
     def count_in(self, session_id: int, name: str) -> int | None:
         """The count in a name that a client of that session could have given; None if none could.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from .._util.contender_names import known_name
+from .._util.contender_names import ElectionRules, known_name, rules_of
 from ..abc import CoordinationClient
 from ..errors import MixedLayoutError, NoAuthError
 from ..paths import basename, join, sequence_of
@@ -51,6 +51,26 @@ async def queue_order(
             if others:
                 await _refuse_semaphore(client, path, others)
             return line
+
+
+async def refuse_other_rules(
+    client: CoordinationClient, path: str, before: Iterable[str], rules: ElectionRules
+) -> None:
+    """Raise `MixedLayoutError` if contenders that came before have other rules than we.
+
+    Only the one that comes later is refused: those that are in the queue already stay, since the
+    smaller number of leaders counts. No checkpoint if all agree.
+    """
+    misfits = [(name, said) for name in before if not (said := rules_of(name)).fit(rules)]
+    await refuse_owned(client, [(join(path, name), _why(said, rules)) for name, said in misfits])
+
+
+def _why(theirs: ElectionRules, ours: ElectionRules) -> str:
+    return (
+        f"contends with leaders={theirs.leaders}, and this contender with leaders={ours.leaders}: "
+        "pass the same number in all programs; to change it while they run, start the new ones "
+        f"with changing_from={theirs.leaders}"
+    )
 
 
 async def _refuse_semaphore(client: CoordinationClient, path: str, others: Iterable[str]) -> None:

@@ -345,7 +345,7 @@ class Permits:
     async def _refuse_misfits(self) -> None:
         """Look at the queue, and beside it, in the same round trip, before anything is written."""
         queue = self._queue
-        if queue.names in queue.local.fits:
+        if queue.has_looked:
             return
         beside = self._client.get_children(self._where.path)
         await queue.refuse_misfits(self._acl)

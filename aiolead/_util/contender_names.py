@@ -20,6 +20,7 @@ import enum
 import functools
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 
@@ -117,34 +118,71 @@ def known_name(name: str) -> KnownName | None:
     return next((kind for kind, names in _matchers() if names.fullmatch(name)), None)
 
 
-_LEADERS = "-([1-9][0-9]{0,3})leaders"
+_COUNT = "[1-9][0-9]{0,3}"
+_LEADERS = f"-({_COUNT})leaders(?:-from({_COUNT}))?"
 _LEADERS_WORD = "leaders"
 
+RULES_PART = f"(?:-{_COUNT}leaders(?:-from{_COUNT})?)?"
+"""A pattern for the part of a name that is made by `ElectionRules.part`."""
 
-def leaders_part(leaders: int) -> str:
-    """The part of a contender's name that says how many may lead, if several; it follows the id.
 
-    Other libraries ignore it, as they ignore the id.
+@final
+@dataclass(frozen=True, slots=True)
+class ElectionRules:
+    """The rules of an election as one of its contenders knows them, and says them in its name.
+
+    Attributes:
+        leaders: how many may lead at once.
+        leaders_before: the number of other contenders that is accepted while it is changed.
     """
-    return f"-{leaders}leaders" if leaders > 1 else ""
+
+    leaders: int = 1
+    leaders_before: int | None = None
+
+    @property
+    def part(self) -> str:
+        """The part of the name, behind the id; empty for one leader, as other libraries have it.
+
+        Other libraries ignore it, as they ignore the id.
+        """
+        if self.leaders_before is not None:
+            return f"-{self.leaders}leaders-from{self.leaders_before}"
+        return f"-{self.leaders}leaders" if self.leaders > 1 else ""
+
+    def fit(self, other: ElectionRules) -> bool:
+        """Whether contenders with these rules share a path; the smaller number of leaders counts.
+
+        It is the same from both sides, so that the order of arrival makes no difference.
+        """
+        return (
+            self.leaders in (other.leaders, other.leaders_before)
+            or self.leaders_before == other.leaders
+        )
 
 
-LEADERS_PART = "(?:-[1-9][0-9]{0,3}leaders)?"
-"""A pattern for it."""
+_ONE_LEADER = ElectionRules()
+
+
+def rules_of(name: str) -> ElectionRules:
+    """The rules that a contender's name says: one leader if it says nothing.
+
+    That of a contender of another library says nothing.
+    """
+    match = re.search(_LEADERS, name) if _LEADERS_WORD in name else None
+    if match is None:
+        return _ONE_LEADER
+    return ElectionRules(int(match[1]), None if match[2] is None else int(match[2]))
 
 
 def leaders_of(name: str) -> int:
-    """How many may lead at once by a contender's name; 1 if it does not say it.
-
-    That of a contender of another library does not, and lets one lead.
-    """
-    return (leaders_in(name) or 1) if _LEADERS_WORD in name else 1
+    """How many may lead at once by a contender's name; 1 if it does not say it."""
+    return rules_of(name).leaders
 
 
 def leaders_in(name: str) -> int | None:
     """How many may lead at once, as far as a contender's name says it."""
-    match = re.search(_LEADERS, name)
-    return None if match is None else int(match[1])
+    rules = rules_of(name)
+    return None if rules is _ONE_LEADER else rules.leaders
 
 
 MOST_LEADERS = 1000

@@ -1504,10 +1504,12 @@ class Election(ElectionBase):
         client: the session that contends.
         path: the path; created as a container if missing. Nothing else should use it.
         identity: the name that others see; defaults to host name and process id.
-        leaders: how many may lead at once, 1 by default. All processes should pass the same number.
-            Otherwise the smaller one counts: a contender leads only while fewer are before it than
-            it and each of those allow. Each process logs that once for each path. 1 with
+        leaders: how many may lead at once, 1 by default. All processes pass the same number: one
+            that finds another number before it is refused (`MixedLayoutError`). 1 with
             `Layout.AIOZK`.
+        changing_from: the number that other processes may still have, while a running fleet
+            changes it; None, the default, if it does not change. The smaller number counts: a
+            contender leads only while fewer are before it than it and each of those allow.
         layout: the naming scheme, `Layout.CURATOR` by default; see `Layout`.
         on_disconnect: when the connection is lost, `"keep"` (the default) leads on while the lease
             lasts, `"resign"` resigns at once.
@@ -1526,6 +1528,7 @@ class Election(ElectionBase):
         *,
         identity: str | None = None,
         leaders: int = 1,
+        changing_from: int | None = None,
         layout: Layout = Layout.CURATOR,
         on_disconnect: Literal["keep", "resign"] = "keep",
         acl: Sequence[ACL] | None = None,
@@ -1536,6 +1539,7 @@ class Election(ElectionBase):
             path,
             identity=identity,
             leaders=leaders,
+            changing_from=changing_from,
             layout=layout,
             on_disconnect=on_disconnect,
             acl=acl,

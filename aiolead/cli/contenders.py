@@ -55,9 +55,13 @@ def contenders(path: ZnodePath, /, *, leaders: int | None = None, common: Common
             hint = " (aiolead top --once shows other recipes)" if names else ""
             common.reporter.state(f"nobody contends for {path}{hint}")
         said = sorted({one.place.leaders or 1 for one in found})
-        if not is_semaphore and leaders is None and said and said[-1] > 1:
-            numbers = " or ".join(map(str, said))
-            common.reporter.state(f"{numbers} may lead at once, by the contenders' names")
+        if not is_semaphore and len(said) > 1:
+            numbers = ", ".join(map(str, said))
+            common.reporter.error(
+                f"contenders do not agree how many may lead: {numbers} (see: aiolead doctor)"
+            )
+        elif not is_semaphore and leaders is None and said and said[-1] > 1:
+            common.reporter.state(f"{said[-1]} may lead at once, by the contenders' names")
         if len(families) > 1:
             common.reporter.error(
                 f"not all of these exclude each other: {', '.join(families)} (see: aiolead doctor)"

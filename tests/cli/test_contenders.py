@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 
 import anyio
+import pytest
 from kit.cli import Run, kazoo_client, objects, prints, report, shown
 from kit.clients import joined
 from kit.raw_client import has
@@ -125,3 +126,22 @@ async def _enter(context: aiolead.types.TenureContext[aiolead.Held]) -> None:
 def test_queue_is_ordered_by_sequence_numbers() -> None:
     names = ["b-lock-0000000009", "a-lock-2147483647", "z-lock-0000000001", "note", "config"]
     assert [place.sequence for place in places_of(names)] == [1, 9, 2147483647]
+
+
+@pytest.mark.parametrize(
+    ("other", "level"), [("-2leaders", "fail"), ("-2leaders-from1", "warn"), ("", None)]
+)
+def test_different_numbers_of_leaders_are_reported(
+    run: Run, somewhere: str, other: str, level: str | None
+) -> None:
+    znodes = {"/e/a-1-latch-": b"one", f"/e/b-1{other}-latch-": b"two"}
+    with kazoo_client(somewhere, znodes):
+        _, _, err = run("contenders /e")
+        code, out, _ = run("doctor /e --json")
+    found = [one for one in objects(out)[:-1] if one.get("leaders")]
+    if level is None:
+        assert (found, err) == ([], [])
+    else:
+        assert [(one["level"], one["leaders"]) for one in found] == [(level, [1, 2])]
+        assert any("do not agree how many may lead: 1, 2" in line for line in err)
+    assert code == (1 if level == "fail" else 0)

@@ -329,7 +329,7 @@ PARSERS: tuple[Parser, ...] = (
         "_wire.requests: Create.checked", raises=_WIRE,
     ),
     of_name("known_name", kinds.known_name, "_util.contender_names: known_name"),
-    of_name("leaders_in", kinds.leaders_in, "_util.contender_names: leaders_in"),
+    of_name("leaders_in", kinds.leaders_in, "_util.contender_names: rules_of"),
     of_name(
         "recipes by their layouts", _recipe_at,
         "cli.recipe_layouts: _composite _items _items_in _is_member _identity _members",

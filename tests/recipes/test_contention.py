@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aiolead._recipes.kernel import QueuePosition, holding, in_order, sharing, standing
 from aiolead._recipes.layouts import LAYOUTS, Layout, Role, check_leaders, names_of
-from aiolead._util.contender_names import leaders_of, leaders_part, leading
+from aiolead._util.contender_names import ElectionRules, leaders_of, leading, rules_of
 from aiolead.errors import ConfigurationError, MixedLayoutError
 
 GUID = "_c_8f2a1c0e-5a0b-4b0e-9c55-0123456789ab-"
@@ -21,11 +21,12 @@ MARKERS = {"r": "__READ__", "w": "__WRIT__"}
 
 
 def queue_of(*numbers: int, places: int = 1) -> list[str]:
-    return [f"{leaders_part(places)}lock-{number:010d}" for number in numbers]
+    return [f"{ElectionRules(places).part}lock-{number:010d}" for number in numbers]
 
 
 def candidate(number: int, leaders: int, layout: Layout = Layout.CURATOR) -> str:
-    return f"{names_of(layout, Role.ELECTION).prefix(5, number, leaders)}{number:010d}"
+    rules = ElectionRules(leaders).part
+    return f"{names_of(layout, Role.ELECTION).prefix(5, number, rules)}{number:010d}"
 
 
 def candidates(*leaders: int) -> list[str]:
@@ -188,6 +189,38 @@ def test_name_says_how_many_may_lead_or_is_refused(layout: Layout, leaders: int)
     else:
         check_leaders(names_of(layout, Role.ELECTION), leaders)
         assert leaders_of(candidate(7, leaders, layout)) == leaders
+
+
+@pytest.mark.parametrize("layout", ELECTIONS, ids=repr)
+@pytest.mark.parametrize("rules", [ElectionRules(2, 1), ElectionRules(1, 1000)], ids=str)
+def test_name_says_from_which_number_leaders_are_changed(
+    layout: Layout, rules: ElectionRules
+) -> None:
+    names = names_of(layout, Role.ELECTION)
+    name = f"{names.prefix(5, 26, rules.part)}0000000007"
+    assert rules_of(name) == rules
+    if layout != Layout.AIOZK:
+        assert names.fit(name)
+        assert names.count_in(5, name) == 26
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "fit"),
+    [
+        ((1, None), (1, None), True),
+        ((1, None), (2, None), False),
+        ((1, None), (2, 1), True),
+        ((2, None), (2, 1), True),
+        ((2, 1), (1, 2), True),
+        ((3, 1), (2, 1), False),
+        ((3, None), (2, 1), False),
+    ],
+)
+def test_rules_fit_if_one_accepts_the_number_of_the_other(
+    one: tuple[int, int | None], other: tuple[int, int | None], fit: bool
+) -> None:
+    assert ElectionRules(*one).fit(ElectionRules(*other)) is fit
+    assert ElectionRules(*other).fit(ElectionRules(*one)) is fit
 
 
 def test_copied_layout_refuses_leaders_as_the_original_does() -> None:
@@ -353,7 +386,7 @@ def test_no_notification_is_lost(places: int, steps: list[int | None]) -> None:
     queue = queue_with(places)
     for step in steps:
         if step is None or not queue.names:
-            queue.join(f"{leaders_part(places)}lock-")
+            queue.join(f"{ElectionRules(places).part}lock-")
         else:
             woken = queue.leave(queue.names[step % len(queue.names)])
             # Bounded, however long the queue is.
@@ -365,7 +398,7 @@ def test_no_notification_is_lost(places: int, steps: list[int | None]) -> None:
 def test_each_departure_of_the_first_lets_one_in(places: int, length: int) -> None:
     queue = queue_with(places)
     for _ in range(length):
-        queue.join(f"{leaders_part(places)}lock-")
+        queue.join(f"{ElectionRules(places).part}lock-")
     while queue.names:
         looks, before = queue.looks, set(queue.holders())
         woken = queue.leave(queue.names[0])

@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ... import Client
+from ..._util.contender_names import ElectionRules, rules_of
 from ...errors import NoAuthError, NoNodeError
 from ...model import Stat
 from ...paths import basename, join
@@ -90,6 +91,7 @@ async def look_at(client: Client, path: str, *, is_top: bool = True) -> list[Que
         Level.OK.finding("path", text, path=path, contenders=len(queue)),
         *judge_sequence(path, stat),
         *judge_families(path, queue),
+        *judge_leaders(path, queue),
         *(_foreign(path, one) for one in unrecognized_children(names) if one.name not in known),
         *(_unreadable(one) for one in queue if one.stat is None),
     ]
@@ -149,6 +151,24 @@ def judge_families(path: str, queue: Sequence[QueuedContender]) -> Iterator[Find
         text = f"{path}: contenders that do not all see each other: {what}"
         advice = "two of them may hold at once: give each recipe and library a path of its own"
         yield Level.FAIL.finding("line", text, advice, path=path, families=sorted(first))
+
+
+def judge_leaders(path: str, queue: Sequence[QueuedContender]) -> Iterator[Finding]:
+    """Whether all contenders of an election say that the same number of them may lead."""
+    first: dict[ElectionRules, QueuedContender] = {}
+    for one in queue:
+        first.setdefault(rules_of(one.place.name), one)
+    numbers = sorted({rules.leaders for rules in first})
+    if len(numbers) < 2:
+        return
+    if all(one.fit(other) for one in first for other in first):
+        level, text = Level.WARN, "the number of leaders is being changed"
+        advice = "when all have the new number, start them without changing_from"
+    else:
+        level, text = Level.FAIL, "contenders do not agree how many may lead"
+        advice = "pass the same leaders= in all programs: newcomers with another one are refused"
+    what = "; ".join(f"leaders={rules.leaders}: {one.place.name}" for rules, one in first.items())
+    yield level.finding("line", f"{path}: {text}: {what}", advice, path=path, leaders=numbers)
 
 
 def _unreadable(one: QueuedContender) -> Finding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio
 import pytest
@@ -13,10 +14,11 @@ from kit.clients import PATIENCE, catch_up, connect, contenders_left, eventually
 from kit.selection import on_embedded
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import settled, with_virtual_server
+from recipes.blocks import enter
 from recipes.crowd import Crowd, crowd
 
 from aiolead import Client, Election
-from aiolead.errors import ConfigurationError
+from aiolead.errors import ConfigurationError, MixedLayoutError
 from aiolead.testing import EmbeddedServer
 from aiolead.types import Layout
 
@@ -30,10 +32,12 @@ class Queue(Crowd):
 
     clients: tuple[Client, ...]
 
-    async def join(self, *names: str, leaders: int) -> None:
+    async def join(self, *names: str, leaders: int, changing_from: int | None = None) -> None:
         for name in names:
-            number = len(self._leave)
-            election = Election(self.clients[number % 2], PATH, identity=name, leaders=leaders)
+            client = self.clients[len(self._leave) % 2]
+            election = Election(
+                client, PATH, identity=name, leaders=leaders, changing_from=changing_from
+            )
             there = await joined_so_far(self.clients[0])
             self.come(name, to=election.leadership())
             await joined(self.clients[0], PATH, there + 1)
@@ -147,37 +151,31 @@ async def test_departure_wakes_as_many_as_may_lead_at_most(server: EmbeddedServe
 # --- different numbers ---------------------------------------------------------------------------
 
 
-async def test_leader_that_allows_no_other_leads_alone(
-    a: Client, b: Client, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_leader_that_allows_no_other_leads_alone(a: Client, b: Client) -> None:
     """While processes with one leader are replaced by processes with two."""
-    with caplog.at_level(logging.WARNING, "aiolead.recipes"):
-        async with queue_of(a, b) as queue:
-            await queue.join("old", leaders=1)
-            await queue.are_inside("old")
-            await queue.join("new", "newer", leaders=2)
-            await catch_up(b)
-            for leaders in (1, 2):
-                seen = await Election(b, PATH, leaders=leaders).contenders()
-                assert [(each.identity, each.is_holder) for each in seen] == [
-                    ("old", True),
-                    ("new", False),
-                    ("newer", False),
-                ]
-            await queue.are_inside("old")
-            queue.leave("old")
-            await queue.are_inside("new", "newer")
-            assert queue.most == {"old": 1, "new": 2, "newer": 2}
-    said = [record.message for record in caplog.records if "leaders=" in record.message]
-    assert len(said) in (1, 2)  # one for each client whose contender has seen the other number
-    assert all("leaders=1" in line and "leaders=2" in line for line in said)
+    async with queue_of(a, b) as queue:
+        await queue.join("old", leaders=1)
+        await queue.are_inside("old")
+        await queue.join("new", "newer", leaders=2, changing_from=1)
+        await catch_up(b)
+        for leaders in (1, 2):
+            seen = await Election(b, PATH, leaders=leaders).contenders()
+            assert [(each.identity, each.is_holder) for each in seen] == [
+                ("old", True),
+                ("new", False),
+                ("newer", False),
+            ]
+        await queue.are_inside("old")
+        queue.leave("old")
+        await queue.are_inside("new", "newer")
+        assert queue.most == {"old": 1, "new": 2, "newer": 2}
 
 
 async def test_contender_that_allows_no_other_waits_for_all_leaders(a: Client, b: Client) -> None:
     async with queue_of(a, b) as queue:
         await queue.join("one", "two", leaders=2)
         await queue.are_inside("one", "two")
-        await queue.join("alone", leaders=1)
+        await queue.join("alone", leaders=1, changing_from=2)
         await queue.join("last", leaders=2)
         for gone, leads in (("one", "two"), ("two", "alone"), ("alone", "last")):
             queue.leave(gone)
@@ -192,7 +190,7 @@ async def test_departure_of_the_one_that_allows_fewest_lets_those_behind_it_lead
     async with connect(server) as observer, queue_of(a, b) as queue:
         await queue.join("one", leaders=3)
         await queue.are_inside("one")
-        await queue.join("alone", leaders=1)
+        await queue.join("alone", leaders=1, changing_from=3)
         election = Election(observer, PATH, identity="three", leaders=3)
         async with election.observe() as view, election.campaign() as campaign:
             await joined(observer, PATH, 3)
@@ -210,6 +208,104 @@ async def test_departure_of_the_one_that_allows_fewest_lets_those_behind_it_lead
             await eventually(
                 lambda: identities(view.value.leaders) == ["one", "three"], "both are seen"
             )
+
+
+async def test_contender_that_says_the_old_number_returns_behind_those_that_change_it(
+    server: ServerUnderTest, a: Client, b: Client
+) -> None:
+    """Only the new processes know of the change; an old one loses its znode meanwhile."""
+    async with queue_of(a, b) as queue:
+        await queue.join("old", leaders=1)
+        await queue.are_inside("old")
+        await queue.join("new", leaders=2, changing_from=1)
+        with raw(server) as operator:
+            operator.delete(queue.inside["old"].path)
+        await queue.are_inside("new")
+        await queue.join("old again", leaders=1)
+        await queue.are_inside("new")
+        assert queue.most == {"old": 1, "new": 1}
+
+
+# --- different numbers are refused ---------------------------------------------------------------
+
+NUMBERS = pytest.mark.parametrize(("first", "later"), [(1, 2), (2, 1), (3, 2)])
+
+
+@NUMBERS
+@pytest.mark.parametrize("layout", [Layout.CURATOR, Layout.KAZOO], ids=repr)
+async def test_other_number_of_leaders_is_refused(
+    a: Client, b: Client, first: int, later: int, layout: Layout
+) -> None:
+    """In another process and in the same one, and also if it came first there."""
+    async with Election(b, PATH, leaders=later, layout=layout).leadership():
+        pass
+    await catch_up(a)
+    async with Election(a, PATH, leaders=first, layout=layout).leadership() as term:
+        for client in (a, b, b):
+            await catch_up(client)
+            election = Election(client, PATH, leaders=later, layout=layout)
+            numbers = f"leaders={first}, .*leaders={later}: .*changing_from={first}"
+            with pytest.raises(MixedLayoutError, match=numbers) as caught:
+                await enter(election.leadership(timeout=PATIENCE))
+            assert caught.value.neighbour == term.path
+            assert caught.value.session_id == a.session_id
+            await eventually(partial(only, term.path, client), "the refused one has left")
+        assert term.is_held
+
+
+async def only(path: str, client: Client) -> bool:
+    await catch_up(client)
+    return await client.get_children(PATH) == [path.rpartition("/")[2]]
+
+
+@NUMBERS
+async def test_campaign_with_another_number_of_leaders_is_refused(
+    a: Client, b: Client, first: int, later: int
+) -> None:
+    async with Election(a, PATH, leaders=first).leadership():
+        await catch_up(b)
+        async with Election(b, PATH, leaders=later).campaign() as view:
+            with anyio.fail_after(PATIENCE), pytest.raises(MixedLayoutError, match="leaders="):
+                async for _ in view:
+                    pass
+
+
+@pytest.mark.parametrize("clients", [1, 2])
+@NUMBERS
+@with_virtual_server
+async def test_of_two_that_begin_at_once_one_is_refused(
+    server: EmbeddedServer, first: int, later: int, clients: int
+) -> None:
+    """Neither finds the other before it creates its znode."""
+    async with connect_virtually(server) as a, connect_virtually(server) as b:
+        await a.ensure_path(PATH)
+        leading, refused = [], []
+
+        async def contend(client: Client, leaders: int) -> None:
+            try:
+                async with Election(client, PATH, leaders=leaders).leadership() as term:
+                    leading.append(term)
+                    await anyio.sleep_forever()
+            except MixedLayoutError as error:
+                refused.append(error)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(contend, a, first)
+            tasks.start_soon(contend, (a, b)[clients - 1], later)
+            await settled()
+            assert len(leading) == len(refused) == 1
+            assert refused[0].neighbour == leading[0].path
+            assert contenders_left(server, PATH) == [leading[0].path]
+            tasks.cancel_scope.cancel()
+
+
+@on_embedded
+async def test_number_to_change_from_is_checked(a: Client) -> None:
+    for number in (0, -1, 1001, 1.0, "2", True):
+        with pytest.raises(ConfigurationError, match=r"^changing_from: must be from 1 to 1000"):
+            Election(a, PATH, changing_from=number)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=r"leaders: .*Layout\.AIOZK"):
+        Election(a, PATH, changing_from=2, layout=Layout.AIOZK)
 
 
 @on_embedded
