@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from .._util.contender_names import ElectionRules, known_name, rules_of
 from ..abc import CoordinationClient
 from ..errors import MixedLayoutError, NoAuthError
+from ..model import Stat
 from ..paths import basename, join, sequence_of
 from .kernel import in_order
 from .names import Names
@@ -20,6 +21,11 @@ KAZOOS_PERMIT = re.compile("([0-9]{10}-)?[0-9a-f]{32}", re.ASCII)
 
 LEASES = "leases"
 """The parent of the permits in Curator's layout, a child of a semaphore's path."""
+
+ITEM = re.compile(
+    r"(?:queue-(?:[01][0-9A-F]{8}|\|[0-9A-F]{8,13}\|)?|qn-|entry-[0-9]{3}-)-?[0-9]{9,10}", re.ASCII
+)
+"""An item of a queue: aiolead's and Curator's, and kazoo's."""
 
 _CURATORS_PERMIT = re.compile(".*lease-[0-9]{10}", re.ASCII)
 
@@ -33,7 +39,7 @@ async def queue_order(
     """The contenders in order, as `in_order`; no checkpoint if all fit.
 
     A misfit that has gone by the time its owner is read is left out. Raises `MixedLayoutError` with
-    the owner's session, also if a semaphore is in use on the path.
+    the owner's session, also if a semaphore is in use on the path, or it has items of a queue.
     """
     left = list(children)
     while True:
@@ -50,6 +56,7 @@ async def queue_order(
         else:
             if others:
                 await _refuse_semaphore(client, path, others)
+                await refuse_items(client, path, others)
             return line
 
 
@@ -90,8 +97,26 @@ async def _refuse_semaphore(client: CoordinationClient, path: str, others: Itera
     await refuse_owned(client, [(permit, why) for permit in permits])
 
 
+async def refuse_items(client: CoordinationClient, path: str, names: Iterable[str]) -> None:
+    """Raise `MixedLayoutError` if an item of a queue is among the children.
+
+    An item has a number as a contender has, and no session owns it: all behind it would wait until
+    it is consumed.
+    """
+    why = "is an item of a queue on the same path: give each recipe a path of its own"
+    items = [(join(path, name), why) for name in names if ITEM.fullmatch(name)]
+    await _refuse(client, items, lambda stat: not stat.ephemeral_owner)
+
+
+async def refuse_holders(client: CoordinationClient, path: str, names: Iterable[str]) -> None:
+    """Raise `MixedLayoutError` if contenders or permits are among the children: for queues."""
+    names = list(names)
+    await refuse_owned(client, contenders_among(path, names))
+    await _refuse_semaphore(client, path, names)
+
+
 def contenders_among(path: str, names: Iterable[str]) -> list[tuple[str, str]]:
-    """The children that contend for a lock or an election, each with why a semaphore refuses it."""
+    """The children that contend for a lock or an election, each with why others refuse it."""
     why = "contends for {} on the same path ({}): give each recipe a path of its own"
     known = [(name, known_name(name)) for name in names]
     return [(join(path, name), why.format(k.what, k.library)) for name, k in known if k]
@@ -102,10 +127,18 @@ async def refuse_owned(client: CoordinationClient, misfits: Sequence[tuple[str, 
 
     Each comes with why it does not fit. One that no session owns holds nothing. A few are read.
     """
+    await _refuse(client, misfits, lambda stat: stat.ephemeral_owner)
+
+
+async def _refuse(
+    client: CoordinationClient,
+    misfits: Sequence[tuple[str, str]],
+    counts: Callable[[Stat], object],
+) -> None:
     looks = [(path, why, client.exists(path)) for path, why in misfits[:MOST_READ]]
     for path, why, look in looks:
         stat = await look
-        if stat is not None and stat.ephemeral_owner:
+        if stat is not None and counts(stat):
             raise MixedLayoutError(path, why, session_id=stat.ephemeral_owner)
 
 

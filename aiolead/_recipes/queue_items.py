@@ -37,6 +37,7 @@ from ..errors import ConfigurationError, InvalidDataError, NoNodeError
 from ..model import ACL, CreateMode, WatchEvent
 from ..paths import ListedPath, join
 from .errors import TRIES
+from .neighbours import refuse_holders
 from .reading import look_at_all
 from .recipe import OnInvalid, checked_count
 from .reporting import PathWarnings
@@ -407,8 +408,8 @@ class AvailableItems:
     async def look(self) -> None:
         """List items and claims in one round trip, unless another caller does so meanwhile.
 
-        Raises `ConnectionLossError`, `SessionExpiredError`, `ServerError`. If a caller is
-        cancelled, the next one lists them.
+        Raises `ConnectionLossError`, `SessionExpiredError`, `ServerError`, `MixedLayoutError`. If a
+        caller is cancelled, the next one lists them.
         """
         await self._look(lists=True)
 
@@ -487,9 +488,16 @@ class AvailableItems:
                 # requested is still valid unless its watch has fired by now.
                 if all(reply is not None or listing.is_known for listing, reply in asked):
                     await self._look_below()
+                    await self._refuse_others()
                     self._listed = changes
                     self._take(self._present.names or [], set(self._claimed.names or []))
                     return
+
+    async def _refuse_others(self) -> None:
+        """Raise `MixedLayoutError` if contenders for something else are among the items."""
+        others = [name for name in self._present.names or () if self._key(name) is None]
+        if others:
+            await refuse_holders(self._client, self.items_path, others)
 
     def _take(self, items: list[str], claimed: set[str]) -> None:
         self.looks += 1

@@ -20,6 +20,7 @@ from .._client.fast import current_task_id
 from ..abc import CoordinationClient, Reply
 from ..errors import (
     ConfigurationError,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -33,6 +34,7 @@ from ..paths import basename, join, sequence_of
 from .claims import Claimed, QueueItem, claim_item
 from .errors import with_parent
 from .holding import Contest, HoldingRecipe, TenureContext, TenureScope, left_by_another
+from .neighbours import ITEM, refuse_holders
 from .queue_items import (
     LAST_SEQUENCE,
     AvailableItems,
@@ -42,7 +44,7 @@ from .queue_items import (
     decode,
     encode,
 )
-from .reading import over_sessions
+from .reading import listed, over_sessions
 from .recipe import (
     OnDisconnect,
     OnInvalid,
@@ -56,6 +58,15 @@ from .recipe import (
 
 MOST_ITEMS = 25_000
 """Greatest limit. One listing of that many items stays below the packet limit of 1 MiB."""
+
+
+_FEW = 1000
+
+
+class _Looked:
+    """Whether a client has seen that a path of items has nothing else."""
+
+    has_looked: bool = False
 
 
 class ItemProducer:
@@ -72,6 +83,7 @@ class ItemProducer:
         self._path = path
         self._most = most
         self._acl = acl
+        self._looked = client.backend.shared(path, _Looked)
         self._put = 0
         """How many items this object has sent."""
         self._seen: int | None = None
@@ -106,9 +118,25 @@ class ItemProducer:
     async def _make_room(self, count: int) -> None:
         if count > self._room():
             await over_sessions(self._client, self._look)
+            await self._refuse_others()
             room = self._room()
             if count > room:
                 raise QueueFullError(self._path, self._most - room, self._most)
+
+    async def _refuse_others(self) -> None:
+        """Raise `MixedLayoutError` if contenders for something else are among the children.
+
+        It takes a round trip, once per client and path, if there are children and they are few: no
+        other recipe has many. Consumers see in each listing whether others have come since.
+        """
+        if self._looked.has_looked or not 0 < (self._seen or 0) <= _FEW:
+            return
+        client, path = self._client, self._path
+        with suppress(NoAuthError):
+            children = await over_sessions(client, lambda: listed(client.get_children(path)))
+            others = [name for name in children if not ITEM.fullmatch(name)]
+            await refuse_holders(client, path, others)
+        self._looked.has_looked = True
 
     def _room(self) -> int:
         if self._seen is None:
@@ -299,6 +327,8 @@ class _Queue(HoldingRecipe[QueueItem]):
 
         Raises:
             AcquireTimeout: on entering: there was no item in time.
+            MixedLayoutError: on entering: others contend for a lock, an election or a semaphore on
+                the path.
             ClaimLost: on leaving: the claim was lost, so that another consumer gets the item, and
                 the cancelled body raised nothing else.
 
@@ -371,6 +401,8 @@ class Queue(_Queue):
             QueueFullError: `max_items` are there. Each client counts at its last put, so the limit
                 may be exceeded by one put per client, and puts in flight.
             SequenceExhaustedError: the path has no more numbers.
+            MixedLayoutError: others contend for a lock, an election or a semaphore on the path.
+                Checked at the client's first put.
             ServerError: the server refuses, for example with `NoAuthError`.
 
         Cancellation: the item may or may not be added.

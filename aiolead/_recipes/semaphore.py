@@ -38,7 +38,14 @@ from .hold import Held
 from .holding import Contest, HeldRecipe, TenureContext
 from .layouts import Layout, Role, names_of
 from .naming import Fixed, Naming, Sequential
-from .neighbours import KAZOOS_PERMIT, LEASES, contenders_among, queue_order, refuse_owned
+from .neighbours import (
+    KAZOOS_PERMIT,
+    LEASES,
+    contenders_among,
+    queue_order,
+    refuse_items,
+    refuse_owned,
+)
 from .pending_delete import Departure
 from .place import Alarm, acquire, discard_all, try_acquire
 from .reading import listed, over_sessions, read_participants
@@ -108,7 +115,7 @@ async def refuse_misfits(
 
     kazoo's permits are where Curator's parts are. Neither layout counts the permits of the other,
     and kazoo would count Curator's parts as permits. Contenders for a lock or an election there
-    exclude no holder of a permit, and kazoo would count them as well.
+    exclude no holder of a permit, and kazoo would count them as well, as it would count items.
     """
     names = list(names)
     for name in where.misfits(names):
@@ -124,6 +131,7 @@ async def refuse_misfits(
             )
     others = [name for name in names if not KAZOOS_PERMIT.fullmatch(name)]
     await refuse_owned(client, contenders_among(where.path, others))
+    await refuse_items(client, where.path, others)
 
 
 # --- the limit -----------------------------------------------------------------------------------

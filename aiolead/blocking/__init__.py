@@ -1340,6 +1340,8 @@ class DelayQueue(Proxy):
 
         Raises:
             AcquireTimeout: on entering: there was no item in time.
+            MixedLayoutError: on entering: others contend for a lock, an election or a semaphore on
+                the path.
             ClaimLost: on leaving: the claim was lost, so that another consumer gets the item, and
                 the cancelled body raised nothing else.
 
@@ -2355,6 +2357,8 @@ class PriorityQueue(Proxy):
 
         Raises:
             AcquireTimeout: on entering: there was no item in time.
+            MixedLayoutError: on entering: others contend for a lock, an election or a semaphore on
+                the path.
             ClaimLost: on leaving: the claim was lost, so that another consumer gets the item, and
                 the cancelled body raised nothing else.
 
@@ -2482,6 +2486,8 @@ class Queue(Proxy):
 
         Raises:
             AcquireTimeout: on entering: there was no item in time.
+            MixedLayoutError: on entering: others contend for a lock, an election or a semaphore on
+                the path.
             ClaimLost: on leaving: the claim was lost, so that another consumer gets the item, and
                 the cancelled body raised nothing else.
 
@@ -2512,6 +2518,8 @@ class Queue(Proxy):
             QueueFullError: `max_items` are there. Each client counts at its last put, so the limit
                 may be exceeded by one put per client, and puts in flight.
             SequenceExhaustedError: the path has no more numbers.
+            MixedLayoutError: others contend for a lock, an election or a semaphore on the path.
+                Checked at the client's first put.
             ServerError: the server refuses, for example with `NoAuthError`.
 
         Cancellation: the item may or may not be added.

@@ -476,6 +476,8 @@ NO_PARSERS: dict[str, str] = {
     "_util.escaping:_escape": "escaped by Python, so it is ASCII",
     "_recipes.recipe:_checked_real": "an argument, whose error is ConfigurationError",
     "_recipes.neighbours:_refuse_semaphore": "yes or no for each name",
+    "_recipes.neighbours:refuse_items": "yes or no for each name",
+    "_recipes.queues:ItemProducer._refuse_others": "yes or no for each name",
     "_recipes.semaphore:refuse_misfits": "yes or no for each name",
     "_session.watches:WatchRegistry.rearm": "two zxids, of which one may be infinite",
     "_recipes.task_board:_working": "Progress.decode, which is in the table",
