@@ -48,7 +48,7 @@ class RateGate(HeldRecipe[aiolead.Held]):
         identity: the name that others see; host name and process id by default.
         on_disconnect: `"keep"` keeps the hold over a lost connection while the lease lasts,
             `"resign"` ends it at once.
-        acl: of both znodes; everybody everything by default.
+        acl: of both znodes; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.

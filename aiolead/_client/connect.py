@@ -12,7 +12,7 @@ from .._session.requests import MAX_XID
 from .._util.misuse import MissingAttribute
 from ..errors import UsageError
 from ..events import EventSink
-from ..model import Auth, SessionCredentials
+from ..model import ACL, Auth, SessionCredentials
 from .api.client import Client
 from .client_host import ClientHandle, ClientHost
 from .connect_options import (
@@ -20,6 +20,7 @@ from .connect_options import (
     Limits,
     Options,
     checked_auth,
+    checked_default_acl,
     checked_engine,
     checked_guardian,
     checked_resume,
@@ -53,6 +54,7 @@ def connect(
     session_timeout: float = 10.0,
     connect_timeout: float | None = None,
     auth: Sequence[Auth] = (),
+    default_acl: Sequence[ACL] | None = None,
     tls: ssl.SSLContext | TLS | None = None,
     sasl: SASL | None = None,
     grace_period: float | None = None,
@@ -87,6 +89,10 @@ def connect(
             operation waits for a server, for the session timeout at most, and reads leave with the
             handshake, a round trip earlier.
         auth: credentials to present on every connection, such as `Auth.digest(user, password)`.
+        default_acl: the permissions of every znode that is created without an `acl` of its own, by
+            operations and by recipes, such as `[ACL.auth()]`. Servers refuse that
+            (`InvalidACLError`) from a client without credentials. Defaults to everything for
+            everybody.
         tls: a `TLS` (PEM files) or a context of the standard library. Defaults to no encryption.
         sasl: how to log in by SASL on every connection, before `auth` is presented.
         grace_period: how long before its proven end a lease ends for its holders, so that they have
@@ -137,6 +143,7 @@ def connect(
         times=times,
         hooks=checked_type("hooks", hooks, Hooks),
         auth=checked_auth(auth),
+        default_acl=checked_default_acl(default_acl),
         tls=tls,
         encryption=checked_tls(tls, hosts),
         sasl=checked_sasl(sasl),
@@ -229,7 +236,12 @@ def _make_core(options: Options, rng: random.Random, opener: Opener, guard: Guar
         discover=discover,
     )
     return Core(
-        make_machine, make_supervisor, options.clock, options.sinks, first_serial=first_serial
+        make_machine,
+        make_supervisor,
+        options.clock,
+        options.sinks,
+        first_serial=first_serial,
+        default_acl=options.default_acl,
     )
 
 

@@ -20,9 +20,9 @@ from .._wire.framing import DEFAULT_MAX_FRAME
 from .._wire.versions import Engine, Version, parse_engine, parse_version
 from ..errors import ConfigurationError
 from ..events import EventSink
-from ..model import Auth, SessionCredentials
+from ..model import ACL, OPEN_ACL_UNSAFE, Auth, SessionCredentials
 from ..paths import parse_connect_string
-from .api.operations import checked_duration
+from .api.operations import checked_acl, checked_duration
 from .net.host_list import Server
 from .net.opener import Dial, dial_tcp
 
@@ -152,6 +152,7 @@ class Options:
     target: Target
     times: Times
     auth: tuple[Auth, ...]
+    default_acl: tuple[ACL, ...]
     tls: ssl.SSLContext | TLS | None
     encryption: ContextSource | None
     """Made of `tls`, whose files were read."""
@@ -191,6 +192,10 @@ def checked_type(name: str, value: T | None, kind: type[T]) -> T:
     if not isinstance(value, kind):
         raise ConfigurationError(f"{name}: must be {kind.__name__}, not {value!r}")
     return value
+
+
+def checked_default_acl(acl: Sequence[ACL] | None) -> tuple[ACL, ...]:
+    return OPEN_ACL_UNSAFE if acl is None else checked_acl(acl, "default_acl")
 
 
 def checked_target(hosts: str | Sequence[str] | Hosts | None) -> Target:

@@ -26,7 +26,7 @@ from ..errors import (
     Outcome,
 )
 from ..events import EventSink
-from ..model import SessionState
+from ..model import ACL, OPEN_ACL_UNSAFE, SessionState
 from . import loop_affinity
 from .client_reporting import ClientReporting
 from .loop_affinity import LoopAffinity
@@ -74,8 +74,11 @@ class Core:
         sinks: Sequence[EventSink] = (),
         *,
         first_serial: int = 1,
+        default_acl: tuple[ACL, ...] = OPEN_ACL_UNSAFE,
     ) -> None:
         self.clock = clock
+        self.default_acl: tuple[ACL, ...] = default_acl
+        """The ACL of znodes that are created without one, through any view of the client."""
         self.tasks: HostTasks | None = None
         """Where jobs run, from `begin_jobs` to `end_jobs`."""
         self.pipelined: Pipelined = Pipelined(self)

@@ -522,7 +522,7 @@ class Barrier(Recipe):
     Args:
         client: the session.
         path: the znode that exists while the barrier is set; missing parents become containers.
-        acl: of the znode and of the parents; open to everybody by default.
+        acl: of the znode and of the parents; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -672,7 +672,7 @@ class DoubleBarrier(HoldingRecipe[BarrierMember]):
         identity: the name that others see; defaults to host name and process id.
         on_disconnect: when the connection is lost, `"keep"` (the default) keeps the place while the
             lease lasts, `"resign"` leaves at once.
-        acl: of the znodes, and of the path if it has to be created; open to everybody by default.
+        acl: of the znodes, and of a path that is created; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.

@@ -355,7 +355,7 @@ class Election(HoldingRecipe[Term]):
         layout: the naming scheme, `Layout.CURATOR` by default; see `Layout`.
         on_disconnect: when the connection is lost, `"keep"` (the default) leads on while the lease
             lasts, `"resign"` resigns at once.
-        acl: of the znode, and of the path if it has to be created; open to everybody by default.
+        acl: of the znode, and of the path if it is created; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.

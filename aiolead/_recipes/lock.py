@@ -42,7 +42,7 @@ class Lock(HeldRecipe[Held]):
         layout: which libraries to contend with; see `Layout`.
         on_disconnect: the fate of a held lock when the connection is lost: `"keep"` (the
             default) keeps it while the lease lasts, `"resign"` releases it at once.
-        acl: of our znode, and of the path if it is created; defaults to open to everybody.
+        acl: of our znode, and of the path if it is created; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.

@@ -388,7 +388,7 @@ class Queue(_Queue):
             warning by default. The item stays, and this object skips it.
         on_disconnect: the fate of claims on connection loss: `"keep"` keeps them while the
             lease lasts, `"resign"` releases them at once.
-        acl: of items, claims, and paths that have to be created; open to everybody by default.
+        acl: of items, claims, and created paths; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.

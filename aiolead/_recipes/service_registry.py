@@ -605,7 +605,7 @@ class ServiceRegistry(Recipe):
     Args:
         client: the session.
         path: the path of all services; created as a container if missing.
-        acl: of the registered znodes and the path; open to everybody by default.
+        acl: of the registered znodes and the path; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.

@@ -268,7 +268,7 @@ class SharedValue(Recipe, Generic[T]):
             each write. Without it the error ends the view. It runs in the client's task: keep it
             quick. Its exceptions are logged.
         rng: for the random pauses between attempts.
-        acl: of created znodes; defaults to open to everybody.
+        acl: of created znodes; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.

@@ -506,7 +506,7 @@ class TaskBoard(HoldingRecipe[Task]):
         report_every: least time between two writes of a worker's progress, in seconds.
         identity: the worker's name, for observers; defaults to host name and process id.
         on_disconnect: the fate of claims on connection loss, as for a `Queue`.
-        acl: of tasks, claims, results and their paths; open to everybody by default.
+        acl: of tasks, claims, results and their paths; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.

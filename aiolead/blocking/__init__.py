@@ -189,7 +189,7 @@ class Barrier(Proxy):
     Args:
         client: the session.
         path: the znode that exists while the barrier is set; missing parents become containers.
-        acl: of the znode and of the parents; open to everybody by default.
+        acl: of the znode and of the parents; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -656,7 +656,7 @@ class Client(ClientBase):
             path: where; in a sequential mode the server appends ten digits.
             data: its content.
             mode: how long it lives and how it is named.
-            acl: its permissions; by default everybody may do everything.
+            acl: its permissions; defaults to the `default_acl` of `connect`.
             ttl: the time to live in seconds, for the modes that have one.
 
         Returns:
@@ -1408,7 +1408,7 @@ class DoubleBarrier(Proxy):
         identity: the name that others see; defaults to host name and process id.
         on_disconnect: when the connection is lost, `"keep"` (the default) keeps the place while the
             lease lasts, `"resign"` leaves at once.
-        acl: of the znodes, and of the path if it has to be created; open to everybody by default.
+        acl: of the znodes, and of a path that is created; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -1515,7 +1515,7 @@ class Election(ElectionBase):
         layout: the naming scheme, `Layout.CURATOR` by default; see `Layout`.
         on_disconnect: when the connection is lost, `"keep"` (the default) leads on while the lease
             lasts, `"resign"` resigns at once.
-        acl: of the znode, and of the path if it has to be created; open to everybody by default.
+        acl: of the znode, and of the path if it is created; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -1903,7 +1903,7 @@ class Lock(Proxy):
         layout: which libraries to contend with; see `Layout`.
         on_disconnect: the fate of a held lock when the connection is lost: `"keep"` (the
             default) keeps it while the lease lasts, `"resign"` releases it at once.
-        acl: of our znode, and of the path if it is created; defaults to open to everybody.
+        acl: of our znode, and of the path if it is created; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -2423,7 +2423,7 @@ class Queue(Proxy):
             warning by default. The item stays, and this object skips it.
         on_disconnect: the fate of claims on connection loss: `"keep"` keeps them while the
             lease lasts, `"resign"` releases them at once.
-        acl: of items, claims, and paths that have to be created; open to everybody by default.
+        acl: of items, claims, and created paths; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -3157,7 +3157,7 @@ class ServiceRegistry(Proxy):
     Args:
         client: the session.
         path: the path of all services; created as a container if missing.
-        acl: of the registered znodes and the path; open to everybody by default.
+        acl: of the registered znodes and the path; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -3283,7 +3283,7 @@ class SharedValue(Proxy, Generic[T]):
             each write. Without it the error ends the view. It runs in the client's task: keep it
             quick. Its exceptions are logged.
         rng: for the random pauses between attempts.
-        acl: of created znodes; defaults to open to everybody.
+        acl: of created znodes; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -3471,7 +3471,7 @@ class TaskBoard(Proxy):
         report_every: least time between two writes of a worker's progress, in seconds.
         identity: the worker's name, for observers; defaults to host name and process id.
         on_disconnect: the fate of claims on connection loss, as for a `Queue`.
-        acl: of tasks, claims, results and their paths; open to everybody by default.
+        acl: of tasks, claims, results and their paths; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -3982,6 +3982,7 @@ def connect(
     session_timeout: float = 10.0,
     connect_timeout: float | None = None,
     auth: Sequence[Auth] = (),
+    default_acl: Sequence[ACL] | None = None,
     tls: ssl.SSLContext | TLS | None = None,
     sasl: SASL | None = None,
     grace_period: float | None = None,
@@ -4029,6 +4030,7 @@ def connect(
             session_timeout=session_timeout,
             connect_timeout=connect_timeout,
             auth=auth,
+            default_acl=default_acl,
             tls=tls,
             sasl=sasl,
             grace_period=grace_period,

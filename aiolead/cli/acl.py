@@ -80,6 +80,21 @@ def parse_entries(texts: Sequence[str], *, name: str = "ENTRY") -> list[ACL]:
     return [_parse(text, name) for text in texts]
 
 
+def split_entries(text: str, *, name: str) -> list[ACL]:
+    """Parse ACL entries with commas between them; a `ConfigurationError` calls them `name`.
+
+    A comma before anything but a scheme belongs to an id, such as x509:CN=app,O=Example:r.
+    """
+    texts: list[str] = []
+    for part in text.split(","):
+        scheme, colon, _ = part.partition(":")
+        if texts and not (colon and scheme.isalnum()):
+            texts[-1] += f",{part}"
+        else:
+            texts.append(part)
+    return parse_entries(texts, name=name)
+
+
 def _parse(text: str, name: str) -> ACL:
     scheme, colon, rest = text.partition(":")
     id_, colon, letters = rest.rpartition(":")

@@ -22,6 +22,7 @@ PLAIN: frozenset[str] = frozenset(
         "AIOLEAD_CONFIG",
         "AIOLEAD_CONNECT_TIMEOUT",
         "AIOLEAD_DEBUG",
+        "AIOLEAD_DEFAULT_ACL",
         "AIOLEAD_ENGINE",
         "AIOLEAD_HOSTS",
         "AIOLEAD_SERVER_VERSION",

@@ -21,6 +21,7 @@ import aiolead
 
 from .._util.parsing import MalformedError, whole
 from ..errors import ConfigurationError
+from ..model import ACL
 from ..paths import join
 from . import exits
 from .environment import variable
@@ -211,6 +212,10 @@ class Common(Basics):
     sasl: Annotated[str | None, _variable("SASL")] = field(default=None, repr=False)
     """A login by SASL: digest-md5:USER:PASSWORD (as --auth, better in the environment), gssapi."""
 
+    default_acl: Annotated[str | None, _variable("DEFAULT_ACL")] = field(default=None, repr=False)
+    """The ACL of every znode that is created without one: SCHEME:ID:PERMISSIONS, several with a
+    comma between them, such as auth::cdrwa,world:anyone:r. Default: world:anyone:cdrwa."""
+
     tls: Annotated[Flag, _variable("TLS")] = False
     """Use TLS, and trust the authorities that this machine trusts. The others below imply it."""
 
@@ -280,6 +285,7 @@ class Common(Basics):
             session_timeout=self.wanted_session_timeout,
             connect_timeout=self.connect_timeout,
             auth=self._credentials(),
+            default_acl=self._wanted_acl(),
             sasl=self._login(),
             tls=self.wanted_tls,
             engine=self.engine,
@@ -331,6 +337,13 @@ class Common(Basics):
             # Not shown: it may be a password.
             raise ConfigurationError("--auth: must be SCHEME:CREDENTIAL")
         return [aiolead.Auth(scheme, credential.encode(errors="surrogateescape"))]
+
+    def _wanted_acl(self) -> list[ACL] | None:
+        if self.default_acl is None:
+            return None
+        from .acl import split_entries  # which imports this
+
+        return split_entries(self.default_acl, name="--default-acl")
 
     def _login(self) -> aiolead.SASL | None:
         match (self.sasl or "").split(":", 2):

@@ -91,6 +91,15 @@ async def test_session_is_kept(zk: Any, own: EmbeddedServer) -> None:
     assert type(zk.session) is aiozk.session.Session
 
 
+async def test_default_acl_of_aiozk_is_that_of_the_recipes(own: EmbeddedServer) -> None:
+    readable = aiozk.ACL.make("world", "anyone", read=True, create=True, delete=True)
+    async with started(own.connect_string, default_acl=[readable]) as zk:
+        async with adapt(zk) as client, Lock(client, PATH) as held:
+            for path in (PATH, held.path):
+                (entry,) = (await client.get_acl(path))[0]
+                assert (entry.permissions, entry.id) == (readable.perms, "anyone")
+
+
 async def test_unlimited_timeout_is_bounded(zk: Any) -> None:
     """aiozk takes what it is granted for what it wants, whatever that is."""
     zk.session.timeout = 0x7FFF_FFFF / 1000

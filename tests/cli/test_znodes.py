@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 from kit.checks import until
-from kit.cli import Command, Run, fails, kazoo_client, objects, prints, report, shown
+from kit.cli import Command, Run, fails, kazoo_client, objects, outcome, prints, report, shown
 from kit.raw_client import RawClient, has
 
 import aiolead.cli
 from aiolead.cli import znodes
-from aiolead.model import Stat
+from aiolead.cli.acl import split_entries
+from aiolead.model import ACL, Permission, Stat
 from aiolead.testing import EmbeddedServer
 from aiolead.types import Feature
 
@@ -159,6 +160,28 @@ def test_acls_are_read_and_set(run: Run, somewhere: str) -> None:
     assert (code, "--hashes" in err[0]) == (2, True)
     code, _, err = run("acl /mine", "digest:ann:open sesame:x", *login)
     assert (code, "sesame" in err[0]) == (2, False)
+
+
+def test_default_acl_is_that_of_created_znodes(
+    run: Run, somewhere: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    login = ["--auth", "digest:ann:open sesame"]
+    monkeypatch.setenv("AIOLEAD_DEFAULT_ACL", "auth::cdrwa,world:anyone:r")
+    ours = prints("digest:ann:***:cdrwa", "world:anyone:r")
+    assert run("create /its/own -p", *login)[0] == 0
+    assert run("acl /its", *login) == run("acl /its/own", *login) == ours
+    given = ("--default-acl", "auth::cdrwa,world:anyone:r")
+    assert outcome("lock", "/lock", *login, *given, "--", "true", hosts=somewhere)[0] == 0
+    assert run("acl /lock", *login) == ours
+    assert run("create /other --acl world:anyone:cdrwa", *login)[0] == 0
+    assert run("acl /other", *login) == prints("world:anyone:cdrwa")
+    code, _, err = run("create /a --default-acl", "auth:sesame", *login)
+    assert (code, "--default-acl: must be" in err[0], "sesame" in err[0]) == (2, True, False)
+
+
+def test_comma_in_the_id_of_an_acl_entry_does_not_end_it() -> None:
+    entries = split_entries("x509:CN=app,O=Example:r,auth::cdrwa", name="--default-acl")
+    assert entries == [ACL.x509("CN=app,O=Example", Permission.READ), ACL.auth()]
 
 
 def test_data_on_a_terminal_are_escaped(

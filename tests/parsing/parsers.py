@@ -451,8 +451,8 @@ PARSERS: tuple[Parser, ...] = (
         raises=(ConfigurationError,), takes_text=True,
     ),
     of_argument(
-        "parse_entries", lambda text: entries.parse_entries([text]), raises=(ConfigurationError,),
-        takes_text=True,
+        "split_entries", partial(entries.split_entries, name="--default-acl"),
+        raises=(ConfigurationError,), takes_text=True,
     ),
     of_argument("host_of", doors.host_of, takes_text=True),
 )  # fmt: skip

@@ -115,7 +115,7 @@ class Client:
     ) -> None:
         # With a backend, it is the view that recipes have of the client of that backend.
         self._core = core
-        self._scope = Scope(prefix, is_users=backend is None)
+        self._scope = Scope(prefix, is_users=backend is None, default_acl=core.default_acl)
         self._handle = handle
         """Closes the client once no object of the program has it."""
         self._backend = backend or ClientBackend(core, self._scope, handle, Client)
@@ -329,7 +329,7 @@ class Client:
             path: where; in a sequential mode the server appends ten digits.
             data: its content.
             mode: how long it lives and how it is named.
-            acl: its permissions; by default everybody may do everything.
+            acl: its permissions; defaults to the `default_acl` of `connect`.
             ttl: the time to live in seconds, for the modes that have one.
 
         Returns:

@@ -48,14 +48,22 @@ MAX_TTL = 0xFF_FFFF_FFFF / 1000
 class Scope:
     """A view of the tree: all of it if `prefix` is empty, or what lies under that chroot.
 
-    `is_users`: whether the program makes its requests; see `Call`.
+    `is_users`: whether the program makes its requests; see `Call`. `default_acl`: that of a znode
+    which is created without one.
     """
 
-    __slots__ = ("is_users", "prefix")
+    __slots__ = ("default_acl", "is_users", "prefix")
 
-    def __init__(self, prefix: str, *, is_users: bool = False) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        *,
+        is_users: bool = False,
+        default_acl: tuple[ACL, ...] = OPEN_ACL_UNSAFE,
+    ) -> None:
         self.prefix: str = prefix
         self.is_users: bool = is_users
+        self.default_acl: tuple[ACL, ...] = default_acl
 
     def full(self, path: str) -> str:
         if not (isinstance(path, str) and is_plain(path)):
@@ -87,7 +95,7 @@ class Scope:
             raise InvalidPathError("path: the root cannot be created")
         else:
             full = self.full(path)
-        acl = OPEN_ACL_UNSAFE if acl is None else checked_acl(acl)
+        acl = self.default_acl if acl is None else checked_acl(acl)
         if type(data) is not bytes:
             data = _checked_data(data)
         if mode.has_ttl:
@@ -242,11 +250,11 @@ def checked_version(version: object) -> int:
     return version
 
 
-def checked_acl(acl: Sequence[ACL]) -> tuple[ACL, ...]:
+def checked_acl(acl: Sequence[ACL], name: str = "acl") -> tuple[ACL, ...]:
     entries = tuple(acl) if isinstance(acl, Iterable) else ()
     if not entries or not all(isinstance(entry, ACL) for entry in entries):
         # It may be, or hold, the hash of a password: it is not shown.
-        raise ConfigurationError("acl: must be a sequence of at least one ACL: [ACL.auth()]")
+        raise ConfigurationError(f"{name}: must be a sequence of at least one ACL: [ACL.auth()]")
     return entries
 
 

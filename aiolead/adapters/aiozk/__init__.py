@@ -27,7 +27,7 @@ def adapt(
 
     While the block is open, the session lives on a connection of aiolead's, which carries aiozk's
     own requests, too: `zk.get` and all the others go on working. Every recipe runs on `client`,
-    with the same guarantees as on `aiolead.connect`.
+    with the same guarantees as on `aiolead.connect`, and with the default ACL of `zk`.
 
     Leaving ends every hold and gives the session back to aiozk, with its ephemeral znodes. If
     something of ours is left in it, such as a task that still waits for a lock, the session is

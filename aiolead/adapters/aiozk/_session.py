@@ -41,7 +41,14 @@ from ...errors import (
     SessionExpiredError,
     UsageError,
 )
-from ...model import EventType, SessionCredentials, SessionState, WatchEvent
+from ...model import (
+    ACL,
+    EventType,
+    Permission,
+    SessionCredentials,
+    SessionState,
+    WatchEvent,
+)
 from ...paths import format_host
 
 READS = frozenset(
@@ -373,6 +380,12 @@ LOOK_AGAIN = 0.01
 """The pause between two looks for something of ours, in seconds."""
 
 
+def _default_acl(zk: Any) -> list[ACL]:
+    """The ACL of znodes that the application's own requests create without one."""
+    entries = zk.default_acl
+    return [ACL(Permission(entry.perms), entry.id.scheme, entry.id.id) for entry in entries]
+
+
 @final
 class Adaptation:
     """The context manager that `adapt` returns; it can be entered once."""
@@ -438,7 +451,7 @@ class Adaptation:
             # Servers grant what they like, so aiozk's timeout may be out of bounds.
             session_timeout=min(max(self._session.timeout, SHORTEST), MAX_SESSION_TIMEOUT),
             resume=credentials,
-            **self._options,
+            **{"default_acl": _default_acl(self._zk), **self._options},
         )
         self._core.is_session_shared = True
         self._core.machine.keep()  # aiozk's requests go through this client
