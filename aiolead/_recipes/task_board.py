@@ -27,15 +27,13 @@ from ..errors import (
     ConfigurationError,
     Fenced,
     InvalidDataError,
-    NoAuthError,
     NoNodeError,
-    NotEmptyError,
     SessionError,
 )
 from ..model import ACL, Stat
 from ..paths import join, validate
 from .claims import Claimed, claim_item
-from .errors import Action, Step, action_for, before_next_try, until_answered, with_parent
+from .errors import Step, before_next_try, until_answered, with_parent
 from .holding import Contest, HoldingRecipe, TenureContext
 from .queue_items import AvailableItems, ItemNames
 from .queues import MOST_ITEMS, Consumption, ItemProducer
@@ -50,7 +48,7 @@ from .recipe import (
     checked_path,
     checked_text,
 )
-from .reporting import PathWarnings
+from .trimming import Trimmer
 from .view import ChildReader, Observation, Reading, View, plain
 
 if TYPE_CHECKING:
@@ -169,10 +167,6 @@ def _line(fields: dict[str, object]) -> bytes:
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-AT_ONCE = 100
-"""How many results are read or deleted in one batch."""
-
-
 class Results:
     """The results below a path; at a quarter more than `keep`, the oldest are deleted."""
 
@@ -181,14 +175,8 @@ class Results:
     ) -> None:
         self.path = path
         self._client = client
-        self._keep = keep
         self.acl = acl
-        self._is_trimming = self._is_due = False
-        self._set_aside = 0
-        """How many results had foreign znodes below at the last trimming."""
-        self._warnings = client.backend.shared(path, PathWarnings)
-
-    # --- waiting ---------------------------------------------------------------------------------
+        self.trimmer = Trimmer(client, path, keep, "Until then the result is kept")
 
     async def wait_for(self, task: str, task_path: str) -> TaskResult:
         """Wait for the result of a task; see `TaskBoard.result`."""
@@ -234,69 +222,6 @@ class Results:
             return decode_result(task, body)
         except ValueError as error:
             raise InvalidDataError(path, error, version=stat.version) from error
-
-    # --- keeping ---------------------------------------------------------------------------------
-
-    def count(self) -> None:
-        """Delete old results in the background if there are too many."""
-        self._is_due = True
-        if not self._is_trimming:
-            self._is_trimming = True
-            self._client.backend.spawn(self._trim)
-
-    async def _trim(self) -> None:
-        """Delete old results; try again if the server is overloaded.
-
-        After another error, the end of the next task tries again. Results that others have put
-        znodes below stay, and are not counted.
-        """
-        try:
-            while self._is_due:
-                self._is_due = False
-                try:
-                    await self._delete_old()
-                except (NoNodeError, SessionError):
-                    return
-                except AioleadError as error:
-                    if action_for(error, Step.FOLLOW) is Action.RECONNECT:
-                        return
-                    await before_next_try(self._client, error, Step.FOLLOW)
-                    self._is_due = True
-        finally:
-            self._is_trimming = False
-
-    async def _delete_old(self) -> None:
-        client, keep = self._client, self._keep
-        stat = await client.exists(self.path)
-        if stat is None or stat.num_children - self._set_aside <= keep + keep // 4:
-            return
-        paths = [join(self.path, name) for name in await client.get_children(self.path)]
-        # By age, not by number: a task may have taken long.
-        ages: list[tuple[int, str]] = []
-        self._set_aside = 0
-        for start in range(0, len(paths), AT_ONCE):
-            batch = paths[start : start + AT_ONCE]
-            for path, look in [(path, client.exists(path)) for path in batch]:
-                with suppress(NoAuthError):  # another client may trim it
-                    found = await look
-                    if found is not None and found.num_children:
-                        self._pass_over(path)
-                    elif found is not None:
-                        ages.append((found.czxid, path))
-        old = [path for _, path in sorted(ages)][: max(0, len(ages) - keep)]
-        for start in range(0, len(old), AT_ONCE):
-            batch = old[start : start + AT_ONCE]
-            for path, delete in [(path, client.delete(path)) for path in batch]:
-                try:
-                    await delete
-                except NoNodeError:
-                    pass  # another client has trimmed it
-                except NotEmptyError:
-                    self._pass_over(path)
-
-    def _pass_over(self, path: str) -> None:
-        self._set_aside += 1
-        self._warnings.warn_of_children(path, "Until then the result is kept")
 
 
 @final
@@ -388,7 +313,7 @@ class Task(Claimed):
             acl=results.acl,
         )
         if not was_done:
-            results.count()
+            results.trimmer.trim_later()
 
     # --- reporting -------------------------------------------------------------------------------
 

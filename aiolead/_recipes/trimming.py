@@ -1,0 +1,158 @@
+"""Deletes the old ones of the znodes that a recipe keeps below a path, in the background."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from math import inf
+from typing import final
+
+import anyio
+
+from ..abc import CoordinationClient, Reply
+from ..errors import (
+    AioleadError,
+    BadVersionError,
+    NoAuthError,
+    NoNodeError,
+    NotEmptyError,
+    SessionError,
+)
+from ..model import Stat
+from ..paths import join
+from .errors import Action, Step, action_for, before_next_try
+from .reporting import PathWarnings
+
+AT_ONCE = 100
+"""How many znodes are looked at or deleted in one batch."""
+
+LOOKS_AFTER = 3600.0
+"""The time between two looks for znodes that are too old, in seconds; less if few are kept long."""
+
+
+@final
+class Trimmer:
+    """Keeps the newest znodes below a path, and deletes the others.
+
+    At a quarter more than `keep` znodes, all but the newest `keep` are deleted. Those that are
+    older than `max_age`, in seconds, are deleted at the first call, and then once an hour. All
+    times are of the servers' clock. Ephemeral znodes stay.
+
+    `is_reused`: whether a name may come back after it was deleted. Then a znode is proven to be the
+    one that was looked at, before it is deleted. `consequence`: the sentence about a znode with
+    others below it, which no server deletes: it stays, and is not counted.
+    """
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        keep: int,
+        consequence: str,
+        *,
+        max_age: float = inf,
+        is_reused: bool = False,
+    ) -> None:
+        self.path = path
+        self._client = client
+        self._keep = keep
+        self._max_age = max_age
+        self._is_reused = is_reused
+        self._consequence = consequence
+        self._is_trimming = self._is_due = False
+        self._looks_at = -inf
+        self._set_aside = 0
+        """How many had foreign znodes below at the last trimming."""
+        self._warnings = client.backend.shared(path, PathWarnings)
+
+    def trim_later(self) -> None:
+        """Delete old znodes in the background, if there are any."""
+        self._is_due = True
+        if not self._is_trimming:
+            self._is_trimming = True
+            self._client.backend.spawn(self._trim)
+
+    async def _trim(self) -> None:
+        """Delete old znodes; try again if the server is overloaded.
+
+        After another error, the next call tries again. Znodes that others have put znodes below
+        stay, and are not counted.
+        """
+        try:
+            while self._is_due:
+                self._is_due = False
+                try:
+                    await self._delete_old()
+                except (NoNodeError, SessionError):
+                    return
+                except AioleadError as error:
+                    if action_for(error, Step.FOLLOW) is Action.RECONNECT:
+                        return
+                    await before_next_try(self._client, error, Step.FOLLOW)
+                    self._is_due = True
+        finally:
+            self._is_trimming = False
+
+    async def _delete_old(self) -> None:
+        client, keep, now = self._client, self._keep, anyio.current_time()
+        stat = await client.exists(self.path)
+        are_too_many = stat is not None and stat.num_children - self._set_aside > keep + keep // 4
+        if stat is None or not (are_too_many or (self._max_age < inf and now >= self._looks_at)):
+            return
+        paths = [join(self.path, name) for name in await client.get_children(self.path)]
+        found: list[tuple[str, Stat]] = []
+        newest = 0
+        self._set_aside = 0
+        for start in range(0, len(paths), AT_ONCE):
+            batch = paths[start : start + AT_ONCE]
+            for path, look in [(path, client.exists(path)) for path in batch]:
+                with suppress(NoAuthError):  # another client may trim it
+                    seen = await look
+                    if seen is None:
+                        continue
+                    newest = max(newest, seen.ctime)
+                    if seen.num_children:
+                        self._pass_over(path)
+                    elif not seen.ephemeral_owner:
+                        found.append((path, seen))
+        # By age, not by name: what was begun first may have been done last.
+        found.sort(key=lambda each: each[1].czxid)
+        extra = max(0, len(found) - keep) if are_too_many else 0
+        oldest = newest - self._max_age * 1000
+        old = [each for n, each in enumerate(found) if n < extra or each[1].ctime < oldest]
+        for start in range(0, len(old), AT_ONCE):
+            await self._delete(old[start : start + AT_ONCE])
+        self._looks_at = now + min(LOOKS_AFTER, self._max_age / 4)
+
+    async def _delete(self, batch: list[tuple[str, Stat]]) -> None:
+        client = self._client
+        if self._is_reused:
+            # A delete goes by name and version, and all new znodes have the same version: so it is
+            # changed first.
+            batch = await self._proven(batch)
+        deletes: list[tuple[str, Reply[None]]] = [
+            (path, client.delete(path, version=stat.version if self._is_reused else -1))
+            for path, stat in batch
+        ]
+        for path, delete in deletes:
+            try:
+                await delete
+            except (NoNodeError, BadVersionError):
+                pass  # another client has trimmed it
+            except NotEmptyError:
+                self._pass_over(path)
+
+    async def _proven(self, batch: list[tuple[str, Stat]]) -> list[tuple[str, Stat]]:
+        """Those that are still there, with their versions by now."""
+        client = self._client
+        proofs = [(path, stat, client.set(path, b"", version=stat.version)) for path, stat in batch]
+        proven: list[tuple[str, Stat]] = []
+        for path, stat, proof in proofs:
+            with suppress(NoNodeError, BadVersionError):
+                changed = await proof
+                if changed.czxid == stat.czxid:
+                    proven.append((path, changed))
+        return proven
+
+    def _pass_over(self, path: str) -> None:
+        self._set_aside += 1
+        self._warnings.warn_of_children(path, self._consequence)
