@@ -7,8 +7,8 @@ A client emits them to the log, and to the sinks of `connect(on_event=)`.
 from __future__ import annotations
 
 import enum
-import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -28,9 +28,6 @@ LOGGERS = {
 }
 """The loggers of events, by the first part of their names."""
 
-# The program decides whether a library's log is shown; until it does, nothing is.
-get_logger("aiolead").addHandler(logging.NullHandler())
-
 
 class EventName(enum.StrEnum):
     """The stable names of events; `docs/how-to/observability.md` describes each."""
@@ -44,6 +41,7 @@ class EventName(enum.StrEnum):
     SESSION_CLOSED = "session.closed"
     CONNECTION_OPENED = "connection.opened"
     CONNECTION_FAILED = "connection.failed"
+    CONNECTION_MISSING = "connection.missing"
     CONNECTION_LOST = "connection.lost"
     LEASE_RENEWED = "lease.renewed"
     LEASE_LATE = "lease.late"
@@ -77,10 +75,12 @@ class Event:
     fields: Mapping[str, Field] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
-        line = _LINES[self.name].format(
-            self=self, session=f"session {shown_session(self.session_id)}", **self.fields
-        )
-        return escaped(line)
+        line = _LINES[self.name]
+        if isinstance(line, str):
+            session = f"session {shown_session(self.session_id)}"
+            words = {"self": self, "session": session, "more": _and_more(self)}
+            return escaped(line.format_map(words | dict(self.fields)))
+        return escaped(line(self))
 
     def as_dict(self) -> dict[str, Field]:
         """All but the level as a flat mapping, for structured logs. Text is escaped."""
@@ -98,20 +98,59 @@ EventSink = Callable[[Event], object]
 """Called with each event, in the client's event loop. It must be quick and must not use the client.
 Its exceptions are logged once, and change nothing."""
 
-_LINES: dict[EventName, str] = {
+
+def _and_more(event: Event) -> str:
+    """The end of a line that stands for others, which were logged at DEBUG."""
+    hidden = event.fields.get("hidden")
+    return f" (and {hidden} times before)" if hidden else ""
+
+
+def _opened(event: Event) -> str:
+    fields, session = event.fields, f"session {shown_session(event.session_id)}"
+    if fields["session"] == "first":
+        away = float(fields["away"])
+        after = f" after {away:.1f} s" if away >= 1 else ""
+        return f"connected to {fields['server']}{after}: {session}"
+    kept = "kept" if fields["session"] == "kept" else "is new"
+    return f"connected to {fields['server']} again after {fields['away']:.1f} s: {session} {kept}"
+
+
+def _missing(event: Event) -> str:
+    fields = event.fields
+    attempts = fields["attempts"]
+    if int(fields["reports"]) > 1:
+        return f"still no server after {fields['away']:.0f} s: {attempts}"
+    if fields["session"] == "first":
+        return f"no server yet, trying: {attempts}"
+    return f"no server, trying: {attempts}"
+
+
+def _lost(event: Event) -> str:
+    fields = event.fields
+    if fields["error"] == "ConnectionLeft":
+        return f"left {fields['server']}: {fields['reason']}"
+    lease = ""
+    if held := fields["held"]:
+        holds = "1 hold" if held == 1 else f"{held} holds"
+        lease = f"; the lease of {holds} ends in {fields['remaining']:.1f} s"
+    return f"connection to {fields['server']} lost ({fields['reason']}){lease}{_and_more(event)}"
+
+
+_LINES: dict[EventName, str | Callable[[Event], str]] = {
     EventName.SESSION_CONNECTING: "{session}: connecting",
     EventName.SESSION_CONNECTED: "{session}: connected",
     EventName.SESSION_READ_ONLY: "{session}: read-only",
     EventName.SESSION_SUSPENDED: "{session}: suspended",
-    EventName.SESSION_EXPIRED: "{session}: expired",
-    EventName.SESSION_AUTH_FAILED: "{session}: auth failed",
+    EventName.SESSION_EXPIRED: "{session} has expired: its ephemeral znodes are deleted",
+    EventName.SESSION_AUTH_FAILED: "{session} has ended: {reason}",
     EventName.SESSION_CLOSED: "{session}: closed",
-    EventName.CONNECTION_OPENED: "{server}: {session}",
+    EventName.CONNECTION_OPENED: _opened,
     EventName.CONNECTION_FAILED: "{server}: {reason}",
-    EventName.CONNECTION_LOST: "{server}: {reason}",
+    EventName.CONNECTION_MISSING: _missing,
+    EventName.CONNECTION_LOST: _lost,
     EventName.LEASE_RENEWED: "{session}: lease renewed in {took:.3f} s, {remaining:.3f} s are left",
     EventName.LEASE_LATE: "{session}: lease renewed late, in {took:.3f} s with a session timeout "
-    "of {timeout:g} s, {remaining:.3f} s are left",
+    "of {timeout:g} s, {remaining:.3f} s are left{more}",
     EventName.CONTENTION_BEGUN: "{recipe} {self.path}: {identity} waits",
     EventName.CONTENTION_ENDED: "{recipe} {self.path}: {identity} waited {waited:.3f} s: {outcome}",
     EventName.TENURE_BEGUN: "{recipe} {self.path}: {identity} holds it, token {token}",
@@ -119,6 +158,44 @@ _LINES: dict[EventName, str] = {
     "{token}: {reason}",
     EventName.ELECTION_CHANGED: "Election {self.path}: {leaders} lead, first of all {identity!r}",
 }
+
+
+FIRST_REPORT = 30.0
+"""How long something lasts until it is reported again, in seconds; the pauses double."""
+
+
+def next_report(lasts: float, due: float, longest: float) -> float:
+    """When to report again what lasts so many seconds, after a report that was `due` earlier.
+
+    Ever more rarely: the pauses double, up to `longest`.
+    """
+    while due <= lasts:
+        due += min(max(due, FIRST_REPORT), longest)
+    return due
+
+
+class Limit:
+    """How often something is shown: `burst` times within `period` seconds, by the caller's clock.
+
+    The others are counted, and the next one that is shown gets the count.
+    """
+
+    __slots__ = ("_burst", "_hidden", "_period", "_shown")
+
+    def __init__(self, burst: int, period: float) -> None:
+        self._burst = burst
+        self._period = period
+        self._shown: deque[float] = deque(maxlen=burst)
+        self._hidden = 0
+
+    def admit(self, now: float) -> tuple[bool, int]:
+        """Whether to show one now, and how many were hidden since the last one that was shown."""
+        if len(self._shown) == self._burst and now - self._shown[0] < self._period:
+            self._hidden += 1
+            return False, 0
+        self._shown.append(now)
+        hidden, self._hidden = self._hidden, 0
+        return True, hidden
 
 
 class EventHub:

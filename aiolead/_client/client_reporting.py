@@ -1,16 +1,21 @@
-"""Emits and counts the events of a client; their meanings: docs/how-to/observability.md."""
+"""Emits and counts the events of a client; their meanings: docs/how-to/observability.md.
+
+It decides which of them a person should see: docs/reference/logging.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from logging import DEBUG, INFO, WARNING
 from typing import final
 
 from .._session.machine import SessionMachine
 from .._util.escaping import get_logger, shown_session
-from ..events import EventHub, EventName, EventSink
+from ..events import EventHub, EventName, EventSink, Limit, next_report
 from ..model import SessionState
+from .net.opener import ConnectionLeft
 
 _logger = get_logger("aiolead.client")
 
@@ -18,11 +23,17 @@ _SESSION: dict[SessionState, tuple[EventName, int]] = {
     SessionState.CONNECTING: (EventName.SESSION_CONNECTING, DEBUG),
     SessionState.CONNECTED: (EventName.SESSION_CONNECTED, DEBUG),
     SessionState.READ_ONLY: (EventName.SESSION_READ_ONLY, INFO),
-    SessionState.SUSPENDED: (EventName.SESSION_SUSPENDED, INFO),
+    SessionState.SUSPENDED: (EventName.SESSION_SUSPENDED, DEBUG),
     SessionState.EXPIRED: (EventName.SESSION_EXPIRED, WARNING),
     SessionState.AUTH_FAILED: (EventName.SESSION_AUTH_FAILED, WARNING),
     SessionState.CLOSED: (EventName.SESSION_CLOSED, DEBUG),
 }
+
+MOST_NAMED = 8
+"""The most servers that a line names."""
+
+LONGEST_PAUSE = 600.0
+"""The longest time between two lines that say that there is still no server, in seconds."""
 
 
 @final
@@ -69,6 +80,29 @@ class ClientStatistics:
     slowest_renewal: float
 
 
+class Outage:
+    """A time without a connection.
+
+    Attributes:
+        since: when it began.
+        is_first: whether there was no connection before.
+        reports: how many lines have said that there is no server.
+        due: how long it has lasted when the next such line is due.
+        level: the level of the most important line about it, which is that of its last line.
+        is_minor: whether there were so many outages lately that this one is not shown.
+    """
+
+    __slots__ = ("due", "is_first", "is_minor", "level", "reports", "since")
+
+    def __init__(self, since: float, *, is_first: bool, level: int, is_minor: bool) -> None:
+        self.since = since
+        self.is_first = is_first
+        self.reports = 0
+        self.due = 0.0
+        self.level = level
+        self.is_minor = is_minor
+
+
 @final
 class ClientReporting:
     def __init__(
@@ -81,6 +115,10 @@ class ClientReporting:
         self._clock = clock
         self._before = machine.state
         self._suspended_at: float | None = None
+        self._outage: Outage | None = None
+        self._last_session = 0
+        self._outages = Limit(burst=5, period=60.0)
+        self._late = Limit(burst=1, period=60.0)
         self._has_reported_timeout = False
         self._connections = self._suspensions = self._expirations = 0
         self._renewals = self._late_renewals = 0
@@ -104,6 +142,8 @@ class ClientReporting:
             case SessionState.EXPIRED:
                 self._expirations += 1
                 self._suspended_at = None
+            case SessionState.AUTH_FAILED:
+                fields["reason"] = str(self._machine.ended())
             case _:
                 pass
         self.hub.emit(name, level, session_id=session_id, fields=fields)
@@ -120,19 +160,68 @@ class ClientReporting:
                 timing.asked,
             )
 
+    def searching(self) -> None:
+        """The client begins to look for a server."""
+        self._outage = Outage(self._clock(), is_first=True, level=INFO, is_minor=False)
+
     def connection_opened(self, server: str) -> None:
         self._connections += 1
-        self._emit_connection(EventName.CONNECTION_OPENED, {"server": server})
+        outage, self._outage = self._outage, None
+        before, session_id = self._last_session, self._machine.session_id
+        self._last_session = session_id
+        is_kept = before == session_id
+        fields: dict[str, str | float] = {
+            "server": server,
+            "away": 0.0 if outage is None else self._clock() - outage.since,
+            "session": "kept" if is_kept else "new" if before else "first",
+        }
+        level = INFO if outage is None else outage.level
+        self._emit_connection(EventName.CONNECTION_OPENED, level, fields)
 
     def connection_failed(self, server: str, why: Exception) -> None:
-        self._emit_connection(EventName.CONNECTION_FAILED, _why(server, why))
+        self._emit_connection(EventName.CONNECTION_FAILED, DEBUG, _why(server, why))
+
+    def no_server(self, attempts: Sequence[tuple[str, Exception]]) -> None:
+        """No server of the list serves the client, for these reasons; called again and again."""
+        outage, now = self._outage, self._clock()
+        if outage is None or self.is_closing:
+            return
+        away = now - outage.since
+        if away < outage.due:
+            return
+        outage.due = next_report(away, outage.due, LONGEST_PAUSE)
+        outage.reports += 1
+        level = DEBUG if outage.is_minor and outage.reports == 1 else WARNING
+        outage.level = max(outage.level, level)
+        fields: dict[str, str | float] = {
+            "away": away,
+            "attempts": shown_attempts(attempts),
+            "reports": outage.reports,
+            "session": "first" if outage.is_first else "lost",
+        }
+        self._emit_connection(EventName.CONNECTION_MISSING, level, fields)
 
     def connection_lost(self, server: str, why: Exception) -> None:
-        if not self.is_closing:
-            self._emit_connection(EventName.CONNECTION_LOST, _why(server, why))
+        if self.is_closing:
+            return
+        now, leases = self._clock(), self._machine.leases
+        is_shown, hidden = self._outages.admit(now)
+        held = leases.held
+        is_alarming = held and not isinstance(why, ConnectionLeft)
+        level = DEBUG if not is_shown else WARNING if is_alarming else INFO
+        fields: dict[str, str | float] = {
+            **_why(server, why),
+            "held": held,
+            "remaining": max(0.0, leases.deadline - now) if held else 0.0,
+            "hidden": hidden,
+        }
+        self._outage = Outage(now, is_first=False, level=level, is_minor=not is_shown)
+        self._emit_connection(EventName.CONNECTION_LOST, level, fields)
 
-    def _emit_connection(self, name: EventName, fields: dict[str, str]) -> None:
-        self.hub.emit(name, DEBUG, session_id=self._machine.session_id, fields=fields)
+    def _emit_connection(
+        self, name: EventName, level: int, fields: Mapping[str, str | float]
+    ) -> None:
+        self.hub.emit(name, level, session_id=self._machine.session_id, fields=fields)
 
     def lease_renewed(self, took: float, remaining: float) -> None:
         timing, session_id = self._machine.timing, self._machine.session_id
@@ -142,7 +231,13 @@ class ClientReporting:
         self.hub.emit(EventName.LEASE_RENEWED, DEBUG, session_id=session_id, fields=fields)
         if took > timing.renew_every:
             self._late_renewals += 1
-            self.hub.emit(EventName.LEASE_LATE, WARNING, session_id=session_id, fields=fields)
+            is_shown, hidden = self._late.admit(self._clock())
+            self.hub.emit(
+                EventName.LEASE_LATE,
+                WARNING if is_shown else DEBUG,
+                session_id=session_id,
+                fields={**fields, "hidden": hidden},
+            )
 
     def statistics(self, server: str | None) -> ClientStatistics:
         machine = self._machine
@@ -171,4 +266,20 @@ class ClientReporting:
 
 
 def _why(server: str, why: Exception) -> dict[str, str]:
-    return {"server": server, "reason": str(why), "error": type(why).__name__}
+    return {"server": server, "reason": plain(why), "error": type(why).__name__}
+
+
+def plain(error: Exception) -> str:
+    """The text of an error, in the words of the system; its type, if it has no text."""
+    said = error.strerror if isinstance(error, OSError) else None
+    if said is not None and said.startswith("Connect call failed"):  # asyncio, for any number
+        said = os.strerror(error.errno)  # type: ignore[attr-defined]
+    return said or str(error) or type(error).__name__
+
+
+def shown_attempts(attempts: Sequence[tuple[str, Exception]]) -> str:
+    """The servers that were tried, each with its reason."""
+    shown = [f"{server}: {plain(why)}" for server, why in attempts[:MOST_NAMED]]
+    if len(attempts) > MOST_NAMED:
+        shown.append(f"and {len(attempts) - MOST_NAMED} more")
+    return "; ".join(shown) or "no server is known yet"

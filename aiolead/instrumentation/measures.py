@@ -63,6 +63,9 @@ ATTEMPTS = Measure(
     "aiolead.connection.attempts", MetricKind.COUNT, "attempts to connect", ("outcome",)
 )
 LOSSES = Measure("aiolead.connection.losses", MetricKind.COUNT, "connections that were lost")
+MISSING = Measure(
+    "aiolead.connection.missing", MetricKind.COUNT, "reports that no server serves the client"
+)
 RENEWAL = Measure("aiolead.lease.renewal", MetricKind.TIME, "renewals of leases", (), SHORT)
 LATE = Measure("aiolead.lease.late", MetricKind.COUNT, "late renewals of leases")
 CONTENDERS = Measure("aiolead.contenders", MetricKind.LEVEL, "waiting contenders", _RECIPE)
@@ -82,6 +85,7 @@ MEASURES: tuple[Measure, ...] = (
     AWAY,
     ATTEMPTS,
     LOSSES,
+    MISSING,
     RENEWAL,
     LATE,
     CONTENDERS,
@@ -113,6 +117,8 @@ class Measures:
                 yield ATTEMPTS, 1, {"outcome": "failed"}
             case EventName.CONNECTION_LOST:
                 yield LOSSES, 1, {}
+            case EventName.CONNECTION_MISSING:
+                yield MISSING, 1, {}
             case EventName.LEASE_RENEWED:
                 yield RENEWAL, float(fields["took"]), {}
             case EventName.LEASE_LATE:

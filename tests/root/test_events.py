@@ -6,6 +6,8 @@ import asyncio
 import json
 import logging
 import re
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -30,8 +32,16 @@ from aiolead._recipes.reporting import RecipeReporting, hook_of
 from aiolead._session.states import TRANSITIONS
 from aiolead.abc import EventHook
 from aiolead.errors import LossReason
-from aiolead.events import LOGGERS, Event, EventHub, EventName, EventSink
-from aiolead.instrumentation.measures import MEASURES, Measures, MetricKind
+from aiolead.events import (
+    LOGGERS,
+    Event,
+    EventHub,
+    EventName,
+    EventSink,
+    Limit,
+    next_report,
+)
+from aiolead.instrumentation.measures import LONG, MEASURES, Measures, MetricKind
 from aiolead.instrumentation.otel import OpenTelemetrySink
 from aiolead.instrumentation.prometheus import PrometheusSink
 from aiolead.instrumentation.structlog import StructlogSink
@@ -42,16 +52,17 @@ PAGE = (ROOT / "docs" / "how-to" / "observability.md").read_text("utf-8")
 FOLDER = ROOT / "examples" / "observability"
 
 SAMPLES: dict[str, str | int | float] = {
-    "away": 0.25, "before": "connected", "error": "OSError", "identity": "host-1", "lasted": 3.5,
-    "leaders": 1, "outcome": "held", "reason": "expired", "recipe": "Lock", "remaining": 5.5,
-    "server": "zk1:2181", "timeout": 8.0, "token": 17, "took": 0.125, "waited": 2.5,
+    "attempts": "zk1:2181: refused", "away": 0.25, "before": "connected", "error": "OSError",
+    "held": 0, "hidden": 0, "identity": "host-1", "lasted": 3.5, "leaders": 1, "outcome": "held",
+    "reason": "expired", "recipe": "Lock", "remaining": 5.5, "reports": 1, "server": "zk1:2181",
+    "session": "kept", "timeout": 8.0, "token": 17, "took": 0.125, "waited": 2.5,
 }  # fmt: skip
 
 
 def _event(name: EventName, **fields: str | int | float) -> Event:
     """An event as the page describes it."""
-    level, names = EVENTS[name]
-    return Event(name, level, 0x2A, "/app/lock", {n: SAMPLES[n] for n in names} | fields)
+    levels, names = EVENTS[name]
+    return Event(name, levels[0], 0x2A, "/app/lock", {n: SAMPLES[n] for n in names} | fields)
 
 
 LATE = _event(EventName.LEASE_LATE)
@@ -98,26 +109,67 @@ def test_event_is_a_line_of_the_log_and_a_dict(
 
 
 def test_log_lines_of_sessions_and_connections() -> None:
-    assert str(_event(EventName.SESSION_AUTH_FAILED)) == "session 0x2a: auth failed"
-    negative = Event(EventName.SESSION_AUTH_FAILED, logging.ERROR, -(0xC8 << 55), None, {})
-    assert str(negative) == "session 0x9c00000000000000: auth failed"
+    refused = _event(EventName.SESSION_AUTH_FAILED, reason="a credential was refused")
+    assert str(refused) == "session 0x2a has ended: a credential was refused"
+    negative = Event(EventName.SESSION_CLOSED, logging.DEBUG, -(0xC8 << 55), None, {})
+    assert str(negative) == "session 0x9c00000000000000: closed"
     assert negative.as_dict()["session_id"] == "0x9c00000000000000"
     assert str(_event(EventName.SESSION_READ_ONLY)) == "session 0x2a: read-only"
-    assert str(_event(EventName.CONNECTION_OPENED)) == "zk1:2181: session 0x2a"
-    assert str(_event(EventName.CONNECTION_LOST, reason="EOF {x}")) == "zk1:2181: EOF {x}"
+    lost = _event(EventName.CONNECTION_LOST, reason="EOF {x}")
+    assert str(lost) == "connection to zk1:2181 lost (EOF {x})"
 
 
-def test_program_without_logging_configuration_prints_nothing(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    logger = logging.getLogger("aiolead")
-    assert [type(handler) for handler in logger.handlers] == [logging.NullHandler]
-    logger.propagate = False
-    try:
-        _emit(EventHub())
-    finally:
-        logger.propagate = True
-    assert capfd.readouterr() == ("", "")
+PRINT = """
+import logging, sys
+from aiolead.events import EventHub, EventName
+if sys.argv[1:]:
+    exec(sys.argv[1])
+fields = {"took": 3, "remaining": 4, "timeout": 10, "hidden": 0}
+for level in (logging.DEBUG, logging.INFO, logging.WARNING):
+    EventHub().emit(EventName.LEASE_LATE, level, fields={**fields, "took": level})
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "count"),
+    [("", 1), ("logging.getLogger('aiolead').setLevel(logging.CRITICAL)", 0)],
+    ids=["unconfigured", "silenced"],
+)
+def test_program_without_logging_configuration_prints_warnings(first: str, count: int) -> None:
+    assert logging.getLogger("aiolead").handlers == []
+    command = [sys.executable, "-c", PRINT, *([first] if first else [])]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=ROOT, timeout=60.0
+    )
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert len(lines) == count
+    assert all(line.startswith("session 0x0: lease renewed late, in 30.000 s") for line in lines)
+
+
+# --- repeated lines ----------------------------------------------------------------------------
+
+
+def test_limit_shows_a_burst_and_counts_the_rest() -> None:
+    limit = Limit(burst=2, period=60.0)
+    assert [limit.admit(now) for now in (0.0, 1.0, 2.0, 59.0)] == [
+        (True, 0),
+        (True, 0),
+        (False, 0),
+        (False, 0),
+    ]
+    assert limit.admit(60.0) == (True, 2)
+    assert limit.admit(60.5) == (False, 0)
+    assert limit.admit(61.0) == (True, 1)
+
+
+def test_reports_of_what_lasts_become_rare() -> None:
+    due, dues = 0.0, []
+    while due < 2_500:
+        due = next_report(due + 0.2, due, 600.0)
+        dues.append(due)
+    assert dues == [30, 60, 120, 240, 480, 960, 1560, 2160, 2760]
+    assert next_report(100.0, 0.0, 600.0) == 120
 
 
 # --- sinks and hooks ---------------------------------------------------------------------------
@@ -349,7 +401,7 @@ def test_opentelemetry_has_the_same_metrics() -> None:
         for point in metric.data.data_points:
             assert set(point.attributes) == {f"aiolead.{label}" for label in measure.labels}
     (wait,) = metrics["aiolead.wait"].data.data_points
-    assert (wait.sum, wait.explicit_bounds) == (2.5, MEASURES[8].bounds)
+    assert (wait.sum, wait.explicit_bounds) == (2.5, LONG)
 
 
 def test_opentelemetry_has_a_span_of_each_wait() -> None:

@@ -187,9 +187,16 @@ def _shown(text: str) -> str:
 # --- events --------------------------------------------------------------------------------------
 
 FIELDS: dict[str, int | float] = dict.fromkeys(
-    ("took", "remaining", "timeout", "waited", "token", "lasted", "leaders"), 1
+    (
+        *("took", "remaining", "timeout", "waited", "token", "lasted", "leaders"),
+        *("away", "held", "hidden", "reports"),
+    ),
+    1,
 )
-TEXTS = ("server", "reason", "recipe", "identity", "outcome", "before")
+TEXTS = (
+    *("server", "reason", "recipe", "identity", "outcome", "before", "error", "attempts"),
+    "session",
+)
 
 
 @pytest.mark.parametrize("name", EventName)

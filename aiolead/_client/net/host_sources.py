@@ -187,10 +187,12 @@ class Discovery:
         """Asks soon: no server has answered, so the list may be outdated."""
         self._wanted.set()
 
-    async def begin(self) -> None:
+    async def begin(self, on_failure: Callable[[], object]) -> None:
+        """Ask until there is an answer; `on_failure` is called after each try without one."""
         while True:
             if await self._ask():
                 return
+            on_failure()
             await anyio.sleep(self._least_pause)
 
     async def keep_asking(self) -> None:
@@ -215,8 +217,9 @@ class Discovery:
         except Exception as error:  # a provider may raise anything
             if isinstance(error, TimeoutError) and not error.args:
                 error = TimeoutError(f"no answer in {in_seconds(PATIENCE)}")
+            if str(error) != str(self.failure):  # else it was logged before
+                logger.warning("%s: %s", self._hosts.name, error)
             self.failure = error
-            logger.warning("%s: %s", self._hosts.name, error)
             return False
         self.failure = None
         self._update(servers)

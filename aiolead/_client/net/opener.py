@@ -24,6 +24,10 @@ class ConnectionEnded(TransportError):
     """Why a connection ended. Never leaves the client, except inside `ConnectFailed.attempts`."""
 
 
+class ConnectionLeft(ConnectionEnded):
+    """The client has left the server for another one."""
+
+
 async def dial_tcp(address: str, port: int) -> ByteStream:
     return await anyio.connect_tcp(address, port)
 

@@ -29,7 +29,7 @@ from .four_letter_words import (
 )
 from .host_list import Backoff, HostList, Server
 from .known_addresses import KnownAddresses
-from .opener import ConnectionEnded, Opener
+from .opener import ConnectionEnded, ConnectionLeft, Opener
 
 if TYPE_CHECKING:
     from ..core import Core
@@ -200,14 +200,15 @@ class Supervisor:
     def _left(self, connection: ServerConnection, why: str, _error: AioleadError | None) -> None:
         self._answered = None
         if connection is self.connection:
-            self._cut(ConnectionEnded(why))
+            self._cut(ConnectionLeft(why))
 
     # --- connecting ----------------------------------------------------------------------------
 
     async def keep_connected(self) -> None:
         """Connects again and again, until the client is closed or its credentials are refused."""
+        self._core.reporting.searching()
         if self._discovery is not None:
-            await self._discovery.begin()
+            await self._discovery.begin(self._report_missing)
             self._core.start(self._discovery.keep_asking)
         refusals = 0  # consecutive rounds in which every server hung up on our handshake
         while not self._machine.state.is_final and not self._core.is_forked:
@@ -228,13 +229,19 @@ class Supervisor:
                     break
                 if self._machine.state.is_final:
                     return
-            if outcome != "served" and self._discovery is not None:
-                self._discovery.hurry()
+            if outcome != "served":
+                if not self._hosts.has_changed:
+                    self._report_missing()
+                if self._discovery is not None:
+                    self._discovery.hurry()
             refusals = refusals + 1 if refused else 0
             if refusals >= REFUSALS and await self._session_is_lost():
                 session, zxid = shown_session(self._session_id), self._machine.last_zxid
                 logger.warning("every server refuses session %s at zxid 0x%x", session, zxid)
                 self._machine.give_up_session()
+
+    def _report_missing(self) -> None:
+        self._core.reporting.no_server(self.attempts())
 
     @property
     def _session_id(self) -> int:
