@@ -118,7 +118,7 @@ class LossReason(enum.Enum):
     @property
     def blame(self) -> Blame:
         """The party that caused the loss."""
-        return _BLAME[self]
+        return _BLAME.get(self, Blame.NETWORK)
 
     @property
     def znode_remains(self) -> bool:
@@ -127,9 +127,6 @@ class LossReason(enum.Enum):
 
 
 _BLAME = {
-    LossReason.EXPIRED: Blame.NETWORK,
-    LossReason.UNCONFIRMED: Blame.NETWORK,
-    LossReason.DISCONNECTED: Blame.NETWORK,
     LossReason.REFUSED: Blame.SERVER,
     LossReason.DELETED: Blame.RIVAL,
     LossReason.CLOSED: Blame.CALLER,
@@ -616,17 +613,21 @@ class TenureLost(CoordinationError, outcome=Outcome.UNKNOWN):
         path: the path of what was held.
         reason: why; `blame` and `session_over` follow from it.
         token: the fencing token of the hold.
+        cause: the explanation of `UNCONFIRMED`, if the client has one: the process stood still, or
+            no server was reached, with the error of each; else empty.
     """
 
     noun: ClassVar[str] = "tenure"
 
-    def __init__(self, path: str, reason: LossReason, token: int) -> None:
-        super().__init__(f"{self.noun} of {path} lost (token {token}): {reason.value}")
+    def __init__(self, path: str, reason: LossReason, token: int, cause: str = "") -> None:
+        known = f" ({cause})" if cause else ""
+        super().__init__(f"{self.noun} of {path} lost (token {token}): {reason.value}{known}")
         self.blame: Blame = reason.blame
         self.session_over: bool = reason in (LossReason.EXPIRED, LossReason.CLOSED)
         self.path = path
         self.reason = reason
         self.token = token
+        self.cause = cause
 
 
 class LeadershipLost(TenureLost):
@@ -700,11 +701,8 @@ class MixedLayoutError(CoordinationError, blame=Blame.CALLER):
     """
 
     def __init__(self, neighbour: str, why: str, *, session_id: int | None = None) -> None:
-        owner = ""
-        if session_id is not None:
-            owner = (
-                f" (of session {shown_session(session_id)})" if session_id else " (of no session)"
-            )
+        owner = f" (of session {shown_session(session_id)})" if session_id else ""
+        owner = " (of no session)" if session_id == 0 else owner
         super().__init__(f"{neighbour}{owner} {why}")
         self.neighbour = neighbour
         self.why = why

@@ -13,12 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ._util.escaping import escaped, get_logger, shown_session
+from .errors import LossReason
 
 __all__ = ["Event", "EventName"]
 
 Field = str | int | float
 
 LOGGERS = {
+    "client": get_logger("aiolead.client"),
     "session": get_logger("aiolead.client"),
     "lease": get_logger("aiolead.client"),
     "connection": get_logger("aiolead.connection"),
@@ -32,6 +34,7 @@ LOGGERS = {
 class EventName(enum.StrEnum):
     """The stable names of events; `docs/how-to/observability.md` describes each."""
 
+    CLIENT_STALLED = "client.stalled"
     SESSION_CONNECTING = "session.connecting"
     SESSION_CONNECTED = "session.connected"
     SESSION_READ_ONLY = "session.read_only"
@@ -78,7 +81,8 @@ class Event:
         line = _LINES[self.name]
         if isinstance(line, str):
             session = f"session {shown_session(self.session_id)}"
-            words = {"self": self, "session": session, "more": _and_more(self)}
+            words: dict[str, object] = {"self": self, "session": session}
+            words |= {"more": _and_more(self), "subject": _subject(self)}
             return escaped(line.format_map(words | dict(self.fields)))
         return escaped(line(self))
 
@@ -136,7 +140,28 @@ def _lost(event: Event) -> str:
     return f"connection to {fields['server']} lost ({fields['reason']}){lease}{_and_more(event)}"
 
 
+_LOSSES = {reason.name.lower(): reason for reason in LossReason}
+
+
+def _subject(event: Event) -> str:
+    recipe = event.fields.get("recipe")
+    return f"leadership of {event.path}" if recipe == "Election" else f"{recipe} {event.path}"
+
+
+def _ended(event: Event) -> str:
+    fields, subject = event.fields, _subject(event)
+    after = f"(token {fields['token']}) after {fields['lasted']:.1f} s"
+    loss = _LOSSES.get(str(fields["reason"]))
+    if loss is None or loss is LossReason.CLOSED:
+        why = fields["reason"] if loss is None else loss.value
+        return f"{subject} has ended {after}: {why}"
+    cause = f" ({fields['cause']})" if fields["cause"] else ""
+    return f"LOST {subject} {after}: {loss.value}{cause}{_and_more(event)}"
+
+
 _LINES: dict[EventName, str | Callable[[Event], str]] = {
+    EventName.CLIENT_STALLED: "this process stood still for {lasted:.1f} s or more: its event loop "
+    "was blocked, or the process or its machine was frozen{more}",
     EventName.SESSION_CONNECTING: "{session}: connecting",
     EventName.SESSION_CONNECTED: "{session}: connected",
     EventName.SESSION_READ_ONLY: "{session}: read-only",
@@ -153,9 +178,8 @@ _LINES: dict[EventName, str | Callable[[Event], str]] = {
     "of {timeout:g} s, {remaining:.3f} s are left{more}",
     EventName.CONTENTION_BEGUN: "{recipe} {self.path}: {identity} waits",
     EventName.CONTENTION_ENDED: "{recipe} {self.path}: {identity} waited {waited:.3f} s: {outcome}",
-    EventName.TENURE_BEGUN: "{recipe} {self.path}: {identity} holds it, token {token}",
-    EventName.TENURE_ENDED: "{recipe} {self.path}: {identity} held it for {lasted:.3f} s, token "
-    "{token}: {reason}",
+    EventName.TENURE_BEGUN: "holds {subject} as {identity} (token {token})",
+    EventName.TENURE_ENDED: _ended,
     EventName.ELECTION_CHANGED: "Election {self.path}: {leaders} lead, first of all {identity!r}",
 }
 
@@ -188,9 +212,14 @@ class Limit:
         self._shown: deque[float] = deque(maxlen=burst)
         self._hidden = 0
 
-    def admit(self, now: float) -> tuple[bool, int]:
+    @property
+    def has_hidden(self) -> bool:
+        """Whether any were hidden since the last one that was shown."""
+        return self._hidden > 0
+
+    def admit(self, now: float, *, always: bool = False) -> tuple[bool, int]:
         """Whether to show one now, and how many were hidden since the last one that was shown."""
-        if len(self._shown) == self._burst and now - self._shown[0] < self._period:
+        if not always and len(self._shown) == self._burst and now - self._shown[0] < self._period:
             self._hidden += 1
             return False, 0
         self._shown.append(now)
@@ -204,14 +233,18 @@ class EventHub:
     `prefix` is the chroot; events have paths from the root of the servers' tree.
     """
 
-    __slots__ = ("_clock", "_complained", "_prefix", "_sinks")
+    __slots__ = ("_clock", "_complained", "_prefix", "_sinks", "trouble")
 
     def __init__(
         self,
         sinks: Sequence[EventSink] = (),
         prefix: str = "",
         clock: Callable[[], float] = time.monotonic,
+        trouble: Callable[[], str] = str,
     ) -> None:
+        self.trouble: Callable[[], str] = trouble
+        """Returns why the servers confirm nothing now, as far as the client knows. Any thread may
+        call it."""
         self._sinks = tuple(sinks)
         self._prefix = prefix
         self._clock = clock
@@ -219,7 +252,7 @@ class EventHub:
 
     def below(self, prefix: str, clock: Callable[[], float]) -> EventHub:
         """The same hub for the client of one chroot."""
-        hub = EventHub(self._sinks, prefix, clock)
+        hub = EventHub(self._sinks, prefix, clock, self.trouble)
         hub._complained = self._complained
         return hub
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from logging import DEBUG, INFO, WARNING
+from math import inf
 from typing import final
 
 from .._session.machine import SessionMachine
@@ -31,6 +32,9 @@ _SESSION: dict[SessionState, tuple[EventName, int]] = {
 
 MOST_NAMED = 8
 """The most servers that a line names."""
+
+LEAST_STANDSTILL = 1.0
+"""The shortest standstill of the process that is reported, in seconds."""
 
 LONGEST_PAUSE = 600.0
 """The longest time between two lines that say that there is still no server, in seconds."""
@@ -90,9 +94,10 @@ class Outage:
         due: how long it has lasted when the next such line is due.
         level: the level of the most important line about it, which is that of its last line.
         is_minor: whether there were so many outages lately that this one is not shown.
+        why: the reasons of the servers, or of the loss.
     """
 
-    __slots__ = ("due", "is_first", "is_minor", "level", "reports", "since")
+    __slots__ = ("due", "is_first", "is_minor", "level", "reports", "since", "why")
 
     def __init__(self, since: float, *, is_first: bool, level: int, is_minor: bool) -> None:
         self.since = since
@@ -101,6 +106,10 @@ class Outage:
         self.due = 0.0
         self.level = level
         self.is_minor = is_minor
+        self.why = ""
+
+    def described(self, now: float) -> str:
+        return f"no server for {now - self.since:.1f} s: {self.why}"
 
 
 @final
@@ -108,17 +117,22 @@ class ClientReporting:
     def __init__(
         self, machine: SessionMachine, clock: Callable[[], float], sinks: Sequence[EventSink]
     ) -> None:
-        self.hub: EventHub = EventHub(sinks)
+        self.hub: EventHub = EventHub(sinks, trouble=self._trouble_now)
         self.is_closing = False
         """Set while the client closes: the server's hang-up is then no event."""
+        self.wakes_at = inf
+        """When the timekeeper is due to wake; `inf` while it sleeps without a limit."""
         self._machine = machine
         self._clock = clock
+        self._stalled = self._missed = ("", -inf)
+        """The last standstill and the last long outage, and until when each explains a loss."""
         self._before = machine.state
         self._suspended_at: float | None = None
         self._outage: Outage | None = None
         self._last_session = 0
         self._outages = Limit(burst=5, period=60.0)
         self._late = Limit(burst=1, period=60.0)
+        self._standstills = Limit(burst=5, period=60.0)
         self._has_reported_timeout = False
         self._connections = self._suspensions = self._expirations = 0
         self._renewals = self._late_renewals = 0
@@ -160,6 +174,46 @@ class ClientReporting:
                 timing.asked,
             )
 
+    # --- trouble -------------------------------------------------------------------------------
+
+    def awake(self) -> None:
+        """The timekeeper runs: report a standstill, if it is much too late."""
+        lasted = self._standstill()
+        self.wakes_at = inf
+        if not lasted:
+            return
+        now = self._clock()
+        self._stalled = _stood_still(lasted), now + self._machine.timing.session_timeout
+        is_shown, hidden = self._standstills.admit(now)
+        self.hub.emit(
+            EventName.CLIENT_STALLED,
+            WARNING if is_shown else DEBUG,
+            session_id=self._machine.session_id,
+            fields={"lasted": lasted, "hidden": hidden},
+        )
+
+    def _standstill(self) -> float:
+        """For how long the process has stood still, as seen by its timekeeper; 0.0 if it has not.
+
+        It may have been longer: the timekeeper was asleep at first.
+        """
+        late = self._clock() - self.wakes_at
+        least = max(LEAST_STANDSTILL, self._machine.timing.session_timeout / 4)
+        return late if late >= least else 0.0
+
+    def _trouble_now(self) -> str:
+        """Why the servers confirm nothing: see `EventHub.trouble`. It only reads."""
+        now, outage = self._clock(), self._outage
+        if lasted := self._standstill():
+            return _stood_still(lasted)
+        if now < self._stalled[1]:
+            return self._stalled[0]
+        if outage is not None:
+            return outage.described(now)
+        return self._missed[0] if now < self._missed[1] else ""
+
+    # --- connections ---------------------------------------------------------------------------
+
     def searching(self) -> None:
         """The client begins to look for a server."""
         self._outage = Outage(self._clock(), is_first=True, level=INFO, is_minor=False)
@@ -175,7 +229,11 @@ class ClientReporting:
             "away": 0.0 if outage is None else self._clock() - outage.since,
             "session": "kept" if is_kept else "new" if before else "first",
         }
-        level = INFO if outage is None else outage.level
+        level = INFO
+        if outage is not None:
+            now, level, timeout = self._clock(), outage.level, self._machine.timing.session_timeout
+            if now - outage.since > timeout / 8:
+                self._missed = outage.described(now), now + timeout
         self._emit_connection(EventName.CONNECTION_OPENED, level, fields)
 
     def connection_failed(self, server: str, why: Exception) -> None:
@@ -186,7 +244,7 @@ class ClientReporting:
         outage, now = self._outage, self._clock()
         if outage is None or self.is_closing:
             return
-        away = now - outage.since
+        away, outage.why = now - outage.since, shown_attempts(attempts)
         if away < outage.due:
             return
         outage.due = next_report(away, outage.due, LONGEST_PAUSE)
@@ -195,7 +253,7 @@ class ClientReporting:
         outage.level = max(outage.level, level)
         fields: dict[str, str | float] = {
             "away": away,
-            "attempts": shown_attempts(attempts),
+            "attempts": outage.why,
             "reports": outage.reports,
             "session": "first" if outage.is_first else "lost",
         }
@@ -216,6 +274,7 @@ class ClientReporting:
             "hidden": hidden,
         }
         self._outage = Outage(now, is_first=False, level=level, is_minor=not is_shown)
+        self._outage.why = f"{server}: {fields['reason']}"
         self._emit_connection(EventName.CONNECTION_LOST, level, fields)
 
     def _emit_connection(
@@ -263,6 +322,10 @@ class ClientReporting:
             late_renewals=self._late_renewals,
             slowest_renewal=self._slowest_renewal,
         )
+
+
+def _stood_still(lasted: float) -> str:
+    return f"this process stood still for {lasted:.1f} s or more"
 
 
 def _why(server: str, why: Exception) -> dict[str, str]:

@@ -28,7 +28,7 @@ from ..errors import (
 from ..events import EventSink
 from ..model import ACL, OPEN_ACL_UNSAFE, SessionState
 from . import loop_affinity
-from .client_reporting import ClientReporting
+from .client_reporting import ClientReporting, shown_attempts
 from .loop_affinity import LoopAffinity
 
 if TYPE_CHECKING:
@@ -284,6 +284,9 @@ class Core:
 
         self.start(partial(learn_release, self))
 
+    def attempts(self) -> str:
+        return shown_attempts(self.supervisor.attempts())
+
     # --- time ----------------------------------------------------------------------------------
 
     def wake(self) -> None:
@@ -296,6 +299,7 @@ class Core:
         while True:
             self._due = anyio.Event()
             self._wakes_at = inf
+            self.reporting.awake()
             why = machine.tick(clock())
             if why is not None:
                 # After a standstill of the process, answers may wait to be read: they count.
@@ -314,6 +318,7 @@ class Core:
                     # A program that held something briefly will do so again.
                     longest = min(LONGEST_SLEEP, machine.timing.settle)
                 sleep = min(max(0.0, due - now), longest)
+                self.reporting.wakes_at = now + sleep
                 if sleep <= LONGEST_SLEEP:
                     self._wakes_at = now + sleep
                 with anyio.move_on_after(sleep) as nap:

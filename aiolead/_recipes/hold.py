@@ -397,7 +397,10 @@ class Tenure:
         return not given_up and backend.lease.remaining() <= 0.0 and not backend.is_forked
 
     def _error(self) -> TenureLost:
-        return self._lost_error(self._what, self._loss or LossReason.UNCONFIRMED, self.token)
+        reason = self._loss or LossReason.UNCONFIRMED
+        is_unconfirmed = reason is LossReason.UNCONFIRMED
+        cause = self._contest.reporting.trouble() if is_unconfirmed else ""
+        return self._lost_error(self._what, reason, self.token, cause)
 
     def _why_ended(self) -> Exception | None:
         """The exception for what has cancelled the body, if anything has."""

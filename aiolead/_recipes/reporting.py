@@ -14,7 +14,7 @@ from .._util.escaping import get_logger
 from .._util.internal_errors import call_back
 from ..abc import CoordinationClient, EventHook
 from ..errors import LossReason
-from ..events import EventHub, EventName
+from ..events import EventHub, EventName, Limit
 
 SILENT = EventHub()
 """The hook of clients that have none. Its events only go to the log."""
@@ -75,33 +75,45 @@ class LossReports:
     """The reports of one client's losses, which come after the lost bodies had their turn.
 
     Thousands of holds may be lost at once. Logging a loss takes longer than cancelling a body, and
-    no body may wait for it.
+    no body may wait for it. Nor does anybody read thousands of lines: a few are shown, with the
+    last one, which counts the others.
     """
 
     def __init__(self) -> None:
-        self._due: deque[Callable[[], object]] = deque()
+        self._due: deque[Callable[[bool, int], object]] = deque()
         self._is_running = False
+        self._limit = Limit(burst=10, period=60.0)
 
-    def add(self, client: CoordinationClient, report: Callable[[], object]) -> None:
+    def add(self, client: CoordinationClient, report: Callable[[bool, int], object]) -> None:
+        """Have a loss reported soon.
+
+        `report` is called with whether it is to be shown, and how many were hidden before it.
+        """
         self._due.append(report)
+        now = hook_of(client).now
         if client.state.is_final:
-            self._report_all()
+            self._report_all(now)
         elif not self._is_running:
             self._is_running = True
-            client.backend.spawn(self._run)
+            client.backend.spawn(partial(self._run, now))
 
-    async def _run(self) -> None:
+    async def _run(self, now: Callable[[], float]) -> None:
         try:
             while self._due:
                 await anyio.lowlevel.checkpoint()
-                call_back(self._due.popleft())
+                self._report(now)
         finally:  # also if the client is closed meanwhile
             self._is_running = False
-            self._report_all()
+            self._report_all(now)
 
-    def _report_all(self) -> None:
+    def _report_all(self, now: Callable[[], float]) -> None:
         while self._due:
-            call_back(self._due.popleft())
+            self._report(now)
+
+    def _report(self, now: Callable[[], float]) -> None:
+        report = self._due.popleft()
+        is_last = not self._due and self._limit.has_hidden
+        call_back(report, *self._limit.admit(now(), always=is_last))
 
 
 @final
@@ -145,16 +157,51 @@ class RecipeReporting:
         """Report a loss soon: see `LossReports`."""
         level = self._rare if loss is LossReason.CLOSED else logging.WARNING
         if self._hook.wants(level):
-            reason = loss.name.lower()
-            report = partial(self._emit_ended, level, token, session_id, reason, lasted)
+            cause = self.trouble() if loss is LossReason.UNCONFIRMED else ""
+            report = partial(self._lost, level, token, session_id, loss, lasted, cause)
             client = self._client
             client.backend.shared("/", LossReports).add(client, report)
 
+    def _lost(
+        self,
+        level: int,
+        token: int,
+        session_id: int,
+        loss: LossReason,
+        lasted: float,
+        cause: str,
+        is_shown: bool,
+        hidden: int,
+    ) -> None:
+        if not is_shown:
+            level = logging.DEBUG
+        reason = loss.name.lower()
+        self._emit_ended(level, token, session_id, reason, lasted, cause=cause, hidden=hidden)
+
+    def trouble(self) -> str:
+        """Why the servers confirm nothing now, as far as the client knows; see `EventHub`."""
+        return self._hook.trouble() if isinstance(self._hook, EventHub) else ""
+
     def _emit_ended(
-        self, level: int, token: int, session_id: int, reason: str, lasted: float
+        self,
+        level: int,
+        token: int,
+        session_id: int,
+        reason: str,
+        lasted: float,
+        *,
+        cause: str = "",
+        hidden: int = 0,
     ) -> None:
         self.emit(
-            EventName.TENURE_ENDED, level, session_id, token=token, reason=reason, lasted=lasted
+            EventName.TENURE_ENDED,
+            level,
+            session_id,
+            token=token,
+            reason=reason,
+            lasted=lasted,
+            cause=cause,
+            hidden=hidden,
         )
 
     def emit(

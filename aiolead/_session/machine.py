@@ -782,4 +782,7 @@ class SessionMachine:
 
     def _fail_overdue(self, now: float) -> None:
         patience = self.timing.patience
-        self.requests.fail_overdue(now, patience, lambda: unreached(patience))
+        self.requests.fail_overdue(now, patience, self._unreached)
+
+    def _unreached(self) -> ConnectionLossError:
+        return unreached(self.timing.patience, self._observer.attempts())

@@ -51,6 +51,10 @@ class SessionObserver(Protocol):
         """
         ...
 
+    def attempts(self) -> str:
+        """Why no server is reached, for an error; empty if nothing is known."""
+        ...
+
 
 class HoldObserver(Protocol):
     """Notified of every hold until its holder has released it: a watchdog."""

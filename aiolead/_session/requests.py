@@ -306,9 +306,11 @@ def retried_in_vain(took: float) -> ConnectionLossError:
     )
 
 
-def unreached(patience: float) -> ConnectionLossError:
+def unreached(patience: float, attempts: str) -> ConnectionLossError:
+    """The error of a request that has waited for so long; `attempts` says why, if it is known."""
+    why = f" ({attempts})" if attempts else ""
     return ConnectionLossError(
-        f"no server was reached for {in_seconds(patience)}", outcome=Outcome.NOT_APPLIED
+        f"no server was reached for {in_seconds(patience)}{why}", outcome=Outcome.NOT_APPLIED
     )
 
 

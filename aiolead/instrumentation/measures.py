@@ -52,6 +52,9 @@ LONG = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 60
 
 _RECIPE = ("recipe", "path")
 
+STANDSTILL = Measure(
+    "aiolead.client.standstill", MetricKind.TIME, "times that the process stood still", (), SHORT
+)
 CONNECTED = Measure("aiolead.session.connected", MetricKind.LEVEL, "clients with a live session")
 CHANGES = Measure(
     "aiolead.session.changes", MetricKind.COUNT, "changes of sessions' states", ("state",)
@@ -80,6 +83,7 @@ HANDOVERS = Measure(
 )
 
 MEASURES: tuple[Measure, ...] = (
+    STANDSTILL,
     CONNECTED,
     CHANGES,
     AWAY,
@@ -111,6 +115,8 @@ class Measures:
         """Yields the measures that an event changes, with their values and labels."""
         name, fields = event.name, event.fields
         match name:
+            case EventName.CLIENT_STALLED:
+                yield STANDSTILL, float(fields["lasted"]), {}
             case EventName.CONNECTION_OPENED:
                 yield ATTEMPTS, 1, {"outcome": "opened"}
             case EventName.CONNECTION_FAILED:

@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +51,12 @@ class Lines:
         said = self.all[self._read :]
         self._read += len(said)
         return said
+
+
+def rows(page: Path, heading: str) -> list[str]:
+    """The lines in the table below a heading of the page."""
+    section = page.read_text("utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| [\w ,]+ \| `(.+?)` \| ", section, re.MULTILINE)
 
 
 @contextmanager

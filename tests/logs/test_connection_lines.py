@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from kit.virtual_time import SESSION, Link, embedded, passes, virtually
-from logs.log_lines import Lines, lines_of
+from logs.log_lines import Lines, lines_of, rows
 
 import aiolead
 from aiolead import Lock
@@ -223,11 +223,6 @@ async def test_each_line_has_its_facts_as_fields(
 # --- the page ------------------------------------------------------------------------------------
 
 
-def rows() -> list[tuple[str, str]]:
-    """The levels and the lines of the tables on the page."""
-    return re.findall(r"^\| ([\w ,]+) \| `(.+?)` \| ", PAGE.read_text("utf-8"), re.MULTILINE)
-
-
 _SHOWN = "zk1:2181: Connection refused"
 EXAMPLES: list[tuple[EventName, dict[str, str | int | float]]] = [
     (EventName.CONNECTION_OPENED, {"server": "zk1:2181", "away": 0.0, "session": "first"}),
@@ -269,6 +264,7 @@ EXAMPLES: list[tuple[EventName, dict[str, str | int | float]]] = [
     (EventName.SESSION_EXPIRED, {"before": "suspended"}),
     (EventName.SESSION_AUTH_FAILED, {"before": "connecting", "reason": "a credential was refused"}),
     (EventName.LEASE_LATE, {"took": 2.7, "remaining": 4.1, "timeout": 10.0, "hidden": 0}),
+    (EventName.CLIENT_STALLED, {"lasted": 5.2, "hidden": 0}),
 ]
 
 
@@ -277,4 +273,4 @@ def test_page_has_the_lines_of_the_events() -> None:
         str(Event(name, logging.INFO, 0 if "auth" in name else 1, "/x", fields))
         for name, fields in EXAMPLES
     ]
-    assert [line for _, line in rows()] == lines
+    assert rows(PAGE, "Connections and leases") == lines

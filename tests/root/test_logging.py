@@ -195,7 +195,7 @@ FIELDS: dict[str, int | float] = dict.fromkeys(
 )
 TEXTS = (
     *("server", "reason", "recipe", "identity", "outcome", "before", "error", "attempts"),
-    "session",
+    *("session", "cause"),
 )
 
 

@@ -144,6 +144,9 @@ class Script:
     def release_unknown(self) -> None:
         pass
 
+    def attempts(self) -> str:
+        return ""
+
     # --- the lease -----------------------------------------------------------------------------
 
     @property
