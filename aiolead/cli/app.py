@@ -45,6 +45,7 @@ aiolead members --add 'server.4=zk4:2888:3888;2181' --remove 1""",
     "create": "aiolead create -p /app/settings '{}'",
     "dashboard": "aiolead dashboard --listen 127.0.0.1:8080",
     "doctor": "aiolead doctor /jobs/scheduler",
+    "edit": "EDITOR=nano aiolead edit /app/settings",
     "ensemble": "aiolead ensemble --hosts zk1,zk2,zk3",
     "cp": "aiolead cp -r /app /backup/app",
     "export": "aiolead export /app --file app.jsonl",
@@ -139,6 +140,10 @@ _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
             "Print what the servers know about a znode, beside its data.",
         ),
         "set [OPTIONS] PATH DATA": ("znodes:set_", "Replace the data of a znode."),
+        "edit [OPTIONS] PATH": (
+            "edit:edit",
+            "Open the data of a znode in an editor, and write them back.",
+        ),
         "create [OPTIONS] PATH [DATA]": ("znodes:create", "Create a znode, and print its path."),
         "rm [OPTIONS] PATH": ("znodes:rm", "Delete a znode."),
         "acl [OPTIONS] PATH [ENTRY...]": (

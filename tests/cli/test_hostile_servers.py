@@ -47,6 +47,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "get": ["/l/x", "--hex"],
     "stat": ["/l/x"],
     "set": ["/l/x", "data"],
+    "edit": ["/l/x"],
     "create": ["/l/y", "data"],
     "rm": ["/l/z"],
     "delete": ["/l/z"],
@@ -90,7 +91,9 @@ def all_commands(
             more = [*options, *(asking if name in PATIENCE else ())]
             # The demo has a server of its own, unless an option names others.
             more += ["--hosts", hosts(name)] if name == "demo" else []
-            command = Command(name, *given[:at], *more, *given[at:], hosts=hosts(name))
+            command = Command(
+                name, *given[:at], *more, *given[at:], hosts=hosts(name), env={"VISUAL": "true"}
+            )
             commands[name] = stack.enter_context(command)
         yield commands
 
