@@ -8,6 +8,7 @@ from .. import Client
 from ..errors import ConfigurationError
 from ..model import ACL, Permission
 from ..paths import validate
+from .batches import sync_before
 from .options import COMMON, Common, Flag, ZnodePath
 
 HIDDEN = "***"
@@ -57,7 +58,7 @@ def acl(
                 common.reporter.state(f"the ACL of {path} has version {changed.aversion}")
                 return
         else:
-            client.sync(path)
+            sync_before(client, path)
         entries, stat = await client.get_acl(path)
         found = [
             {

@@ -64,6 +64,7 @@ aiolead lock --slots 4 /locks/gpu --shell -- 'train | tee log'""",
 aiolead run /jobs/scheduler -- celery -A app beat
 aiolead run --forever /jobs/mailer -- ./mailer""",
     "server": "aiolead server --port 0",
+    "shell": "aiolead shell --read-only",
     "set": "aiolead set /app/settings --file settings.json",
     "top": "aiolead top /jobs /locks",
     "tree": "aiolead tree -d /app",
@@ -194,6 +195,10 @@ _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
         ),
     },
     Group("Others", sort_key=4): {
+        "shell [OPTIONS]": (
+            "shell:shell",
+            "Take commands at a prompt, with completion and a history, on one session.",
+        ),
         "server [OPTIONS]": (
             "server:server",
             "Run a ZooKeeper server for development, until SIGINT or SIGTERM.",
@@ -242,9 +247,12 @@ def _overview() -> App:
 
 
 def _configure(*command_line: Any) -> None:
-    """Fill in options from the configuration file, which the overview does without."""
+    """Fill in options from a shell and the configuration file, which the overview does without."""
     from .config_file import fill_in_options
+    from .options import AT_PROMPT
 
+    if (prompt := AT_PROMPT.get()) is not None:
+        prompt.fill_in(*command_line)
     fill_in_options(set(app), *command_line)
 
 
@@ -262,6 +270,10 @@ for _group, _commands in _COMMANDS.items():
             group=_group,
             **({} if _name in ("demo", "config") else _more),
         )
+
+
+SHOWN = sorted(_NAMES)
+"""The names of all commands that help shows."""
 
 
 def help_(topic: str = "", /) -> None:
@@ -284,6 +296,8 @@ def help_(topic: str = "", /) -> None:
 
 
 _HIDDEN = {
+    "cd": "shell:cd",  # only there
+    "pwd": "shell:pwd",
     "delete": "znodes:rm",  # as zkCli.sh has it
     "deleteall": "znodes:deleteall",  # the same
     "elect": "elections:elect",  # `run` without a command
@@ -306,15 +320,15 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     write_line(app.generate_completion(shell=shell), keep="\n\t")
 
 
-def dispatch(arguments: Sequence[str]) -> int:
-    """Run a command line; return the exit code."""
+def dispatch(arguments: Sequence[str], shell: Reporter = Reporter()) -> int:  # noqa: B008 - frozen
+    """Run a command line; return the exit code. `shell` is the reporter of a shell that does it."""
     prepare()
     # Composed environments, such as a container's, often cannot leave a variable out.
     for name in [name for name, value in os.environ.items() if not value]:
         if name.startswith("AIOLEAD_"):
             del os.environ[name]
     arguments = list(arguments)
-    reporter = _reporter(arguments)
+    reporter = _reporter(arguments, shell)
     try:
         # An empty variable behind it must not change what the command does.
         if arguments[-1:] == ["--"] and next(filter(_NAMES.__contains__, arguments), "") == "run":
@@ -363,9 +377,9 @@ def _misunderstood(error: CycloptsError, arguments: Sequence[str]) -> str:
     return f"{error} (see: aiolead {command} --help)"
 
 
-def _reporter(arguments: Sequence[str]) -> Reporter:
+def _reporter(arguments: Sequence[str], shell: Reporter) -> Reporter:
     """A reporter for errors, which works before the command line is parsed."""
     ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
     wanted = os.environ.get(variable("AIOLEAD_DEBUG"), "").lower()
     debug = "--debug" in ours or wanted in ("1", "true", "yes", "on")
-    return Reporter(as_json="--json" in ours, debug=debug)
+    return Reporter(as_json=shell.as_json or "--json" in ours, debug=shell.debug or debug)

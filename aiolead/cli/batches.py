@@ -19,6 +19,13 @@ AT_ONCE = 256
 """How many requests are sent in one go."""
 
 
+def sync_before(client: Client, path: str) -> None:
+    """Make the reads that follow show all writes that were done before."""
+    reply = client.sync(path)
+    # Those reads fail as well: one report of it is enough.
+    reply.add_done_callback(reply.error)
+
+
 class Denied:
     """Stands for a znode that may not be read, or whose listed name no client may ask for."""
 

@@ -10,6 +10,7 @@ from .. import Client
 from ..errors import NoNodeError
 from ..paths import join, validate
 from . import render
+from .batches import sync_before
 from .contender_queue import (
     LONGEST_NAME,
     PERMITS,
@@ -45,7 +46,7 @@ def contenders(path: ZnodePath, /, *, leaders: int | None = None, common: Common
     check_range(1, leaders=leaders)
 
     async def work(client: Client) -> None:
-        client.sync(path)
+        sync_before(client, path)
         names = await client.get_children(path)
         found, is_semaphore = await read_contenders(client, path, names, leaders)
         families = families_of(found, is_semaphore=is_semaphore)

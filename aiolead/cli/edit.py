@@ -18,6 +18,7 @@ from ..errors import BadVersionError
 from ..model import Stat
 from ..paths import basename, validate
 from . import exits, render
+from .batches import sync_before
 from .environment import without_credentials
 from .exits import CommandError
 from .options import COMMON, Common, ZnodePath
@@ -41,7 +42,7 @@ def edit(path: ZnodePath, /, *, common: Common = COMMON) -> int:
     found: list[tuple[bytes, Stat]] = []
 
     async def read(client: Client) -> None:
-        client.sync(path)
+        sync_before(client, path)
         found.append(await client.get(path))
 
     # No session is open while the editor runs, which may take hours.
@@ -116,7 +117,7 @@ def _edited(file: Path, data: bytes) -> bytes:
 async def _write(common: Common, path: str, edited: bytes, read: Stat, client: Client) -> None:
     changed = f"{path} has changed since it was read (version {read.version}): nothing is written"
     try:
-        client.sync(path)
+        sync_before(client, path)
         _, now = await client.get(path)
         # The versions of a znode that was created again begin again.
         if now.czxid != read.czxid:

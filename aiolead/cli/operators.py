@@ -12,7 +12,7 @@ from ..model import Quota
 from ..paths import validate
 from ..types import Layout
 from . import exits, render
-from .batches import MOST, walk
+from .batches import MOST, sync_before, walk
 from .contenders import read_contenders
 from .exits import CommandError
 from .options import COMMON, Common, Flag, ZnodePath
@@ -37,7 +37,7 @@ def revoke(path: ZnodePath, /, *, common: Common = COMMON) -> int:
     validate(path)
 
     async def work(client: Client) -> None:
-        client.sync(path)
+        sync_before(client, path)
         found, _ = await read_contenders(client, path, await client.get_children(path))
         holder = next((one.place for one in found if one.place.holds), None)
         if holder is None:
@@ -94,7 +94,7 @@ def ephemerals(
     validate(path)
 
     async def work(client: Client) -> None:
-        client.sync(path)
+        sync_before(client, path)
         async for each, stat in walk(client, path, limit):
             owner = stat.ephemeral_owner if stat is not None else 0
             if owner and session in (None, render.hexadecimal(owner)):
@@ -194,7 +194,7 @@ def members(
                 client, joining=add or (), leaving=remove or (), version=version
             )
         else:
-            client.sync("/")
+            sync_before(client, "/")
             found = await admin.get_config(client)
         servers = [str(each) for each in found.servers]
         common.show({"version": found.version, "servers": servers}, *servers)
@@ -207,7 +207,7 @@ def members(
 # --- configurations ------------------------------------------------------------------------------
 
 
-def config_get(path: str, key: str = "", /, *, common: Common = COMMON) -> int:
+def config_get(path: ZnodePath, key: str = "", /, *, common: Common = COMMON) -> int:
     """Print a configuration that programs publish with `aiolead.Config`, or one of its values.
 
     With --json, an object: version, and keys, each with encoding and data.
@@ -219,7 +219,7 @@ def config_get(path: str, key: str = "", /, *, common: Common = COMMON) -> int:
     """
 
     async def work(client: Client) -> None:
-        client.sync(path)
+        sync_before(client, path)
         found = await Config(client, path).get()
         if key and key not in found.value:
             raise CommandError(f"{path}: there is no key {key}", exits.FAILED)
@@ -280,7 +280,7 @@ def config_history(path: ZnodePath, /, *, common: Common = COMMON) -> int:
     """
 
     async def work(client: Client) -> None:
-        client.sync(path)
+        sync_before(client, path)
         for one in await Config(client, path).history():
             moment = render.moment(one.time)
             about = {"version": one.version, "time": moment, "identity": one.identity}
@@ -291,7 +291,7 @@ def config_history(path: ZnodePath, /, *, common: Common = COMMON) -> int:
     return common.with_client(work)
 
 
-def config_rollback(path: str, version: int, /, *, common: Common = COMMON) -> int:
+def config_rollback(path: ZnodePath, version: int, /, *, common: Common = COMMON) -> int:
     """Publish an earlier version of a configuration again, as a new one.
 
     Args:

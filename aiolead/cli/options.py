@@ -6,13 +6,14 @@ import gc
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from functools import partial
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
 
 import anyio
 from cyclopts import Group, Parameter
@@ -38,7 +39,8 @@ from .output import (
 from .signals import Signals, first_of
 
 if TYPE_CHECKING:
-    from cyclopts.argument import Argument
+    from cyclopts import App
+    from cyclopts.argument import Argument, ArgumentCollection
     from cyclopts.completion import CompletionContext
 
 T = TypeVar("T")
@@ -78,6 +80,29 @@ def _complete_path(context: CompletionContext) -> list[str]:
 
 ZnodePath = Annotated[str, Parameter(completer=_complete_path)]
 """The type of arguments that are paths of znodes, which shells complete."""
+
+
+def takes_path(argument: Argument) -> bool:
+    """Whether an argument is the path of a znode."""
+    return argument.parameter.completer is _complete_path
+
+
+class SharedClient(Protocol):
+    """The session that the commands of `aiolead shell` share."""
+
+    def fill_in(
+        self, command: App, names: tuple[str, ...], arguments: ArgumentCollection
+    ) -> None: ...
+
+    def shares(self, common: Common) -> bool: ...
+
+    def run(self, work: Callable[[], Awaitable[T]]) -> T: ...
+
+    async def client(self, common: Common) -> aiolead.Client: ...
+
+
+AT_PROMPT: ContextVar[SharedClient | None] = ContextVar("AT_PROMPT", default=None)
+"""The shell that runs this command, if one does."""
 
 # A command's own options come first in its help; those of all commands after them.
 # `aiolead help connection` shows these, not the help of each command.
@@ -142,8 +167,9 @@ class Basics:
             for line in table(headings, rows, right=right):
                 write_line(line)
 
-    def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run an event loop until the work is done."""
+    @contextmanager
+    def prepared(self) -> Iterator[None]:
+        """Prepare this process for an event loop, and report the library's warnings meanwhile."""
         if self.backend == "trio" and find_spec("trio") is None:
             raise ConfigurationError(
                 '--backend: trio is not installed: pip install "aiolead[trio]"'
@@ -153,7 +179,13 @@ class Basics:
             gc.enable()
         if self.verbose:
             show_log()
-        with nullcontext() if self.verbose else warnings_reported(self.reporter):
+        is_reported = self.verbose or AT_PROMPT.get() is not None
+        with nullcontext() if is_reported else warnings_reported(self.reporter):
+            yield
+
+    def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Run an event loop until the work is done."""
+        with self.prepared():
             return anyio.run(work, backend=self.backend)
 
     def run_until_signal(
@@ -162,11 +194,13 @@ class Basics:
         *,
         endless: bool = False,
         followed: bool = False,
+        shared: SharedClient | None = None,
     ) -> int:
         """Run some work until it or a signal ends it; return its exit code, or 128 + the signal.
 
         `endless`: a signal is its normal end. `followed`: it also ends when nobody reads standard
-        output any more. The work returns its exit code, None for success.
+        output any more. `shared`: in the event loop of that session. The work returns its exit
+        code, None for success.
         """
         code, number = exits.OK, 0
 
@@ -186,7 +220,8 @@ class Basics:
                 await anyio.sleep(LOOK_EVERY)
 
         with Signals() as signals:
-            self.run(partial(first_of, listen, finish, *([check_reader] if followed else [])))
+            run = self.run if shared is None else shared.run
+            run(partial(first_of, listen, finish, *([check_reader] if followed else [])))
         return exits.by_signal(number) if number and not endless else code
 
 
@@ -249,9 +284,12 @@ class Common(Basics):
         """The connect string."""
         return self.hosts or DEFAULT_HOSTS
 
-    def run(self, work: Callable[[], Awaitable[T]]) -> T:
+    def report_default_hosts(self) -> None:
         if not self.hosts:
             self.reporter.state(f"no --hosts, and no AIOLEAD_HOSTS: using {DEFAULT_HOSTS}")
+
+    def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        self.report_default_hosts()
         return super().run(work)
 
     @property
@@ -295,6 +333,9 @@ class Common(Basics):
             on_event=() if notice is None else (notice,),
         )
 
+    def connecting_notice(self, patience: float) -> ConnectingNotice:
+        return ConnectingNotice(self.reporter, self.wanted_hosts, patience)
+
     @asynccontextmanager
     async def connected(
         self,
@@ -303,10 +344,9 @@ class Common(Basics):
         close_on_crash: aiolead.SessionGuardian | bool | None = None,
     ) -> AsyncIterator[aiolead.Client]:
         """A client of `connect`; says after a second that no server is reached, and why."""
-        patience = self.connect_timeout or self.wanted_session_timeout
-        notice = ConnectingNotice(self.reporter, self.wanted_hosts, patience)
         async with AsyncExitStack() as stack:
-            with notice:
+            patience = self.connect_timeout or self.wanted_session_timeout
+            with self.connecting_notice(patience) as notice:
                 connection = self.connect(
                     grace_period=grace_period, close_on_crash=close_on_crash, notice=notice
                 )
@@ -321,13 +361,21 @@ class Common(Basics):
         followed: bool = False,
         close_on_crash: bool = False,
     ) -> int:
-        """As `run_until_signal`, with a client whose session is closed at the end."""
+        """As `run_until_signal`, with a client whose session is closed at the end.
+
+        In a shell, a command that ends by itself gets the client of the shell.
+        """
+        shared = AT_PROMPT.get()
+        if shared is not None and (endless or close_on_crash or not shared.shares(self)):
+            shared = None
 
         async def connected() -> int | None:
+            if shared is not None:
+                return await work(await shared.client(self))
             async with self.connected(close_on_crash=close_on_crash) as client:
                 return await work(client)
 
-        return self.run_until_signal(connected, endless=endless, followed=followed)
+        return self.run_until_signal(connected, endless=endless, followed=followed, shared=shared)
 
     def _credentials(self) -> list[aiolead.Auth]:
         if self.auth is None:
@@ -386,12 +434,13 @@ BASICS = Basics()
 COMMON = Common()
 
 
+def option_name(field: str) -> str:
+    """The option of a field of `Basics` or `Common`, without its dashes."""
+    return "json" if field == "as_json" else field.replace("_", "-")
+
+
 def _names(of: type[Basics]) -> frozenset[str]:
-    return frozenset(
-        "json" if field.name == "as_json" else field.name.replace("_", "-")
-        for field in fields(of)
-        if field.name != "config"
-    )
+    return frozenset(option_name(each.name) for each in fields(of) if each.name != "config")
 
 
 COMMON_OPTIONS = _names(Common)

@@ -13,7 +13,7 @@ from ..errors import NoAuthError, NoNodeError
 from ..model import Stat
 from ..paths import join, validate
 from . import render
-from .batches import Denied, read_each
+from .batches import Denied, read_each, sync_before
 from .options import COMMON, Common, Flag, ZnodePath, check_range
 from .output import can_show, write_json, write_line
 
@@ -73,7 +73,7 @@ def tree(
 
     async def work(client: Client) -> None:
         top = Branch(path, path, 0)
-        client.sync(path)
+        sync_before(client, path)
         try:
             if await client.exists(path) is None:
                 raise NoNodeError(path)

@@ -20,7 +20,7 @@ from ..errors import ConfigurationError, NodeExistsError
 from ..model import ACL, Permission
 from ..paths import basename, parent, validate
 from . import exits, render
-from .batches import AT_ONCE, MOST, Denied, read_each, walk
+from .batches import AT_ONCE, MOST, Denied, read_each, sync_before, walk
 from .exits import CommandError
 from .options import COMMON, Common, Flag, ZnodePath, reading
 from .output import write_json
@@ -58,7 +58,7 @@ def find(
     validate(path)
 
     async def work(client: Client) -> None:
-        client.sync(path)
+        sync_before(client, path)
         async for each, stat in walk(client, path, limit):
             if ephemeral and not (stat is not None and stat.ephemeral_owner):
                 continue
@@ -98,7 +98,7 @@ def grep(
 
     async def work(client: Client) -> int:
         code = exits.FAILED
-        client.sync(path)
+        sync_before(client, path)
         async for batch in _batches(walk(client, path, limit)):
             paths = [each for each, stat in batch if stat is not None and stat.data_length]
             async for each, found in read_each(paths, client.get):
@@ -142,7 +142,7 @@ def cp(
         raise ConfigurationError(f"{target}: must not be below {source}")
 
     async def work(client: Client) -> None:
-        client.sync(source)
+        sync_before(client, source)
         await client.ensure_path(parent(target))
         entries = _entries(client, source, limit) if recursive else _single(client, source)
         created = existing = 0
@@ -181,7 +181,7 @@ def export(
         raise ConfigurationError("--resume: needs --file")
 
     async def work(client: Client) -> None:
-        client.sync(path)
+        sync_before(client, path)
         with ExitStack() as stack:
             done: set[str] = set()
             output: IO[bytes] | None = None

@@ -17,7 +17,7 @@ from ..model import Created, EventType, Stat
 from ..paths import basename, join, parent, validate
 from . import exits, render
 from .acl import parse_entries
-from .batches import Denied, read_each
+from .batches import Denied, read_each, sync_before
 from .options import COMMON, Common, Flag, Seconds, ZnodePath, check_one_of, check_range, reading
 from .output import is_terminal, write_bytes, write_json, write_line
 from .trees import find
@@ -48,7 +48,7 @@ def ls(
         return find(path, common=common)
 
     async def work(client: Client) -> None:
-        client.sync(path)
+        sync_before(client, path)
         names = sorted(await client.get_children(path))
         if not long:
             for name in names:
@@ -110,7 +110,7 @@ def get(
     check_range(1, limit=limit)
 
     async def work(client: Client) -> None:
-        client.sync(path)
+        sync_before(client, path)
         data, stat = await client.get(path)
         if common.as_json:
             write_json({"path": path, **render.data_as_json(data), **render.stat_as_json(stat)})
@@ -152,7 +152,7 @@ def stat(path: ZnodePath, /, *, common: Common = COMMON) -> int:
     validate(path)
 
     async def work(client: Client) -> None:
-        client.sync(path)
+        sync_before(client, path)
         found = await client.exists(path)
         if found is None:
             raise NoNodeError(path)

@@ -61,7 +61,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 }
 """The arguments of each command that talks to servers."""
 
-ALONE = {"server", "completion", "help"}
+ALONE = {"server", "completion", "help", "shell", "cd", "pwd"}
 """The commands that talk to no server."""
 
 ENDLESS = {"elect", "observe", "top", "dashboard", "watch", "run", "lock", "demo"}

@@ -14,6 +14,7 @@ from ...model import Stat
 from ...paths import basename, join
 from ...types import UnrecognizedChild, unrecognized_children
 from .. import render
+from ..batches import sync_before
 from ..contender_queue import (
     LONGEST_NAME,
     PERMITS,
@@ -64,7 +65,7 @@ async def look_at(client: Client, path: str, *, is_top: bool = True) -> list[Que
 
     Below these, anybody may have created children of such names: they are no semaphore's.
     """
-    client.sync(path)
+    sync_before(client, path)
     try:
         names, stat = await client.get_children_and_stat(path)
     except NoNodeError:
@@ -106,7 +107,7 @@ async def look_for_ghosts(
     `look` must be older than `sessions`: a later contender may have a session that the servers had
     not reported. `client` looks again, so that a contender that has just left is no ghost.
     """
-    client.sync(look.path)
+    sync_before(client, look.path)
     queue: list[QueuedContender] = []
     for one in look.queue:
         if one.stat is not None and sessions.doubts(one.stat.ephemeral_owner):
