@@ -120,7 +120,7 @@ class ClientReporting:
         self.hub: EventHub = EventHub(sinks, trouble=self._trouble_now)
         self.is_closing = False
         """Set while the client closes: the server's hang-up is then no event."""
-        self.wakes_at = inf
+        self.wakes_at: float = inf
         """When the timekeeper is due to wake; `inf` while it sleeps without a limit."""
         self._machine = machine
         self._clock = clock

@@ -29,7 +29,7 @@ Act = Callable[[Client, str], Awaitable[object]]
 
 
 class Sent:
-    """What a client sends, for znodes that are gone before anybody could look at them."""
+    """The requests of a client, for znodes that are gone before anybody could look at them."""
 
     def __init__(self, server: EmbeddedServer) -> None:
         self._server = server
