@@ -176,7 +176,7 @@ class Results:
         self.path = path
         self._client = client
         self.acl = acl
-        self.trimmer = Trimmer(client, path, keep, "Until then the result is kept")
+        self.trimmer: Trimmer = Trimmer(client, path, keep, "Until then the result is kept")
 
     async def wait_for(self, task: str, task_path: str) -> TaskResult:
         """Wait for the result of a task; see `TaskBoard.result`."""

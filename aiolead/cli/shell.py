@@ -147,7 +147,7 @@ class Prompt:
     """
 
     def __init__(self, common: Common, loop: BlockingPortal, *, read_only: bool) -> None:
-        self.common = replace(common, hosts=common.wanted_hosts)
+        self.common: Common = replace(common, hosts=common.wanted_hosts)
         self.path = "/"
         self._loop = loop
         self._read_only = read_only
