@@ -109,6 +109,7 @@ class LossReason(enum.Enum):
     DISCONNECTED = "the connection was lost, and the hold does not outlast it"
     REFUSED = "the servers refused to confirm the znode"
     DELETED = "the znode was deleted by somebody else"
+    REVOKED = "another process asked for it, by `revoke`"
     CLOSED = "the client was closed"
     INTERNAL = "an unexpected error inside aiolead, which is in its log"
 
@@ -129,6 +130,7 @@ class LossReason(enum.Enum):
 _BLAME = {
     LossReason.REFUSED: Blame.SERVER,
     LossReason.DELETED: Blame.RIVAL,
+    LossReason.REVOKED: Blame.RIVAL,
     LossReason.CLOSED: Blame.CALLER,
     LossReason.INTERNAL: Blame.CALLER,
 }

@@ -28,7 +28,13 @@ from .holding import HoldingRecipe, TenureContext
 from .layouts import Layout, Role, check_leaders, names_of
 from .neighbours import queue_order
 from .reading import participant
-from .recipe import OnDisconnect, checked_count, checked_pause
+from .recipe import (
+    OnDisconnect,
+    OnRevocation,
+    checked_count,
+    checked_pause,
+    checked_revocation,
+)
 from .reporting import hook_of
 from .view import LatestValue, Observation, Reading, View, plain
 
@@ -327,7 +333,7 @@ class Campaign(LatestValue[CampaignState]):
 
 _Worker = Callable[[Term], Awaitable[object]]
 
-_PAUSED_AFTER = (None, LossReason.REFUSED, LossReason.INTERNAL)
+_PAUSED_AFTER = (None, LossReason.REVOKED, LossReason.REFUSED, LossReason.INTERNAL)
 """Ends of a term after which to pause, as the next could come at once; None: worker returned."""
 
 
@@ -355,6 +361,16 @@ class Election(HoldingRecipe[Term]):
         layout: the naming scheme, `Layout.CURATOR` by default; see `Layout`.
         on_disconnect: when the connection is lost, `"keep"` (the default) leads on while the lease
             lasts, `"resign"` resigns at once.
+        on_revocation: when another process asks by `revoke`, `"resign"` (the default) cancels the
+            body of `leadership()`, or the worker of `run()`, and resigns once that has ended; then
+            `LeadershipLost` says `LossReason.REVOKED`, and `run()` contends again after its pause.
+            That is safe: nobody else leads before the body has ended, and a body has to stand a
+            cancellation anyway. With `"ignore"`, the body decides: see
+            `term.revocation_requested()`. The owner of a campaign, which cancels nothing, always
+            decides.
+        revocation_grace: seconds from that request until the body is cancelled, 0 by default: for a
+            body that awaits `term.revocation_requested()` and ends by itself. After the
+            cancellation, it has as long as it needs.
         acl: of the znode, and of the path if it is created; defaults to the client's `default_acl`.
 
     Raises:
@@ -382,14 +398,17 @@ class Election(HoldingRecipe[Term]):
         changing_from: int | None = None,
         layout: Layout = Layout.CURATOR,
         on_disconnect: OnDisconnect = "keep",
+        on_revocation: OnRevocation = "resign",
+        revocation_grace: float = 0.0,
         acl: Sequence[ACL] | None = None,
     ) -> None:
+        grace = checked_revocation(on_revocation, revocation_grace)
         rules = _checked_rules(leaders, changing_from)
         self._queue = ContenderQueue(
             type(self).__name__, client, path, layout, Role.ELECTION, rules=rules
         )
         contest = self._queue.contest(
-            Term,
+            partial(Term, revocation_grace=grace),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
@@ -421,8 +440,9 @@ class Election(HoldingRecipe[Term]):
         """Contend forever, and call `worker(term)` once per term.
 
         A worker that returns resigns. A lost term cancels the worker; it contends again at once, or
-        after the pause if the servers refuse to confirm the znode (`LossReason.REFUSED`), or
-        aiolead fails (`LossReason.INTERNAL`). Other exceptions of the worker propagate unchanged.
+        after the pause if another process asked for that (`LossReason.REVOKED`, see
+        `on_revocation`), the servers refuse to confirm the znode (`LossReason.REFUSED`), or aiolead
+        fails (`LossReason.INTERNAL`). Other exceptions of the worker propagate unchanged.
 
         Args:
             worker: a coroutine function, called with each term.
@@ -472,7 +492,7 @@ class Election(HoldingRecipe[Term]):
 
         Losing leadership cancels nothing: code that acts as the leader must call `term.check()`.
         """
-        return Campaign(self._queue, self._contest)
+        return Campaign(self._queue, replace(self._contest, kind=Term))
 
     def observe(self) -> ElectionObserver:
         """Observe who leads, without contending."""
@@ -480,9 +500,10 @@ class Election(HoldingRecipe[Term]):
         return ElectionObserver(queue.client, queue.path, queue.layout, queue.role, queue.places)
 
     async def revoke(self) -> list[Participant]:
-        """Ask the present leaders, from any process, to resign. Nobody is forced.
+        """Ask the present leaders, from any process, to resign.
 
-        A leader sees `term.is_revocation_requested`, or waits for `term.revocation_requested()`.
+        A leader does so by itself (`on_revocation="resign"`), or its code sees
+        `term.is_revocation_requested` or awaits `term.revocation_requested()`. Nobody is forced.
         Returns the leaders that were asked, without those asked before.
 
         Raises:

@@ -397,7 +397,7 @@ class Tenure:
         return not given_up and backend.lease.remaining() <= 0.0 and not backend.is_forked
 
     def _error(self) -> TenureLost:
-        reason = self._loss or LossReason.UNCONFIRMED
+        reason = self.loss or LossReason.UNCONFIRMED
         is_unconfirmed = reason is LossReason.UNCONFIRMED
         cause = self._contest.reporting.trouble() if is_unconfirmed else ""
         return self._lost_error(self._what, reason, self.token, cause)
@@ -463,11 +463,89 @@ class Tenure:
 
 
 class Term(Tenure):
-    """One unbroken time of leadership."""
+    """One unbroken time of leadership.
 
-    __slots__ = ()
+    If `revoke` asks for it, and the election has `on_revocation="resign"`, the body is cancelled.
+    From then on `check()` raises, and `loss` is `LossReason.REVOKED`. The term is held, and its
+    lease renewed, until the body has ended.
+    """
+
+    __slots__ = ("_grace", "_grace_period", "_is_revoked")
 
     _lost_error = LeadershipLost
+
+    def __init__(
+        self,
+        contest: Contest[Any],
+        place: Place,
+        on_lost: Callable[[], object],
+        on_released: Callable[[], object] | None = None,
+        *,
+        revocation_grace: float | None = None,
+    ) -> None:
+        self._grace = revocation_grace
+        """Seconds from a request until the body must end; None if the body decides."""
+        self._grace_period: anyio.CancelScope | None = None
+        self._is_revoked = False
+        super().__init__(contest, place, on_lost, on_released)
+        if self._is_asked_for:
+            self._begin_grace()
+
+    @property
+    def loss(self) -> LossReason | None:
+        """Why it was lost; None while it is held, and after a release.
+
+        By the clock, as for every `Tenure`. `REVOKED` once its body must end: it is held until the
+        body has ended.
+        """
+        loss = super().loss
+        return LossReason.REVOKED if loss is None and self._is_revoked else loss
+
+    def check(self) -> None:
+        """Return if it is held now, by the clock, and the body need not end. Sends nothing.
+
+        As `Tenure.check`, and also raises `LeadershipLost` (`LossReason.REVOKED`) once a revocation
+        has cancelled the body, as no cancellation reaches threads.
+        """
+        super().check()
+        if self._is_revoked:
+            raise self._error()
+
+    def _ask_for(self) -> None:
+        super()._ask_for()
+        self._begin_grace()
+
+    def _begin_grace(self) -> None:
+        if self._grace is None:
+            return
+        if self._grace:
+            self._client.backend.spawn(self._wait_for_body)
+        else:
+            self._end_body()
+
+    async def _wait_for_body(self) -> None:
+        with anyio.CancelScope() as self._grace_period:
+            await anyio.sleep(self._grace or 0.0)
+            self._end_body()
+
+    def _end_body(self) -> None:
+        """Cancel the body, which has not ended by itself. The hold goes on until it has ended."""
+        if self._loss is None and self._lasted is None and not self._has_left:
+            self._is_revoked = True
+            self._on_lost()
+            self._call_lost_callbacks()
+
+    def _why_ended(self) -> Exception | None:
+        return super()._why_ended() or (self._error() if self._is_revoked else None)
+
+    def _has_ended(self) -> None:
+        super()._has_ended()
+        if self._grace_period is not None:
+            self._grace_period.cancel()
+
+    @property
+    def _given_up_as(self) -> str:
+        return "revoked" if self._is_revoked else super()._given_up_as
 
     async def resign(self) -> None:
         """Resign: `release`, by its name for leadership."""

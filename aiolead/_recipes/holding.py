@@ -366,14 +366,13 @@ class TenureScope(ABC, Generic[T]):
             await self._give_up(tenure, task)
         self._tenure = self._scope = None
         try:
-            await tenure._end(scope)
+            await tenure._end(None if scope.cancel_called else scope)
         except BaseException as error:
             scope.__exit__(type(error), error, error.__traceback__)
             if exc is not None and self._contest.client.backend.is_forked:
                 return  # nothing of the parent's has changed: what ends the child propagates
             raise
         else:
-            # A scope that was cancelled, by a loss, has not been waited in.
             left = leave_scope(scope, exc_type, exc, traceback)
         finally:
             self._task = None
@@ -487,7 +486,7 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         if tenure is not None:
             self._tenure, self._scope = tenure, anyio.CancelScope()
             self._scope.__enter__()
-            if tenure._loss is not None:
+            if tenure._why_ended() is not None:
                 self._scope.cancel()
         elif not self._is_try:
             raise self._timed_out()

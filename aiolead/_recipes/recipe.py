@@ -22,6 +22,7 @@ from ..paths import validate
 from .reading import MAX_IDENTITY, is_request
 
 OnDisconnect = Literal["keep", "resign"]
+OnRevocation = Literal["ignore", "resign"]
 OnInvalid = Callable[[InvalidDataError], object]
 
 _client_types: set[type] = set()
@@ -83,6 +84,16 @@ def checked_on_disconnect(on_disconnect: OnDisconnect) -> OnDisconnect:
             f"on_disconnect: must be 'keep' or 'resign', not {on_disconnect!r}"
         )
     return on_disconnect
+
+
+def checked_revocation(on_revocation: OnRevocation, grace: float) -> float | None:
+    """Check what to do when others ask for a release; return the grace, None to ignore them."""
+    if on_revocation not in ("ignore", "resign"):
+        raise ConfigurationError(
+            f"on_revocation: must be 'ignore' or 'resign', not {on_revocation!r}"
+        )
+    grace = checked_number("revocation_grace", grace)
+    return grace if on_revocation == "resign" else None
 
 
 def checked_acl(acl: Sequence[ACL] | None) -> Sequence[ACL] | None:

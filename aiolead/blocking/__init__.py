@@ -1515,6 +1515,16 @@ class Election(ElectionBase):
         layout: the naming scheme, `Layout.CURATOR` by default; see `Layout`.
         on_disconnect: when the connection is lost, `"keep"` (the default) leads on while the lease
             lasts, `"resign"` resigns at once.
+        on_revocation: when another process asks by `revoke`, `"resign"` (the default) cancels the
+            body of `leadership()`, or the worker of `run()`, and resigns once that has ended; then
+            `LeadershipLost` says `LossReason.REVOKED`, and `run()` contends again after its pause.
+            That is safe: nobody else leads before the body has ended, and a body has to stand a
+            cancellation anyway. With `"ignore"`, the body decides: see
+            `term.revocation_requested()`. The owner of a campaign, which cancels nothing, always
+            decides.
+        revocation_grace: seconds from that request until the body is cancelled, 0 by default: for a
+            body that awaits `term.revocation_requested()` and ends by itself. After the
+            cancellation, it has as long as it needs.
         acl: of the znode, and of the path if it is created; defaults to the client's `default_acl`.
 
     Raises:
@@ -1533,6 +1543,8 @@ class Election(ElectionBase):
         changing_from: int | None = None,
         layout: Layout = Layout.CURATOR,
         on_disconnect: Literal["keep", "resign"] = "keep",
+        on_revocation: Literal["ignore", "resign"] = "resign",
+        revocation_grace: float = 0.0,
         acl: Sequence[ACL] | None = None,
     ) -> None:
         self._make(
@@ -1544,6 +1556,8 @@ class Election(ElectionBase):
             changing_from=changing_from,
             layout=layout,
             on_disconnect=on_disconnect,
+            on_revocation=on_revocation,
+            revocation_grace=revocation_grace,
             acl=acl,
         )
 
@@ -1588,9 +1602,10 @@ class Election(ElectionBase):
         return self._loop.ask(lambda: self._wrap(self._target.observe()))
 
     def revoke(self) -> list[Participant]:
-        """Ask the present leaders, from any process, to resign. Nobody is forced.
+        """Ask the present leaders, from any process, to resign.
 
-        A leader sees `term.is_revocation_requested`, or waits for `term.revocation_requested()`.
+        A leader does so by itself (`on_revocation="resign"`), or its code sees
+        `term.is_revocation_requested` or awaits `term.revocation_requested()`. Nobody is forced.
         Returns the leaders that were asked, without those asked before.
 
         Raises:
@@ -3593,7 +3608,12 @@ class TenureContext(HoldContext, Generic[R_co]):
 
 
 class Term(Tenure):
-    """One unbroken time of leadership."""
+    """One unbroken time of leadership.
+
+    If `revoke` asks for it, and the election has `on_revocation="resign"`, the body is cancelled.
+    From then on `check()` raises, and `loss` is `LossReason.REVOKED`. The term is held, and its
+    lease renewed, until the body has ended.
+    """
 
     _target: aiolead.Term
 

@@ -347,8 +347,9 @@ class HoldBase(Proxy):
             UsageError: it was released, or its body has ended; or this is a forked child.
         """
         self._loop.check_process()
-        if self._target.remaining() <= 0.0:
+        if self._target.remaining() <= 0.0 or any(each.loss for each in self._tenures()):
             # There, the hold has ended when this returns: what the body asks for next is refused.
+            # A revoked one goes on, but its body has to end.
             self._loop.ask(self._target.check)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import anyio
 
 from .. import Client, Election, Phase, Term
 from ..paths import validate
 from ..types import CampaignState, ElectionState
 from . import exits, render
 from .options import COMMON, Common, Flag, ZnodePath
+from .signals import first_of
 
 
 def elect(
@@ -24,7 +28,8 @@ def elect(
     """Contend for leadership and print each change, until SIGINT or SIGTERM.
 
     Nothing is run while this process leads, and so nothing is stopped when leadership is lost: a
-    program that must not run twice belongs to `aiolead run`. SIGINT and SIGTERM resign.
+    program that must not run twice belongs to `aiolead run`. SIGINT and SIGTERM resign. So does
+    `aiolead revoke`; then it contends again.
 
     With --json: time (UTC), state (following, leading, suspended, lost), rank (how many contenders
     are before this one; null if not known), token, node, session, id, reason (why it was lost).
@@ -33,7 +38,8 @@ def elect(
         path: The path of the election.
         id: The name that others see for the leader. Default: host name and process id.
         leaders: How many may lead at once; all contenders must agree on it.
-        once: End when leadership was lost, with exit code 74, rather than contend again.
+        once: End when leadership was lost, with exit code 74, or when it resigned on request, with
+            0, rather than contend again.
         no_close_on_crash: After a crash of this process, let its session time out. By default, a
             session guardian closes it at once.
         common: Where to connect.
@@ -46,21 +52,51 @@ def elect(
         def show(state: CampaignState) -> None:
             common.show(_as_json(state, election.identity), _as_text(state, election.identity))
 
-        term: Term | None = None
-        async with election.campaign() as states:
-            async for state in states:
-                # Only the latest state is delivered: the loss of the term may have been skipped.
-                if term is not None and state.term is not term:
-                    show(CampaignState(Phase.LOST, term.session_id, term, term.loss))
-                    if once:
-                        return exits.LOST
-                show(state)
-                if once and state.phase is Phase.LOST:
-                    return exits.LOST
-                term = None if state.phase is Phase.LOST else state.term
-        return exits.OK
+        async def was_lost() -> bool:
+            results: list[bool] = []
+
+            async def contend() -> None:
+                results.append(await _campaign(election, show, once=once))
+
+            await first_of(contend)  # for an error without a group
+            return results[0]
+
+        while True:
+            if await was_lost():
+                return exits.LOST
+            if once:
+                return exits.OK
 
     return common.with_client(work, endless=True, close_on_crash=not no_close_on_crash)
+
+
+async def _campaign(
+    election: Election, show: Callable[[CampaignState], None], *, once: bool
+) -> bool:
+    """Contend, and resign on request; return whether leadership was lost, if it is the `once`."""
+
+    async def resign_on_request(term: Term) -> None:
+        await term.revocation_requested()
+        await term.resign()
+
+    term: Term | None = None
+    async with election.campaign() as states, anyio.create_task_group() as tasks:
+        async for state in states:
+            # Only the latest state is delivered: the loss of the term may have been skipped.
+            if term is not None and state.term is not term:
+                show(CampaignState(Phase.LOST, term.session_id, term, term.loss))
+                if once:
+                    tasks.cancel_scope.cancel()
+                    return True
+            show(state)
+            if once and state.phase is Phase.LOST:
+                tasks.cancel_scope.cancel()
+                return True
+            if state.term is not None and state.term is not term and state.phase is not Phase.LOST:
+                tasks.start_soon(resign_on_request, state.term)
+            term = None if state.phase is Phase.LOST else state.term
+        tasks.cancel_scope.cancel()
+    return False
 
 
 def _as_json(state: CampaignState, identity: str) -> dict[str, Any]:

@@ -104,7 +104,10 @@ def run(
         )
 
     def acquire(client: Client) -> TenureContext[Term]:
-        return Election(client, path, identity=options.id, leaders=leaders).leadership()
+        # The command gets SIGTERM instead, and leads until it has ended.
+        return Election(
+            client, path, identity=options.id, leaders=leaders, on_revocation="ignore"
+        ).leadership()
 
     return HeldCommand(
         path=path,

@@ -140,3 +140,41 @@ def test_loss_on_a_silent_connection_to_a_real_server(
                     witness.exists(chroot + held.path)  # raises, if it is gone
             assert lost.value.reason is LossReason.UNCONFIRMED
             proxy.heal()
+
+
+def test_revoked_leader_is_told_by_its_next_call(own: ThreadedServer, backend: Backend) -> None:
+    """Nothing cancels a thread, so the term is held until its body has ended."""
+    reported: list[aiolead.errors.TenureLost] = []
+    with connect(own, backend) as client, connect(own) as other:
+        election = blocking.Election(client, "/election")
+        with pytest.raises(aiolead.LeadershipLost) as lost:
+            with election.leadership(on_lost=reported.append) as term:
+                (asked,) = blocking.Election(other, "/election").revoke()
+                assert asked.path == term.path
+                assert term.lost.wait(PATIENCE)
+                with pytest.raises(aiolead.LeadershipLost):
+                    term.check()
+                with pytest.raises(aiolead.LeadershipLost):
+                    client.get("/")
+                assert term.is_held
+                assert other.exists(term.path)
+        assert lost.value.reason is LossReason.REVOKED
+        until(lambda: len(reported) == 1, "it was reported")
+        assert other.get_children("/election") == []
+
+
+def test_worker_contends_again_after_a_revocation(own: ThreadedServer, backend: Backend) -> None:
+    terms: list[blocking.Term] = []
+
+    def worker(term: blocking.Term) -> None:
+        terms.append(term)
+        if len(terms) == 2:
+            raise KeyError("enough")
+        blocking.Election(other, "/election").revoke()
+        assert term.lost.wait(PATIENCE)
+        term.check()
+
+    with connect(own, backend) as client, connect(own) as other:
+        with pytest.raises(KeyError, match="enough"):
+            blocking.Election(client, "/election").run(worker, pause=0)
+        assert terms[0].token < terms[1].token

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kit.cli import Command, Run
+from kit.cli import Command, Run, prints
 from kit.raw_client import RawClient
 
 from aiolead import Phase
@@ -51,6 +51,21 @@ def test_run_without_a_command_reports_each_state(somewhere: str) -> None:
     with Command("run", "/app", "--forever", "--json", hosts=somewhere) as again:
         state(again, state="leading")
         assert again.finish(signal.SIGINT) == 0
+
+
+def test_elect_resigns_on_request(run: Run, somewhere: str) -> None:
+    with Command("elect", "/app", "--id", "one", "--json", hosts=somewhere) as one:
+        state(one, state="leading")
+        with Command("elect", "/app", "--id", "two", "--json", "--once", hosts=somewhere) as two:
+            state(two, state="following", rank=1)
+            assert run("revoke /app") == prints("asked one")
+            state(one, state="resigned")
+            state(one, state="following", rank=1)
+            state(two, state="leading")
+            assert run("revoke /app") == prints("asked two")
+            state(two, state="resigned")
+            assert two.finish() == 0
+        state(one, state="leading")
 
 
 def test_states_as_text() -> None:

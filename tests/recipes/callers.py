@@ -86,6 +86,7 @@ _TABLE = {
         "session_id statistics token",
         HOLDER: "add_lost_callback check",
     },
+    "Term": {ANY: "loss", HOLDER: "check"},
     "Transaction": {ANY: "check create delete set", HOME: "commit"},
     "TreeCache": {ANY: "children get is_live path unread", HOME: "events"},
     "UniqueNames": {ANY: "claim try_claim"},

@@ -172,6 +172,7 @@ def test_lost_connection_has_an_unknown_outcome_by_default() -> None:
         (LossReason.DISCONNECTED, NETWORK, False),
         (LossReason.REFUSED, SERVER, False),
         (LossReason.DELETED, RIVAL, False),
+        (LossReason.REVOKED, RIVAL, False),
         (LossReason.CLOSED, CALLER, True),
         (LossReason.INTERNAL, CALLER, False),
     ],

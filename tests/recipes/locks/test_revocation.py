@@ -26,8 +26,9 @@ async def test_holder_that_is_asked_releases_when_it_wants(
     server: ServerUnderTest, a: Client, b: Client, recipe: Any
 ) -> None:
     def hold(client: Client, identity: str) -> Any:
-        which = recipe(client, PATH, identity=identity)
-        return which.leadership() if recipe is Election else which.acquire()
+        if recipe is Election:
+            return Election(client, PATH, identity=identity, on_revocation="ignore").leadership()
+        return recipe(client, PATH, identity=identity).acquire()
 
     async with connect(server) as c, crowd() as them:
         them.come("a", to=hold(a, "me"))
@@ -55,7 +56,7 @@ async def test_holder_that_is_asked_releases_when_it_wants(
 
 @on_embedded
 async def test_asked_holder_is_still_known_and_is_not_asked_again(a: Client, b: Client) -> None:
-    election = Election(a, PATH, identity="me")
+    election = Election(a, PATH, identity="me", on_revocation="ignore")
     async with election.leadership() as term, Election(b, PATH).observe() as states:
         (asked,) = await Election(b, PATH).revoke()
         assert not asked.is_revocation_requested, "when it was asked"
