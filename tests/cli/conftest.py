@@ -5,12 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import pytest
 from kit.cli import Outcome, Run, without_notice
 
 from aiolead.cli import main
 from aiolead.testing import EmbeddedServer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext
 
 
 @pytest.fixture(params=["embedded", "standalone"])
@@ -62,3 +66,19 @@ def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> R
         return code, out.splitlines(), without_notice(err.splitlines())
 
     return run
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from cli.browsing import chromium  # only tests of the page need a browser
+
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    context = browser.new_context(color_scheme="light", reduced_motion="reduce")
+    context.set_default_timeout(120_000)
+    yield context
+    context.close()

@@ -114,6 +114,7 @@ MARKERS = {
 
 ELSEWHERE = (
     "tests/cli/test_dashboard_page.py",
+    "tests/cli/test_dashboard_states.py",
     "tests/docs/test_frameworks.py",
     "tests/docs/test_manifests.py",
     "tests/examples",

@@ -1,7 +1,7 @@
 // Shows the state that the command sends, and its changes. All that comes from it becomes text.
 
 import * as detail from "./detail.js";
-import { $, age, foreign, isProblem, keyed, make, now, plural, say, set, setClock, STATES }
+import { $, age, clock, foreign, isProblem, keyed, make, now, plural, say, set, setClock, STATES }
   from "./elements.js";
 import * as table from "./table.js";
 
@@ -13,7 +13,7 @@ const SERVER = { serving: "●", "read-only": "◐", looking: "◌", silent: "�
 const state = { session: null, overview: null, servers: null, unreadable: { paths: [], more: 0 },
   queues: new Map(), events: [] };
 let heard = 0; // when we heard of the command last, by performance.now()
-let heardAt = 0; // the same by its clock
+let shownAt = null; // the time of the state that is shown, by the command's clock
 let isOpen = false;
 let isDue = false;
 let told = null; // the number of the last event that was read out
@@ -28,7 +28,7 @@ function hear(news) {
   heard = performance.now();
   if (news?.now) {
     setClock(news.now);
-    heardAt = news.now;
+    if (!isPaused()) shownAt = news.now;
   }
 }
 
@@ -132,9 +132,11 @@ function showStatus() {
   }
   set(document.body, "data-live", how);
   say($("status"), text);
-  const asOf = how === "lost" ? heardAt : session?.as_of ?? null;
-  say($("data-age"), how === "live" || session === null ? (session ? "live" : "–")
-    : asOf ? age(now() - asOf) : how);
+  // Without ZooKeeper, news of the command make the state no newer.
+  const asOf = session?.is_current ? shownAt : session?.as_of ?? null;
+  tile("age", asOf ? age(now() - asOf) : "–", how === "live" || !asOf ? "" : `as of ${clock(asOf)} UTC`,
+    how === "cut" || how === "lost");
+  say($("clock"), session === null ? "" : `${clock(now())} UTC`);
 }
 
 function tile(name, text, note, isBad = false) {
@@ -146,8 +148,7 @@ function tile(name, text, note, isBad = false) {
 
 function showOverview() {
   const { overview, servers } = state;
-  tile("elections", String(overview.elections), `of ${plural(overview.paths, "path")}`);
-  tile("leaders", String(overview.leaders), "");
+  tile("elections", String(overview.elections), plural(overview.leaders, "leader"));
   tile("problems", String(overview.problems), overview.problems === 1 ? "path" : overview.problems ? "paths"
     : state.session.is_current ? "all well" : "last known", overview.problems > 0);
   tile("contenders", String(overview.contenders), "");
@@ -282,8 +283,7 @@ const store = (name, value) => { try { localStorage.setItem(name, value); } catc
 
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
-  say($("theme"), { auto: "Auto", light: "Light", dark: "Dark" }[theme]);
-  set($("theme"), "aria-label", `Colours: ${theme}`);
+  say($("theme"), `Colours: ${theme}`);
 }
 
 function nextTheme() {

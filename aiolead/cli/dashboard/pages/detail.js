@@ -67,7 +67,7 @@ export function draw() {
   const nobody = NOBODY[row.type] ?? "Nobody holds it";
   $("nobody").hidden = holders.length > 0;
   say($("nobody"), row.vacant_since === null ? `${nobody}.`
-    : `${nobody}, for ${age(now() - row.vacant_since)}, since ${clock(row.vacant_since)}.`);
+    : `${nobody}, for ${age(now() - row.vacant_since)}, since ${clock(row.vacant_since)} UTC.`);
   if (isQueue) drawTimeline();
   if (known === null) return;
   const waiting = known.waiting.length + known.more_waiting;
@@ -92,7 +92,7 @@ function showHolder(item, one) {
   const [name, what, soft, warn] = parts(item, 4);
   say(name, one.name);
   say(what, ` ${HOLDS[row.type] ?? "holds"}, for ${lasted(one)}`);
-  say(soft, ` · since ${clock(one.not_before)} · token ${one.token}`, "soft");
+  say(soft, ` · since ${clock(one.not_before)} UTC · token ${one.token}`, "soft");
   const wrong = [];
   if (one.silent_since !== null) {
     wrong.push(`${one.is_paused ? "connected, but silent (stopped?)" : "no connection"} for ${age(now() - one.silent_since)}`);
@@ -189,7 +189,7 @@ function drawTimeline() {
   const gaps = bars.filter((bar) => bar.gap);
   const longest = Math.max(0, ...gaps.map((bar) => bar.gap));
   const count = bars.filter((bar) => bar.term).length;
-  set($("timeline"), "aria-label", `Timeline. ${view.span === undefined ? `${duration(to - from)} from ${clock(from)}`
+  set($("timeline"), "aria-label", `Timeline. ${view.span === undefined ? `${duration(to - from)} from ${clock(from)} UTC`
     : `The last ${duration(to - from)}`}: ${plural(count, "term")}, ` +
     (gaps.length ? `${plural(gaps.length, "gap")} with nobody, the longest of ${duration(longest)}`
       : "no gap with nobody") +
@@ -233,7 +233,7 @@ function point(event) {
   const gap = layOut(known?.terms ?? [], from, to, row.vacant_since, now()).bars
     .find((bar) => bar.gap && bar.begin <= at && at < bar.end);
   if (gap) lines.push(["Nobody", `${clock(gap.begin, { precise: true })} – ${clock(gap.end, { precise: true })} · ${duration(gap.gap)}`]);
-  tip.replaceChildren(make("strong", "", clock(at, { precise: true })));
+  tip.replaceChildren(make("strong", "", `${clock(at, { precise: true })} UTC`));
   for (const [who, text] of lines) {
     const line = make("p");
     line.append(foreign(who), make("span", "soft", ` ${text}`));

@@ -75,15 +75,11 @@ export function age(seconds) {
 /** The same in its greatest unit alone. */
 export const roughly = (seconds) => age(seconds).split(" ").slice(0, 2).join(" ");
 
-const two = (number, length = 2) => String(number).padStart(length, "0");
-
-/** The time of day; with the date if that is another day. */
+/** The time of day in UTC, as in logs and in `aiolead top`; with the date if that is another day. */
 export function clock(at, { precise = false } = {}) {
-  const time = new Date(at * 1000);
-  const day = new Date(now() * 1000).toDateString() === time.toDateString()
-    ? "" : `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} `;
-  const text = `${day}${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}`;
-  return precise ? `${text}.${two(time.getMilliseconds(), 3)}` : text;
+  const [day, time] = new Date(at * 1000).toISOString().split("T");
+  const today = new Date(now() * 1000).toISOString().split("T")[0];
+  return (day === today ? "" : `${day} `) + time.slice(0, precise ? 12 : 8);
 }
 
 export function time(at, options) {

@@ -62,9 +62,8 @@ const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10
 /** Round times for the marks of an axis, at most so many; and whether they need milliseconds. */
 export function ticks(from, to, most) {
   const step = STEPS.find((each) => (to - from) / each <= most) ?? STEPS.at(-1);
-  const offset = step > 3600 ? new Date(from * 1000).getTimezoneOffset() * 60 : 0;
   const marks = [];
-  for (let n = Math.ceil((from - offset) / step); n * step + offset <= to; n++) marks.push(n * step + offset);
+  for (let n = Math.ceil(from / step); n * step <= to; n++) marks.push(n * step);
   return { marks, isPrecise: step < 1 };
 }
 
