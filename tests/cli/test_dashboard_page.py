@@ -586,6 +586,10 @@ def test_token_is_asked_for_and_leaves_the_address(context: BrowserContext) -> N
         bare = f"http://127.0.0.1:{one.port}/"
         page.goto(bare)
         check_door(page)
+        page.get_by_label("Token").fill("wrong")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("alert")).to_have_text("This token is wrong.")
+        check_door(page)
         page.get_by_label("Token").fill(token)
         page.keyboard.press("Enter")
         expect(page.get_by_role("status")).to_have_text("Live")

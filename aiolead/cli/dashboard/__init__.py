@@ -40,8 +40,8 @@ def dashboard(
     gaps between them, and the servers; and keeps itself up to date. It can only be looked at.
 
     Prints its address on standard output (with --json, in an object as "url"). It answers this
-    machine alone, unless --listen says otherwise: then it takes a token, which is made up and is
-    part of the address that is printed, if none is given.
+    machine alone, unless --listen says otherwise: then it takes a token. If none is given, it makes
+    one up, which is part of the address that is printed. A given token is never printed.
 
     Args:
         paths: Paths to show: elections and locks, or paths above some. Default: /.
@@ -65,8 +65,7 @@ def dashboard(
     host, port = listening_address(listen, port)
     if token is not None and len(token) < SHORTEST_TOKEN:
         raise ConfigurationError(f"--token: must have {SHORTEST_TOKEN} characters or more")
-    if token is None and not is_loopback(host):
-        token = secrets.token_urlsafe(24)
+    made_up = secrets.token_urlsafe(24) if token is None and not is_loopback(host) else None
     inquirer = inquiry.inquirer(common)
     listed = listed_servers(common)
 
@@ -76,6 +75,6 @@ def dashboard(
         servers = await all_servers(client, listed, secure=inquirer.is_encrypted)
         feed = Feed(client, paths, scene, inquirer=inquirer, servers=servers)
         server = DashboardServer(client, feed, inquirer, servers)
-        await server.serve(host, port, allow_host, token, show=common.show)
+        await server.serve(host, port, allow_host, token, made_up, show=common.show)
 
     return common.with_client(work, endless=True)

@@ -101,12 +101,14 @@ class DashboardServer:
         port: int,
         names: Sequence[str],
         token: str | None,
+        made_up: str | None,
         *,
         show: Callable[[dict[str, str], str], object],
     ) -> None:
         """Serve until cancelled; `show` prints the address, as JSON or text.
 
-        `names` are other names that browsers may ask for. Raises `CommandError` if it cannot
+        `names` are other names that browsers may ask for. A `token` is a secret of the user's; one
+        that was `made_up` in its place is part of the address. Raises `CommandError` if it cannot
         listen, and the errors of `Feed.run`.
         """
         sockets = await _listen(host, port)
@@ -115,10 +117,10 @@ class DashboardServer:
             own = socket.gethostname()
             names = [*names, own, f"{own}.local"]
         bound = int(sockets[0].getsockname()[1])
-        doors = Doors(host, bound, names=names, token=token)
+        doors = Doors(host, bound, names=names, token=token or made_up)
         url = f"http://{format_host(own, bound)}/"
-        if token is not None:
-            url += f"?token={quote(token, safe='')}"
+        if made_up is not None:
+            url += f"?token={quote(made_up, safe='')}"
         show({"url": url}, url)
         serve = partial(self._serve, doors, sockets)
         await first_of(self._feed.run, self._pass_on, self._ask, serve)

@@ -105,6 +105,9 @@ class RequestGuard:
         self._doors = doors
         self._connections = connections
         self._token_page = _read("token.html")
+        self._wrong_token_page = self._token_page.replace(
+            b"<p hidden", b'<p class="bad" role="alert"'
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection: BrowserConnection = scope["state"]["connection"]
@@ -148,7 +151,7 @@ class RequestGuard:
             )
         if doors.is_locked and path == "/" and "token" in request.query_params:
             if not doors.opens_to(request.query_params["token"]):
-                return False, self._ask_for_token(path)
+                return False, self._ask_for_token(path, is_wrong=True)
             # The cookie, and an address without the token.
             moved = RedirectResponse("./", HTTPStatus.SEE_OTHER)
             name, value = doors.cookie_name, doors.cookie_value
@@ -159,10 +162,11 @@ class RequestGuard:
             return is_admitted, None
         return False, self._ask_for_token(path)
 
-    def _ask_for_token(self, path: str) -> Response:
+    def _ask_for_token(self, path: str, *, is_wrong: bool = False) -> Response:
         how = {"WWW-Authenticate": 'Bearer realm="aiolead"'}
         if path == "/":
-            return Response(self._token_page, HTTPStatus.UNAUTHORIZED, how, _HTML)
+            page = self._wrong_token_page if is_wrong else self._token_page
+            return Response(page, HTTPStatus.UNAUTHORIZED, how, _HTML)
         return _plain(HTTPStatus.UNAUTHORIZED, "The token is required.", how)
 
 
