@@ -16,6 +16,7 @@ from typing import Any, final
 
 from ..model import SessionState, Stat
 from ..paths import join, parent
+from . import render
 from .contender_queue import (
     KAZOO,
     KAZOOS_QUEUE,
@@ -41,12 +42,13 @@ from .recipe_layouts import (
 )
 from .scene_values import (
     ContenderQueue,
+    EnsembleHealth,
     ObservedTerm,
     OwnerConnection,
     SceneEvent,
     SceneEventType,
 )
-from .server_inquiry import ClientConnection
+from .server_inquiry import LONGEST_REASON, ClientConnection
 
 MOST_EVENTS = 1000
 MOST_TERMS = 200
@@ -66,6 +68,7 @@ class Scene:
         revision: increases whenever anything changes that could be shown.
         is_current: whether all that the servers know is here, as far as we can know.
         knows_sessions: whether the servers say which sessions are connected.
+        health: the last answers of the servers; None if they were not asked.
     """
 
     def __init__(self, paths: Iterable[str] = (), *, leaders: int | None = None) -> None:
@@ -74,6 +77,7 @@ class Scene:
         self.session_id: int = 0
         self.is_current: bool = False
         self.knows_sessions: bool = False
+        self.health: EnsembleHealth | None = None
         self._leaders = leaders
         self._queues = {path: ContenderQueue(path, "") for path in paths}
         self._kept = frozenset(self._queues)
@@ -246,6 +250,41 @@ class Scene:
     def _with_silence(self, term: ObservedTerm) -> ObservedTerm:
         state, since = self._silent.get(term.session_id, (None, None))
         return replace(term, silent_since=since, is_paused=state is OwnerConnection.PAUSED)
+
+    def set_health(self, health: EnsembleHealth) -> None:
+        """Take what the servers say of themselves; changes since the last time are events."""
+        before, self.health = self.health, health
+        self.revision += 1
+        if before is None:
+            return
+        known = {each.server: each for each in before.answers}
+        for each in health.answers:
+            old = known.get(each.server)
+            if old is None:
+                continue
+            server, what = render.escaped(str(each.server)), each.state
+            if what.is_problem and what is not old.state:
+                why = render.shortened(each.problem, LONGEST_REASON) or what.value
+                self._add_of_servers(SceneEventType.DOWN, health.asked, f"{server}: {why}")
+            elif old.state.is_problem and not what.is_problem:
+                text = f"{server} is up again ({render.escaped(each.mode) or 'role unknown'})"
+                self._add_of_servers(SceneEventType.UP, health.asked, text)
+            elif each.mode == "leader" and each.mode != old.mode:
+                text = f"{server} leads the servers now"
+                self._add_of_servers(SceneEventType.UP, health.asked, text)
+        quorum = health.quorum
+        if quorum.is_met is not before.quorum.is_met:
+            up = f"{quorum.up} of {render.plural(quorum.voters, 'server')} up"
+            if quorum.is_met:
+                text = f"there is a quorum again: {up}"
+                self._add_of_servers(SceneEventType.UP, health.asked, text)
+            else:
+                text = f"no quorum: {up}, nothing can change"
+                self._add_of_servers(SceneEventType.DOWN, health.asked, text)
+
+    def _add_of_servers(self, what: SceneEventType, now: float, text: str) -> None:
+        self._count += 1
+        self._events.append(SceneEvent(self._count, now, what, "", None, 0, text=text))
 
     def set_session(self, state: SessionState, session_id: int, now: float) -> None:
         """The state of our own session. Once disconnected, nothing is current until `settle`."""

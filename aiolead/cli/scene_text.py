@@ -91,6 +91,8 @@ def event_as_text(event: SceneEvent, kind: str) -> str:
                 text = f"{who} is connected, but silent (stopped?), and still holds"
             else:
                 text = f"{who} has no connection, and still holds"
+        case SceneEventType.DOWN | SceneEventType.UP:
+            text = event.text
         case _:
             text = f"{who} is back, and still holds"
     return text if event.is_exact else f"{text} (seen late)"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .contender_queue import QueuedContender, families_of
+from .server_survey import Quorum, ServerAnswers
 
 
 class OwnerConnection(enum.Enum):
@@ -159,6 +161,24 @@ class SceneEventType(enum.Enum):
     """A holder's session has no connection, or nothing comes over it."""
     BACK = "back"
     """It has one again."""
+    DOWN = "down"
+    """A server serves no longer, or there is no quorum any more."""
+    UP = "up"
+    """A server serves again, or leads the others, or there is a quorum again."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleHealth:
+    """The answers of all servers, when they were asked, and the resulting quorum."""
+
+    asked: float
+    answers: Sequence[ServerAnswers]
+    quorum: Quorum
+
+    @property
+    def problems(self) -> int:
+        """How many servers say, or show, that they do not serve; one more without a quorum."""
+        return sum(each.state.is_problem for each in self.answers) + (not self.quorum.is_met)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +192,7 @@ class SceneEvent:
         term: the term that began, ended, or continues.
         before: for a term that began: the last one before it, if nobody held in between.
         is_exact: False if it may have happened earlier, while we had no connection.
+        text: of an event of the servers, which has no path.
     """
 
     number: int
@@ -183,3 +204,4 @@ class SceneEvent:
     term: ObservedTerm | None = None
     before: ObservedTerm | None = None
     is_exact: bool = True
+    text: str = ""

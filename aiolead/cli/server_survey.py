@@ -148,6 +148,10 @@ class ServerState(enum.Enum):
     UNKNOWN = "unknown"
     """It answers, but does not say what it is."""
 
+    @property
+    def is_problem(self) -> bool:
+        return self not in (ServerState.SERVING, ServerState.UNKNOWN)
+
 
 @final
 @dataclass(slots=True)

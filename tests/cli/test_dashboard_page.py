@@ -537,6 +537,11 @@ def test_failures_of_a_real_ensemble_are_shown(
         down.kill()
         expect(tile).to_contain_text("2 / 3")
         expect(tile).to_contain_text("no more may fail")
+        expect(tile).to_have_class("is-warning")
+        problems, events = page.locator("#tile-problems"), page.locator("#events li")
+        expect(problems).to_contain_text("1 server")
+        refused = f"{down.connect_string}: Connection refused"
+        expect(events.filter(has_text=refused)).to_have_count(1)
         expect(look_of(down.connect_string)).to_contain_text("Connection refused")
         silent.pause()
         expect(tile).to_contain_text("no leader")
@@ -547,7 +552,10 @@ def test_failures_of_a_real_ensemble_are_shown(
             expect(look_of(each.connect_string)).to_have_class(f"server is-{wanted}")
         assert len(looks(servers.all())) == 3
         expect(page.get_by_role("status")).to_contain_text("No connection to ZooKeeper (")
-        expect(page.locator("#tile-problems")).to_contain_text("last known")
+        # Three servers that do not serve, and no quorum.
+        expect(problems).to_contain_text("4")
+        expect(problems).to_contain_text("last known")
+        expect(events.first).to_contain_text("no quorum: ")
         check_views(page, "ensemble-apart")
 
         silent.resume()
@@ -556,6 +564,9 @@ def test_failures_of_a_real_ensemble_are_shown(
         expect(tile).to_contain_text("3 / 3")
         expect(page.get_by_role("status")).to_have_text("Live")
         expect(state).to_contain_text("held")
+        expect(problems).to_contain_text("all well")
+        expect(events.filter(has_text="there is a quorum again: ")).to_have_count(1)
+        expect(events.filter(has_text=f"{down.connect_string} is up again (")).to_have_count(1)
 
 
 def test_lost_connections_are_shown(context: BrowserContext) -> None:

@@ -76,6 +76,7 @@ def test_each_state_has_its_own_look(context: BrowserContext, dashboard: Served)
         "looking": 0,
         "up": 1,
         "tolerates": -1,
+        "problems": 5,
         "all": [{**NUMBERS, **each} for each in SERVERS],
     }
     page = context.new_page()
@@ -92,6 +93,7 @@ def test_each_state_has_its_own_look(context: BrowserContext, dashboard: Served)
     assert len(looks(servers.all())) == len(SERVERS)
     expect(page.locator("#tile-servers")).to_contain_text("1 / 6")
     expect(page.locator("#tile-servers")).to_contain_text("no quorum")
+    expect(page.locator("#tile-problems")).to_contain_text("127 paths, 5 servers")
     expect(page.locator("#tile-sessions")).to_contain_text("1 silent")
     expect(page.locator("#note")).to_have_text(
         f"{len(QUEUES) + 2} paths, 3 more than fit here, 2 more unreadable"

@@ -8,8 +8,14 @@ import pytest
 from cli.scenes import NOTHING, StagedScene
 
 from aiolead.cli import scene_text
-from aiolead.cli.scene_values import OwnerConnection, QueueState, SceneEventType
-from aiolead.cli.server_inquiry import ClientConnection
+from aiolead.cli.scene_values import (
+    EnsembleHealth,
+    OwnerConnection,
+    QueueState,
+    SceneEventType,
+)
+from aiolead.cli.server_inquiry import ClientConnection, ServerAddress
+from aiolead.cli.server_survey import Quorum, ServerAnswers, ServerState
 from aiolead.model import SessionState
 
 CONNECTION = ClientConnection()
@@ -427,3 +433,50 @@ def test_state_of_a_queue_is_its_worst_problem() -> None:
         *(QueueState.UNREADABLE, QueueState.PAUSED),
         *(QueueState.MIXED, QueueState.SILENT, QueueState.UNOWNED, QueueState.VACANT),
     }
+
+
+A, B = ServerAddress("zk1", 2181), ServerAddress("zk2", 2181)
+
+
+def health(at: float, first: str, second: str, *, is_met: bool = True) -> EnsembleHealth:
+    """The answers of two servers by their modes; without a mode, one is unreachable."""
+    answers = [
+        ServerAnswers(server, mode=mode)
+        if mode
+        else ServerAnswers(server, problem="Connection refused", failed=ServerState.UNREACHABLE)
+        for server, mode in ((A, first), (B, second))
+    ]
+    up = sum(map(bool, (first, second)))
+    return EnsembleHealth(at, answers, Quorum(3, 2, up, is_met=is_met, source="config"))
+
+
+def test_failures_of_servers_are_events_and_problems() -> None:
+    scene = StagedScene()
+    seen: list[list[str]] = []
+    for one in (
+        # The first answers are the state, and no event.
+        health(1.0, "leader", ""),
+        health(2.0, "leader", "follower"),
+        health(3.0, "", "follower"),
+        health(4.0, "", "follower"),
+        health(5.0, "", "", is_met=False),
+        health(6.0, "follower", "leader"),
+    ):
+        scene.set_health(one)
+        events = scene.news(one.asked)
+        seen.append([scene_text.event_as_text(each, "") for each in events])
+    assert seen == [
+        [],
+        ["zk2:2181 is up again (follower)"],
+        ["zk1:2181: Connection refused"],
+        [],
+        ["zk2:2181: Connection refused", "no quorum: 0 of 3 servers up, nothing can change"],
+        [
+            "zk1:2181 is up again (follower)",
+            "zk2:2181 is up again (leader)",
+            "there is a quorum again: 2 of 3 servers up",
+        ],
+    ]
+    assert health(1.0, "leader", "").problems == 1
+    assert health(1.0, "", "", is_met=False).problems == 3
+    assert health(1.0, "leader", "follower").problems == 0

@@ -22,13 +22,13 @@ from ...paths import format_host
 from .. import exits
 from ..exits import CommandError
 from ..scene_feed import Feed
+from ..scene_values import EnsembleHealth
 from ..server_inquiry import Inquirer, ServerAddress
 from ..server_survey import ask_all, quorum_of
 from ..signals import first_of
 from .connections import BrowserConnections
 from .doors import Doors, is_everywhere
 from .site import PATIENCE, make_site
-from .state import EnsembleHealth
 from .state_stream import StateStream
 
 ASK_EVERY = 5.0
@@ -161,7 +161,7 @@ class DashboardServer:
             with anyio.move_on_after(ASK_EVERY), suppress(AioleadError):
                 config = await admin.get_config(self._client)
             quorum = quorum_of(answers, config)
-            self._stream.health = EnsembleHealth(self._feed.clock(), answers, quorum)
+            self._feed.scene.set_health(EnsembleHealth(self._feed.clock(), answers, quorum))
             self._stream.changed()
             await anyio.sleep(ASK_EVERY)
 

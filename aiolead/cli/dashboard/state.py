@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 from .. import render
 from ..contender_queue import QueuedContender
@@ -19,8 +18,14 @@ from ..recipe_layouts import OtherRecipe, RecipeMember
 from ..render import rounded
 from ..scene import Scene
 from ..scene_text import event_as_text, leaders_as_text, name_of, use_as_text
-from ..scene_values import ContenderQueue, ObservedTerm, OwnerConnection, SceneEvent
-from ..server_survey import Quorum, ServerAnswers
+from ..scene_values import (
+    ContenderQueue,
+    EnsembleHealth,
+    ObservedTerm,
+    OwnerConnection,
+    SceneEvent,
+)
+from ..server_survey import ServerAnswers
 
 MOST_QUEUES = 1000
 MOST_OTHERS = 500
@@ -36,16 +41,6 @@ LONGEST_TEXT = 200
 HANDOVER_BUCKET = 120
 HANDOVER_BUCKETS = 30
 """Hand-overs are counted in so many intervals of so many seconds."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class EnsembleHealth:
-    """The answers of all servers, when they were asked, and the resulting quorum."""
-
-    asked: float
-    answers: Sequence[ServerAnswers]
-    quorum: Quorum
 
 
 def session(scene: Scene) -> dict[str, Any]:
@@ -151,7 +146,7 @@ def event(scene: Scene, one: SceneEvent) -> dict[str, Any]:
         "number": one.number,
         "at": rounded(one.at),
         "what": one.what.value,
-        "key": key_of(one.path),
+        "key": key_of(one.path) if one.path else None,
         "path": _text(one.path),
         "text": event_as_text(one, found.kind if found else ""),
     }
@@ -170,6 +165,7 @@ def servers(health: EnsembleHealth) -> dict[str, Any]:
     return {
         "asked": rounded(health.asked),
         "has_quorum": quorum.is_met,
+        "problems": health.problems,
         "voters": quorum.voters,
         "looking": quorum.looking,
         "up": quorum.up,

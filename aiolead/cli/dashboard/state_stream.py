@@ -22,7 +22,6 @@ from ..recipe_layouts import OtherRecipe
 from ..scene import Scene
 from ..scene_values import ContenderQueue
 from . import state
-from .state import EnsembleHealth
 
 BEAT = 5.0
 """Time after which browsers get a sign of life if nothing is new, in seconds."""
@@ -37,7 +36,6 @@ class StateStream:
     """The state of a scene, as JSON; `clock` is the scene's."""
 
     def __init__(self, scene: Scene, clock: Callable[[], float]) -> None:
-        self.health: EnsembleHealth | None = None
         self._scene = scene
         self._clock = clock
         self._version, self._made = 1, 0
@@ -49,7 +47,7 @@ class StateStream:
         self._has_ended = False
 
     def changed(self) -> None:
-        """The scene, or `health`, has changed; the JSON is made when somebody wants it."""
+        """The scene has changed; the JSON is made when somebody wants it."""
         self._version += 1
         self._news.set()
         self._news = anyio.Event()
@@ -72,10 +70,12 @@ class StateStream:
             return _encode(state.members(self._scene, found, self._clock())).encode()
         return _encode(state.detail(self._scene, found, self._clock())).encode()
 
-    async def events(self) -> AsyncIterator[bytes]:
-        """A snapshot, then changes and beats, as server-sent events."""
-        # Makes the browser reconnect soon.
-        yield b"retry: 1000\n\n"
+    async def events(self, *, retry: float = 1.0) -> AsyncIterator[bytes]:
+        """A snapshot, then changes and beats, as server-sent events.
+
+        A browser that loses the connection connects again after `retry` seconds.
+        """
+        yield b"retry: %d\n\n" % (retry * 1000)
         seen, number = -1, 0
         while not self._has_ended:
             news = self._news
@@ -102,7 +102,7 @@ class StateStream:
         sections = {
             "session": state.session(scene),
             "overview": state.overview(scene, queues),
-            "servers": None if self.health is None else state.servers(self.health),
+            "servers": None if scene.health is None else state.servers(scene.health),
             "unreadable": state.unreadable(scene),
         }
         for name, value in sections.items():

@@ -139,25 +139,30 @@ function showStatus() {
   say($("clock"), session === null ? "" : `${clock(now())} UTC`);
 }
 
-function tile(name, text, note, isBad = false) {
+function tile(name, text, note, isBad = false, isWarning = false) {
   const box = $(`tile-${name}`);
   say(box.querySelector("dd"), text);
   say(box.querySelector(".note"), note);
   box.classList.toggle("is-bad", isBad);
+  box.classList.toggle("is-warning", isWarning);
 }
 
 function showOverview() {
   const { overview, servers } = state;
   tile("elections", String(overview.elections), plural(overview.leaders, "leader"));
-  tile("problems", String(overview.problems), overview.problems === 1 ? "path" : overview.problems ? "paths"
-    : state.session.is_current ? "all well" : "last known", overview.problems > 0);
+  const ofPaths = overview.problems, ofServers = servers?.problems ?? 0, isCurrent = state.session.is_current;
+  const wrong = [ofPaths && plural(ofPaths, "path"), ofServers && plural(ofServers, "server")].filter(Boolean);
+  if (!isCurrent) wrong.push("last known");
+  tile("problems", String(ofPaths + ofServers), wrong.join(", ") || (servers ? "all well" : "servers not asked yet"),
+    ofPaths + ofServers > 0);
   tile("contenders", String(overview.contenders), "");
   tile("sessions", String(overview.sessions),
     overview.silent ? `${overview.silent} silent` : "", Boolean(overview.silent));
   if (!servers) return tile("servers", "–", "not asked yet");
   const { up, voters, tolerates, looking, has_quorum: hasQuorum } = servers;
   tile("servers", `${up} / ${voters}`, !hasQuorum ? (looking ? "no leader" : "no quorum") : tolerates === null ? "quorum"
-    : tolerates > 0 ? `${tolerates} more may fail` : voters > 1 ? "no more may fail" : "", !hasQuorum);
+    : tolerates > 0 ? `${tolerates} more may fail` : voters > 1 ? "no more may fail" : "", !hasQuorum,
+    voters > 1 && tolerates === 0);
 }
 
 function showServers() {
@@ -240,8 +245,8 @@ function readOut() {
   const last = state.events.at(-1)?.number ?? 0;
   const fresh = state.events.filter((one) => told !== null && one.number > told);
   told = last;
-  const heavy = fresh.reverse().find((one) => ["began", "vacant", "silent"].includes(one.what));
-  if (heavy) say($("news"), `${heavy.path}: ${heavy.text}`);
+  const heavy = fresh.reverse().find((one) => ["began", "vacant", "silent", "down", "up"].includes(one.what));
+  if (heavy) say($("news"), heavy.path ? `${heavy.path}: ${heavy.text}` : heavy.text);
 }
 
 // --- controls ------------------------------------------------------------------------------------

@@ -139,7 +139,7 @@ export function showEvents(list, events, isOfAll = true) {
   keyed(list, [...events].reverse(), (one) => String(one.number), (one) => {
     const item = make("li", `event is-${one.what}`);
     const text = make("span");
-    if (isOfAll) {
+    if (isOfAll && one.key) {
       const link = make("a", "path", one.path);
       link.href = `#/${one.key}`;
       text.append(link, " ");
