@@ -17,6 +17,7 @@ from aiolead.cli.dashboard.connections import (
 )
 
 ADDRESSES = ("192.0.2.1", "192.0.2.2", "::ffff:192.0.2.1", "2001:db8::1", "2001:db8::2", "proxy")
+ADMITTED = (ConnectionStage.ACTIVE, ConnectionStage.STREAMING, ConnectionStage.IDLE)
 
 
 class Kept(RuleBasedStateMachine):
@@ -26,7 +27,7 @@ class Kept(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.policy = BrowserConnections(most_unauthenticated=4, most_admitted=3)
+        self.policy = BrowserConnections(most_unauthenticated=4, most_admitted=3, most_streams=2)
         self.all: list[BrowserConnection] = []
         self.dropped: list[BrowserConnection] = []
 
@@ -45,11 +46,11 @@ class Kept(RuleBasedStateMachine):
     @rule(target=connections, address=st.sampled_from(ADDRESSES))
     def open(self, address: str) -> BrowserConnection:
         before = self.in_state(ConnectionStage.UNAUTHENTICATED)
-        active = self.in_state(ConnectionStage.ACTIVE, ConnectionStage.IDLE)
+        active = self.in_state(*ADMITTED)
         already = len(self.dropped)
         connection = self.opened(address)
         assert connection.state is ConnectionStage.UNAUTHENTICATED
-        assert self.in_state(ConnectionStage.ACTIVE, ConnectionStage.IDLE) == active
+        assert self.in_state(*ADMITTED) == active
         gone = self.dropped[already:]
         if len(before) < 4:
             assert gone == []
@@ -66,12 +67,28 @@ class Kept(RuleBasedStateMachine):
         state, active = connection.state, self.in_state(ConnectionStage.ACTIVE)
         others = [each for each in active if each is not connection]
         admitted = self.policy.admit(connection)
+        # A stream is dropped for a request, and a request that is being answered never is.
         assert admitted == (
             state is not ConnectionStage.CLOSED
             and (state is not ConnectionStage.UNAUTHENTICATED or len(others) < 3)
         )
         assert (connection.state is ConnectionStage.ACTIVE) == admitted
         assert all(each.state is ConnectionStage.ACTIVE for each in others)
+
+    @rule(connection=connections, user=st.sampled_from(["", "token"]))
+    def stream(self, connection: BrowserConnection, user: str) -> None:
+        others = [each for each in self.all if each is not connection and each.is_admitted]
+        own = [
+            each
+            for each in others
+            if each.is_streaming and (each.group, each.user) == (connection.group, user)
+        ]
+        was_active = connection.state is ConnectionStage.ACTIVE
+        is_last = self.policy.stream(connection, user)
+        assert is_last == (was_active and len(own) >= 1)
+        gone = [each for each in others if each.state is ConnectionStage.CLOSED]
+        assert len(gone) == (was_active and len(own) == 2)
+        assert all(each in own for each in gone)
 
     @rule(connection=connections)
     def reject(self, connection: BrowserConnection) -> None:
@@ -86,7 +103,9 @@ class Kept(RuleBasedStateMachine):
         state = connection.state
         self.policy.rest(connection)
         assert connection.state is (
-            ConnectionStage.IDLE if state is ConnectionStage.ACTIVE else state
+            ConnectionStage.IDLE
+            if state in (ConnectionStage.ACTIVE, ConnectionStage.STREAMING)
+            else state
         )
 
     @rule(connection=connections)
@@ -97,7 +116,9 @@ class Kept(RuleBasedStateMachine):
     @invariant()
     def there_are_never_too_many(self) -> None:
         assert len(self.in_state(ConnectionStage.UNAUTHENTICATED)) <= 4
-        assert len(self.in_state(ConnectionStage.ACTIVE, ConnectionStage.IDLE)) <= 3
+        assert len(self.in_state(*ADMITTED)) <= 3
+        streams = Counter((e.group, e.user) for e in self.in_state(ConnectionStage.STREAMING))
+        assert max(streams.values(), default=0) <= 2
         assert all(each.state is ConnectionStage.CLOSED for each in self.dropped)
 
 
@@ -135,6 +156,31 @@ def test_connection_idle_for_longest_makes_room() -> None:
     assert policy.admit(third)
     assert (first.state, second.state) == (ConnectionStage.IDLE, ConnectionStage.CLOSED)
     assert not policy.admit(second)
+
+
+def test_streams_of_one_user_keep_out_nobody() -> None:
+    policy = BrowserConnections(most_admitted=6, most_streams=3)
+    many = opened(policy, *["127.0.0.1"] * 6)
+    for each in many[:4]:
+        assert policy.admit(each)
+        policy.stream(each, "browser 1")
+    assert [each.state for each in many[:2]] == [
+        ConnectionStage.CLOSED,
+        ConnectionStage.STREAMING,
+    ]
+    # Another browser of the same machine, or behind the same proxy, has streams of its own.
+    assert policy.admit(many[4])
+    assert not policy.stream(many[4], "browser 2")
+    (elsewhere,) = opened(policy, "192.0.2.1")
+    assert policy.admit(elsewhere)
+    assert not policy.stream(elsewhere, "token")
+    for _ in range(4):
+        (last,) = opened(policy, "192.0.2.2")
+        assert policy.admit(last)
+        policy.stream(last, "token")
+    # The oldest of the address that has the most streams made room.
+    assert many[1].state is ConnectionStage.CLOSED
+    assert elsewhere.state is ConnectionStage.STREAMING
 
 
 @pytest.mark.parametrize(

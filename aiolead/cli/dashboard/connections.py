@@ -6,20 +6,27 @@ clients that know the token, nor cost memory and descriptors without a bound.
 | state | when | is dropped for |
 |---|---|---|
 | UNAUTHENTICATED | no request yet, or the last was rejected | another unauthenticated one |
-| ACTIVE | an admitted request is being answered; streams, for hours | nothing |
+| ACTIVE | an admitted request is being answered | nothing |
+| STREAMING | the same, with events, for hours | a stream of its user; an admitted request |
 | IDLE | it was answered, and the next one has not come | one whose request is admitted |
 
 Of unauthenticated connections, the oldest of the address that has the most is dropped: one address
 cannot push out others. Behind a proxy all have one address, but a client sends its request as it
 connects, and is admitted long before it is the oldest. A proxy sends requests of different people
 on one connection, so the state follows the last request.
+
+Streams are for each user, that is, for an address and what it presents: the cookie of one browser,
+or the token. One user has so many; then the oldest of them is dropped. If all together are too
+many, it is the oldest one of the address that has the most. So a user
+with many streams keeps out no other one, even of the same address. A browser whose stream was
+dropped soon tries again.
 """
 
 from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import final
@@ -28,6 +35,8 @@ from .doors import address_in
 
 MOST_UNAUTHENTICATED = 64
 MOST_ADMITTED = 200
+MOST_STREAMS = 32
+"""For each user."""
 
 
 class ConnectionStage(enum.Enum):
@@ -35,6 +44,7 @@ class ConnectionStage(enum.Enum):
 
     UNAUTHENTICATED = "unauthenticated"
     ACTIVE = "active"
+    STREAMING = "streaming"
     IDLE = "idle"
     CLOSED = "closed"
 
@@ -47,10 +57,15 @@ class BrowserConnection:
     group: str
     end: Callable[[], object]
     state: ConnectionStage = ConnectionStage.UNAUTHENTICATED
+    user: str = ""
 
     @property
     def is_admitted(self) -> bool:
-        return self.state in (ConnectionStage.ACTIVE, ConnectionStage.IDLE)
+        return self.state not in (ConnectionStage.UNAUTHENTICATED, ConnectionStage.CLOSED)
+
+    @property
+    def is_streaming(self) -> bool:
+        return self.state is ConnectionStage.STREAMING
 
     def drop(self) -> None:
         self.state = ConnectionStage.CLOSED
@@ -59,15 +74,17 @@ class BrowserConnection:
 
 @final
 class BrowserConnections:
-    """Decides which connections to keep, by two limits of 1 or more."""
+    """Decides which connections to keep, by three limits of 1 or more."""
 
     def __init__(
         self,
         most_unauthenticated: int = MOST_UNAUTHENTICATED,
         most_admitted: int = MOST_ADMITTED,
+        most_streams: int = MOST_STREAMS,
     ) -> None:
         self._most_unauthenticated = most_unauthenticated
         self._most_admitted = most_admitted
+        self._most_streams = most_streams
         # Both in the order in which connections came into their state.
         self._unauthenticated: dict[BrowserConnection, None] = {}
         self._admitted: dict[BrowserConnection, None] = {}
@@ -79,7 +96,7 @@ class BrowserConnections:
         return connection
 
     def admit(self, connection: BrowserConnection) -> bool:
-        """Admit a request, perhaps by dropping an idle connection; False if it must be refused."""
+        """Admit a request, perhaps by dropping another connection; False if it must be refused."""
         match connection.state:
             case ConnectionStage.CLOSED:
                 return False
@@ -91,6 +108,23 @@ class BrowserConnections:
         connection.state = ConnectionStage.ACTIVE
         return True
 
+    def stream(self, connection: BrowserConnection, user: str) -> bool:
+        """The admitted request has a stream of events as its answer; a stream of its user may be
+        dropped. Whether the user has as many as one may have.
+        """
+        if connection.state is not ConnectionStage.ACTIVE:
+            return False
+        connection.state, connection.user = ConnectionStage.STREAMING, user
+        self._move_to_end(connection)
+        own = [
+            each
+            for each in self._admitted
+            if each.is_streaming and (each.group, each.user) == (connection.group, user)
+        ]
+        if len(own) > self._most_streams:
+            self._drop_admitted(own[0])
+        return len(own) >= self._most_streams
+
     def reject(self, connection: BrowserConnection) -> None:
         if connection.is_admitted:
             del self._admitted[connection]
@@ -99,10 +133,9 @@ class BrowserConnections:
 
     def rest(self, connection: BrowserConnection) -> None:
         """A request was answered."""
-        if connection.state is ConnectionStage.ACTIVE:
+        if connection.state in (ConnectionStage.ACTIVE, ConnectionStage.STREAMING):
             connection.state = ConnectionStage.IDLE
-            del self._admitted[connection]
-            self._admitted[connection] = None  # the last of those that are idle
+            self._move_to_end(connection)
 
     def close(self, connection: BrowserConnection) -> None:
         self._unauthenticated.pop(connection, None)
@@ -113,9 +146,7 @@ class BrowserConnections:
         waiting = self._unauthenticated
         waiting[connection] = None
         if len(waiting) > self._most_unauthenticated:
-            counts = Counter(each.group for each in waiting)
-            most = max(counts.values())
-            oldest = next(each for each in waiting if counts[each.group] == most)
+            oldest = _oldest_of_most(waiting)
             del waiting[oldest]
             oldest.drop()
 
@@ -123,11 +154,26 @@ class BrowserConnections:
         if len(self._admitted) < self._most_admitted:
             return True
         idle = next((each for each in self._admitted if each.state is ConnectionStage.IDLE), None)
-        if idle is None:
+        streams = [each for each in self._admitted if each.is_streaming]
+        if idle is None and not streams:
             return False
-        del self._admitted[idle]
-        idle.drop()
+        self._drop_admitted(idle or _oldest_of_most(streams))
         return True
+
+    def _drop_admitted(self, connection: BrowserConnection) -> None:
+        del self._admitted[connection]
+        connection.drop()
+
+    def _move_to_end(self, connection: BrowserConnection) -> None:
+        del self._admitted[connection]
+        self._admitted[connection] = None
+
+
+def _oldest_of_most(connections: Collection[BrowserConnection]) -> BrowserConnection:
+    """The first connection of the address that has the most of them."""
+    counts = Counter(each.group for each in connections)
+    most = max(counts.values())
+    return next(each for each in connections if counts[each.group] == most)
 
 
 def _group(address: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import secrets
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import IPv4Address, IPv6Address
@@ -48,25 +49,32 @@ class Doors:
         wanted = self._token
         return wanted is not None and hmac.compare_digest(wanted.encode(), _bytes(token))
 
-    def admits(self, authorization: str, cookies: str) -> bool:
-        """Whether a request may be answered, by its headers Authorization and Cookie (or empty)."""
+    def user_of(self, authorization: str, cookies: str) -> str | None:
+        """Who asks, by the headers Authorization and Cookie (or empty): a browser by its cookie, or
+        anybody else with the token, or without one. None if the request may not be answered.
+        """
         if self._token is None:
-            return True
+            return ""
         scheme, _, credentials = authorization.partition(" ")
         if scheme.lower() == "bearer" and self.opens_to(credentials.strip()):
-            return True
+            return "token"
         try:
             found = SimpleCookie(cookies).get(self.cookie_name)
         except CookieError:
-            return False
-        return found is not None and hmac.compare_digest(
-            self.cookie_value.encode(), _bytes(found.value)
-        )
+            return None
+        if found is None:
+            return None
+        browser = found.value.partition(".")[0]
+        is_ours = hmac.compare_digest(self._cookie_of(browser).encode(), _bytes(found.value))
+        return f"browser {browser}" if is_ours else None
 
-    @property
-    def cookie_value(self) -> str:
-        """The cookie of a browser that has presented the token, which cannot be derived from it."""
-        return hmac.new((self._token or "").encode(), b"cookie", hashlib.sha256).hexdigest()
+    def new_cookie(self) -> str:
+        """A cookie for a browser that has presented the token, which does not follow from it."""
+        return self._cookie_of(secrets.token_hex(8))
+
+    def _cookie_of(self, browser: str) -> str:
+        key = (self._token or "").encode()
+        return f"{browser}.{hmac.new(key, _bytes(browser), hashlib.sha256).hexdigest()}"
 
 
 def host_of(header: str) -> str | None:

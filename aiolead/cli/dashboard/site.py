@@ -77,7 +77,10 @@ def make_site(doors: Doors, connections: BrowserConnections, stream: StateStream
         headers, kind = {"X-Accel-Buffering": "no"}, "text/event-stream"
         if request.method == "HEAD":
             return Response(headers=headers, media_type=kind)
-        return StreamingResponse(stream.events(), headers=headers, media_type=kind)
+        is_last = connections.stream(_connection_of(request.scope), request.scope["state"]["user"])
+        # Of a user who has as many as possible, one that is dropped shall not push out another.
+        found = stream.events(retry=5.0 if is_last else 1.0)
+        return StreamingResponse(found, headers=headers, media_type=kind)
 
     async def missing(_: Request, __: Exception) -> Response:
         return _plain(HTTPStatus.NOT_FOUND, "There is no such page.")
@@ -110,7 +113,7 @@ class RequestGuard:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        connection: BrowserConnection = scope["state"]["connection"]
+        connection = _connection_of(scope)
 
         async def send_in_time(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -154,12 +157,13 @@ class RequestGuard:
                 return False, self._ask_for_token(path, is_wrong=True)
             # The cookie, and an address without the token.
             moved = RedirectResponse("./", HTTPStatus.SEE_OTHER)
-            name, value = doors.cookie_name, doors.cookie_value
+            name, value = doors.cookie_name, doors.new_cookie()
             moved.set_cookie(name, value, path=None, httponly=True, samesite="lax")
             return True, moved
-        is_admitted = doors.admits(headers.get("authorization", ""), headers.get("cookie", ""))
-        if is_admitted or path in _FOR_ALL:
-            return is_admitted, None
+        user = doors.user_of(headers.get("authorization", ""), headers.get("cookie", ""))
+        request.scope["state"]["user"] = user
+        if user is not None or path in _FOR_ALL:
+            return user is not None, None
         return False, self._ask_for_token(path)
 
     def _ask_for_token(self, path: str, *, is_wrong: bool = False) -> Response:
@@ -168,6 +172,11 @@ class RequestGuard:
             page = self._wrong_token_page if is_wrong else self._token_page
             return Response(page, HTTPStatus.UNAUTHORIZED, how, _HTML)
         return _plain(HTTPStatus.UNAUTHORIZED, "The token is required.", how)
+
+
+def _connection_of(scope: Scope) -> BrowserConnection:
+    found: BrowserConnection = scope["state"]["connection"]
+    return found
 
 
 def _page(name: str, kind: str) -> Endpoint:
