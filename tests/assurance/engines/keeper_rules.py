@@ -150,6 +150,7 @@ class KeeperRules:
                         pass
             finally:
                 back.cancel()
+                await asyncio.wait([back])
             # A Keeper ends the session, a ZooKeeper has to be asked.
             up_writer.write(_framed(CLOSE_SESSION))
             with suppress(asyncio.IncompleteReadError, ConnectionError, TimeoutError):
