@@ -26,6 +26,7 @@ LOGGERS = {
     "connection": get_logger("aiolead.connection"),
     "contention": get_logger("aiolead.recipes"),
     "tenure": get_logger("aiolead.recipes"),
+    "item": get_logger("aiolead.recipes"),
     "election": get_logger("aiolead.recipes"),
 }
 """The loggers of events, by the first part of their names."""
@@ -52,6 +53,7 @@ class EventName(enum.StrEnum):
     CONTENTION_ENDED = "contention.ended"
     TENURE_BEGUN = "tenure.begun"
     TENURE_ENDED = "tenure.ended"
+    ITEM_RETRIED = "item.retried"
     ELECTION_CHANGED = "election.changed"
 
 
@@ -180,6 +182,8 @@ _LINES: dict[EventName, str | Callable[[Event], str]] = {
     EventName.CONTENTION_ENDED: "{recipe} {self.path}: {identity} waited {waited:.3f} s: {outcome}",
     EventName.TENURE_BEGUN: "holds {subject} as {identity} (token {token})",
     EventName.TENURE_ENDED: _ended,
+    EventName.ITEM_RETRIED: "{recipe} {self.path}: {identity} released {item} after attempt "
+    "{attempt}, the next one follows in {delay:.3f} s",
     EventName.ELECTION_CHANGED: "Election {self.path}: {leaders} lead, first of all {identity!r}",
 }
 

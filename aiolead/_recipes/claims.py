@@ -1,8 +1,13 @@
 """Items held under a claim, until they are released or finished.
 
-A claim is the ephemeral znode that marks an item as taken. One transaction checks the item and
+A claim is the ephemeral znode that marks an item as taken. One transaction counts the attempt and
 creates the claim; two reads follow in the same segment. So a deleted item is never claimed, and one
 round trip brings the item.
+
+The servers count the attempts: the transaction also creates a znode below the item, and deletes it
+again, which raises the item's `cversion`. So the count needs no request and no data of its own. It
+is there before the consumer has the item, so a consumer that dies has made an attempt; and it never
+falls. Curator ignores it, and its own consumers do not count.
 
 The name of an item stays reserved until its claim is known to be gone, even if callers are
 cancelled or connections lost: two consumers of one client never work under the same name.
@@ -17,7 +22,8 @@ item again, of this library or of Curator, also after this session has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -30,9 +36,11 @@ from ..errors import (
     ClaimLost,
     Fenced,
     LossReason,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    QuotaExceededError,
     SessionError,
     TransactionError,
     UsageError,
@@ -42,17 +50,59 @@ from ..paths import join
 from .errors import Action, Step, action_for, before_next_try, may_be_applied, with_parent
 from .hold import Tenure
 from .holding import Contest
+from .item_pause import PausedDelete, pause_after
 from .naming import Fixed, Found, find_at
 from .pending_delete import Departure
 from .place import Alarm
 from .queue_items import AvailableItems
 from .reading import caught_up, read_data
+from .recipe import checked_number
 from .reporting import PathWarnings
 from .znode import NodeGone, Znode, ZnodeState
 from .znode_registry import RegisteredNode
 
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """The consequences of an attempt that did not finish its item.
+
+    Attributes:
+        pause: see `pause_after`.
+    """
+
+    pause: float
+
+
+RETRY_PAUSE = 0.1
+"""The default of `retry_pause`, in seconds."""
+
+
+def checked_retries(retry_pause: float) -> Retries:
+    return Retries(checked_number("retry_pause", retry_pause))
+
+
 Decode = Callable[[bytes], tuple[bytes, ...]]
 """Splits the data of an item into parts; raises ValueError if they are invalid."""
+
+
+MARK = "attempt"
+"""The name of the znode that is created and deleted below an item to count an attempt."""
+
+_ITEM, _CLAIM = 0, 1
+"""The operations of a claim's transaction that others may make fail."""
+
+
+def _is_taken(error: TransactionError) -> bool:
+    """Whether the claim exists already."""
+    return error.index == _CLAIM and isinstance(error.cause, NodeExistsError)
+
+
+def attempts_of(item: Stat) -> int:
+    """How often an item was claimed, as of its `Stat`: half of the changes below it.
+
+    Znodes that others have put below it count as well.
+    """
+    return ((item.cversion + item.num_children) & 0xFFFF_FFFF) // 2
 
 
 class ClaimNaming:
@@ -63,6 +113,10 @@ class ClaimNaming:
     def __init__(self, client: CoordinationClient, available: AvailableItems, name: str) -> None:
         self.name = name
         self.item = join(available.items_path, name)
+        self.is_counted = True
+        """Whether a claim counts as an attempt; False if the servers refuse that."""
+        self.pause: tuple[float, bytes] | None = None
+        """How long the claim stays after it was given up, in seconds, and its data meanwhile."""
         self._client = client
         self._fixed = Fixed(client, join(available.claims_path, name), is_contended=True)
         self._create: Reply[Any] | None = None
@@ -78,8 +132,11 @@ class ClaimNaming:
     def send_create(
         self, path: str, data: bytes, mode: CreateMode, acl: Sequence[ACL] | None
     ) -> Reply[Created]:
-        transaction = self._client.transaction().check(self.item)
-        transaction.create(path, data, mode=mode, acl=acl)
+        transaction, mark = self._client.transaction(), join(self.item, MARK)
+        if self.is_counted:
+            transaction.create(mark).create(path, data, mode=mode, acl=acl).delete(mark)
+        else:
+            transaction.check(self.item).create(path, data, mode=mode, acl=acl)
         create = self._create = transaction.commit()
         return cast("Reply[Created]", create)
 
@@ -113,8 +170,7 @@ class ClaimNaming:
     def takes(self, create: Reply[Any], stat: Stat | None) -> bool:
         """Whether to take what a read behind a create has shown: a lost create made it."""
         error = create.error()
-        is_taken = isinstance(error, TransactionError) and isinstance(error.cause, NodeExistsError)
-        if stat is None or not is_taken:
+        if stat is None or not isinstance(error, TransactionError) or not _is_taken(error):
             return False
         return self._fixed.judge(stat, is_ours=self._fixed.is_from_lost_create(stat))
 
@@ -135,7 +191,10 @@ class ClaimNaming:
         self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Callable[[], object]
     ) -> Departure:
         self._create = None
-        return self._fixed.delete(node, data, watch, over)
+        if self.pause is None:
+            return self._fixed.delete(node, data, watch, over)
+        delay, data = self.pause
+        return PausedDelete(self._client, self, node, watch, over, data=data, delay=delay)
 
     async def delete_if_ours(self, node: RegisteredNode) -> None:
         await self._fixed.delete_if_ours(node)
@@ -188,16 +247,23 @@ class _Claim:
         return departure
 
 
-def claim_item(available: AvailableItems, decode: Decode, contest: Contest[Any]) -> ItemClaim:
+def claim_item(
+    available: AvailableItems, decode: Decode, retries: Retries, contest: Contest[Any]
+) -> ItemClaim:
     """Make a claim, with nothing sent yet: the place of a contest."""
-    return ItemClaim(contest.client, available, contest.data, decode)
+    return ItemClaim(contest.client, available, contest.data, decode, retries)
 
 
 class ItemClaim:
     """The claim of the first free item, as a `Place`."""
 
     def __init__(
-        self, client: CoordinationClient, available: AvailableItems, data: bytes, decode: Decode
+        self,
+        client: CoordinationClient,
+        available: AvailableItems,
+        data: bytes,
+        decode: Decode,
+        retries: Retries,
     ) -> None:
         self._client = client
         self._data = data
@@ -206,7 +272,10 @@ class ItemClaim:
         self.available = available
         self.parts: tuple[bytes, ...] = ()
         """Known once the item is claimed."""
+        self.attempts = 0
+        """How often the item was claimed, this time included; known once it is."""
         self._decode = decode
+        self.retries = retries
         self._own: _Claim | None = None
         self._discarded = False
         self._looks = available.looks
@@ -281,15 +350,16 @@ class ItemClaim:
                 await asked
                 self.is_new = True
             except TransactionError as error:
-                is_path_missing = error.index == 1 and isinstance(error.cause, NoNodeError)
-                is_taken = isinstance(error.cause, NodeExistsError)
+                if self._is_only_count_refused(own, error):
+                    own.naming.is_counted = False
+                    return await self._request(own)
+                is_path_missing = error.index == _CLAIM and isinstance(error.cause, NoNodeError)
                 if is_path_missing or not isinstance(error.cause, (NodeExistsError, NoNodeError)):
                     raise error.cause from None
-                if is_taken:
+                if isinstance(error.cause, NodeExistsError):
                     await look
                 if own.znode.state is ZnodeState.ABSENT:
-                    available.taken(own.name)
-                    self._end(available.gone)
+                    self._missed(own, error)
                     return False
         own.shown(await look)
         try:
@@ -301,6 +371,7 @@ class ItemClaim:
             available.set_aside(own.name)
             self._end(available.free)
             return False
+        self.attempts = max(1, attempts_of(of_item))
         try:
             self.parts = self._decode(body)
         except ValueError as error:
@@ -308,6 +379,24 @@ class ItemClaim:
             self._end(available.free)
             return False
         return True
+
+    def _is_only_count_refused(self, own: _Claim, error: TransactionError) -> bool:
+        """Whether the item may be claimed without counting the attempt.
+
+        Its ACL may forbid znodes below it, and a quota that is used up forbids any: then consumers
+        are needed more than ever.
+        """
+        is_refused = isinstance(error.cause, (NoAuthError, QuotaExceededError))
+        return own.naming.is_counted and error.index == _ITEM and is_refused
+
+    def _missed(self, own: _Claim, error: TransactionError) -> None:
+        """The item is gone, another consumer has it, or others have put a `MARK` below it."""
+        if error.index == _ITEM and isinstance(error.cause, NodeExistsError):
+            self.available.set_aside(own.name)
+            self._end(self.available.free)
+        else:
+            self.available.taken(own.name)
+            self._end(self.available.gone)
 
     def restart(self) -> None:
         self._end(self.available.free)
@@ -325,6 +414,11 @@ class ItemClaim:
         if self._own is not None:
             self._own.znode.seen_gone()
             self._end(self.available.gone)
+
+    def pause(self, delay: float, data: bytes | None = None) -> None:
+        """Let the claim stay for so many seconds after `discard`; `data` is its data meanwhile."""
+        if self._own is not None and delay > 0:
+            self._own.naming.pause = delay, self._data if data is None else data
 
     def discard(self) -> Departure | None:
         """Release the item, if any. Synchronous: the client deletes the claim in the background."""
@@ -354,11 +448,23 @@ class Claimed(Tenure):
     _has_children = False
     """Whether others have put znodes below the item."""
     _in_flight: Reply[object] | None = None
+    _delay: float | None = None
+    """The pause after the release, in seconds, if it was asked for."""
 
     @property
     def name(self) -> str:
         """The name of the item, and of its claim, on the servers."""
         return self.path.rpartition("/")[2]
+
+    @property
+    def attempts(self) -> int:
+        """How often the item was claimed so far, this time included.
+
+        Every claim counts, also if its consumer died or was cancelled before it had the item. The
+        claims of Curator's consumers do not count, nor those of an item whose ACL forbids to create
+        znodes below it. Znodes that others have put below the item count, too.
+        """
+        return self._claim.attempts
 
     @property
     def _claim(self) -> ItemClaim:
@@ -485,6 +591,42 @@ class Claimed(Tenure):
             self._claim.item,
             f"The item is finished, and no consumer gets it: delete it, and then {self.path}",
         )
+
+    # --- another attempt -------------------------------------------------------------------------
+
+    async def retry(self, *, delay: float | None = None) -> None:
+        """Release the item before the body has ended, for another attempt after a pause.
+
+        `delay` is the pause in seconds, 0 for none. By default it is that of an item whose body
+        ends without finishing it (see `retry_pause`). The pause ends early if the client is closed,
+        or its session expires. The body goes on, but holds nothing.
+
+        Raises:
+            ClaimLost: the claim was lost.
+            UsageError: the item was released, or finished.
+
+        Cancellation, on connection loss: the item is released all the same.
+        """
+        self._client.backend.check_home()
+        if delay is not None:
+            delay = checked_number("delay", delay)
+        self.check()
+        self._delay = delay
+        await self.release()
+
+    def _release(self, scope: anyio.CancelScope | None = None) -> Awaitable[None]:
+        if not self._is_done and self.loss is None:
+            delay = self._delay
+            if delay is None:
+                delay = pause_after(self.attempts, self._claim.retries.pause)
+            self._claim.pause(delay, self._data_of_pause)
+            self._contest.reporting.retried(self.session_id, self.name, self.attempts, delay)
+        return super()._release(scope)
+
+    @property
+    def _data_of_pause(self) -> bytes | None:
+        """The data of the claim during the pause; None leaves them as they were created."""
+        return None
 
     @property
     def _given_up_as(self) -> str:

@@ -31,7 +31,7 @@ from ..errors import (
 )
 from ..model import ACL, CreateMode, Stat
 from ..paths import basename, join, sequence_of
-from .claims import Claimed, QueueItem, claim_item
+from .claims import RETRY_PAUSE, Claimed, QueueItem, checked_retries, claim_item
 from .errors import with_parent
 from .holding import Contest, HoldingRecipe, TenureContext, TenureScope, left_by_another
 from .neighbours import ITEM, refuse_holders
@@ -275,6 +275,7 @@ class _Queue(HoldingRecipe[QueueItem]):
         *,
         claims: str | None = None,
         max_items: int = 10_000,
+        retry_pause: float = RETRY_PAUSE,
         identity: str | None = None,
         on_invalid: OnInvalid | None = None,
         on_disconnect: OnDisconnect = "keep",
@@ -299,7 +300,7 @@ class _Queue(HoldingRecipe[QueueItem]):
             client,
             path,
             QueueItem,
-            partial(claim_item, self._available, decode),
+            partial(claim_item, self._available, decode, checked_retries(retry_pause)),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
@@ -322,8 +323,8 @@ class _Queue(HoldingRecipe[QueueItem]):
                 await item.ack()
 
         Waits for an item for `timeout` seconds, by default forever; 0 looks once. Leaving the body
-        without `ack` releases the item, which becomes the first one again. If the process dies, its
-        session's expiry does the same.
+        without `ack` releases the item for another attempt, which `retry_pause` delays. If the
+        process dies, its session's expiry does the same, without a pause. `item.attempts` counts.
 
         Raises:
             AcquireTimeout: on entering: there was no item in time.
@@ -375,14 +376,18 @@ class Queue(_Queue):
     consumer.
 
     Items are first handed out in the order in which they were put. A released item is the first one
-    again. An item that others have put znodes below is passed over while those exist, with a
-    warning in the log. The format is that of Curator's `DistributedQueue` with a `lockPath`.
+    again, once its pause is over. An item that others have put znodes below is passed over while
+    those exist, with a warning in the log. The format is that of Curator's `DistributedQueue` with
+    a `lockPath`.
 
     Args:
         client: the session.
         path: the path of the items; created as a persistent znode if missing.
         claims: the path of the claims, Curator's `lockPath`; defaults to `<path>-claims`.
         max_items: how many items there may be, at most 25,000. A soft limit: see `put`.
+        retry_pause: for how long an item rests when its second attempt ends without `ack`, in
+            seconds. The pause doubles with each attempt, up to a minute. After the first attempt
+            there is none. 0: never.
         identity: the holder's name in claims; defaults to host name and process id.
         on_invalid: called synchronously with the `InvalidDataError` of an invalid item; logs a
             warning by default. The item stays, and this object skips it.
@@ -462,6 +467,7 @@ class DelayQueue(_Queue):
         *,
         claims: str | None = None,
         max_items: int = 10_000,
+        retry_pause: float = RETRY_PAUSE,
         clock: Callable[[], float] = time.time,
         identity: str | None = None,
         on_invalid: OnInvalid | None = None,
@@ -474,6 +480,7 @@ class DelayQueue(_Queue):
             path,
             claims=claims,
             max_items=max_items,
+            retry_pause=retry_pause,
             identity=identity,
             on_invalid=on_invalid,
             on_disconnect=on_disconnect,

@@ -153,6 +153,18 @@ class RecipeReporting:
         if self._hook.wants(self._rare):
             self._emit_ended(self._rare, token, session_id, reason, lasted)
 
+    def retried(self, session_id: int, item: str, attempt: int, delay: float) -> None:
+        """Report that an item was released for another attempt, after a pause."""
+        if self._hook.wants(logging.DEBUG):
+            self.emit(
+                EventName.ITEM_RETRIED,
+                logging.DEBUG,
+                session_id,
+                item=item,
+                attempt=attempt,
+                delay=delay,
+            )
+
     def lost(self, token: int, session_id: int, loss: LossReason, lasted: float) -> None:
         """Report a loss soon: see `LossReports`."""
         level = self._rare if loss is LossReason.CLOSED else logging.WARNING

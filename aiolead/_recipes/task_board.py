@@ -32,7 +32,7 @@ from ..errors import (
 )
 from ..model import ACL, Stat
 from ..paths import join, validate
-from .claims import Claimed, claim_item
+from .claims import RETRY_PAUSE, Claimed, checked_retries, claim_item
 from .errors import Step, before_next_try, until_answered, with_parent
 from .holding import Contest, HoldingRecipe, TenureContext
 from .queue_items import AvailableItems, ItemNames
@@ -117,9 +117,13 @@ class Progress:
     worker: str
     progress: float | None = None
     note: str = ""
+    is_paused: bool = False
+    """Whether the worker has released the task, which waits for its next attempt."""
 
     def encode(self) -> bytes:
-        return _line({"worker": self.worker, "progress": self.progress, "note": self.note})
+        fields: dict[str, object] = {"worker": self.worker, "progress": self.progress}
+        fields["note"] = self.note
+        return _line(fields | {"paused": True} if self.is_paused else fields)
 
     @classmethod
     def decode(cls, body: bytes) -> Progress | None:
@@ -135,7 +139,8 @@ class Progress:
             progress = real(fields["progress"])
         except MalformedError:
             progress = -1.0
-        return cls(worker, progress if 0 <= progress <= 1 else None, note)
+        is_paused = fields.get("paused") is True
+        return cls(worker, progress if 0 <= progress <= 1 else None, note, is_paused)
 
 
 def encode_result(result: TaskResult) -> bytes:
@@ -340,6 +345,10 @@ class Task(Claimed):
         super()._done()
         self._over.set()
 
+    @property
+    def _data_of_pause(self) -> bytes:
+        return Progress(self.identity, is_paused=True).encode()
+
     async def _release(self, scope: anyio.CancelScope | None = None) -> None:
         self._over.set()
         await super()._release(scope)
@@ -387,6 +396,8 @@ def _is_task(name: str) -> bool:
 
 def _working(name: str, data: bytes, stat: Stat) -> TaskState:
     said = Progress.decode(data) or Progress("")
+    if said.is_paused:
+        return TaskState(name, TaskPhase.WAITING)
     since = stat.ctime / 1000
     return TaskState(name, TaskPhase.WORKING, said.worker or None, since, said.progress, said.note)
 
@@ -426,6 +437,8 @@ class TaskBoard(HoldingRecipe[Task]):
         path: the path; `tasks`, `claims` and `results` below it are created if missing.
         max_tasks: how many tasks may wait or be worked on, at most 25,000. A soft limit: see
             `Queue.put`.
+        retry_pause: for how long a task rests when its second attempt ends without a result; see
+            `Queue`.
         keep_results: how many results are kept, at most 20,000: the latest, and up to a quarter
             more.
         report_every: least time between two writes of a worker's progress, in seconds.
@@ -443,6 +456,7 @@ class TaskBoard(HoldingRecipe[Task]):
         path: str,
         *,
         max_tasks: int = 10_000,
+        retry_pause: float = RETRY_PAUSE,
         keep_results: int = 1_000,
         report_every: float = 0.5,
         identity: str | None = None,
@@ -462,7 +476,9 @@ class TaskBoard(HoldingRecipe[Task]):
             client,
             path,
             partial(Task, results=self._results, report_every=report_every),
-            partial(claim_item, self._available, lambda body: (body,)),
+            partial(
+                claim_item, self._available, lambda body: (body,), checked_retries(retry_pause)
+            ),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
@@ -489,8 +505,7 @@ class TaskBoard(HoldingRecipe[Task]):
         """Claim the next task for the body of an `async with`.
 
         Waits for a task for `timeout` seconds, by default forever; 0 looks once. Leaving the body
-        without `finish` or `fail` releases the task for the next worker. If the process dies, its
-        session's expiry does the same.
+        without `finish` or `fail` releases the task for another attempt, as for `Queue.get`.
 
         Raises, cancellation, on connection loss: as `Queue.get`.
         """

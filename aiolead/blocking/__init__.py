@@ -514,6 +514,31 @@ class Claimed(Tenure):
         """The name of the item, and of its claim, on the servers."""
         return self._target.name
 
+    @property
+    def attempts(self) -> int:
+        """How often the item was claimed so far, this time included.
+
+        Every claim counts, also if its consumer died or was cancelled before it had the item. The
+        claims of Curator's consumers do not count, nor those of an item whose ACL forbids to create
+        znodes below it. Znodes that others have put below the item count, too.
+        """
+        return self._target.attempts
+
+    def retry(self, *, delay: float | None = None) -> None:
+        """Release the item before the body has ended, for another attempt after a pause.
+
+        `delay` is the pause in seconds, 0 for none. By default it is that of an item whose body
+        ends without finishing it (see `retry_pause`). The pause ends early if the client is closed,
+        or its session expires. The body goes on, but holds nothing.
+
+        Raises:
+            ClaimLost: the claim was lost.
+            UsageError: the item was released, or finished.
+
+        Cancellation, on connection loss: the item is released all the same.
+        """
+        return self._loop.call(lambda: self._target.retry(delay=delay))
+
 
 @final
 class Client(ClientBase):
@@ -1290,6 +1315,7 @@ class DelayQueue(Proxy):
         *,
         claims: str | None = None,
         max_items: int = 10000,
+        retry_pause: float = 0.1,
         clock: Callable[[], float] = time.time,
         identity: str | None = None,
         on_invalid: Callable[[InvalidDataError], object] | None = None,
@@ -1302,6 +1328,7 @@ class DelayQueue(Proxy):
             path,
             claims=claims,
             max_items=max_items,
+            retry_pause=retry_pause,
             clock=clock,
             identity=identity,
             on_invalid=on_invalid,
@@ -1335,8 +1362,8 @@ class DelayQueue(Proxy):
                 item.ack()
 
         Waits for an item for `timeout` seconds, by default forever; 0 looks once. Leaving the body
-        without `ack` releases the item, which becomes the first one again. If the process dies, its
-        session's expiry does the same.
+        without `ack` releases the item for another attempt, which `retry_pause` delays. If the
+        process dies, its session's expiry does the same, without a pause. `item.attempts` counts.
 
         Raises:
             AcquireTimeout: on entering: there was no item in time.
@@ -2324,6 +2351,7 @@ class PriorityQueue(Proxy):
         *,
         claims: str | None = None,
         max_items: int = 10000,
+        retry_pause: float = 0.1,
         identity: str | None = None,
         on_invalid: Callable[[InvalidDataError], object] | None = None,
         on_disconnect: Literal["keep", "resign"] = "keep",
@@ -2335,6 +2363,7 @@ class PriorityQueue(Proxy):
             path,
             claims=claims,
             max_items=max_items,
+            retry_pause=retry_pause,
             identity=identity,
             on_invalid=on_invalid,
             on_disconnect=on_disconnect,
@@ -2367,8 +2396,8 @@ class PriorityQueue(Proxy):
                 item.ack()
 
         Waits for an item for `timeout` seconds, by default forever; 0 looks once. Leaving the body
-        without `ack` releases the item, which becomes the first one again. If the process dies, its
-        session's expiry does the same.
+        without `ack` releases the item for another attempt, which `retry_pause` delays. If the
+        process dies, its session's expiry does the same, without a pause. `item.attempts` counts.
 
         Raises:
             AcquireTimeout: on entering: there was no item in time.
@@ -2425,14 +2454,18 @@ class Queue(Proxy):
     consumer.
 
     Items are first handed out in the order in which they were put. A released item is the first one
-    again. An item that others have put znodes below is passed over while those exist, with a
-    warning in the log. The format is that of Curator's `DistributedQueue` with a `lockPath`.
+    again, once its pause is over. An item that others have put znodes below is passed over while
+    those exist, with a warning in the log. The format is that of Curator's `DistributedQueue` with
+    a `lockPath`.
 
     Args:
         client: the session.
         path: the path of the items; created as a persistent znode if missing.
         claims: the path of the claims, Curator's `lockPath`; defaults to `<path>-claims`.
         max_items: how many items there may be, at most 25,000. A soft limit: see `put`.
+        retry_pause: for how long an item rests when its second attempt ends without `ack`, in
+            seconds. The pause doubles with each attempt, up to a minute. After the first attempt
+            there is none. 0: never.
         identity: the holder's name in claims; defaults to host name and process id.
         on_invalid: called synchronously with the `InvalidDataError` of an invalid item; logs a
             warning by default. The item stays, and this object skips it.
@@ -2453,6 +2486,7 @@ class Queue(Proxy):
         *,
         claims: str | None = None,
         max_items: int = 10000,
+        retry_pause: float = 0.1,
         identity: str | None = None,
         on_invalid: Callable[[InvalidDataError], object] | None = None,
         on_disconnect: Literal["keep", "resign"] = "keep",
@@ -2464,6 +2498,7 @@ class Queue(Proxy):
             path,
             claims=claims,
             max_items=max_items,
+            retry_pause=retry_pause,
             identity=identity,
             on_invalid=on_invalid,
             on_disconnect=on_disconnect,
@@ -2496,8 +2531,8 @@ class Queue(Proxy):
                 item.ack()
 
         Waits for an item for `timeout` seconds, by default forever; 0 looks once. Leaving the body
-        without `ack` releases the item, which becomes the first one again. If the process dies, its
-        session's expiry does the same.
+        without `ack` releases the item for another attempt, which `retry_pause` delays. If the
+        process dies, its session's expiry does the same, without a pause. `item.attempts` counts.
 
         Raises:
             AcquireTimeout: on entering: there was no item in time.
@@ -3481,6 +3516,8 @@ class TaskBoard(Proxy):
         path: the path; `tasks`, `claims` and `results` below it are created if missing.
         max_tasks: how many tasks may wait or be worked on, at most 25,000. A soft limit: see
             `Queue.put`.
+        retry_pause: for how long a task rests when its second attempt ends without a result; see
+            `Queue`.
         keep_results: how many results are kept, at most 20,000: the latest, and up to a quarter
             more.
         report_every: least time between two writes of a worker's progress, in seconds.
@@ -3500,6 +3537,7 @@ class TaskBoard(Proxy):
         path: str,
         *,
         max_tasks: int = 10000,
+        retry_pause: float = 0.1,
         keep_results: int = 1000,
         report_every: float = 0.5,
         identity: str | None = None,
@@ -3511,6 +3549,7 @@ class TaskBoard(Proxy):
             client,
             path,
             max_tasks=max_tasks,
+            retry_pause=retry_pause,
             keep_results=keep_results,
             report_every=report_every,
             identity=identity,
@@ -3547,8 +3586,7 @@ class TaskBoard(Proxy):
         """Claim the next task for the body of a `with`.
 
         Waits for a task for `timeout` seconds, by default forever; 0 looks once. Leaving the body
-        without `finish` or `fail` releases the task for the next worker. If the process dies, its
-        session's expiry does the same.
+        without `finish` or `fail` releases the task for another attempt, as for `Queue.get`.
 
         Raises, cancellation, on connection loss: as `Queue.get`.
         """

@@ -82,6 +82,10 @@ HANDOVERS = Measure(
     "aiolead.election.changes", MetricKind.COUNT, "changes of observed leaders", ("path",)
 )
 
+RETRIES = Measure(
+    "aiolead.items.retried", MetricKind.COUNT, "items released for another attempt", _RECIPE
+)
+
 MEASURES: tuple[Measure, ...] = (
     STANDSTILL,
     CONNECTED,
@@ -98,6 +102,7 @@ MEASURES: tuple[Measure, ...] = (
     TENURE,
     ENDS,
     HANDOVERS,
+    RETRIES,
 )
 
 _IS_CONNECTED = ("connected", "read-only")
@@ -143,6 +148,8 @@ class Measures:
                 yield HELD, -1, self._recipe(event)
                 yield TENURE, float(fields["lasted"]), self._recipe(event)
                 yield ENDS, 1, self._recipe(event) | {"reason": str(fields["reason"])}
+            case EventName.ITEM_RETRIED:
+                yield RETRIES, 1, self._recipe(event)
             case EventName.ELECTION_CHANGED:
                 yield HANDOVERS, 1, {"path": self._path_label(event)}
             case _:

@@ -88,19 +88,19 @@ HELD: dict[str, Held] = {
     ),
     "DoubleBarrier": held(lambda c, p: aiolead.DoubleBarrier(c, p, 1)),
     "Queue": held(
-        lambda c, p: aiolead.Queue(c, p).get(),
+        lambda c, p: aiolead.Queue(c, p, retry_pause=0).get(),
         prepare=lambda c, p: aiolead.Queue(c, p).put(b"x"),
     ),
     "PriorityQueue": held(
-        lambda c, p: aiolead.PriorityQueue(c, p).get(),
+        lambda c, p: aiolead.PriorityQueue(c, p, retry_pause=0).get(),
         prepare=lambda c, p: aiolead.PriorityQueue(c, p).put(b"x", priority=1),
     ),
     "DelayQueue": held(
-        lambda c, p: aiolead.DelayQueue(c, p).get(),
+        lambda c, p: aiolead.DelayQueue(c, p, retry_pause=0).get(),
         prepare=lambda c, p: aiolead.DelayQueue(c, p).put(b"x", delay=0),
     ),
     "TaskBoard": held(
-        lambda c, p: aiolead.TaskBoard(c, p).claim(),
+        lambda c, p: aiolead.TaskBoard(c, p, retry_pause=0).claim(),
         prepare=lambda c, p: aiolead.TaskBoard(c, p).submit(b"x"),
     ),
     "UniqueNames": held(lambda c, p: aiolead.UniqueNames(c, p).claim("name", most=1)),

@@ -27,7 +27,7 @@ _TABLE = {
         ANY: "error is_done is_mere_read result",
         UNCHECKED: "abandon add_done_callback drop fail is_retried_too_long succeed",
     },
-    "Claimed": {ANY: "name", HOLDER: "check"},
+    "Claimed": {ANY: "attempts name", HOLDER: "check"},
     "Client": {
         ANY: "backend chroot fenced healthy reads session_id session_timeout state statistics "
         "transaction",

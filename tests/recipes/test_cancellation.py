@@ -259,7 +259,11 @@ def meeting(identity: str, beside: Use | None = None) -> Use:
 
 
 def board(client: Client, path: str) -> TaskBoard:
-    return TaskBoard(client, path, report_every=0)
+    return TaskBoard(client, path, report_every=0, retry_pause=0)
+
+
+def queue(client: Client, path: str) -> Queue:
+    return Queue(client, path, retry_pause=0)
 
 
 MORE: dict[str, Use] = {
@@ -290,15 +294,18 @@ MORE: dict[str, Use] = {
         "Condition",
         beside=Use(lambda c, p: Condition(c, p).acquire, entered(lambda held: held.notify_all())),
     ),
-    "Queue.get": Use(lambda c, p: partial(Queue(c, p).get, timeout=PATIENCE), entered(), "Queue"),
-    "Queue.try_get": Use(lambda c, p: Queue(c, p).try_get, entered(), "Queue"),
+    "Queue.get": Use(lambda c, p: partial(queue(c, p).get, timeout=PATIENCE), entered(), "Queue"),
+    "Queue.try_get": Use(lambda c, p: queue(c, p).try_get, entered(), "Queue"),
     "Queue.ack": Use(
-        lambda c, p: Queue(c, p).get, entered(lambda item: item.ack()), "Queue", ends_items=True
+        lambda c, p: queue(c, p).get, entered(lambda item: item.ack()), "Queue", ends_items=True
     ),
-    "Queue.consume": Use(Queue, consume, "Queue", ends_items=True),
+    "Queue.retry": Use(
+        lambda c, p: queue(c, p).get, entered(lambda item: item.retry(delay=0.001)), "Queue"
+    ),
+    "Queue.consume": Use(queue, consume, "Queue", ends_items=True),
     "Task.report": Use(board, report, "TaskBoard"),
     "Task.finish": Use(
-        lambda c, p: TaskBoard(c, p).claim,
+        lambda c, p: board(c, p).claim,
         entered(lambda task: task.finish()),
         "TaskBoard",
         ends_items=True,

@@ -52,11 +52,11 @@ PAGE = (ROOT / "docs" / "how-to" / "observability.md").read_text("utf-8")
 FOLDER = ROOT / "examples" / "observability"
 
 SAMPLES: dict[str, str | int | float] = {
-    "attempts": "zk1:2181: refused", "away": 0.25, "before": "connected", "cause": "",
-    "error": "OSError", "held": 0, "hidden": 0, "identity": "host-1", "lasted": 3.5, "leaders": 1,
-    "outcome": "held", "reason": "expired", "recipe": "Lock", "remaining": 5.5, "reports": 1,
-    "server": "zk1:2181", "session": "kept", "timeout": 8.0, "token": 17, "took": 0.125,
-    "waited": 2.5,
+    "attempt": 3, "attempts": "zk1:2181: refused", "away": 0.25, "before": "connected",
+    "cause": "", "delay": 0.2, "error": "OSError", "held": 0, "hidden": 0, "identity": "host-1",
+    "item": "queue-0000000007", "lasted": 3.5, "leaders": 1, "outcome": "held",
+    "reason": "expired", "recipe": "Lock", "remaining": 5.5, "reports": 1, "server": "zk1:2181",
+    "session": "kept", "timeout": 8.0, "token": 17, "took": 0.125, "waited": 2.5,
 }  # fmt: skip
 
 

@@ -189,13 +189,13 @@ def _shown(text: str) -> str:
 FIELDS: dict[str, int | float] = dict.fromkeys(
     (
         *("took", "remaining", "timeout", "waited", "token", "lasted", "leaders"),
-        *("away", "held", "hidden", "reports"),
+        *("away", "held", "hidden", "reports", "attempt", "delay"),
     ),
     1,
 )
 TEXTS = (
     *("server", "reason", "recipe", "identity", "outcome", "before", "error", "attempts"),
-    *("session", "cause"),
+    *("session", "cause", "item"),
 )
 
 

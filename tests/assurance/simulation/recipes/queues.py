@@ -63,6 +63,7 @@ IN_TIME = "handed out as it came due, to somebody who was waiting"
 OVERTAKEN = "an item was due before one that was put earlier"
 BELOW = "an item could not be deleted"
 AGAIN = "given back, and handed out again"
+RESTS = "given back for an attempt after a pause"
 
 ITEM = b"\x00\x01\x00\x01" + b"\x01\x00\x00\x00\x01x" + b"\x02"
 """An item with one part, as queues encode it."""
@@ -78,6 +79,7 @@ class Plan:
     kind: type[AnyQueue]
     tasks: int  # of each consumer
     skew: float = 0.0  # how wrong clocks may be, in session timeouts
+    pause: float = 0.1  # `retry_pause`
     producing: set[str] = field(default_factory=set)
     attempted: set[str] = field(default_factory=set)
     confirmed: set[str] = field(default_factory=set)
@@ -91,8 +93,10 @@ class Plan:
 
     def queue(self, client: aiolead.Client, who: str, time_of_day: Callable[[], float]) -> AnyQueue:
         if self.kind is aiolead.DelayQueue:
-            return aiolead.DelayQueue(client, QUEUE, identity=who, clock=time_of_day)
-        return self.kind(client, QUEUE, identity=who)
+            return aiolead.DelayQueue(
+                client, QUEUE, identity=who, clock=time_of_day, retry_pause=self.pause
+            )
+        return self.kind(client, QUEUE, identity=who, retry_pause=self.pause)
 
     def time_of_day(self, process: Process) -> Callable[[], float]:
         """As a process believes it to be: set to the right time, or a wrong one, and going on."""
@@ -141,7 +145,8 @@ async def turns(world: World) -> None:
     """Two or three processes with one or two consumers each."""
     rng = world.rng("turns")
     kind = rng.choice((aiolead.Queue, aiolead.PriorityQueue))
-    plan = Plan(world, kind, tasks=rng.choice((1, 2)))
+    # So many turns would make the pauses very long: `take_turn` asks for some.
+    plan = Plan(world, kind, tasks=rng.choice((1, 2)), pause=0.0)
     for number in range(rng.choice((2, 3))):
         world.start(f"p{number}", partial(take_turns, plan))
 
@@ -216,6 +221,9 @@ async def take_turn(
             with claimed(world, who, item):
                 await anyio.sleep(rng.uniform(0.0, 0.2) * tau)
             held = True
+            if rng.random() < 0.5:
+                await item.retry(delay=rng.uniform(0.0, 0.2) * tau)
+                world.history.reached(RESTS)
     await end_of_session(client)
     await anyio.sleep((0.001 if world.is_healed else rng.uniform(0.0, 0.1)) * tau)
     return was_healed and held
