@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from ._recipes.queues import DelayQueue as DelayQueue
     from ._recipes.queues import PriorityQueue as PriorityQueue
     from ._recipes.queues import Queue as Queue
+    from ._recipes.rate_limit import RateLimit as RateLimit
     from ._recipes.read_write import ReadWriteLock as ReadWriteLock
     from ._recipes.semaphore import Semaphore as Semaphore
     from ._recipes.service_registry import ServiceInstance as ServiceInstance
@@ -98,6 +99,7 @@ else:
             "_recipes.exclusive": "ExclusiveLock UniqueNames",
             "_recipes.lock": "Lock ReentrantLock",
             "_recipes.multi": "MultiLock",
+            "_recipes.rate_limit": "RateLimit",
             "_recipes.read_write": "ReadWriteLock",
             "_recipes.semaphore": "Semaphore",
             "_recipes.group": "Group",

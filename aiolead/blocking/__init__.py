@@ -133,6 +133,7 @@ __all__ = [
     "PriorityQueue",
     "Queue",
     "QueueItem",
+    "RateLimit",
     "ReadLock",
     "ReadWriteLock",
     "Reads",
@@ -2240,6 +2241,7 @@ class MultiLock(Proxy):
         *recipes: Condition
         | ExclusiveLock
         | Lock
+        | RateLimit
         | ReadLock
         | ReentrantLock
         | Semaphore
@@ -2251,7 +2253,15 @@ class MultiLock(Proxy):
     def recipes(
         self,
     ) -> tuple[
-        Condition | ExclusiveLock | Lock | ReadLock | ReentrantLock | Semaphore | WriteLock, ...
+        Condition
+        | ExclusiveLock
+        | Lock
+        | RateLimit
+        | ReadLock
+        | ReentrantLock
+        | Semaphore
+        | WriteLock,
+        ...,
     ]:
         """The parts, in the order of acquisition."""
         return self._loop.ask(lambda: self._wrap(self._target.recipes))
@@ -2628,6 +2638,109 @@ class QueueItem(Claimed):
         session ends first, the claim is lost, and another consumer may get the item.
         """
         return self._loop.call(lambda: self._target.ack())
+
+
+@final
+class RateLimit(Proxy):
+    """A limit on calls per time that all processes share: a token bucket.
+
+        limit = RateLimit(client, "/limits/api", rate=100, per=60)
+        limit.acquire()                  # waits until one more call is allowed
+        if limit.try_acquire():          # does not wait
+            ...
+
+    In any `t` seconds, all processes together get at most `burst + rate * (t + max_age) / per`
+    calls, unless the clock of the servers' leader is set forward. They get fewer if something
+    fails: what a process has taken and not used is lost with it.
+
+    A write takes tokens for all tasks that wait on the object, and for the calls of the next half
+    of `max_age`, as many as there were lately. Nothing is written while nobody asks. Tasks of one
+    object are served in order of arrival, so use one object for all of them.
+
+    Args:
+        client: the session. If it expires, no token is lost or counted twice.
+        path: the znode. It is created full; if it is deleted, it begins full again.
+        rate: calls in `per` seconds. Without it, the numbers that are stored count.
+        per: seconds; defaults to 1.
+        burst: how many calls may come at once after a quiet time; defaults to `rate`, rounded up.
+        max_age: for how many seconds a token may be kept before it is dropped; defaults to 1. It
+            must exceed the time of a write. Greater: fewer requests. Smaller: more exact.
+        rng: for the random pauses between attempts.
+        acl: of created znodes; defaults to open to everybody.
+
+    Raises:
+        ConfigurationError: an argument is malformed; nothing was sent.
+    """
+
+    _target: aiolead.RateLimit
+
+    def __init__(
+        self,
+        client: Client,
+        path: str,
+        *,
+        rate: float | None = None,
+        per: float = 1.0,
+        burst: int | None = None,
+        max_age: float = 1.0,
+        rng: random.Random | None = None,
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        self._make(
+            aiolead.RateLimit,
+            client,
+            path,
+            rate=rate,
+            per=per,
+            burst=burst,
+            max_age=max_age,
+            rng=rng,
+            acl=acl,
+        )
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
+    def acquire(self, n: int = 1, *, timeout: float | None = None) -> None:
+        """Wait until `n` more calls are allowed, and count them.
+
+        Args:
+            n: how many calls, at most `burst`; they are allowed together.
+            timeout: how long to wait, in seconds; defaults to any time.
+
+        Raises:
+            AcquireTimeout: they are not allowed within `timeout`. Raised at once if that is known.
+            MixedLayoutError: the path has other numbers than this object.
+            NoNodeError: no numbers were passed, and none are stored.
+            InvalidDataError: the znode does not hold a rate limit.
+            ConfigurationError: `n` is malformed, or more than `burst`.
+
+        Cancellation: calls that were granted meanwhile are left to the next task, or lost. On
+        connection loss: tokens at hand are used; then it waits for a connection, until `timeout`. A
+        share whose answer was lost is lost.
+        """
+        return self._loop.call(lambda: self._target.acquire(n, timeout=timeout))
+
+    def try_acquire(self, n: int = 1) -> bool:
+        """Count `n` more calls if they are allowed now; return whether they are.
+
+        It may ask the servers, and waits for their answer and for a connection, but not for tokens.
+        While tasks of this object wait for tokens, it returns False. Otherwise as `acquire`.
+        """
+        return self._loop.call(lambda: self._target.try_acquire(n))
+
+    def set_rate(self, rate: float, *, per: float = 1.0, burst: int | None = None) -> None:
+        """Store other numbers, for all processes. What was taken stays taken.
+
+        Objects that were made without `rate` follow with their next share, after at most `max_age`;
+        tasks that wait for a token keep its time. Objects with other numbers raise
+        `MixedLayoutError`, except for this one, which has the new numbers.
+
+        Cancellation: they may be stored. On connection loss: stores them over the next connection.
+        """
+        return self._loop.call(lambda: self._target.set_rate(rate, per=per, burst=burst))
 
 
 @final

@@ -241,6 +241,13 @@ def test_values(user: blocking.Client, threads: ThreadPoolExecutor) -> None:
     numbers = blocking.SequenceAllocator(user, "/numbers", block=3)
     assert [numbers.next(), numbers.next()] == [1, 2]
     assert numbers.at_hand == 1
+    limit = blocking.RateLimit(user, "/limit", rate=0.001, burst=9)
+    calls = [threads.submit(limit.try_acquire) for _ in range(12)]
+    assert sum(call.result(PATIENCE) for call in calls) == 9
+    with pytest.raises(aiolead.AcquireTimeout):
+        limit.acquire(timeout=1)
+    limit.set_rate(1000)
+    limit.acquire(1000)
     shared = blocking.SharedValue(user, "/shared", 0, codec=aiolead.types.Codec.decimal())
     with shared.observe() as view:
         assert shared.update(lambda value: value + 5).value == 5

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Awaitable
 from typing import Any
 
-from aiolead import Client, Config, Counter, SequenceAllocator, SharedValue, TreeCache, UniqueNames
+from aiolead import (
+    Client,
+    Config,
+    Counter,
+    RateLimit,
+    SequenceAllocator,
+    SharedValue,
+    TreeCache,
+    UniqueNames,
+)
 from costs._acts import call, enter, leave, new, prepared, used
 from costs._counting import IDENTITY, PATH, Bench, rows
 
@@ -22,6 +31,10 @@ def counter(client: Client) -> Counter:
 
 def numbers(client: Client, block: int = 1) -> SequenceAllocator:
     return SequenceAllocator(client, PATH, block=block)
+
+
+def limit(client: Client) -> RateLimit:
+    return RateLimit(client, PATH, rate=10_000, max_age=60)
 
 
 def config(client: Client) -> Config[dict[str, bytes]]:
@@ -60,6 +73,22 @@ async def at_hand(bench: Bench) -> None:
     async with bench.measured():
         for _ in range(99):
             await one.next()
+
+
+async def after_another(bench: Bench) -> None:
+    one, other = limit(await bench.client()), limit(await bench.client())
+    for each in (one, other):
+        await each.acquire()
+    async with bench.measured():
+        await one.acquire()
+
+
+async def calls_in_a_row(bench: Bench) -> None:
+    one = limit(await bench.client())
+    await one.acquire()
+    async with bench.measured():
+        for _ in range(1000):
+            await one.acquire()
 
 
 async def set_seen(bench: Bench) -> None:
@@ -132,6 +161,15 @@ ROWS = [
             ),
             "99 numbers at hand": at_hand,
             "stamp": call(prepared(numbers, SequenceAllocator.stamp), SequenceAllocator.stamp),
+        },
+    ),
+    *rows(
+        "RateLimit",
+        {
+            "acquire, the first time": call(new(limit), RateLimit.acquire),
+            "acquire, none at hand": call(prepared(limit, RateLimit.acquire), RateLimit.acquire),
+            "acquire, after another process": after_another,
+            "1,000 calls in a row, from the second one on": calls_in_a_row,
         },
     ),
     *rows(

@@ -8,6 +8,7 @@ again. As a program, this is a process that does all of it, until it is killed:
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -17,7 +18,7 @@ from typing import Any
 import anyio
 
 import aiolead
-from aiolead import Client
+from aiolead import Client, NoNodeError
 from aiolead.types import Codec
 
 SESSION = 4.0
@@ -335,8 +336,8 @@ class Done:
     Attributes:
         do: does it once.
         count: how often it was done, by all.
-        may_lose: whether what was lost may count, though the call did not say so: numbers that
-            nobody gets.
+        may_lose: whether what was lost may count, though the call did not say so: numbers or calls
+            that nobody gets.
     """
 
     do: Turn
@@ -356,6 +357,20 @@ async def numbers(client: Client, path: str) -> int:
     return await aiolead.SequenceAllocator(client, path).next() - 1
 
 
+def rate_limit(client: Client, path: str) -> aiolead.RateLimit:
+    """A limit whose bucket is never filled again, so that nothing that was taken is forgotten."""
+    return aiolead.RateLimit(client, path, rate=1e-6, burst=100_000)
+
+
+async def calls_taken(client: Client, path: str) -> int:
+    """How many calls the processes have taken from a `rate_limit`."""
+    try:
+        fields: dict[str, float] = json.loads((await client.get(path))[0])
+    except NoNodeError:
+        return 0
+    return round(fields["debt"] + fields["take"])
+
+
 DONE: dict[str, Done] = {
     "Counter": Done(
         lambda c, p: aiolead.Counter(c, p).add(1), lambda c, p: aiolead.Counter(c, p).get()
@@ -365,6 +380,7 @@ DONE: dict[str, Done] = {
     "SequenceAllocator": Done(
         lambda c, p: aiolead.SequenceAllocator(c, p).next(), numbers, may_lose=True
     ),
+    "RateLimit": Done(lambda c, p: rate_limit(c, p).acquire(), calls_taken, may_lose=True),
     "Queue": Done(
         lambda c, p: aiolead.Queue(c, p).put(b"x"), lambda c, p: aiolead.Queue(c, p).size()
     ),

@@ -45,6 +45,8 @@ KINDS: dict[str, type] = {cls.__name__.lower(): cls for cls in NAMED_ALIKE} | {
 """The classes of variables in examples, if `OWN` does not say otherwise."""
 OWN = {
     aiolead.Client: {"names": list, "created": aiolead.types.PendingReply},
+    aiolead.RateLimit: {"limit": aiolead.RateLimit},
+    aiolead.blocking.RateLimit: {"limit": aiolead.blocking.RateLimit},
     aiolead.ReadWriteLock: {"lock": aiolead.ReadWriteLock, "held": aiolead.types.WriteHeld},
     aiolead.ReentrantLock: {"lock": aiolead.ReentrantLock},
     aiolead.ExclusiveLock: {"lock": aiolead.ExclusiveLock},

@@ -29,8 +29,15 @@ import aiolead.types
 MADE_BY_USERS = {
     *("ACL", "Auth", "Barrier", "Codec", "Config", "ConsistentHash", "Counter"),
     *("DoubleBarrier", "DownPolicy", "Election", "ExclusiveLock", "Group", "Layout"),
-    *("LeastLoaded", "Lock", "Partitioner", "PersistentNode", "Picker", "Quota", "RoundRobin"),
-    *("Semaphore", "SequenceAllocator", "ServiceInstance", "ServiceRegistry", "SharedValue"),
+    *("LeastLoaded", "Lock", "Partitioner", "PersistentNode", "Picker", "Quota", "RateLimit"),
+    *(
+        "RoundRobin",
+        "Semaphore",
+        "SequenceAllocator",
+        "ServiceInstance",
+        "ServiceRegistry",
+        "SharedValue",
+    ),
     *("TLS", "TreeCache", "UniqueNames", "Watchdog", "WeightedRandom"),
 }
 """The classes whose constructors are public. Users get all other objects from the library."""

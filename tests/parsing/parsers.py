@@ -20,7 +20,7 @@ from typing import Any
 from aiolead import ACL, ServiceInstance, admin
 from aiolead._client.net import host_sources as discovery
 from aiolead._recipes import barriers as barrier_membership
-from aiolead._recipes import codec, condition_signals
+from aiolead._recipes import codec, condition_signals, rate_limit
 from aiolead._recipes import config as snapshot
 from aiolead._recipes import kernel as contention
 from aiolead._recipes import neighbours as unrecognized
@@ -124,6 +124,12 @@ _WIRE = (RemoteWireError,)
 
 def _raise_away(check: Callable[[str], object]) -> Callable[[str], object]:
     return lambda name: check(f"/{name}")
+
+
+def _rate_limit(data: bytes) -> object:
+    """The state after a write with these data, and after another one, which can be read again."""
+    written = rate_limit.Write.parse("/limit", data, STAT).followed(STAT, 2, 0.5, 1, None)
+    return rate_limit.Write.parse("/limit", written.encode(), STAT)
 
 
 def _layouts(name: str) -> list[object]:
@@ -293,6 +299,10 @@ PARSERS: tuple[Parser, ...] = (
     of_znode(
         "the limit of kazoo's semaphore", parts.decoded_digits,
         "_recipes.semaphore: decoded_digits",
+    ),
+    of_znode(
+        "a rate limit", _rate_limit, "_recipes.rate_limit: Write.parse _number",
+        raises=_INVALID,
     ),
     of_name(
         "members of a double barrier", lambda name: barrier_membership.members_among([name]),

@@ -107,6 +107,7 @@ async def one_of_each(client: Client, held: dict[str, Any]) -> AsyncIterator[dic
             aiolead.DelayQueue(client, "/delay"),
             aiolead.PriorityQueue(client, "/priority"),
             aiolead.Partitioner(client, "/partitioner", ["a"]),
+            aiolead.RateLimit(client, "/rate", rate=1),
             aiolead.SequenceAllocator(client, "/sequence"),
         ):
             add(thing)

@@ -30,7 +30,18 @@ from kit.clients import (
     owned,
     watches_the_bytes,
 )
-from kit.every_recipe import AN_INSTANCE, DONE, FOLLOWED, HELD, KEPT, Done, Followed, Held
+from kit.every_recipe import (
+    AN_INSTANCE,
+    DONE,
+    FOLLOWED,
+    HELD,
+    KEPT,
+    Done,
+    Followed,
+    Held,
+    calls_taken,
+    rate_limit,
+)
 from kit.faults import only_on
 from recipes.blocks import enter
 from recipes.cancelling import (
@@ -221,6 +232,23 @@ class Taker:
         assert len(set(self._given)) == len(self._given)
 
 
+class Spender:
+    """Makes calls of a rate limit, of which none may be allowed that was not taken."""
+
+    def __init__(self, client: Client, path: str) -> None:
+        self._taken = partial(calls_taken, client, path)
+        self._limit = rate_limit(client, path)
+        self._made = 0
+
+    async def spend(self) -> None:
+        await self._limit.acquire(2)
+        self._made += 2
+        self._made += await self._limit.try_acquire()
+        await self._limit.set_rate(1e-6, burst=100_000)
+        self._made += await self._limit.try_acquire()
+        assert self._made <= await self._taken()
+
+
 def in_a_sequence(client: Client, path: str) -> Callable[[], PersistentNode]:
     mode = CreateMode.EPHEMERAL_SEQUENTIAL
     return lambda: PersistentNode(client, f"{path}-s/node", b"x", mode=mode)
@@ -316,6 +344,7 @@ MORE: dict[str, Use] = {
     "DoubleBarrier of two": meeting("one", beside=meeting("other")),
     "Counter below a lock": Use(Adder, lambda adder: adder.add()),
     "SequenceAllocator.take": Use(Taker, lambda taker: taker.take()),
+    "RateLimit": Use(Spender, lambda spender: spender.spend()),
     "PersistentNode in a sequence": Use(in_a_sequence, entered(set_and_observe)),
     "Group.join": Use(Group, join, "Group"),
     "ServiceRegistry.register": Use(ServiceRegistry, register, "ServiceRegistry"),

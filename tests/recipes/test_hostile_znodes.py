@@ -32,6 +32,7 @@ from aiolead import (
     Lock,
     PriorityQueue,
     Queue,
+    RateLimit,
     ReadWriteLock,
     Semaphore,
     ServiceRegistry,
@@ -316,6 +317,11 @@ USES: dict[str, Use] = {
         lambda c: Semaphore(c, PATH, 2).contenders(),
     ),
     "Counter": doing(lambda c: Counter(c, PATH).get(), lambda c: Counter(c, PATH).add(1)),
+    "RateLimit": doing(
+        lambda c: RateLimit(c, PATH, rate=5).try_acquire(),
+        lambda c: RateLimit(c, PATH).try_acquire(),
+        lambda c: RateLimit(c, PATH).set_rate(5),
+    ),
     "DoubleBarrier": doing(
         lambda c: DoubleBarrier(c, PATH, 2).members(),
         lambda c: enter(DoubleBarrier(c, PATH, 2)),

@@ -79,6 +79,7 @@ ROWS = [
             "given back, and handed out again",
         ),
     ),
+    Row("recipes/rates.py:spend", range(8), range(8)),
     Row(
         "recipes/reentrant.py:reenter",
         range(1000, 1012),

@@ -1,0 +1,462 @@
+"""A rate limit that processes share: a token bucket, the data of one znode.
+
+Each write is a compare-and-set that takes tokens. The servers' time of the write (`mtime`) says how
+many tokens have come since the write before it, so the writer learns from the answer what it got.
+Two writes of different leaders have the times of two machines: no token comes between them.
+
+A *share* is what one write took. Its tokens become due one after the other, the first ones at once
+if the bucket has them. A token is used within `max_age` seconds after it is due, or never. Each
+process measures that by its own clock: the write happened between its request and its answer.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import final
+
+import anyio
+import anyio.lowlevel
+
+from .._util.escaping import in_seconds
+from .._util.parsing import MalformedError, json_object, real, shown
+from ..abc import CoordinationClient
+from ..errors import (
+    AcquireTimeout,
+    ConfigurationError,
+    InvalidDataError,
+    MixedLayoutError,
+    NoNodeError,
+)
+from ..model import ACL, Stat
+from .errors import until_answered
+from .recipe import Recipe, checked_count, checked_number, checked_wait
+from .reporting import hook_of
+from .shared_value import checked_rng, compare_and_set, read, until_first
+
+LEAST, MOST = 1e-6, 1e9
+"""The bounds of `rate` and `per`."""
+
+MOST_CALLS = 10**9
+MOST_DEBT = 1e15
+GRAIN = 0.001
+"""The servers' times are whole milliseconds, in seconds."""
+
+LONGEST_SLEEP = 3600.0  # seconds: event loops refuse very long ones
+
+NO_EPOCH = -1
+"""The epoch of no leader: no token has come until the next write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The numbers of a limit: `rate` calls in `per` seconds, and at most `burst` at once."""
+
+    rate: float
+    per: float
+    burst: int
+
+    @classmethod
+    def checked(cls, rate: float, per: float, burst: int | None) -> Numbers:
+        """Check a caller's numbers; `burst` defaults to `rate`, rounded up."""
+        rate, per = _between("rate", rate), _between("per", per)
+        if burst is None:
+            burst = math.ceil(rate)
+        return cls(rate, per, checked_count("burst", burst, most=MOST_CALLS))
+
+    @property
+    def speed(self) -> float:
+        """Tokens per second."""
+        return self.rate / self.per
+
+    def wait(self, debt: float) -> float:
+        """How long after a write the last token of a debt is due, in seconds."""
+        return max(0.0, debt - self.burst) / self.speed
+
+    def __str__(self) -> str:
+        return f"rate={self.rate:g}, per={self.per:g}, burst={self.burst}"
+
+
+def _between(name: str, value: float) -> float:
+    number = checked_number(name, value, most=MOST)
+    if number < LEAST:
+        raise ConfigurationError(f"{name}: must be at least {LEAST:g}, not {value!r}")
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """The data of the znode: one write, which takes tokens.
+
+    Attributes:
+        numbers: those of the limit.
+        debt: how many tokens the bucket lacked after the write before this one. More than `burst`:
+            some are due later.
+        at: the servers' time of the write before, in milliseconds since 1970.
+        epoch: the epoch of its leader; `NO_EPOCH` if no time counts.
+        take: how many tokens this write takes: of those that are there, and of half of those that
+            come within `ahead` seconds and are not reserved. So greedy processes get equal shares.
+        ahead: how far ahead it takes some, in seconds.
+        least: how many tokens it takes in any case, if they are due `within` seconds; else none.
+        within: None for any time.
+    """
+
+    numbers: Numbers
+    debt: float = 0.0
+    at: int = 0
+    epoch: int = NO_EPOCH
+    take: int = 0
+    ahead: float = 0.0
+    least: int = 0
+    within: float | None = None
+
+    def encode(self) -> bytes:
+        fields = asdict(self)
+        return json.dumps(fields.pop("numbers") | fields, separators=(",", ":")).encode()
+
+    @classmethod
+    def parse(cls, path: str, data: bytes, stat: Stat) -> Write:
+        """Parse the data of a znode; `InvalidDataError` if they are malformed."""
+        try:
+            fields = json_object(data)
+            numbers = Numbers(
+                _number(fields, "rate", LEAST, MOST),
+                _number(fields, "per", LEAST, MOST),
+                _whole(fields, "burst", 1, MOST_CALLS),
+            )
+            within = None
+            if fields.get("within") is not None:
+                within = _number(fields, "within", 0.0, math.inf)
+            return cls(
+                numbers,
+                _number(fields, "debt", 0.0, MOST_DEBT),
+                _whole(fields, "at", -(1 << 63), 1 << 63),
+                _whole(fields, "epoch", NO_EPOCH, 1 << 32),
+                _whole(fields, "take", 0, MOST_CALLS),
+                _number(fields, "ahead", 0.0, MOST),
+                _whole(fields, "least", 0, MOST_CALLS),
+                within,
+            )
+        except MalformedError as error:
+            raise InvalidDataError(path, error, version=stat.version) from error
+
+    def applied(self, stat: Stat) -> tuple[float, int]:
+        """How many tokens the bucket lacked just before this write, and how many it took.
+
+        `stat` is that of the znode with these data. Everybody who reads them gets the same.
+        """
+        debt, numbers = self.debt, self.numbers
+        if _epoch(stat) == self.epoch and stat.mtime > self.at:
+            debt = max(0.0, debt - (stat.mtime - self.at) / 1000 * numbers.speed)
+        if self.within is not None and numbers.wait(debt + self.least) > self.within:
+            return debt, 0
+        level, coming = numbers.burst - debt, self.ahead * numbers.speed
+        most = max(0.0, level) + (coming + min(0.0, level)) / 2
+        return debt, max(self.least, min(self.take, math.floor(most)))
+
+    def debt_after(self, stat: Stat) -> float:
+        debt, took = self.applied(stat)
+        return min(debt + took, MOST_DEBT)
+
+    def followed(
+        self, stat: Stat | None, take: int, ahead: float, least: int, within: float | None
+    ) -> Write:
+        """The write after this one; the first one if there is no znode yet."""
+        following = self
+        if stat is not None:
+            following = Write(self.numbers, self.debt_after(stat), stat.mtime, _epoch(stat))
+        return replace(following, take=take, ahead=ahead, least=least, within=within)
+
+
+def _epoch(stat: Stat) -> int:
+    """The epoch of the leader that has made the last write."""
+    return stat.mzxid >> 32 & 0xFFFFFFFF
+
+
+def _number(fields: dict[str, object], name: str, least: float, most: float) -> float:
+    number = real(fields.get(name))
+    if not least <= number <= most:
+        raise MalformedError(f"{name} must be from {least:g} to {most:g}, not {shown(number)}")
+    return number
+
+
+def _whole(fields: dict[str, object], name: str, least: int, most: int) -> int:
+    number = fields.get(name)
+    if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
+        raise MalformedError(f"{name} must be from {least} to {most}, not {shown(number)}")
+    return number
+
+
+@dataclass(slots=True)
+class Share:
+    """The tokens that one write took, by this process's clock.
+
+    Attributes:
+        numbers: those of the limit as of the write.
+        debt: how many tokens the bucket lacked before it.
+        count: how many it took.
+        sent: when the request was sent, so before the write.
+        answered: when the answer arrived, so after the write.
+        given: how many were used, or are too old.
+    """
+
+    numbers: Numbers
+    debt: float
+    count: int
+    sent: float
+    answered: float
+    given: int = 0
+
+    def ready(self, n: int, now: float, max_age: float) -> float | None:
+        """When the next `n` tokens may be used; None if there are none. Drops those too old.
+
+        Tokens that are used together are due with the last of them.
+        """
+        if self.answered - self.sent > max_age - GRAIN:
+            self.given = self.count
+        too_old = now - self.sent - (max_age - GRAIN)
+        if too_old > 0.0:
+            # The first that is left is due `too_old` seconds after the write, or later.
+            numbers = self.numbers
+            first = too_old * numbers.speed + numbers.burst - self.debt - n
+            self.given = max(self.given, math.ceil(min(first, self.count)))
+        if self.given + n > self.count:
+            return None
+        return self.answered + self.numbers.wait(self.debt + self.given + n)
+
+    def earliest(self, n: int) -> float:
+        """Before that time nobody gets `n` tokens beyond these, whatever others have taken."""
+        return self.sent + self.numbers.wait(self.debt + self.count + n)
+
+
+NOTHING = Share(Numbers(1.0, 1.0, 1), 0.0, 0, -math.inf, -math.inf)
+
+
+@final
+class RateLimit(Recipe):
+    """A limit on calls per time that all processes share: a token bucket.
+
+        limit = RateLimit(client, "/limits/api", rate=100, per=60)
+        await limit.acquire()                  # waits until one more call is allowed
+        if await limit.try_acquire():          # does not wait
+            ...
+
+    In any `t` seconds, all processes together get at most `burst + rate * (t + max_age) / per`
+    calls, unless the clock of the servers' leader is set forward. They get fewer if something
+    fails: what a process has taken and not used is lost with it.
+
+    A write takes tokens for all tasks that wait on the object, and for the calls of the next half
+    of `max_age`, as many as there were lately. Nothing is written while nobody asks. Tasks of one
+    object are served in order of arrival, so use one object for all of them.
+
+    Args:
+        client: the session. If it expires, no token is lost or counted twice.
+        path: the znode. It is created full; if it is deleted, it begins full again.
+        rate: calls in `per` seconds. Without it, the numbers that are stored count.
+        per: seconds; defaults to 1.
+        burst: how many calls may come at once after a quiet time; defaults to `rate`, rounded up.
+        max_age: for how many seconds a token may be kept before it is dropped; defaults to 1. It
+            must exceed the time of a write. Greater: fewer requests. Smaller: more exact.
+        rng: for the random pauses between attempts.
+        acl: of created znodes; defaults to open to everybody.
+
+    Raises:
+        ConfigurationError: an argument is malformed; nothing was sent.
+    """
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        rate: float | None = None,
+        per: float = 1.0,
+        burst: int | None = None,
+        max_age: float = 1.0,
+        rng: random.Random | None = None,
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        super().__init__(client, path, acl=acl)
+        if rate is None and (burst is not None or per != 1.0):
+            raise ConfigurationError("rate: is missing; pass it with `per` and `burst`")
+        self._numbers = None if rate is None else Numbers.checked(rate, per, burst)
+        self._max_age = _between("max_age", max_age)
+        if self._max_age < 10 * GRAIN:
+            raise ConfigurationError(f"max_age: must be at least {10 * GRAIN:g}, not {max_age!r}")
+        self._rng = checked_rng(rng)
+        self._now = hook_of(self._client).now
+        self._turn = anyio.Lock()
+        """Held by the task that waits for tokens; the others wait behind it."""
+        self._asking = anyio.Lock()
+        """Held by the task that takes a share."""
+        self._share = NOTHING
+        self._seen: tuple[Write, Stat] | None = None
+        """The znode after this object's last write: saves the read while nobody else writes."""
+        self._wanted = 0
+        """How many tokens the tasks ask for that are not served yet."""
+        self._used = 0
+        """How many tokens were used since the last share was taken, at `_since`."""
+        self._since = -math.inf
+        self._slept = 0.0
+        """For how long a task has waited for them since then."""
+
+    async def acquire(self, n: int = 1, *, timeout: float | None = None) -> None:
+        """Wait until `n` more calls are allowed, and count them.
+
+        Args:
+            n: how many calls, at most `burst`; they are allowed together.
+            timeout: how long to wait, in seconds; defaults to any time.
+
+        Raises:
+            AcquireTimeout: they are not allowed within `timeout`. Raised at once if that is known.
+            MixedLayoutError: the path has other numbers than this object.
+            NoNodeError: no numbers were passed, and none are stored.
+            InvalidDataError: the znode does not hold a rate limit.
+            ConfigurationError: `n` is malformed, or more than `burst`.
+
+        Cancellation: calls that were granted meanwhile are left to the next task, or lost. On
+        connection loss: tokens at hand are used; then it waits for a connection, until `timeout`. A
+        share whose answer was lost is lost.
+        """
+        self._check(n)
+        wait = checked_wait(timeout)
+        is_granted = await (self.try_acquire(n) if wait == 0.0 else self._wait_for(n, wait))
+        if not is_granted:
+            raise AcquireTimeout(f"{self!r}: no {n} more calls within {in_seconds(wait)}")
+
+    async def try_acquire(self, n: int = 1) -> bool:
+        """Count `n` more calls if they are allowed now; return whether they are.
+
+        It may ask the servers, and waits for their answer and for a connection, but not for tokens.
+        While tasks of this object wait for tokens, it returns False. Otherwise as `acquire`.
+        """
+        self._check(n)
+        await anyio.lowlevel.checkpoint()
+        if self._turn.locked():
+            return False
+        self._wanted += n
+        try:
+            return await self._get(n, self._now())
+        finally:
+            self._wanted -= n
+
+    async def set_rate(self, rate: float, *, per: float = 1.0, burst: int | None = None) -> None:
+        """Store other numbers, for all processes. What was taken stays taken.
+
+        Objects that were made without `rate` follow with their next share, after at most `max_age`;
+        tasks that wait for a token keep its time. Objects with other numbers raise
+        `MixedLayoutError`, except for this one, which has the new numbers.
+
+        Cancellation: they may be stored. On connection loss: stores them over the next connection.
+        """
+        numbers = Numbers.checked(rate, per, burst)
+        self._client.backend.check_home()
+
+        async def attempt() -> Stat | None:
+            data, stat = await read(self._client, self._path)
+            new = Write(numbers)
+            if stat is not None and data:
+                new = Write(numbers, Write.parse(self._path, data, stat).debt_after(stat))
+            return await compare_and_set(self._client, self._path, new.encode(), stat, self._acl)
+
+        await until_answered(self._client, lambda: until_first(attempt, self._rng))
+        self._seen = None
+        if self._numbers is not None:
+            self._numbers = numbers
+
+    def _check(self, n: int) -> None:
+        checked_count("n", n, most=MOST_CALLS if self._numbers is None else self._numbers.burst)
+        self._client.backend.check_home()
+
+    async def _wait_for(self, n: int, wait: float | None) -> bool:
+        deadline = math.inf if wait is None else self._now() + wait
+        is_granted = False
+        self._wanted += n
+        try:
+            with anyio.move_on_after(wait):
+                async with self._turn:
+                    is_granted = await self._get(n, deadline)
+        finally:
+            self._wanted -= n
+        return is_granted
+
+    async def _get(self, n: int, deadline: float) -> bool:
+        """Use `n` tokens once they are due; False, and none are used, if that is too late."""
+        while True:
+            share, now = self._share, self._now()
+            ready = share.ready(n, now, self._max_age)
+            if ready is None:
+                # What was seen is not believed for long: the numbers may be changed.
+                if now < share.sent + self._max_age and deadline < share.earliest(n):
+                    return False
+                async with self._asking:
+                    # Another task may have taken a share for this one, too.
+                    if self._share is share and not await self._take(n, deadline):
+                        return False
+            elif ready <= now:
+                # No await from here on until the caller has them.
+                share.given += n
+                self._used += n
+                return True
+            elif ready > deadline:
+                return False
+            else:
+                await anyio.sleep(min(ready - now, LONGEST_SLEEP))
+                self._slept += self._now() - now
+
+    async def _take(self, n: int, deadline: float) -> bool:
+        """Take a share, of which `n` tokens are due in time; return whether there were any."""
+
+        async def attempt() -> Share | None:
+            before, stat = await self._read()
+            if n > before.numbers.burst:
+                raise ConfigurationError(f"n: must be at most {before.numbers.burst}, not {n}")
+            sent = self._now()
+            within = None if deadline == math.inf else max(0.0, deadline - sent)
+            take = self._share_size(n, sent, before.numbers)
+            write = before.followed(stat, take, self._max_age, n, within)
+            data = write.encode()
+            written = await compare_and_set(self._client, self._path, data, stat, self._acl)
+            if written is None:
+                return None
+            self._seen = write, written
+            return Share(write.numbers, *write.applied(written), sent, self._now())
+
+        # The tokens of a share whose answer was lost are lost.
+        share = await until_answered(self._client, lambda: until_first(attempt, self._rng))
+        self._share = share
+        if share.count:
+            self._used, self._since, self._slept = 0, share.sent, 0.0
+        return share.count > 0
+
+    async def _read(self) -> tuple[Write, Stat | None]:
+        """Return the last write, with the numbers that count, and the `Stat` of the znode."""
+        seen, self._seen = self._seen, None
+        if seen is not None:
+            return seen
+        data, stat = await read(self._client, self._path)
+        if stat is not None and data:
+            write = Write.parse(self._path, data, stat)
+            if self._numbers in (None, write.numbers):
+                return write, stat
+            raise MixedLayoutError(
+                self._path,
+                f"has {write.numbers}, not {self._numbers}: pass the same numbers in all "
+                "processes, or none, and change them with `set_rate`",
+            )
+        if self._numbers is None:
+            raise NoNodeError(self._path, message="no rate is stored, and none was passed")
+        return Write(self._numbers), stat
+
+    def _share_size(self, n: int, now: float, numbers: Numbers) -> int:
+        """How many tokens to take, if they are due soon enough: a multiple of `n`."""
+        # What the tasks would use in half of `max_age` if they never waited. Not more than twice
+        # what they have used of the last share, since a few quick calls are no trend; and not more
+        # than comes in that time.
+        ahead = self._max_age / 2
+        busy = max(now - self._since - self._slept, GRAIN)
+        soon = min(min(2.0, ahead / busy) * self._used, ahead * numbers.speed)
+        return n * max(1, math.floor(min(max(self._wanted, soon), MOST_CALLS) / n))

@@ -1,0 +1,125 @@
+"""Calls under one rate limit, in a world of faults.
+
+`spend`: processes make calls under one limit, one at a time or several together; each may be
+cancelled, killed, stopped, or lose the answers to its writes. The servers' clocks differ.
+
+These must hold, besides the invariants of every program (a line for each name):
+
+    rate-exceeded   in any window of `t` seconds, all processes together were allowed at most
+                    `burst + rate * (t + max_age) / per` calls
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+import anyio
+
+import aiolead
+from aiolead import RateLimit
+from aiolead.errors import AcquireTimeout
+from aiolead.testing.simulation import Process, World
+from tests.assurance.simulation.programs import end_of_session, insist
+
+LIMIT = "/limit"
+
+DRIFT = 0.001
+"""How much faster than real time any clock runs, at most."""
+
+
+def most_beyond(calls: Iterable[tuple[float, int]], speed: float) -> float:
+    """The most calls of any window, less what comes in it at `speed` calls per second.
+
+    `calls` has the time of some calls and their number, in order of time.
+    """
+    most, before, least = 0.0, 0, float("inf")
+    for at, n in calls:
+        least = min(least, before - at * speed)
+        before += n
+        most = max(most, before - at * speed - least)
+    return most
+
+
+@dataclass(slots=True)
+class Plan:
+    """The state that all programs of a run share."""
+
+    world: World
+    rate: float
+    per: float
+    burst: int
+    max_age: float
+    calls: list[tuple[float, int]] = field(default_factory=list)
+
+    def made(self, n: int) -> None:
+        self.calls.append((self.world.now, n))
+        speed = self.rate / self.per * (1 + 2 * DRIFT)
+        beyond = most_beyond(self.calls, speed)
+        if beyond > self.burst + speed * self.max_age + 1e-6:
+            self.world.violation(
+                "rate-exceeded",
+                f"{beyond:g} calls beyond {speed:g} in a second; burst {self.burst}, "
+                f"max_age {self.max_age:g}",
+            )
+
+
+async def spend(world: World) -> None:
+    """Three or four processes under one limit, whose servers have clocks of their own."""
+    rng = world.rng("rates")
+    rate, burst = rng.choice(((5.0, 1), (5.0, 5), (50.0, 10), (50.0, 100)))
+    plan = Plan(world, rate, rng.choice((1.0, 0.5)), burst, rng.choice((0.2, 1.0)))
+    for server in world.ensemble.servers:
+        skew = rng.choice((0, 0, -3_600_000, 3_600_000))
+        server.time_ms = partial(_skewed, server.time_ms, skew)  # type: ignore[method-assign]
+    for number in range(rng.choice((3, 4))):
+        world.start(f"p{number}", partial(spender, plan))
+
+
+def _skewed(time_ms: Callable[[], int], skew: int) -> int:
+    return time_ms() + skew
+
+
+async def spender(plan: Plan, process: Process) -> None:
+    """Makes calls, again and again; once more after the healing."""
+    world, rng = plan.world, process.rng
+
+    async def work(client: aiolead.Client) -> bool:
+        limit = RateLimit(
+            client,
+            LIMIT,
+            rate=plan.rate,
+            per=plan.per,
+            burst=plan.burst,
+            max_age=plan.max_age,
+            rng=rng,
+        )
+        while True:
+            was_healed = world.is_healed
+            with world.may_be_cancelled(process, LIMIT, process.name):
+                await call(plan, limit, rng.choice((1, 1, min(2, plan.burst))), was_healed, process)
+                if was_healed:
+                    return True
+            await end_of_session(client)
+            await anyio.sleep(rng.choice((0.0, 0.0, rng.uniform(0.0, 0.5))))
+
+    await insist(world, process, work)
+
+
+async def call(
+    plan: Plan, limit: RateLimit, n: int, must_be_allowed: bool, process: Process
+) -> None:
+    way = "acquire" if must_be_allowed else process.rng.choice(("acquire", "timeout", "try"))
+    if way == "try":
+        is_allowed = await limit.try_acquire(n)
+    else:
+        timeout = process.rng.uniform(0.0, 2.0) if way == "timeout" else None
+        try:
+            await limit.acquire(n, timeout=timeout)
+        except AcquireTimeout:
+            is_allowed = False
+        else:
+            is_allowed = True
+    if is_allowed:
+        plan.made(n)

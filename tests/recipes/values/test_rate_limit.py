@@ -1,0 +1,511 @@
+"""A limit on calls per time that processes share."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import anyio
+import pytest
+from assurance.simulation.recipes.rates import most_beyond
+from kit.clients import JumpingClock, in_memory
+from kit.every_recipe import calls_taken, rate_limit
+from kit.virtual_time import Drop, VirtualClock, embedded, lost_message, passes, virtually
+from kit.virtual_time import connect as connect_virtually
+from kit.virtual_time import with_virtual_server as on_virtual_server
+
+from aiolead import AcquireTimeout, Client, NoNodeError, RateLimit
+from aiolead._recipes.rate_limit import Numbers, Share, Write
+from aiolead._wire.codes import OpCode
+from aiolead.errors import ConfigurationError, InvalidDataError, MixedLayoutError
+from aiolead.model import Stat
+from aiolead.testing import EmbeddedServer
+
+pytestmark = pytest.mark.timeout(60)
+
+PATH = "/limits/api"
+
+
+async def waits(limit: RateLimit, n: int = 1) -> float:
+    """Acquires calls; returns how long that took, in seconds."""
+    began = anyio.current_time()
+    await limit.acquire(n)
+    return anyio.current_time() - began
+
+
+async def allowed(limit: RateLimit, tries: int, n: int = 1) -> int:
+    """How many of some tries are allowed."""
+    return sum([await limit.try_acquire(n) for _ in range(tries)])
+
+
+def about(seconds: float) -> object:
+    """Equal to that many seconds, but for a few milliseconds of messages and clocks."""
+    return pytest.approx(seconds, abs=0.01)
+
+
+# --- what is allowed -----------------------------------------------------------------------------
+
+
+@on_virtual_server
+async def test_burst_is_allowed_at_once_and_then_the_rate(client: Client) -> None:
+    limit = RateLimit(client, PATH, rate=10, burst=3)
+    assert [await waits(limit) for _ in range(5)] == [
+        *(about(0), about(0), about(0)),
+        *(about(0.1), about(0.1)),
+    ]
+    await passes(60)
+    assert await allowed(limit, 5) == 3
+
+
+@on_virtual_server
+async def test_calls_of_all_processes_count(a: Client, b: Client) -> None:
+    mine, theirs = (RateLimit(client, PATH, rate=60, per=60, burst=4) for client in (a, b))
+    assert await allowed(mine, 2) == 2
+    assert await allowed(theirs, 5) == 2
+    assert await waits(mine) == about(1)
+    assert not await theirs.try_acquire()
+
+
+@on_virtual_server
+async def test_several_calls_are_allowed_together(client: Client) -> None:
+    limit = RateLimit(client, PATH, rate=1, burst=5)
+    await limit.acquire(5)
+    assert await waits(limit, 3) == about(3)
+    assert not await limit.try_acquire(2)
+    await passes(2.01)
+    assert await limit.try_acquire(2)
+
+
+@on_virtual_server
+async def test_burst_defaults_to_the_rate_rounded_up(client: Client) -> None:
+    assert await allowed(RateLimit(client, PATH, rate=2.5, per=60), 5) == 3
+
+
+@on_virtual_server
+async def test_tasks_are_served_in_order_of_arrival(client: Client) -> None:
+    limit = RateLimit(client, PATH, rate=10, burst=1)
+    served: list[int] = []
+
+    async def call(number: int) -> None:
+        await limit.acquire()
+        served.append(number)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(20):
+            tasks.start_soon(call, number)
+            await anyio.lowlevel.checkpoint()
+    assert served == list(range(20))
+
+
+@on_virtual_server
+async def test_processes_share_the_rate(a: Client, b: Client) -> None:
+    """Two processes that ask all the time, with four tasks and with one."""
+    made = {"a": 0, "b": 0}
+    calls: list[tuple[float, int]] = []
+
+    async def call(name: str, limit: RateLimit) -> None:
+        while True:
+            await limit.acquire()
+            made[name] += 1
+            calls.append((anyio.current_time(), 1))
+
+    with anyio.move_on_after(20):
+        async with anyio.create_task_group() as tasks:
+            for name, client, count in (("a", a, 4), ("b", b, 1)):
+                limit = RateLimit(client, PATH, rate=100, burst=10)
+                for _ in range(count):
+                    tasks.start_soon(call, name, limit)
+    assert 1900 <= sum(made.values()) <= 2010
+    assert min(made.values()) > 800
+    assert most_beyond(calls, 100) <= 10 + 2  # the answers are as quick as the clock
+
+
+@on_virtual_server
+async def test_bound_holds_with_lost_messages_and_cancelled_calls(
+    server: EmbeddedServer, a: Client, b: Client
+) -> None:
+    rng = random.Random(5)
+    calls: list[tuple[float, int]] = []
+
+    async def call(limit: RateLimit) -> None:
+        for _ in range(60):
+            n = rng.choice((1, 1, 3))
+            is_allowed = False
+            with anyio.move_on_after(rng.choice((0.001, 0.1, 10.0))):
+                if rng.random() < 0.5:
+                    is_allowed = await limit.try_acquire(n)
+                else:
+                    await limit.acquire(n)
+                    is_allowed = True
+            if is_allowed:
+                calls.append((anyio.current_time(), n))
+            if rng.random() < 0.1:
+                rng.choice((server.drop_reply, server.drop_request))(OpCode.SET_DATA)
+            await anyio.sleep(rng.choice((0.0, 0.0, 1.0)))
+
+    async with anyio.create_task_group() as tasks:
+        for client in (a, a, b):
+            limit = RateLimit(client, PATH, rate=20, burst=5, max_age=0.5)
+            for _ in range(3):
+                tasks.start_soon(call, limit)
+    assert sum(n for _, n in calls) > 200
+    assert most_beyond(calls, 20) <= 5 + 20 * 0.5
+
+
+# --- what it costs -------------------------------------------------------------------------------
+
+
+@on_virtual_server
+async def test_share_serves_the_calls_of_half_of_max_age(
+    server: EmbeddedServer, client: Client
+) -> None:
+    limit = RateLimit(client, PATH, rate=1000)
+    for _ in range(2000):
+        await limit.acquire()
+    before = server.requests.copy()
+    for _ in range(1000):
+        await limit.acquire()
+    # Without reads, since nobody else writes.
+    assert server.requests - before in ({"SET_DATA": 2}, {"SET_DATA": 3})
+
+
+@on_virtual_server
+async def test_one_write_serves_all_tasks_that_wait(server: EmbeddedServer, client: Client) -> None:
+    limit = RateLimit(client, PATH, rate=1000)
+    results: list[bool] = []
+
+    async def call() -> None:
+        results.append(await limit.try_acquire())
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(100):
+            tasks.start_soon(call)
+    assert results == [True] * 100
+    assert server.requests["CREATE2"] + server.requests["SET_DATA"] <= 4
+
+
+@on_virtual_server
+async def test_refusals_and_idle_limits_send_nothing(
+    server: EmbeddedServer, client: Client
+) -> None:
+    limit = RateLimit(client, PATH, rate=1, per=60)
+    await limit.acquire()
+    assert not await limit.try_acquire()
+    before = server.requests.copy()
+    assert await allowed(limit, 1000) == 0
+    assert server.requests == before
+    await passes(30)
+    assert server.requests["SET_DATA"] == before["SET_DATA"]
+
+
+@on_virtual_server
+async def test_share_is_no_greater_than_what_was_used(client: Client) -> None:
+    """Whoever makes few calls takes few tokens ahead, which others could have."""
+    limit = RateLimit(client, PATH, rate=1000)
+    for _ in range(3):
+        await limit.acquire()
+    fields = json.loads((await client.get(PATH))[0])
+    assert fields["debt"] + fields["take"] <= 4
+
+
+# --- timeouts and tries --------------------------------------------------------------------------
+
+
+@on_virtual_server
+async def test_timeout_is_raised_at_once_if_the_calls_come_too_late(client: Client) -> None:
+    limit = RateLimit(client, PATH, rate=0.1, burst=1)
+    await limit.acquire()
+    began = anyio.current_time()
+    with pytest.raises(AcquireTimeout, match="no 1 more calls within 5 seconds"):
+        await limit.acquire(timeout=5)
+    with pytest.raises(AcquireTimeout, match="within 0 seconds"):
+        await limit.acquire(timeout=0)
+    assert anyio.current_time() - began == about(0)
+    # Nothing was taken.
+    assert await waits(limit) == about(10)
+
+
+@on_virtual_server
+async def test_timeout_counts_while_another_task_waits(client: Client) -> None:
+    limit = RateLimit(client, PATH, rate=0.1, burst=1)
+    await limit.acquire()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(limit.acquire)
+        await passes(1)
+        assert not await limit.try_acquire()
+        began = anyio.current_time()
+        with pytest.raises(AcquireTimeout):
+            await limit.acquire(timeout=3)
+        assert anyio.current_time() - began == about(3)
+
+
+@on_virtual_server
+async def test_timeout_zero_is_a_try(client: Client) -> None:
+    limit = RateLimit(client, PATH, rate=1, burst=2)
+    await limit.acquire(2, timeout=0)
+    await passes(1.01)
+    await limit.acquire(timeout=0)
+
+
+@on_virtual_server
+async def test_cancelled_wait_leaves_its_calls_to_the_next_task(client: Client) -> None:
+    limit = RateLimit(client, PATH, rate=0.1, burst=1)
+    await limit.acquire()
+    with anyio.move_on_after(4):
+        await limit.acquire()
+    assert await waits(limit) == about(6)
+
+
+# --- failures ------------------------------------------------------------------------------------
+
+
+@lost_message
+@virtually
+async def test_lost_message_grants_nothing_twice(drop: Drop) -> None:
+    async with embedded() as server, connect_virtually(server) as client:
+        await client.ensure_path("/limits")
+        limit = rate_limit(client, PATH)
+        for made in range(1, 6):
+            drop(server, OpCode.SET_DATA if made > 1 else OpCode.CREATE2)
+            await limit.acquire()
+            taken = await calls_taken(client, PATH)
+            # A share whose answer was lost is lost.
+            assert taken == made * (2 if drop is EmbeddedServer.drop_reply else 1)
+
+
+@virtually
+async def test_share_is_lost_with_its_process() -> None:
+    async with embedded() as server, connect_virtually(server) as b:
+        async with connect_virtually(server) as a:
+            limit = RateLimit(a, PATH, rate=10, burst=100)
+            for _ in range(3):
+                await limit.acquire()
+            taken = json.loads((await a.get(PATH))[0])
+        other = RateLimit(b, PATH, rate=10, burst=100)
+        assert await allowed(other, 110) == 100 - taken["debt"] - taken["take"] == 97
+
+
+async def test_expired_session_changes_nothing() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        limit = rate_limit(client, PATH)
+        await limit.acquire()
+        server.expire_session(client.session_id)
+        await limit.acquire()
+        assert await calls_taken(client, PATH) == 2
+
+
+@virtually
+async def test_lost_connection_leaves_the_calls_at_hand() -> None:
+    async with embedded() as server:
+        from kit.virtual_time import Link
+
+        link = Link(server)
+        async with link.connect() as client:
+            limit = RateLimit(client, PATH, rate=100, burst=100)
+            for _ in range(32):
+                await limit.acquire()
+            link.refuse()
+            link.reset()
+            at_hand = 0
+            with pytest.raises(AcquireTimeout):
+                while True:
+                    await limit.acquire(timeout=1)
+                    at_hand += 1
+            assert 0 < at_hand <= 50
+            link.heal()
+            await limit.acquire()
+
+
+@virtually
+async def test_late_answer_and_late_process_use_no_calls() -> None:
+    """Tokens are dropped `max_age` seconds after they were due."""
+    now = VirtualClock()
+    clock = JumpingClock(now)
+    async with embedded() as server, connect_virtually(server, clock=clock) as client:
+        limit = RateLimit(client, PATH, rate=10, burst=100, max_age=0.5)
+        for _ in range(16):
+            await limit.acquire()
+        share = limit._share
+        assert share.given < share.count
+        clock.jump(0.4)
+        await limit.acquire()
+        assert limit._share is share
+        clock.jump(0.2)
+        await limit.acquire()
+        assert limit._share is not share
+
+
+def share(**changes: float) -> Share:
+    fields = {"debt": 8.0, "count": 4, "sent": 100.0, "answered": 100.25} | changes
+    return Share(Numbers(1.0, 1.0, 10), **fields)  # type: ignore[arg-type]
+
+
+def test_tokens_of_a_share_are_due_one_after_the_other() -> None:
+    mine = share()
+    found = []
+    while (ready := mine.ready(1, 101.0, 10.0)) is not None:
+        found.append(ready)
+        mine.given += 1
+    # By the time of the answer, since the write was not later.
+    assert found == [100.25, 100.25, 101.25, 102.25]
+    assert share().ready(3, 101.0, 10.0) == 101.25
+    assert share().ready(5, 101.0, 10.0) is None
+
+
+def test_tokens_that_are_too_old_are_dropped() -> None:
+    """By the time of the request, since the write was not earlier."""
+    assert share().ready(1, 100.9, 1.0) == 100.25
+    assert share().ready(1, 101.1, 1.0) == 101.25
+    assert share().ready(1, 102.1, 1.0) == 102.25
+    assert share().ready(1, 103.1, 1.0) is None
+    # Those that are used together are as old as the last of them.
+    assert share().ready(4, 102.9, 1.0) == 102.25
+    assert share().ready(4, 103.1, 1.0) is None
+    # An answer that took too long.
+    assert share(answered=101.1).ready(1, 101.1, 1.0) is None
+
+
+def test_earliest_time_for_others_is_after_all_that_was_taken() -> None:
+    assert share().earliest(1) == 103.0
+    assert share(count=0, debt=3.0).earliest(7) == 100.0
+
+
+# --- whose clock counts --------------------------------------------------------------------------
+
+
+def written(at: int, zxid: int) -> Stat:
+    return Stat(1, zxid, 0, at, 0, 0, 0, 0, 0, 0, 1)
+
+
+NUMBERS = Numbers(10.0, 1.0, 100)
+
+
+@pytest.mark.parametrize(
+    ("at", "zxid", "debt"),
+    [
+        pytest.param(2000, 0x100000009, 40.0, id="a second later"),
+        pytest.param(1000, 0x100000009, 50.0, id="at once"),
+        pytest.param(900, 0x100000009, 50.0, id="the clock was set back"),
+        pytest.param(900_000, 0x100000009, 0.0, id="a long time later"),
+        pytest.param(900_000, 0x200000001, 50.0, id="another leader, whose clock is another one"),
+    ],
+)
+def test_time_counts_between_two_writes_of_one_leader(at: int, zxid: int, debt: float) -> None:
+    write = Write(NUMBERS, debt=50.0, at=1000, epoch=1, take=5, ahead=0.5, least=2)
+    assert write.applied(written(at, zxid)) == (debt, 5)
+    after = write.followed(written(at, zxid), 1, 0.5, 1, None)
+    assert (after.debt, after.at, after.epoch) == (debt + 5, at, zxid >> 32)
+
+
+@pytest.mark.parametrize(("within", "took"), [(None, 5), (0.0, 0), (0.4, 0), (0.5, 5)])
+def test_write_takes_nothing_that_is_due_too_late(within: float | None, took: int) -> None:
+    write = Write(NUMBERS, debt=100.0, take=9, least=5, within=within)
+    assert write.applied(written(1000, 1)) == (100.0, took)
+    assert Write.parse(PATH, write.encode(), written(0, 1)) == write
+
+
+@pytest.mark.parametrize(("debt", "took"), [(0, 30), (79, 26), (100, 5), (103, 3), (200, 2)])
+def test_write_takes_nothing_beyond_the_least_that_is_due_later(debt: float, took: int) -> None:
+    write = Write(NUMBERS, debt=debt, take=30, ahead=1.0, least=2)
+    assert write.applied(written(1000, 1)) == (debt, took)
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+
+@on_virtual_server
+async def test_other_numbers_are_refused(server: EmbeddedServer, a: Client, b: Client) -> None:
+    await RateLimit(a, PATH, rate=5, per=1, burst=5).acquire()
+    before = server.requests["SET_DATA"]
+    for numbers in ({"rate": 6}, {"rate": 5, "per": 2}, {"rate": 5, "burst": 6}):
+        limit = RateLimit(b, PATH, **numbers)  # type: ignore[arg-type]
+        for attempt in (limit.acquire, limit.try_acquire):
+            with pytest.raises(MixedLayoutError, match="has rate=5, per=1, burst=5, not rate="):
+                await attempt()
+    assert server.requests["SET_DATA"] == before
+
+
+@on_virtual_server
+async def test_limit_without_numbers_follows_the_stored_ones(a: Client, b: Client) -> None:
+    follower = RateLimit(b, PATH)
+    with pytest.raises(NoNodeError, match="no rate is stored"):
+        await follower.acquire()
+    await RateLimit(a, PATH, rate=2, burst=3).acquire()
+    assert await allowed(follower, 5) == 2
+    with pytest.raises(ConfigurationError, match="n: must be at most 3, not 4"):
+        await follower.acquire(4)
+    await follower.set_rate(10, burst=6)
+    assert await waits(follower) == about(0)
+    await RateLimit(a, PATH, rate=10, burst=6).acquire()
+
+
+@on_virtual_server
+async def test_new_rate_counts_for_all_processes(a: Client, b: Client) -> None:
+    owner, follower = RateLimit(a, PATH, rate=1, burst=10), RateLimit(b, PATH)
+    assert await allowed(owner, 10) == 10
+    await passes(5)
+    await owner.set_rate(100, burst=10)
+    # The time before the change is not counted, neither by the old rate nor by the new one.
+    assert await allowed(follower, 3) == 0
+    assert await waits(owner) == about(0.01)
+    assert await waits(follower) <= 0.03
+    stale = RateLimit(a, PATH, rate=1, burst=10)
+    with pytest.raises(MixedLayoutError):
+        await stale.acquire()
+
+
+@on_virtual_server
+async def test_refusal_is_not_believed_longer_than_max_age(a: Client, b: Client) -> None:
+    limit = RateLimit(a, PATH, rate=1, per=3600)
+    await limit.acquire()
+    assert not await limit.try_acquire()
+    await RateLimit(b, PATH).set_rate(100)
+    limit._numbers = None
+    await passes(1.1)
+    assert await limit.try_acquire()
+
+
+@on_virtual_server
+async def test_deleted_path_begins_full(client: Client) -> None:
+    limit = RateLimit(client, PATH, rate=0.01, burst=2)
+    assert await allowed(limit, 3) == 2
+    await client.delete(PATH)
+    await passes(2)
+    assert await allowed(limit, 3) == 2
+    await client.set(PATH, b"")
+    await passes(2)
+    assert await allowed(limit, 3) == 2
+
+
+@on_virtual_server
+async def test_data_that_are_no_limit_are_refused(client: Client) -> None:
+    await client.ensure_path(PATH)
+    limit = RateLimit(client, PATH, rate=5)
+    for data in (b"?", b"{}", b"[]", (5).to_bytes(8, "big")):
+        await client.set(PATH, data)
+        for attempt in (limit.acquire, limit.try_acquire):
+            with pytest.raises(InvalidDataError):
+                await attempt()
+        with pytest.raises(InvalidDataError):
+            await limit.set_rate(5)
+
+
+# --- real servers --------------------------------------------------------------------------------
+
+
+@pytest.mark.prefers_real_servers
+async def test_limit_holds_in_real_time(a: Client, b: Client) -> None:
+    calls: list[tuple[float, int]] = []
+
+    async def call(limit: RateLimit) -> None:
+        for _ in range(15):
+            await limit.acquire()
+            calls.append((anyio.current_time(), 1))
+
+    async with anyio.create_task_group() as tasks:
+        for client in (a, b):
+            limit = RateLimit(client, PATH, rate=50, burst=5)
+            for _ in range(2):
+                tasks.start_soon(call, limit)
+    assert len(calls) == 60
+    assert most_beyond(calls, 50) <= 5 + 50
