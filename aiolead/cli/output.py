@@ -53,6 +53,10 @@ class Reporter:
     def is_on_terminal(self) -> bool:
         return sys.stderr is not None and sys.stderr.isatty()
 
+    @property
+    def shows_progress(self) -> bool:
+        return self.is_on_terminal and not self.quiet and not self.as_json
+
     def state(self, text: str, **details: object) -> None:
         """Report a change; the details are for programs, not part of the text."""
         if not self.quiet:
@@ -244,6 +248,26 @@ def table(
         return "  ".join(padded).rstrip()
 
     return [styled(line(headings), "dim"), *(line(row) for row in rows)]
+
+
+@contextmanager
+def progress(reporter: Reporter, what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Show a bar while the block runs, which the given function advances; none but on a terminal.
+
+    It is on standard error, and is cleared at the end.
+    """
+    if not reporter.shows_progress:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as TimeLeft
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeLeft())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    with bar, undone_at_once(bar.stop):
+        task = bar.add_task(what, total=total)
+        yield lambda more: bar.advance(task, more)
 
 
 @contextmanager

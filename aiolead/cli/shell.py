@@ -289,7 +289,7 @@ def _last_code(prompt: Prompt, lines: Iterable[str]) -> int:
                 code = dispatch(words, prompt.common.reporter)
             except KeyboardInterrupt:
                 code = exits.by_signal(signal.SIGINT)
-    return int(code)  # which has ended a command, not this process
+    return exits.Exit(code)  # a signal may have ended a command, but not this process
 
 
 def _typed_lines(prompt: Prompt) -> Iterator[str]:

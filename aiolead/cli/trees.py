@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
 from .. import Client
 from .._util import parsing
 from .._util.parsing import MalformedError
-from ..errors import ConfigurationError, NodeExistsError
-from ..model import ACL, Permission
+from ..errors import AioleadError, ConfigurationError, NodeExistsError, UnimplementedError
+from ..model import ACL, Permission, Stat
 from ..paths import basename, parent, validate
 from . import exits, render
 from .batches import AT_ONCE, MOST, Denied, read_each, sync_before, walk
 from .exits import CommandError
 from .options import COMMON, Common, Flag, ZnodePath, reading
-from .output import write_json
+from .output import is_terminal, progress, write_json
+from .signals import each_at_once
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +148,10 @@ def cp(
         sync_before(client, source)
         await client.ensure_path(parent(target))
         entries = _entries(client, source, limit) if recursive else _single(client, source)
-        created = existing = 0
+        copy = _Target(client, target)
         async for batch in _batches(entries):
-            new, old = await _create(client, target, batch)
-            created, existing = created + new, existing + old
-        _report(common, target, created, existing)
+            await copy.create(batch)
+        copy.report(common)
 
     return common.with_client(work)
 
@@ -189,8 +191,13 @@ def export(
                 with reading("--file", file):
                     output = stack.enter_context(file.open("r+b" if resume else "wb"))
                 done = _continue(output, file) if resume else done
+            reporter = common.reporter
+            if output is None and is_terminal():
+                reporter = replace(reporter, quiet=True)  # no bar among the results
+            size = await _size(client, path) if reporter.shows_progress else None
+            advance = stack.enter_context(progress(reporter, "exported", size))
             count = 0
-            async for entry in _entries(client, path, limit, done):
+            async for entry in _entries(client, path, limit, done, advance):
                 count += 1
                 line = _as_json(entry)
                 if output is None:
@@ -225,16 +232,18 @@ def import_(
 
     async def work(client: Client) -> None:
         await client.ensure_path(parent(path))
-        created = existing = 0
         with ExitStack() as stack:
             source: IO[bytes] = sys.stdin.buffer
+            size = None
             if file is not None:
                 with reading("--file", file):
                     source = stack.enter_context(file.open("rb"))
-            for batch in _grouped(map(_parse, enumerate(source, start=1))):
-                new, old = await _create(client, path, batch)
-                created, existing = created + new, existing + old
-        _report(common, path, created, existing)
+                    size = file.stat().st_size
+            advance = stack.enter_context(progress(common.reporter, "bytes read", size))
+            target = _Target(client, path)
+            async for batch in _batches(_parsed(source, advance)):
+                await target.create(batch)
+        target.report(common)
 
     return common.with_client(work)
 
@@ -242,8 +251,8 @@ def import_(
 # --- reading and writing -------------------------------------------------------------------------
 
 
-async def _batches(items: AsyncIterator[Any]) -> AsyncIterator[list[Any]]:
-    batch: list[Any] = []
+async def _batches(items: AsyncIterator[T]) -> AsyncIterator[list[T]]:
+    batch: list[T] = []
     async for item in items:
         batch.append(item)
         if len(batch) == AT_ONCE:
@@ -252,14 +261,12 @@ async def _batches(items: AsyncIterator[Any]) -> AsyncIterator[list[Any]]:
     yield batch
 
 
-def _grouped(items: Iterable[Entry]) -> Iterator[list[Entry]]:
-    batch: list[Entry] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) == AT_ONCE:
-            yield batch
-            batch = []
-    yield batch
+async def _size(client: Client, path: str) -> int | None:
+    """How many znodes a tree has, for a progress bar; None if the servers do not say."""
+    try:
+        return await client.get_all_children_number(path) + 1
+    except UnimplementedError:
+        return None
 
 
 async def _single(client: Client, path: str) -> AsyncIterator[Entry]:
@@ -269,54 +276,96 @@ async def _single(client: Client, path: str) -> AsyncIterator[Entry]:
 
 
 async def _entries(
-    client: Client, top: str, limit: int, done: set[str] | None = None
+    client: Client,
+    top: str,
+    limit: int,
+    done: Collection[str] = (),
+    advance: Callable[[int], None] = lambda _: None,
 ) -> AsyncIterator[Entry]:
     """The persistent znodes of a tree, except those that are done, parents first."""
     async for batch in _batches(walk(client, top, limit)):
+        paths: list[str] = []
         for path, stat in batch:
             if stat is None:
                 raise CommandError(f"not allowed to read {path}", exits.REFUSED)
-        paths = [path for path, stat in batch if not stat.ephemeral_owner]
-        paths = [path for path in paths if _below(top, path) not in (done or ())]
-        contents = [found async for _, found in read_each(paths, client.get)]
-        acls = [found async for _, found in read_each(paths, client.get_acl)]
+            if not stat.ephemeral_owner and _below(top, path) not in done:
+                paths.append(path)
+
+        async def read(ask: Callable[[str], Awaitable[Any]], paths: list[str] = paths) -> list[Any]:
+            return [found async for _, found in read_each(paths, ask)]
+
+        reads: tuple[Callable[[str], Awaitable[Any]], ...] = (client.get, client.get_acl)
+        contents, acls = await each_at_once(reads, read)
         for path, content, entries in zip(paths, contents, acls, strict=True):
             if isinstance(content, Denied) or isinstance(entries, Denied):
                 raise CommandError(f"not allowed to read {path}", exits.REFUSED)
             if content is not None and entries is not None:  # not gone meanwhile
                 yield Entry(_below(top, path), content[0], entries[0])
+        advance(len(batch))
 
 
 def _below(top: str, path: str) -> str:
     return path.removeprefix(top.rstrip("/")) or "/"
 
 
-async def _create(client: Client, top: str, entries: list[Entry]) -> tuple[int, int]:
-    """Create znodes below a path, all requests at once; how many were created, and existed."""
-    asked = []
-    for entry in entries:
-        path = (top.rstrip("/") + entry.path.rstrip("/")) or "/"
-        if path != "/":  # the root always exists
-            asked.append(client.create(path, entry.data, acl=entry.acl))
-    existing = len(entries) - len(asked)
-    for reply in asked:
-        try:
-            await reply
-        except NodeExistsError:
-            existing += 1
-    return len(entries) - existing, existing
+class _Target:
+    """Creates the znodes of a tree below a path, and counts those that existed.
 
+    A copy that was interrupted is repeated from its beginning. Reads find what exists: they are for
+    one server alone, while a create that is refused is a transaction of the ensemble.
+    """
 
-def _report(common: Common, path: str, created: int, existing: int) -> None:
-    common.show({"path": path, "created": created, "existing": existing})
-    if not common.as_json:
-        kept = f"; {existing:,} existed, and stay as they are" if existing else ""
-        common.reporter.state(f"created {render.plural(created, 'znode')}{kept}")
+    def __init__(self, client: Client, top: str) -> None:
+        self._client = client
+        self._top = top
+        self._looks_first = True
+        self.created = 0
+        self.existing = 0
+
+    async def create(self, entries: Iterable[Entry]) -> None:
+        """Create some znodes, parents before their children, with all requests under way."""
+        wanted = {(self._top.rstrip("/") + each.path).rstrip("/") or "/": each for each in entries}
+        known: set[str] = {"/"} & wanted.keys()  # which exists always
+        if self._looks_first:
+            async for path, found in read_each([*wanted], self._client.exists):
+                if isinstance(found, Stat):
+                    known.add(path)
+        asked = [
+            self._client.create(path, each.data, acl=each.acl)
+            for path, each in wanted.items()
+            if path not in known
+        ]
+        existing, failures = len(known), list[AioleadError]()
+        for reply in asked:
+            try:
+                await reply
+            except NodeExistsError:
+                existing += 1
+            except AioleadError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        self._looks_first = existing > 0
+        self.created += len(wanted) - existing
+        self.existing += existing
+
+    def report(self, common: Common) -> None:
+        created, existing = self.created, self.existing
+        common.show({"path": self._top, "created": created, "existing": existing})
+        if not common.as_json:
+            kept = f"; {existing:,} existed, and stay as they are" if existing else ""
+            common.reporter.state(f"created {render.plural(created, 'znode')}{kept}")
 
 
 def _as_json(entry: Entry) -> dict[str, Any]:
     acl = [[each.permissions.value, each.scheme, each.id] for each in entry.acl]
     return {"path": entry.path, **render.data_as_json(entry.data), "acl": acl}
+
+
+async def _parsed(lines: Iterable[bytes], advance: Callable[[int], None]) -> AsyncIterator[Entry]:
+    for numbered in enumerate(lines, start=1):
+        yield _parse(numbered)
+        advance(len(numbered[1]))
 
 
 def _parse(numbered: tuple[int, bytes]) -> Entry:
@@ -344,7 +393,7 @@ def _parse_entry(entry: object) -> ACL:
 def _continue(output: IO[bytes], file: Path) -> set[str]:
     """The paths that an export has; the file is cut after its last whole line."""
     done: set[str] = set()
-    end = 0
+    end = number = 0
     for number, line in enumerate(output, start=1):
         if not line.endswith(b"\n"):
             break
@@ -352,6 +401,6 @@ def _continue(output: IO[bytes], file: Path) -> set[str]:
         end += len(line)
     output.seek(end)
     output.truncate()
-    if not done:
+    if number and not done:
         raise CommandError(f"--resume: {file} has no whole line", exits.FAILED)
     return done

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kit.cli import Run, fails, kazoo_client, prints, report, shown
+from kit.checks import until
+from kit.cli import Command, OnTerminal, Run, fails, kazoo_client, prints, report, shown
+
+from aiolead.testing import EmbeddedServer, ThreadedServer
 
 TREE = {"/app/a": b"one\ntwo", "/app/a/deep": b"\xff\x00", "/app/b": b"Two"}
 PATHS = ["/app", "/app/a", "/app/b", "/app/x-0000000002"]
@@ -81,6 +85,83 @@ def test_interrupted_export_and_import_are_continued(run: Run, tmp_path: Path) -
     code, _, err = run("import /again --file", str(file))
     assert (code, err) == (0, ["aiolead: created 3 znodes; 2 existed, and stay as they are"])
     assert shown(run, "get /again/a") == ["mine"]
+
+
+def _export_of(paths: list[str]) -> str:
+    line = {"encoding": "utf-8", "data": "x" * 200, "acl": [[31, "world", "anyone"]]}
+    return "".join(json.dumps({"path": path, **line}) + "\n" for path in paths)
+
+
+LARGE = ["/", *(f"/{number:03}" for number in range(600))]
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadedServer]:
+    with EmbeddedServer.in_thread() as server:
+        yield server
+
+
+def test_killed_export_is_continued(run: Run, server: ThreadedServer, tmp_path: Path) -> None:
+    """Only the znodes that the file does not have are read again."""
+    hosts, file = server.connect_string, tmp_path / "export"
+    (tmp_path / "tree").write_text(_export_of(LARGE))
+    run("import /app --file", str(tmp_path / "tree"), hosts=hosts)
+    server.slow_down(0.001)
+    with Command("export", "/app", "--file", str(file), hosts=hosts) as command:
+        until(lambda: file.exists() and file.stat().st_size > 0, "the export has begun")
+        command.signal(signal.SIGKILL)
+        assert command.finish() == 137
+    server.slow_down(0)
+    known, before = file.read_bytes().count(b"\n"), server.requests["GET_DATA"]
+    assert known < len(LARGE)
+    assert run("export /app --resume --file", str(file), hosts=hosts) == prints(
+        err=f"exported {len(LARGE) - known} znodes, after {known} in the file"
+    )
+    assert server.requests["GET_DATA"] - before == len(LARGE) - known
+    assert sorted(file.read_text().splitlines()) == _export_of(LARGE).splitlines()
+
+
+def test_export_continues_an_empty_file(run: Run, somewhere: str, tmp_path: Path) -> None:
+    (tmp_path / "export").touch()
+    run("create / -p")
+    assert run("export --resume --file", str(tmp_path / "export")) == prints(err="exported 1 znode")
+
+
+def test_repeated_import_writes_only_what_is_missing(
+    run: Run, server: ThreadedServer, tmp_path: Path
+) -> None:
+    """Reads find what exists: a refused create would be a transaction of the ensemble."""
+    hosts, file = server.connect_string, tmp_path / "export"
+    file.write_text(_export_of(LARGE[:300]))
+    assert run("import /app --file", str(file), hosts=hosts) == prints(err="created 300 znodes")
+    created = server.requests["CREATE"] + server.requests["CREATE2"]
+    file.write_text(_export_of(LARGE))
+    assert run("import /app --file", str(file), hosts=hosts) == prints(
+        err="created 301 znodes; 300 existed, and stay as they are"
+    )
+    assert server.requests["CREATE"] + server.requests["CREATE2"] - created == 301
+
+
+def test_refused_import_reports_one_error(run: Run, somewhere: str, tmp_path: Path) -> None:
+    run("create /app -p --acl world:anyone:r")
+    (tmp_path / "export").write_text(_export_of(LARGE[:20]))
+    code, out, err = run("import /app --file", str(tmp_path / "export"))
+    assert (code, out, len(err)) == (77, [], 1)
+
+
+@pytest.mark.parametrize("verb", ["export", "import"])
+def test_progress_is_shown_on_a_terminal_only(
+    run: Run, server: ThreadedServer, tmp_path: Path, verb: str
+) -> None:
+    hosts, file = server.connect_string, tmp_path / "export"
+    file.write_text(_export_of(LARGE))
+    arguments = ("/app", "--file", str(file))
+    run("import", *arguments, hosts=hosts)
+    for options, is_shown in ((), True), (("--quiet",), False), (("--json",), False):
+        with OnTerminal(verb, *arguments, *options, hosts=hosts) as terminal:
+            assert terminal.finish() == 0
+        assert ("━" in terminal.shown) == is_shown, terminal.shown
+    assert len(run(verb, *arguments, hosts=hosts)[2]) == 1
 
 
 @pytest.mark.parametrize(
