@@ -373,7 +373,11 @@ class Scene:
             return
         was = {_key(one): one for one in old.contenders}
         is_now = {_key(one): one for one in queue.contenders}
-        gone = [one for key, one in was.items() if key not in is_now and not one.place.holds]
+        gone = [
+            one
+            for key, one in was.items()
+            if key not in is_now and not one.place.holds and not _has_permit(one, queue)
+        ]
         found = [(SceneEventType.LEFT, one) for one in gone]
         for key, one in is_now.items():
             if key not in was and not one.place.holds:
@@ -421,14 +425,18 @@ class Scene:
         )
         if ended:
             self._terms.setdefault(path, deque(maxlen=MOST_TERMS)).extend(ended)
-        # The event of the next term, or of a vacancy, includes the last end.
-        for term in ended if stay else ended[:-1]:
+        # The event of the next term, or of a vacancy, includes the last end. At a
+        # semaphore, a permit that is taken is one that was returned.
+        is_passed_on = stay and queue.kind == "semaphore"
+        passed_on = len(begun) if is_passed_on else 0 if stay else 1
+        for term in ended[: max(0, len(ended) - passed_on)]:
             self._add_of_term(SceneEventType.ENDED, now, term, is_exact=is_exact)
         if ended and not holders:
             self._add_of_term(SceneEventType.VACANT, now, ended[-1], is_exact=is_exact)
-        before = None if stay else last
+        before = [*ended] if is_passed_on else [] if stay else [last] * len(begun)
         for term in begun.values():
-            self._add_of_term(SceneEventType.BEGAN, now, term, before, is_exact=is_exact)
+            after = before.pop() if before else None
+            self._add_of_term(SceneEventType.BEGAN, now, term, after, is_exact=is_exact)
         vacant = old.vacant_since
         if holders or not queue.kind:
             vacant = None
@@ -506,6 +514,14 @@ class Scene:
 def _key(one: QueuedContender) -> tuple[str, int]:
     """Unique among the contenders of a queue, even for a name that comes again."""
     return one.path, one.stat.czxid if one.stat else 0
+
+
+def _has_permit(waiter: QueuedContender, queue: ContenderQueue) -> bool:
+    """Whether a contender left a semaphore's queue because it got the permit that it waited for."""
+    if queue.kind != "semaphore" or waiter.stat is None:
+        return False
+    owner, place = waiter.stat.ephemeral_owner, waiter.stat.czxid
+    return any(term.session_id == owner and term.token > place for term in queue.terms)
 
 
 def _is_within(path: str, above: str) -> bool:

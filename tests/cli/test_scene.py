@@ -236,11 +236,23 @@ def test_permits_hold_a_semaphore() -> None:
     scene.put("/s/leases/0000000001-x-lease-0000000001", stat, b"host-1")
     assert scene.news(3) == []
     scene.leave("/s/locks", 1, mark="lock-")
-    assert {(one.what, one.token) for one in scene.news(4)} == {
-        (SceneEventType.BEGAN, 5),
-        (SceneEventType.LEFT, 1),
-    }
+    # One event, not two: that it left the queue goes without saying.
+    assert scene.texts(4) == ["host-1 has a permit (token 5)"]
     assert scene.at("/s").families == []
+    # A permit that passes on is one event. A waiter that gives up is one, too.
+    scene.enter("/s/locks", 6, mark="lock-")
+    scene.enter("/s/locks", 7, mark="lock-")
+    assert scene.texts(5) == ["host-6 waits", "host-7 waits"]
+    scene.leave("/s/leases", 2, name="_c_x-lease-0000000000")
+    stat = NOTHING._replace(czxid=8, ephemeral_owner=6)
+    scene.put("/s/leases/_c_x-lease-0000000002", stat, b"host-6")
+    assert scene.texts(6) == ["host-6 has a permit (token 8), after host-2"]
+    scene.leave("/s/locks", 6, mark="lock-")
+    assert scene.texts(7) == []
+    scene.leave("/s/locks", 7, mark="lock-")
+    assert scene.texts(8) == ["host-7 does not wait any more"]
+    scene.remove("/s/leases/_c_x-lease-0000000002")
+    assert scene.texts(9) == ["host-6 is gone"]
 
 
 def test_items_of_a_queue_are_no_contenders() -> None:

@@ -50,7 +50,7 @@ class Doors:
         return wanted is not None and hmac.compare_digest(wanted.encode(), _bytes(token))
 
     def user_of(self, authorization: str, cookies: str) -> str | None:
-        """Who asks, by the headers Authorization and Cookie (or empty): a browser by its cookie, or
+        """The user, by the headers Authorization and Cookie (or empty): a browser by its cookie, or
         anybody else with the token, or without one. None if the request may not be answered.
         """
         if self._token is None:
