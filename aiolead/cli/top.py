@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from types import FrameType
 
 import anyio
 from rich.console import Console, ConsoleDimensions, Group
@@ -15,10 +19,17 @@ from .. import Client
 from ..errors import ConfigurationError
 from . import render, scene_text
 from .options import COMMON, Common, Flag, Seconds
-from .output import can_show, is_terminal, undone_at_once, write_json, write_line
+from .output import (
+    can_show,
+    is_terminal,
+    undo_at_once,
+    undone_at_once,
+    write_json,
+    write_line,
+)
 from .scene_feed import SCENE, Feed, SceneOptions
 from .server_survey import InquiryOptions, all_servers, listed_servers
-from .signals import first_of
+from .signals import Job, first_of, has_terminal
 from .top_keys import TopControls, read_keys, single_keys
 from .top_picture import Picture
 
@@ -167,6 +178,7 @@ class TableView:
         self._once = once
         controls = None if once else TopControls()
         self._picture = Picture(feed.scene, title, can_show, controls)
+        self._is_hidden = False
         self._console = Console(highlight=False, emoji=False, markup=False)
 
     async def show(self) -> None:
@@ -178,7 +190,7 @@ class TableView:
             return
         # The terminal is restored, whatever ends this.
         with (
-            single_keys() as has_keys,
+            single_keys() as take_keys,
             Live(
                 console=self._console,
                 screen=True,
@@ -187,9 +199,39 @@ class TableView:
                 redirect_stderr=False,
             ) as live,
             undone_at_once(_leave_screen),
+            self._stopped_by_key(live, take_keys),
         ):
             keys = partial(read_keys, partial(self._press, live))
-            await first_of(partial(self._keep_drawing, live), *([keys] if has_keys else []))
+            await first_of(partial(self._keep_drawing, live), *([keys] if take_keys else []))
+
+    @contextmanager
+    def _stopped_by_key(self, live: Live, take_keys: Callable[[], None] | None) -> Iterator[None]:
+        """Have Ctrl-Z give the terminal back to the shell; `fg` brings the table back."""
+
+        def come_back() -> None:
+            # After `bg`, the terminal is the shell's.
+            self._is_hidden = not has_terminal()
+            if not self._is_hidden and take_keys is not None:
+                take_keys()
+                _enter_screen()
+                live.update(self._drawn(self._console.height), refresh=True)
+
+        def stop(_number: int, _frame: FrameType | None) -> None:
+            if not self._is_hidden:
+                undo_at_once()
+            Job().suspend()
+            come_back()
+
+        self._come_back = come_back
+        before = signal.getsignal(signal.SIGTSTP)
+        if take_keys is None or before is signal.SIG_IGN:
+            yield
+            return
+        signal.signal(signal.SIGTSTP, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTSTP, before)
 
     def _press(self, live: Live, key: str) -> bool:
         controls = self._picture.controls
@@ -203,8 +245,11 @@ class TableView:
             if not is_terminal():
                 # It was closed. Rich would write nothing, forever.
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
-            self._fit()
-            live.update(self._drawn(self._console.height), refresh=True)
+            if self._is_hidden:
+                self._come_back()
+            if not self._is_hidden:
+                self._fit()
+                live.update(self._drawn(self._console.height), refresh=True)
             with anyio.move_on_after(EVERY):
                 revision = await self._feed.changed(revision)
 
@@ -218,6 +263,10 @@ class TableView:
         # Not the last column: a character there may make the terminal begin a new line.
         width = max(1, self._console.width - 1)
         return Group(*self._picture.draw(self._feed.clock(), width, height))
+
+
+def _enter_screen() -> None:
+    os.write(sys.stdout.fileno(), b"\x1b[?1049h\x1b[?25l")
 
 
 def _leave_screen() -> None:

@@ -19,6 +19,8 @@ from .scene_values import ContenderQueue
 from .signals import has_terminal, without_sigttou
 
 _INPUT = 0
+_LOOK_AGAIN = 0.2
+"""Time until a process in the background looks whether it is in the foreground, in seconds."""
 _TYPED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|[^\x1b])?|[\x00-\x7f]|[\x80-\xff]+", re.DOTALL)
 """The bytes that one key sends; of several characters beyond ASCII, all."""
 _SENT: dict[str, tuple[bytes, ...]] = {
@@ -37,22 +39,27 @@ _NAMES = {sent: name for name, all_ in _SENT.items() for sent in all_}
 
 
 @contextmanager
-def single_keys() -> Iterator[bool]:
-    """Pass on keys as they are typed, without echo; yield whether a foreground terminal has any."""
+def single_keys() -> Iterator[Callable[[], None] | None]:
+    """Pass on keys as they are typed, without echo.
+
+    Yields a function that does so again after the process was stopped; None without a terminal
+    whose foreground we have.
+    """
     before = None
     with suppress(termios.error):
         before = termios.tcgetattr(_INPUT) if has_terminal() else None
     if before is None:
-        yield False
+        yield None
         return
     mode = list(before)
     mode[3] &= ~(termios.ICANON | termios.ECHO)
     _set(mode)
     try:
         with undone_at_once(partial(_set, before)):
-            yield True
+            yield partial(_set, mode)
     finally:
-        _set(before)
+        if has_terminal():
+            _set(before)
 
 
 def keys_in(typed: bytes) -> list[str]:
@@ -70,6 +77,10 @@ async def read_keys(press: Callable[[str], bool]) -> None:
     """Pass on keys until `press` returns False; forever if the terminal is closed."""
     while True:
         await anyio.wait_readable(_INPUT)
+        if not has_terminal():
+            # After `bg`, keys are for the shell. Reading one would stop this process.
+            await anyio.sleep(_LOOK_AGAIN)
+            continue
         try:
             typed = os.read(_INPUT, 1024)
         except OSError:
@@ -99,15 +110,24 @@ LEGEND = (
     ("q", "end"),
 )
 
-_Key = Callable[[ContenderQueue], tuple[object, ...]]
-ORDERS: dict[str, _Key | None] = {
-    "problems first": None,
+_KINDS = ("election", "lock", "read/write lock", "semaphore")
+
+
+def _by_problem(queue: ContenderQueue) -> tuple[object, ...]:
+    """Problems, then elections, then the rest: a row moves only when its state changes."""
+    kind = _KINDS.index(queue.kind) if queue.kind in _KINDS else len(_KINDS)
+    return not queue.state.is_problem, kind, queue.path
+
+
+FIRST_ORDER = "problems first"
+ORDERS: dict[str, Callable[[ContenderQueue], tuple[object, ...]]] = {
+    FIRST_ORDER: _by_problem,
     "path": lambda queue: (queue.path,),
     "holder": lambda queue: (not queue.terms, *(term.identity or "" for term in queue.terms)),
     "newest": lambda queue: (-max((term.began for term in queue.terms), default=0.0),),
     "contenders": lambda queue: (-len(queue.contenders),),
 }
-"""The orders, with their sort keys; None for the order by urgency."""
+"""The orders, with their sort keys."""
 
 _STEPS = {"up": -1, "k": -1, "down": 1, "j": 1}
 _FAR = 1 << 30
@@ -119,14 +139,14 @@ class TopControls:
     """The choices that were made by keys.
 
     Attributes:
-        order: the name of the order; empty until one is chosen.
+        order: the name of the order.
         text: the filter, and whether it is being typed.
         selected: the path that is selected.
         is_open: whether the page of the selected path is shown, from its line `first` on.
         shown: the paths of the table, in order, and how many fit; by the last drawing.
     """
 
-    order: str = ""
+    order: str = FIRST_ORDER
     text: str = ""
     is_typing: bool = False
     hides_vacant: bool = False
@@ -155,7 +175,10 @@ class TopControls:
     def keeps(self, queue: ContenderQueue) -> bool:
         if self.hides_vacant and not queue.terms:
             return False
-        texts = (queue.path, *(term.identity or "" for term in queue.terms))
+        return self.matches(queue.path, *(term.identity or "" for term in queue.terms))
+
+    def matches(self, *texts: str) -> bool:
+        """Whether one of these has the text of the filter."""
         return any(self.text.lower() in text.lower() for text in texts)
 
     def _do(self, key: str) -> None:
@@ -168,7 +191,7 @@ class TopControls:
                 self.hides_vacant = not self.hides_vacant
             case "s":
                 names = list(ORDERS)
-                self.order = names[(names.index(self.order or names[0]) + 1) % len(names)]
+                self.order = names[(names.index(self.order) + 1) % len(names)]
             case "enter":
                 self.is_open, self.first = self.selected is not None, 0
             case "esc" if self.is_open:

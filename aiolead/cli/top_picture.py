@@ -20,12 +20,14 @@ from .scene_values import (
     SceneEvent,
     SceneEventType,
 )
-from .top_keys import LEGEND, ORDERS, TopControls
+from .top_keys import FIRST_ORDER, LEGEND, ORDERS, TopControls
 
 LEAST_EVENTS = 3
 """Least number of lines for events, if there are that many."""
 LEAST_NAME = 12
-"""Least width of paths and names, in columns."""
+"""Least width of names, in columns."""
+LEAST_PATH = 40
+"""Least width of paths, in columns, before other columns are left out for them."""
 FRESH = 5.0
 """How long a new term stands out, in seconds."""
 WIDE = 110
@@ -90,6 +92,7 @@ class Picture:
             Text(),
         ]
         room = max(0, height - len(head) - 1)  # one line is for the column headings
+        events = [each for each in events if self._has(controls, each, kinds)]
         for_events = min(len(events) + 1, max(LEAST_EVENTS + 1, room // 3)) if events else 0
         shown = [queue for queue in queues if controls.keeps(queue)]
         table = self._table(shown, controls, now, width, max(1, room - for_events))
@@ -106,13 +109,17 @@ class Picture:
 
     def _heading(self, queues: Sequence[ContenderQueue], now: float, width: int) -> list[Text]:
         contenders = sum(len(queue.contenders) for queue in queues)
-        counts = f"{render.plural(len(queues), 'queue')}, {render.plural(contenders, 'contender')}"
-        time = render.moment(round(now * 1000))[11:19] + "Z"
+        problems = sum(queue.state.is_problem for queue in queues)
+        paths = render.plural(len(queues) + len(self.scene.others), "path")
+        counts = f"{paths}, {render.plural(contenders, 'contender')}"
+        if problems:
+            counts = f"{render.plural(problems, 'problem')}, {counts}"
+        time = render.moment(round(now * 1000))[11:19] + " UTC"
         hint = "" if self.controls is None else "  ?: keys"
         start, end = f"aiolead top  {time}  ", f"  {counts}{hint}"
         title = render.escaped(self.title)
         room = width - cell_len(start) - cell_len(end)
-        rows = [Text(start + (_cut(title, room) if room >= LEAST_NAME else title) + end, "bold")]
+        rows = [Text(start + _cut(title, max(0, room)) + end, "bold")]
         scene = self.scene
         if not scene.is_current:
             if scene.session_state is SessionState.CONNECTED:
@@ -120,6 +127,8 @@ class Picture:
             else:
                 state = scene.session_state.value
                 text = f"no connection to the servers ({state}): this is the last known state"
+                if scene.seen_at is not None:
+                    text += f", {render.span(now - scene.seen_at)} old"
                 rows.append(Text(text, "bold yellow"))
         if closed := scene.unreadable:
             rows.append(
@@ -130,7 +139,7 @@ class Picture:
         return rows
 
     def _choices(self, controls: TopControls) -> list[Text]:
-        parts = [f"sorted: {controls.order}"] if controls.order else []
+        parts = [f"sorted: {controls.order}"] if controls.order != FIRST_ORDER else []
         if controls.text or controls.is_typing:
             cursor = "_" if controls.is_typing else ""
             parts.insert(0, self._safe(f"filter: {render.escaped(controls.text)}{cursor}"))
@@ -174,17 +183,13 @@ class Picture:
                 {"path": self._safe(render.escaped(each.path)), "held by": self._other(each)}, "dim"
             )
             for each in self.scene.others
-            if not controls.hides_vacant and controls.text.lower() in each.path.lower()
+            if not controls.hides_vacant and controls.matches(each.path)
         ]
-        if not queues and not others:
-            text = "nobody contends for anything here" if self.scene.is_current else ""
-            return [Text(text, "dim")]
-        by = ORDERS.get(controls.order)
-        order = sorted(queues, key=by) if by else queues
+        if not others and all(queue.path == "/" and not queue.kind for queue in queues):
+            return [Text(self._why_empty(controls), "dim")]
+        order = sorted(queues, key=ORDERS[controls.order])
         rows = [row for queue in order for row in self._rows(queue, now, in_full=True)] + others
-        if len(rows) > room or controls.order:
-            # Queues with a problem, and then those that changed last, come first.
-            order = sorted(queues, key=by or self._urgency)
+        if len(rows) > room:
             is_wide = width >= WIDE
             rows = [
                 row
@@ -211,11 +216,18 @@ class Picture:
     def _other(self, other: OtherRecipe) -> str:
         return self._safe(f"{other.kind}: {scene_text.use_as_text(other)}".rstrip(": "))
 
-    def _urgency(self, queue: ContenderQueue) -> tuple[int, float, str]:
-        """The sort key if there is no room for all."""
-        newest = max((term.began for term in queue.terms), default=queue.vacant_since or 0.0)
-        is_well = bool(queue.terms) and all(term.silent_since is None for term in queue.terms)
-        return (1 if is_well or not queue.kind else 0), -newest, queue.path
+    def _why_empty(self, controls: TopControls) -> str:
+        if not self.scene.is_current:
+            return ""
+        if controls.text:
+            return "no path or holder matches the filter (Esc clears it)"
+        if controls.hides_vacant:
+            return "all paths are vacated and hidden (v shows them)"
+        return "nobody contends for anything here: elections and locks appear as somebody does"
+
+    def _has(self, controls: TopControls, event: SceneEvent, kinds: dict[str, str]) -> bool:
+        text = scene_text.event_as_text(event, kinds.get(event.path, ""))
+        return controls.matches(event.path, text)
 
     def _rows(
         self, queue: ContenderQueue, now: float, *, in_full: bool, names: bool = True
@@ -229,6 +241,7 @@ class Picture:
         for term in queue.terms:
             cells = {
                 "path": "" if rows else path,
+                "type": "" if rows else queue.kind,
                 "held by": self._safe(scene_text.name_of(term.identity)),
                 "for": scene_text.since(term, now),
                 "token": str(term.token),
@@ -239,7 +252,13 @@ class Picture:
             rows.append(_Row(cells, style or ("green" if now - term.began < FRESH else ""), of))
         if not rows:
             ago = "" if queue.vacant_since is None else render.span(now - queue.vacant_since)
-            cells = {"path": path, "held by": "nobody", "for": ago, "waiting": named}
+            cells = {
+                "path": path,
+                "type": queue.kind,
+                "held by": "nobody",
+                "for": ago,
+                "waiting": named,
+            }
             rows.append(_Row(cells, "red" if queue.kind else "dim", of))
         for number, one in enumerate(waiting if in_full else (), 1):
             cells = {
@@ -287,9 +306,12 @@ class Picture:
 
 # --- columns that fit ----------------------------------------------------------------------------
 
-_ORDER = ("path", "held by", "for", "token", "session", "waiting")
-_DROPPED_FIRST = ("session", "token", "waiting", "for", "held by")
-_CUT = ("path", "held by", "waiting")
+_ORDER = ("path", "type", "held by", "for", "token", "session", "waiting")
+_DROPPED_FIRST = ("type", "token", "session", "waiting", "for")
+_CUT = {"path": LEAST_PATH, "held by": LEAST_NAME, "waiting": LEAST_NAME}
+"""The columns that may be cut, with their least widths."""
+_OF_PAGE = ("path", "type")
+"""The columns that are in the heading of a path's page."""
 _GAP = 2
 
 
@@ -300,14 +322,18 @@ def _columns(rows: Sequence[_Row], width: int) -> dict[str, int]:
         if any(row.cells.get(name) for row in rows)
     }
     # Names may be cut; the other columns are there in full, or not at all.
-    least = {
-        name: min(size, LEAST_NAME) if name in _CUT else size for name, size in columns.items()
-    }
+    least = {name: min(size, _CUT.get(name, size)) for name, size in columns.items()}
     for name in _DROPPED_FIRST:
-        if _total(least) <= width:
+        # The type is worth no cut name.
+        if _total(columns if name == "type" else least) <= width:
             break
         least.pop(name, None)
         columns.pop(name, None)
+    if _total(least) > width:
+        least["path"] = min(least["path"], LEAST_NAME)
+    if _total(least) > width:
+        least.pop("held by", None)
+        columns.pop("held by", None)
     while _total(columns) > width:
         widest = max(columns, key=lambda name: columns[name] - least[name])
         if columns[widest] <= least[widest]:
@@ -322,13 +348,14 @@ def _total(columns: dict[str, int]) -> int:
 
 def _joined(cells: dict[str, str], columns: dict[str, int]) -> str:
     padded = [
-        set_cell_size(_cut(cells.get(name, ""), size), size) for name, size in columns.items()
+        set_cell_size((_middle_cut if name == "path" else _cut)(cells.get(name, ""), size), size)
+        for name, size in columns.items()
     ]
     return (" " * _GAP).join(padded).rstrip()
 
 
 def _plain(row: _Row) -> Text:
-    cells = [cell for name, cell in row.cells.items() if name != "path" and cell.strip()]
+    cells = [cell for name, cell in row.cells.items() if name not in _OF_PAGE and cell.strip()]
     return Text("  " + "  ".join(cells), row.style)
 
 
@@ -342,6 +369,17 @@ def _wrapped(line: Text, width: int) -> list[Text]:
             pieces.append("    ")
         pieces[-1] += word if pieces[-1] in ("", "    ") else f" {word}"
     return [Text(piece, line.style) for piece in pieces]
+
+
+def _middle_cut(text: str, width: int) -> str:
+    """A text no wider than that, with two dots in its middle: paths differ at their ends."""
+    if cell_len(text) <= width or width < LEAST_NAME:
+        return _cut(text, width)
+    ahead = (width - 2) // 3
+    behind = text
+    while cell_len(behind) > width - 2 - ahead:
+        behind = behind[1:]
+    return set_cell_size(text, ahead) + ".." + behind
 
 
 def _cut(text: str, width: int) -> str:

@@ -54,12 +54,12 @@ def drawn(scene: StagedScene, width: int = 100, height: int = 24) -> list[str]:
 
 def test_paths_and_events_are_drawn(scene: StagedScene) -> None:
     assert drawn(scene) == [
-        "aiolead top  00:18:20Z  zk1/app  3 queues, 2 contenders",
+        "aiolead top  00:18:20 UTC  zk1/app  2 problems, 3 paths, 2 contenders",
         "",
-        "path             held by      for           token  session",
-        "/jobs/mailer     nobody       1 min 0 s",
-        "/jobs/scheduler  host-2:815   2 s           2      connected",
-        r"/jobs/名前       \x1b[2Jevil  < 1 min 40 s  4      silent 10 s",
+        "path             type      held by      for           token  session",
+        "/jobs/mailer     election  nobody       1 min 0 s",
+        r"/jobs/名前       election  \x1b[2Jevil  < 1 min 40 s  4      silent 10 s",
+        "/jobs/scheduler  election  host-2:815   2 s           2      connected",
         "",
         "00:17:20  /jobs/mailer  host-1:4711 is gone: nobody leads",
         "00:18:18  /jobs/scheduler  host-2:815 leads (token 2), after host-1:4711",
@@ -74,11 +74,69 @@ def test_problems_come_first_on_a_small_terminal(scene: StagedScene) -> None:
     scene.settle(1099.5)
     lines = drawn(scene, 60, 12)
     assert len(lines) == 12
-    first = ["/jobs/mailer", "/jobs/名前", "/other/00", "/other/01"]
+    first = ["/jobs/mailer", "/jobs/名前", "/jobs/scheduler", "/other/00"]
     assert [line.split()[0] for line in lines[3:7]] == first
     assert lines[7] == "(19 more)"
     # The last event is always shown.
     assert lines[-1].startswith("00:18:19  ")
+
+
+def test_order_does_not_change_with_every_hand_over(scene: StagedScene) -> None:
+    """With 300 paths, elections are on the first page, and only a problem moves a row."""
+    for n in range(290):
+        scene.enter(f"/aaa/{n:03}", 1000 + n, mark="lock-")
+        scene.enter(f"/aaa/{n:03}", 2000 + n, mark="lock-")
+    for n in range(10):
+        scene.enter(f"/zzz/{n}", 3000 + n)
+        scene.enter(f"/zzz/{n}", 4000 + n)
+    scene.settle(1099.0)
+
+    def paths() -> list[str]:
+        return [line.split()[0] for line in drawn(scene, 80, 24)[3:16] if line.startswith("/")]
+
+    first = paths()
+    assert first[:2] == ["/jobs/mailer", "/jobs/名前"]
+    assert first[2:] == ["/jobs/scheduler", *(f"/zzz/{n}" for n in range(10))][: len(first) - 2]
+    assert len(first) > 8
+    for n in range(10):
+        scene.leave(f"/zzz/{n}", 3000 + n)
+        scene.leave("/aaa/007", 1007, mark="lock-")
+        scene.settle(1099.1 + n / 100)
+        assert paths() == first
+    scene.leave("/zzz/3", 4003)
+    scene.settle(1099.5)
+    assert paths()[:3] == ["/jobs/mailer", "/jobs/名前", "/zzz/3"]
+
+
+def test_long_paths_differ_on_80_columns() -> None:
+    scene = StagedScene("/")
+    long = "/jobs/billing/billing-reconciliation-worker-of-the-department"
+    for n in range(12):
+        scene.enter(f"{long}-{n:02}", 100 + n, data=b"host-1.prod.example:4711")
+        scene.enter(f"{long}-{n:02}", 200 + n, data=b"host-2.prod.example:4711")
+    scene.settle(1050.0)
+    lines = drawn(scene, 80, 30)
+    shown = [line.split()[0] for line in lines if line.startswith("/jobs")]
+    assert len({*shown}) == 12
+    assert all(line.startswith("/jobs/billing") and ".." in line for line in shown)
+    assert shown[7].endswith("of-the-department-07")
+    # A path is shown in full where there is room.
+    assert f"{long}-07" in "".join(drawn(scene, 200, 30))
+
+
+def test_filter_leaves_out_events_and_says_why_nothing_is_left(scene: StagedScene) -> None:
+    picture = Picture(scene, "zk", controls=TopControls())
+    lines = press(picture, "/", *"mailer", "enter")
+    assert [line[10:] for line in lines if line.startswith("00:1")] == [
+        "/jobs/mailer  host-1:4711 is gone: nobody leads"
+    ]
+    lines = press(picture, "/", *"none", "enter")
+    assert "no path or holder matches the filter (Esc clears it)" in lines
+    assert not any(line.startswith("00:1") for line in lines)
+    empty = StagedScene("/")
+    empty.settle(1099.0)
+    text = "nobody contends for anything here: elections and locks appear as somebody does"
+    assert text in drawn(empty)
 
 
 def test_picture_fits_any_size(scene: StagedScene) -> None:
@@ -122,13 +180,15 @@ def table_of(lines: list[str]) -> list[str]:
 def test_keys_sort_hide_and_filter(scene: StagedScene) -> None:
     picture = Picture(scene, "zk1,zk2/app", controls=(controls := TopControls()))
     lines = press(picture)
-    assert lines[0] == "aiolead top  00:18:20Z  zk1,zk2/app  3 queues, 2 contenders  ?: keys"
+    # The names of the servers are cut first.
+    title = "aiolead top  00:18:20 UTC  zk1,zk2..  2 problems, 3 paths, 2 contenders  ?: keys"
+    assert lines[0] == title
     legend = press(picture, "?")
     assert len(legend) == len(LEGEND)
     assert not any(line.endswith("..") for line in legend)
     assert press(picture, "x") == lines
-    # Sorted by path at first, since all paths fit; then by the key.
-    assert table_of(lines) == ["/jobs/mailer", "/jobs/scheduler", "/jobs/名前"]
+    # Problems come first; then the key sorts.
+    assert table_of(lines) == ["/jobs/mailer", "/jobs/名前", "/jobs/scheduler"]
     assert table_of(press(picture, "s")) == ["/jobs/mailer", "/jobs/scheduler", "/jobs/名前"]
     assert controls.order == "path"
     assert table_of(press(picture, "s", "s")) == ["/jobs/scheduler", "/jobs/名前", "/jobs/mailer"]
@@ -214,10 +274,9 @@ def test_keys_are_decoded(typed: bytes, keys: list[str]) -> None:
 
 
 def test_lost_connection_is_shown(scene: StagedScene) -> None:
-    scene.set_session(SessionState.SUSPENDED, 1, 1100.0)
-    assert (
-        drawn(scene)[1] == "no connection to the servers (suspended): this is the last known state"
-    )
+    scene.set_session(SessionState.SUSPENDED, 1, 1056.0)
+    text = "no connection to the servers (suspended): this is the last known state, 44 s old"
+    assert drawn(scene)[1] == text
     scene.set_session(SessionState.CONNECTED, 1, 1100.0)
     assert drawn(scene)[1] == "reads ..."
     assert not any(drawn(Scene())[2:])
@@ -351,14 +410,15 @@ def test_terminal_is_drawn_resized_and_restored(terminal: Terminal, somewhere: s
         terminal.wait_for("before")
         terminal.type(f"{sys.executable} -m aiolead top", "Enter")
         screen = terminal.wait_for("connected")
-        assert screen[2].split() == ["path", "held", "by", "for", "token", "session"]
-        assert screen[3].split()[:2] == ["/a", "höst-1"]
+        head = ["path", "type", "held", "by", "for", "token", "session"]
+        assert screen[2].split() == head
+        assert screen[3].split()[:3] == ["/a", "election", "höst-1"]
         assert screen[4].split()[:2] == ["1.", "host-2"]
         client.delete(first)
         terminal.wait_for("host-2 leads")
         assert any("\x1b[32m/a" in line for line in terminal.screen(colours=True))
         terminal.resize(30, 8)
-        terminal.wait_for("Z  127..")
+        terminal.wait_for("UTC  ")
         terminal.resize(3, 2)
         terminal.wait_for("ai", line=0)
         terminal.resize(90, 20)
@@ -375,7 +435,7 @@ def test_terminal_is_drawn_resized_and_restored(terminal: Terminal, somewhere: s
         terminal.wait_for("hide or show vacated paths")
         terminal.type("x", "/", "q")
         terminal.wait_for("filter: q_", line=1)
-        terminal.wait_for("nobody contends for anything here")
+        terminal.wait_for("no path or holder matches the filter")
         terminal.type("BSpace", "Enter", "Down", "Enter")
         terminal.wait_for("/a  election  held", line=0)
         terminal.wait_for("events, newest first")
@@ -387,6 +447,41 @@ def test_terminal_is_drawn_resized_and_restored(terminal: Terminal, somewhere: s
         # The terminal echoes and buffers lines again.
         screen = terminal.wait_for("then 1")
         assert screen[0].startswith("$ stty")
+
+
+@pytest.mark.exhaustive("needs tmux")
+def test_stopped_table_gives_the_terminal_back(terminal: Terminal, somewhere: str) -> None:
+    with kazoo_client(somewhere, {"/a/_c_x-latch-": b"host-1"}):
+        terminal.type("echo before", "Enter")
+        terminal.wait_for("before")
+        terminal.type(f"{sys.executable} -m aiolead top", "Enter")
+        terminal.wait_for("connected")
+        for _ in range(2):
+            terminal.type("C-z")
+            # The shell's screen, on which lines are typed and echoed.
+            terminal.wait_for("Stopped")
+            terminal.type("stty -a | grep -o -w -e -icanon -e -echo; echo then $?", "Enter")
+            screen = terminal.wait_for("then 1")
+            assert not any("held by" in line for line in screen)
+            terminal.type("clear; fg", "Enter")
+            terminal.wait_for("connected")
+            terminal.type("?")
+            terminal.wait_for("hide or show vacated paths")
+            terminal.type("x")
+            terminal.wait_for("connected")
+        terminal.type("C-z")
+        terminal.wait_for("Stopped")
+        terminal.type("clear; bg", "Enter")
+        # In the background, it leaves the terminal to the shell.
+        terminal.type("echo is it $((20 + 1))", "Enter")
+        screen = terminal.wait_for("is it 21")
+        assert not any("held by" in line for line in screen)
+        terminal.type("fg", "Enter")
+        terminal.wait_for("connected")
+        terminal.type("q")
+        terminal.wait_for("is it 21")
+        terminal.type("echo ended with $?", "Enter")
+        terminal.wait_for("ended with 0")
 
 
 @pytest.mark.parametrize("hangup", ["heeded", "ignored"])
