@@ -8,7 +8,6 @@ again. As a program, this is a process that does all of it, until it is killed:
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -19,6 +18,7 @@ import anyio
 
 import aiolead
 from aiolead import Client, NoNodeError
+from aiolead._recipes.rate_limit import Write
 from aiolead.types import Codec
 
 SESSION = 4.0
@@ -365,10 +365,10 @@ def rate_limit(client: Client, path: str) -> aiolead.RateLimit:
 async def calls_taken(client: Client, path: str) -> int:
     """How many calls the processes have taken from a `rate_limit`."""
     try:
-        fields: dict[str, float] = json.loads((await client.get(path))[0])
+        data, stat = await client.get(path)
     except NoNodeError:
         return 0
-    return round(fields["debt"] + fields["take"])
+    return round(Write.parse(path, data, stat).debt_after(stat))
 
 
 DONE: dict[str, Done] = {
