@@ -248,19 +248,17 @@ class AnswerTooLargeError(RemoteWireError):
     """A list in an answer has more elements than the client takes.
 
     A listing may have one name for each 32 bytes of `Limits.max_reply` (two million by default),
-    since short names take ten times their size in memory; ACLs and identities may be 10,000. Names
-    with accents take up to eight times their size. So a listing of them is refused beyond three
-    times `max_reply` in memory, and beyond 65,536 names that ZooKeeper would refuse. Only this
-    request fails, and the connection is kept.
+    since short names take ten times their size in memory, and names with accents up to eight times;
+    ACLs and identities may be 10,000. It may take three times `max_reply` in memory, and have
+    65,536 names that ZooKeeper would refuse. Only this request fails; the connection is kept.
     """
 
 
 class UnreadableTextError(RemoteWireError):
     """A name, an identity or another text in an answer cannot be decoded.
 
-    Servers of ZooKeeper write UTF-8, with characters beyond U+FFFF as Java has them (CESU-8); both
-    are read. Other servers may keep the bytes of any client. Only this request fails, and the
-    connection is kept.
+    ZooKeeper writes UTF-8, with characters beyond U+FFFF as Java has them (CESU-8); both are read.
+    Others may keep the bytes of any client. Only this request fails; the connection is kept.
     """
 
 
@@ -269,8 +267,7 @@ class InternalError(AioleadError, blame=Blame.CALLER, outcome=Outcome.UNKNOWN):
 
     That exception is the `__cause__`, and is logged once, with its traceback. It ends the view,
     campaign, hold or request in which it was raised, and nothing else of the client. Please report
-    it, unless the function is yours. `blame` is `CALLER`: no server, network or other client is at
-    fault.
+    it, unless the function is yours.
     """
 
 
@@ -605,7 +602,17 @@ class CoordinationError(AioleadError, blame=Blame.RIVAL):
 
 
 class AcquireTimeout(CoordinationError, TimeoutError):
-    """Nothing was acquired within `timeout` seconds. The contender has left the queue."""
+    """Nothing was acquired within `timeout` seconds. The contender has left the queue.
+
+    Attributes:
+        holder: the identity of the holder; None, as the others, if it is unknown.
+        since: when its znode was created, in seconds since 1970, by the servers' clocks.
+        position: how many contenders were before this one, with the holder.
+    """
+
+    holder: str | None = None
+    since: float | None = None
+    position: int | None = None
 
 
 class TenureLost(CoordinationError, outcome=Outcome.UNKNOWN):
@@ -615,8 +622,7 @@ class TenureLost(CoordinationError, outcome=Outcome.UNKNOWN):
         path: the path of what was held.
         reason: why; `blame` and `session_over` follow from it.
         token: the fencing token of the hold.
-        cause: the explanation of `UNCONFIRMED`, if the client has one: the process stood still, or
-            no server was reached, with the error of each; else empty.
+        cause: why it is `UNCONFIRMED`: a standstill of the process, or the servers' errors.
     """
 
     noun: ClassVar[str] = "tenure"
@@ -721,9 +727,8 @@ class QueueFullError(CoordinationError):
     """
 
     def __init__(self, path: str, size: int, max_items: int) -> None:
-        super().__init__(
-            f"{path} has {size} items, and may have {max_items}: put again when some were consumed"
-        )
+        full = f"{path} has {size} items, and may have {max_items}"
+        super().__init__(f"{full}: put again when some were consumed")
         self.path = path
         self.size = size
         self.max_items = max_items
@@ -738,14 +743,12 @@ class SequenceExhaustedError(CoordinationError, blame=Blame.CALLER):
     """
 
     def __init__(self, path: str, *, last: int | None = None) -> None:
+        text = f"{path} has given out its numbers up to {last}: use a new path"
         if last is None:
             text = (
                 f"{path} has used up its sequence numbers (2^31 creates), so order on it is no "
-                "longer defined: let all contenders stop, delete the path and start again, or use "
-                "a new path"
+                "longer defined: let all contenders stop, delete it and start again, or use another"
             )
-        else:
-            text = f"{path} has given out its numbers up to {last}: use a new path"
         super().__init__(text)
         self.path = path
 

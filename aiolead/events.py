@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ._util.escaping import escaped, get_logger, shown_session
+from ._util.escaping import escaped, get_logger, lasting, shown_session
 from .errors import LossReason
 
 __all__ = ["Event", "EventName"]
@@ -50,6 +50,7 @@ class EventName(enum.StrEnum):
     LEASE_RENEWED = "lease.renewed"
     LEASE_LATE = "lease.late"
     CONTENTION_BEGUN = "contention.begun"
+    CONTENTION_WAITING = "contention.waiting"
     CONTENTION_ENDED = "contention.ended"
     TENURE_BEGUN = "tenure.begun"
     TENURE_ENDED = "tenure.ended"
@@ -150,6 +151,28 @@ def _subject(event: Event) -> str:
     return f"leadership of {event.path}" if recipe == "Election" else f"{recipe} {event.path}"
 
 
+def shown_holder(identity: str, age: float, before: int) -> str:
+    """A holder for a message: `host-1:4711 (there for 2 h 3 min, 4 before us)`.
+
+    Args:
+        identity: its name, of which a hundred characters are shown.
+        age: the age of its znode, in seconds. It may have waited before it held.
+        before: how many contenders are before us, with the holder; 0 if that is unknown.
+    """
+    name = identity[:MOST_SHOWN] + ("..." if len(identity) > MOST_SHOWN else "")
+    more = f", {before} before us" if before else ""
+    return f"{name or 'a holder without a name'} (there for {lasting(age)}{more})"
+
+
+def _waiting(event: Event) -> str:
+    fields, lasts = event.fields, lasting(float(event.fields["waited"]))
+    behind = ""
+    if fields["is_known"]:
+        who = str(fields["holder"]), float(fields["age"]), int(fields["position"])
+        behind = f" behind {shown_holder(*who)}"
+    return f"waiting for {_subject(event)} for {lasts}{behind}"
+
+
 def _ended(event: Event) -> str:
     fields, subject = event.fields, _subject(event)
     after = f"(token {fields['token']}) after {fields['lasted']:.1f} s"
@@ -179,6 +202,7 @@ _LINES: dict[EventName, str | Callable[[Event], str]] = {
     EventName.LEASE_LATE: "{session}: lease renewed late, in {took:.3f} s with a session timeout "
     "of {timeout:g} s, {remaining:.3f} s are left{more}",
     EventName.CONTENTION_BEGUN: "{recipe} {self.path}: {identity} waits",
+    EventName.CONTENTION_WAITING: _waiting,
     EventName.CONTENTION_ENDED: "{recipe} {self.path}: {identity} waited {waited:.3f} s: {outcome}",
     EventName.TENURE_BEGUN: "holds {subject} as {identity} (token {token})",
     EventName.TENURE_ENDED: _ended,
@@ -187,6 +211,9 @@ _LINES: dict[EventName, str | Callable[[Event], str]] = {
     EventName.ELECTION_CHANGED: "Election {self.path}: {leaders} lead, first of all {identity!r}",
 }
 
+
+MOST_SHOWN = 100
+"""The most characters of an identity in a line."""
 
 FIRST_REPORT = 30.0
 """How long something lasts until it is reported again, in seconds; the pauses double."""

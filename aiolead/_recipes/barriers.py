@@ -239,6 +239,9 @@ class BarrierMembership:
     def obstacle(self) -> str:
         return f"since {self._ready} has znodes below it" if self._is_stuck else ""
 
+    def holder_query(self) -> None:
+        """Nobody holds what members wait for: more members."""
+
     @property
     def znodes(self) -> Sequence[Znode]:
         return (self._own,)

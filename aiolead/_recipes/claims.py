@@ -407,6 +407,9 @@ class ItemClaim:
     def obstacle(self) -> str:
         return ""
 
+    def holder_query(self) -> None:
+        """Nobody is waited for: there is no item."""
+
     # --- releasing -------------------------------------------------------------------------------
 
     def done(self) -> None:

@@ -41,6 +41,7 @@ from .pending_delete import Departure
 from .reading import MAX_DATA, asking, is_request, listed, over_sessions, participant, read_children
 from .recipe import OnDisconnect, checked_client, checked_path
 from .reporting import OWNERLESS, PathWarnings
+from .rivals import HolderQuery, front_of_queue
 from .znode import NodeGone, Znode, ZnodeState
 from .znode_registry import RegisteredNode
 
@@ -441,6 +442,12 @@ class Contender:
         if self._behind == self._local.ownerless:
             return f"behind {path}, which {OWNERLESS}"
         return f"behind {path}"
+
+    def holder_query(self) -> HolderQuery | None:
+        node = self.znode.current
+        if node is None or self._behind is None or self._behind == self._local.ownerless:
+            return None
+        return partial(front_of_queue, self._client, self._path, self._names, node.name)
 
     def _note_owner(self, name: str, stat: Stat) -> None:
         """Warn of a znode before us that no session owns, as it was read."""

@@ -19,6 +19,7 @@ from .place import Alarm, discard_all
 from .reading import listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_count
 from .reporting import OWNERLESS, PathWarnings
+from .rivals import HolderQuery, only_holder
 from .znode import Znode
 
 
@@ -145,6 +146,9 @@ class _OneZnode:
 
     def obstacle(self) -> str:
         return f"{self._path} {OWNERLESS}" if self._is_ownerless else ""
+
+    def holder_query(self) -> HolderQuery | None:
+        return None if self._is_ownerless else partial(only_holder, self._client, self._path)
 
     def _on_event(self, event: WatchEvent) -> None:
         # A holder that leaves changes its znode before it deletes it.
@@ -355,3 +359,6 @@ class _FreeName:
 
     def obstacle(self) -> str:
         return ""
+
+    def holder_query(self) -> None:
+        """Nobody is waited for: there is another name."""

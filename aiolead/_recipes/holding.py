@@ -49,6 +49,7 @@ from .recipe import (
     explain_arguments,
 )
 from .reporting import RecipeReporting
+from .rivals import HolderQuery, ask
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -228,8 +229,8 @@ class Contest(Generic[T]):
         has ended.
         """
         client, reporting = self.client, self.reporting
-        waiting = reporting.waits(client.session_id)
         place = self.make_place(self)
+        waiting = reporting.waits(client.session_id, place.holder_query)
         tenure: T | None = None
         try:
             if await (acquire(client, place) if get is None else get(place)):
@@ -293,8 +294,8 @@ class TenureScope(ABC, Generic[T]):
     """A tenure and the cancel scope around its body, left by the task that entered it."""
 
     __slots__ = (
-        *("_contest", "_is_entered", "_is_given_up", "_is_try", "_obstacle", "_scope", "_task"),
-        *("_tenure", "_timeout", "_was_connected"),
+        *("_contest", "_is_entered", "_is_given_up", "_is_silent", "_is_try", "_obstacle"),
+        *("_query", "_scope", "_task", "_tenure", "_timeout", "_was_connected"),
     )
 
     def __init__(self, contest: Any, timeout: float | None = None, *, is_try: bool = False) -> None:
@@ -304,6 +305,10 @@ class TenureScope(ABC, Generic[T]):
         self._was_connected = True
         self._obstacle = ""
         """`Place.obstacle` of the last attempt that acquired nothing."""
+        self._query: HolderQuery | None = None
+        """`Place.holder_query` of the same."""
+        self._is_silent = is_try
+        """Whether nobody reads the error of an attempt that has acquired nothing."""
         self._tenure: T | None = None
         self._scope: anyio.CancelScope | None = None
         self._task: int | None = None
@@ -489,7 +494,7 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
             if tenure._why_ended() is not None:
                 self._scope.cancel()
         elif not self._is_try:
-            raise self._timed_out()
+            raise await self._timed_out()
         return cast(R_co, tenure)
 
     def _get(self, place: Place) -> Coroutine[Any, Any, bool]:
@@ -508,8 +513,12 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
             if unsubscribe is not None:
                 unsubscribe()
         if not in_front:
-            self._obstacle = place.obstacle()
+            self._note_obstacle(place)
         return in_front
+
+    def _note_obstacle(self, place: Place) -> None:
+        self._obstacle = place.obstacle()
+        self._query = None if self._is_silent else place.holder_query()
 
     def _on_state(self, state: SessionState, _session_id: int) -> None:
         self._was_connected = self._was_connected or state is SessionState.CONNECTED
@@ -531,7 +540,7 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
             try:
                 if await try_acquire(client, place):
                     return True
-                self._obstacle = place.obstacle()
+                self._note_obstacle(place)
                 return False
             finally:
                 unsubscribe()
@@ -541,7 +550,9 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
             outcome=Outcome.NOT_APPLIED,
         )
 
-    def _timed_out(self) -> AcquireTimeout:
+    async def _timed_out(self) -> AcquireTimeout:
+        """Make the error; names the holder, if one short read tells."""
+        query, self._query = self._query, None
         contest, timeout = self._contest, self._timeout
         late = f"{contest!r}: not our turn within {in_seconds(timeout)}"
         try:
@@ -554,7 +565,20 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
             timed_out = AcquireTimeout(late)
             timed_out.blame = Blame.NETWORK
             return timed_out
-        return AcquireTimeout(f"{late}, {self._obstacle}" if self._obstacle else late)
+        late = f"{late}, {self._obstacle}" if self._obstacle else late
+        holder = await ask(contest.client, query)
+        if holder is None:
+            return AcquireTimeout(late)
+        timed_out = AcquireTimeout(f"{late}, held by {holder}")
+        timed_out.holder, timed_out.since = holder.identity, holder.since
+        timed_out.position = holder.position
+        return timed_out
+
+
+def silence(context: object) -> None:
+    """Do not ask for the holder in vain: nobody will read the error of this attempt."""
+    if isinstance(context, TenureContext):
+        context._is_silent = True
 
 
 R = TypeVar("R")

@@ -21,7 +21,7 @@ from ..errors import (
     UsageError,
 )
 from .hold import Tenure
-from .holding import TO_HOLD, TO_TRY, Entries, TenureContext, contest_of, left_by_another
+from .holding import TO_HOLD, TO_TRY, Entries, TenureContext, contest_of, left_by_another, silence
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -139,7 +139,10 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
         try:
             for recipe in self._recipes:
                 left = None if deadline is None else max(0.0, deadline - anyio.current_time())
-                holds.append(await stack.enter_async_context(recipe.acquire(timeout=left)))
+                context = recipe.acquire(timeout=left)
+                if self._is_try:
+                    silence(context)
+                holds.append(await stack.enter_async_context(context))
             several = MultiHeld(tuple(holds))
             # One of them may have been lost just as the last one was acquired.
             several.check()
@@ -158,6 +161,9 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
             f"{self._contest!r}: not all were ours within {in_seconds(self._timeout)}: {late}"
         )
         timed_out.blame = late.blame
+        if isinstance(late, AcquireTimeout):
+            timed_out.holder, timed_out.since = late.holder, late.since
+            timed_out.position = late.position
         raise timed_out from late
 
     async def _leave(

@@ -17,6 +17,7 @@ from ..errors import AioleadError, ConnectionLossError, LossReason, NoNodeError,
 from ..model import SessionState, WatchEvent
 from .errors import Action, Step, action_for, before_next_try
 from .pending_delete import Departure, all_of
+from .rivals import HolderQuery
 from .znode import Holder, HoldOptions, NodeGone, Znode
 
 
@@ -57,6 +58,10 @@ class Place(Protocol):
 
     def obstacle(self) -> str:
         """Return a clause for messages that names the znode it waits for; empty if unknown."""
+        ...
+
+    def holder_query(self) -> HolderQuery | None:
+        """Return a function that reads the holder, also later; None if it waits for nobody."""
         ...
 
 

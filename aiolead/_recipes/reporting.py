@@ -14,7 +14,11 @@ from .._util.escaping import get_logger
 from .._util.internal_errors import call_back
 from ..abc import CoordinationClient, EventHook
 from ..errors import LossReason
-from ..events import EventHub, EventName, Limit
+from ..events import FIRST_REPORT, EventHub, EventName, Limit, next_report
+from ..model import SessionState
+from .rivals import HolderQuery, ask
+
+MakeQuery = Callable[[], HolderQuery | None]
 
 SILENT = EventHub()
 """The hook of clients that have none. Its events only go to the log."""
@@ -25,6 +29,9 @@ logger = get_logger("aiolead.recipes")
 def hook_of(client: CoordinationClient) -> EventHook:
     return client.backend.events or SILENT
 
+
+LONGEST_PAUSE = 3600.0
+"""The longest time between two reports of one acquisition, in seconds."""
 
 _MOST_SUBJECTS = 100
 """The most warnings about one path, since others may create any number of znodes."""
@@ -120,7 +127,7 @@ class LossReports:
 class RecipeReporting:
     """Reports the events of one recipe: its tenures at INFO if they are rare, else at DEBUG."""
 
-    __slots__ = ("_client", "_hook", "_identity", "_path", "_rare", "_recipe", "now")
+    __slots__ = ("_client", "_hook", "_identity", "_rare", "_recipe", "now", "path")
 
     def __init__(
         self,
@@ -134,16 +141,31 @@ class RecipeReporting:
         self._client = client
         self._hook = hook_of(client)
         self._recipe = recipe
-        self._path = path
+        self.path: str = path
         self._identity = identity
         self._rare = logging.INFO if is_rare else logging.DEBUG
         self.now: Callable[[], float] = self._hook.now
 
-    def waits(self, session_id: int) -> Waiting | None:
-        """Report that an acquisition begins; None if nobody wants to know."""
-        if not self._hook.wants(logging.DEBUG):
+    def waits(self, session_id: int, holder_query: MakeQuery | None = None) -> Waiting | None:
+        """Report that an acquisition begins; None if nobody wants to know.
+
+        `holder_query` is that of the place; see `Place`.
+        """
+        if not self._hook.wants(logging.INFO):
             return None
-        return Waiting(self, session_id)
+        return Waiting(self, session_id, holder_query)
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether anyone wants to know of each wait."""
+        return self._hook.wants(logging.DEBUG)
+
+    def watch(self, waiting: Waiting) -> None:
+        """Report from time to time that an acquisition takes long, until `unwatch`."""
+        self._client.backend.shared("/", WaitingReports).add(self._client, waiting)
+
+    def unwatch(self, waiting: Waiting) -> None:
+        self._client.backend.shared("/", WaitingReports).remove(waiting)
 
     def begun(self, token: int, session_id: int) -> None:
         if self._hook.wants(self._rare):
@@ -220,29 +242,112 @@ class RecipeReporting:
         self, name: EventName, level: int, session_id: int, **fields: str | int | float
     ) -> None:
         who = {"recipe": self._recipe, "identity": self._identity}
-        self._hook.emit(name, level, session_id=session_id, path=self._path, fields=who | fields)
+        self._hook.emit(name, level, session_id=session_id, path=self.path, fields=who | fields)
 
 
 @final
 class Waiting:
-    __slots__ = ("_reporting", "_since")
+    """An acquisition that has begun, for as long as it takes.
 
-    def __init__(self, reporting: RecipeReporting, session_id: int) -> None:
+    Attributes:
+        since: when it began.
+        due: how long it has lasted when the next report is due.
+        path: the path of its recipe.
+    """
+
+    __slots__ = (
+        *("_holder_query", "_is_traced", "_is_watched", "_reporting", "due", "path", "since"),
+    )
+
+    def __init__(
+        self, reporting: RecipeReporting, session_id: int, holder_query: MakeQuery | None
+    ) -> None:
         self._reporting = reporting
-        self._since = reporting.now()
-        reporting.emit(EventName.CONTENTION_BEGUN, logging.DEBUG, session_id)
+        self._holder_query = holder_query
+        self.since: float = reporting.now()
+        self.due: float = FIRST_REPORT
+        self.path: str = reporting.path
+        self._is_watched = holder_query is not None
+        self._is_traced = reporting.is_traced
+        if self._is_traced:
+            reporting.emit(EventName.CONTENTION_BEGUN, logging.DEBUG, session_id)
+        if self._is_watched:
+            reporting.watch(self)
+
+    async def lasts(self, client: CoordinationClient) -> None:
+        """Report that it is not over, and behind whom it waits, unless no holder is waited for."""
+        query = None if self._holder_query is None else self._holder_query()
+        if query is None:
+            return
+        holder = await ask(client, query)
+        self._reporting.emit(
+            EventName.CONTENTION_WAITING,
+            logging.INFO,
+            client.session_id,
+            waited=self._reporting.now() - self.since,
+            is_known=int(holder is not None),
+            holder="" if holder is None else holder.identity,
+            age=0.0 if holder is None else holder.age,
+            position=0 if holder is None else holder.position or 0,
+        )
 
     def ended(self, outcome: str, session_id: int) -> None:
         """Report its outcome: `held`, `not held`, `cancelled` or `failed`."""
-        self._reporting.emit(
-            EventName.CONTENTION_ENDED,
-            logging.DEBUG,
-            session_id,
-            outcome=outcome,
-            waited=self._reporting.now() - self._since,
-        )
+        if self._is_watched:
+            self._reporting.unwatch(self)
+        if self._is_traced:
+            waited = self._reporting.now() - self.since
+            self._reporting.emit(
+                EventName.CONTENTION_ENDED,
+                logging.DEBUG,
+                session_id,
+                outcome=outcome,
+                waited=waited,
+            )
 
     def failed(self, error: BaseException, session_id: int) -> None:
         # A cancellation, Ctrl-C, or a coroutine that is closed, in which case there may be no event
         # loop any more: none of them is an `Exception`.
         self.ended("failed" if isinstance(error, Exception) else "cancelled", session_id)
+
+
+class WaitingReports:
+    """The reports of one client's acquisitions that take long: one job for all of them.
+
+    Many tasks may wait for one path; only the first of them is reported.
+    """
+
+    def __init__(self) -> None:
+        self._waits: dict[Waiting, None] = {}  # in the order of their beginnings
+        self._is_running = False
+
+    def add(self, client: CoordinationClient, waiting: Waiting) -> None:
+        self._waits[waiting] = None
+        if not self._is_running and not client.state.is_final:
+            self._is_running = True
+            client.backend.spawn(partial(self._run, client))
+
+    def remove(self, waiting: Waiting) -> None:
+        self._waits.pop(waiting, None)
+
+    async def _run(self, client: CoordinationClient) -> None:
+        now = hook_of(client).now
+        try:
+            # The job outlives short waits, so that it is not started for each of them.
+            while self._waits:
+                due = min(waiting.since + waiting.due for waiting in self._waits)
+                await anyio.sleep(max(0.0, due - now()))
+                await self._report(client, now())
+        finally:
+            self._is_running = False
+
+    async def _report(self, client: CoordinationClient, now: float) -> None:
+        first: dict[str, Waiting] = {}
+        for waiting in list(self._waits):
+            first.setdefault(waiting.path, waiting)
+            lasts = now - waiting.since
+            if lasts < waiting.due:
+                continue
+            waiting.due = next_report(lasts, waiting.due, LONGEST_PAUSE)
+            if first[waiting.path] is waiting and client.state is SessionState.CONNECTED:
+                await waiting.lasts(client)

@@ -50,7 +50,8 @@ from .pending_delete import Departure
 from .place import Alarm, acquire, discard_all, try_acquire
 from .reading import listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_client, checked_count, checked_flag, checked_path
-from .reporting import PathWarnings
+from .reporting import OWNERLESS, PathWarnings
+from .rivals import HolderQuery, some_holder
 from .shared_value import write
 from .znode import NodeGone, Znode, ZnodeState
 from .znode_registry import OwnNames
@@ -274,6 +275,11 @@ class Permits:
 
     def obstacle(self) -> str:
         return "" if self._contender is None else self._contender.obstacle()
+
+    def holder_query(self) -> HolderQuery | None:
+        if self._contender is not None and self._contender.obstacle().endswith(OWNERLESS):
+            return None
+        return partial(some_holder, self._client, self._where.permits)
 
     @property
     def znodes(self) -> Sequence[Znode]:

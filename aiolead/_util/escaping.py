@@ -57,6 +57,19 @@ def in_seconds(value: float | None) -> str:
     return f"{value:g} second" if value == 1 else f"{value:g} seconds"
 
 
+def lasting(seconds: float) -> str:
+    """A time in words, in two units at most: `3 h 12 min`, `40 s`."""
+    whole = int(seconds)
+    for unit, name, below, rest in (
+        (86400, "d", 3600, "h"),
+        (3600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
+        if whole >= unit:
+            return f"{whole // unit} {name} {whole % unit // below} {rest}"
+    return f"{whole} s"
+
+
 def shown_session(session_id: int) -> str:
     """A session id as the servers show it. Those of servers with an id above 127 are negative."""
     return f"0x{session_id & (1 << 64) - 1:x}"

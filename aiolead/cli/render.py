@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._util import parsing
 from .._util.escaping import escaped as escaped  # the whole command imports it from here
+from .._util.escaping import lasting
 from .._util.parsing import MalformedError
 
 if TYPE_CHECKING:
@@ -99,15 +100,7 @@ def age(milliseconds: int) -> str:
 
 def span(seconds: float) -> str:
     """A time in words, in two units at most."""
-    whole = int(min(max(0.0, seconds), LONGEST_SPAN))
-    for unit, name, below, rest_name in (
-        (86400, "d", 3600, "h"),
-        (3600, "h", 60, "min"),
-        (60, "min", 1, "s"),
-    ):
-        if whole >= unit:
-            return f"{whole // unit} {name} {whole % unit // below} {rest_name}"
-    return f"{whole} s"
+    return lasting(min(max(0.0, seconds), LONGEST_SPAN))
 
 
 def rounded(seconds: float | None) -> float | None:

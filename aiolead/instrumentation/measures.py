@@ -72,6 +72,9 @@ MISSING = Measure(
 RENEWAL = Measure("aiolead.lease.renewal", MetricKind.TIME, "renewals of leases", (), SHORT)
 LATE = Measure("aiolead.lease.late", MetricKind.COUNT, "late renewals of leases")
 CONTENDERS = Measure("aiolead.contenders", MetricKind.LEVEL, "waiting contenders", _RECIPE)
+LONG_WAITS = Measure(
+    "aiolead.contention.waiting", MetricKind.COUNT, "reports of waits that take long", _RECIPE
+)
 WAIT = Measure("aiolead.wait", MetricKind.TIME, "waits of contenders", (*_RECIPE, "outcome"), LONG)
 HELD = Measure("aiolead.held", MetricKind.LEVEL, "current terms and holds", _RECIPE)
 TENURE = Measure(
@@ -97,6 +100,7 @@ MEASURES: tuple[Measure, ...] = (
     RENEWAL,
     LATE,
     CONTENDERS,
+    LONG_WAITS,
     WAIT,
     HELD,
     TENURE,
@@ -138,6 +142,8 @@ class Measures:
                 yield CONTENDERS, 1, self._recipe(event)
                 # The series exists, at 0, before there is a first leader.
                 yield HELD, 0, self._recipe(event)
+            case EventName.CONTENTION_WAITING:
+                yield LONG_WAITS, 1, self._recipe(event)
             case EventName.CONTENTION_ENDED:
                 yield CONTENDERS, -1, self._recipe(event)
                 outcome = {"outcome": str(fields["outcome"])}

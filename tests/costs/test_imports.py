@@ -75,7 +75,7 @@ def command(*words: str) -> str:
     ("script", "modules"),
     [
         pytest.param("import aiolead, sys", 3, id="import"),
-        pytest.param(LOCK, 89, id="first-lock"),
+        pytest.param(LOCK, 90, id="first-lock"),
         pytest.param(THREADS, 75, id="first-request-of-a-thread"),
         pytest.param(command("--help"), 12, id="help"),
         pytest.param(command("ls", "--hosts", "HOSTS", "/"), 82, id="ls"),

@@ -17,7 +17,7 @@ _NORMAL = (
     (re.compile(r"\b\d+\.\d+ s\b"), "N s"),
     (re.compile(r"(127\.0\.0\.1|10\.0\.0\.1):\d+"), "zk:N"),
     (re.compile(r"\(token \d+\)"), "(token N)"),
-    (re.compile(r"-\d{10}\b"), "-N"),
+    (re.compile(r"there for [^,)]+"), "there for T"),
 )
 
 

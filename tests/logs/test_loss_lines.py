@@ -204,9 +204,11 @@ def test_page_has_the_lines_of_the_recipes() -> None:
     path = Path(aiolead.__file__).parents[1] / "docs" / "reference" / "logging.md"
     who = {"recipe": "Election", "identity": "host-1:4711", "token": 3}
     over = {**who, "lasted": 5.4, "hidden": 0, "cause": ""}
+    waits = {"waited": 30.0, "is_known": 1, "age": 7399.0, "position": 4, "holder": "host-1:4711"}
     stood_still = "this process stood still for 5.2 s or more"
     events = [
         (EventName.TENURE_BEGUN, who),
+        (EventName.CONTENTION_WAITING, {**who, **waits}),
         (EventName.TENURE_ENDED, {**over, "reason": "released"}),
         (EventName.TENURE_ENDED, {**over, "reason": "unconfirmed", "cause": stood_still}),
     ]

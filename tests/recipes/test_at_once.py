@@ -176,7 +176,7 @@ async def test_timeout_names_its_reason_at_the_end(link: Link, b: Client) -> Non
         anyio.create_task_group() as tasks,
     ):
         # The connection comes during the wait.
-        text = f"not our turn within 4 seconds, behind {PATH}/[^ ]+$"
+        text = f"not our turn within 4 seconds, behind {PATH}/[^ ,]+, held by "
         tasks.start_soon(wait, text, Blame.RIVAL)
         await passes(1.0)
         link.heal()

@@ -52,11 +52,12 @@ PAGE = (ROOT / "docs" / "how-to" / "observability.md").read_text("utf-8")
 FOLDER = ROOT / "examples" / "observability"
 
 SAMPLES: dict[str, str | int | float] = {
-    "attempt": 3, "attempts": "zk1:2181: refused", "away": 0.25, "before": "connected",
-    "cause": "", "delay": 0.2, "error": "OSError", "held": 0, "hidden": 0, "identity": "host-1",
-    "item": "queue-0000000007", "lasted": 3.5, "leaders": 1, "outcome": "held",
-    "reason": "expired", "recipe": "Lock", "remaining": 5.5, "reports": 1, "server": "zk1:2181",
-    "session": "kept", "timeout": 8.0, "token": 17, "took": 0.125, "waited": 2.5,
+    "age": 8000.0, "attempt": 3, "attempts": "zk1:2181: refused", "away": 0.25,
+    "before": "connected", "cause": "", "delay": 0.2, "error": "OSError", "held": 0, "hidden": 0,
+    "holder": "host-2", "identity": "host-1", "is_known": 1, "item": "queue-0000000007",
+    "lasted": 3.5, "leaders": 1, "outcome": "held", "position": 4, "reason": "expired",
+    "recipe": "Lock", "remaining": 5.5, "reports": 1, "server": "zk1:2181", "session": "kept",
+    "timeout": 8.0, "token": 17, "took": 0.125, "waited": 2.5,
 }  # fmt: skip
 
 
@@ -250,7 +251,7 @@ def test_recipes_emit_only_the_levels_that_the_hook_wants() -> None:
     reporting.begun(17, 1)
     reporting.ended(17, 1, "released", 0.5)
     assert losses.emitted == []
-    assert losses.asked == {logging.DEBUG: 3}
+    assert losses.asked == {logging.INFO: 1, logging.DEBUG: 2}
     reporting.lost(17, 1, LossReason.EXPIRED, 0.5)
     assert losses.emitted == [EventName.TENURE_ENDED]
 

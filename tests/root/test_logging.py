@@ -190,12 +190,13 @@ FIELDS: dict[str, int | float] = dict.fromkeys(
     (
         *("took", "remaining", "timeout", "waited", "token", "lasted", "leaders"),
         *("away", "held", "hidden", "reports", "attempt", "delay"),
+        *("age", "position", "is_known"),
     ),
     1,
 )
 TEXTS = (
     *("server", "reason", "recipe", "identity", "outcome", "before", "error", "attempts"),
-    *("session", "cause", "item"),
+    *("session", "cause", "item", "holder"),
 )
 
 
