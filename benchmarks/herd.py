@@ -1,12 +1,13 @@
 """The herd: electing by watching the parent, and by watching the predecessor. See README.md.
 
-`aiolead demo herd` measures the same on the embedded server: `aiolead.cli.herd_measurement`.
+`aiolead demo herd` measures the same on the embedded server: `aiolead.cli.herd`.
 """
 
 from __future__ import annotations
 
 import argparse
 import platform
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import anyio
 from anyio.abc import ByteStream
 
 import aiolead
-from aiolead.cli.herd_measurement import WAYS, Result, measure, on_embedded, plot
+from aiolead.cli.herd import WAYS, Result, measure, on_embedded
 from aiolead.testing import BlockingServer
 
 SIZES = (2, 3, 5, 10, 30, 100, 300, 1000)
@@ -44,6 +45,28 @@ def line(result: Result) -> str:
         f"| {result.contenders} | the {result.way} | {traffic.events:,} | {traffic.requests:,} "
         f"| {traffic.bytes_in:,} | {traffic.bytes_out:,} | {result.seconds * 1000:.1f} ms |"
     )
+
+
+def plot(results: Sequence[Result], file: Path) -> None:
+    """Draw a picture; raises `ImportError` without matplotlib."""
+    from matplotlib import rc_context  # pyright: ignore[reportMissingImports]
+    from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
+
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for way in WAYS:
+        mine = [result for result in results if result.way == way]
+        sizes = [result.contenders for result in mine]
+        label = f"watching the {way}"
+        left.plot(sizes, [each.traffic.events for each in mine], marker="o", label=label)
+        right.plot(sizes, [each.traffic.bytes_out for each in mine], marker="o", label=label)
+    for axes, title in ((left, "notifications"), (right, "bytes from the server")):
+        axes.set(xscale="log", yscale="log", title=f"{title} per hand-over", xlabel="contenders")
+        axes.grid(visible=True, alpha=0.3)
+    left.legend()
+    # Texts as texts make it small, and the rest is the same each time.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "herd"}):
+        figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
 
 
 def main() -> None:

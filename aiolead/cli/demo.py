@@ -21,10 +21,8 @@ from ..errors import AioleadError, NoNodeError, NotEmptyError
 from . import exits
 from .demo_processes import PATIENCE, DemoFailed, DemoProcess, DemoProcesses, DemoTerm
 from .demo_screen import PlainScreen, open_screen
-from .herd import herd
 from .options import Common, DemoOptions
 from .process_keeper import clock
-from .rehearse import rehearse
 from .signals import first_of
 
 NAMES = ("anna", "ben", "cleo", "dan")
@@ -302,5 +300,9 @@ command: App = App(
     group_parameters=Group("Options", sort_key=0),
 )
 command.default(demo)
-command.command(herd, name="herd", usage="Usage: aiolead demo herd [OPTIONS]")
-command.command(rehearse, name="ensemble", usage="Usage: aiolead demo ensemble [OPTIONS]")
+command.command("aiolead.cli.herd:herd", name="herd", usage="Usage: aiolead demo herd [OPTIONS]")
+command.command(
+    "aiolead.cli.rehearse:rehearse",
+    name="ensemble",
+    usage="Usage: aiolead demo ensemble [OPTIONS]",
+)

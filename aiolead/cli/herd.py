@@ -1,18 +1,31 @@
-"""`aiolead demo herd`: clients that wake at each departure, by the znode that they watch."""
+"""`aiolead demo herd`: an election by watching the parent, and one by watching the predecessor.
+
+Contenders with a session each stand in a queue; the leader leaves, and the traffic between the
+server and everybody is counted until nothing more is sent. In the election that watches the parent,
+every departure wakes all contenders, and each lists all of them. It exists here alone, as the
+example of how not to do it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import itertools
+import statistics
+import struct
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
 
-from ..errors import ConfigurationError
+import anyio
+import anyio.lowlevel
+from anyio.abc import ByteStream
+
+from .. import Client, CreateMode, Election, connect
+from ..testing import EmbeddedServer, Hooks
 from . import exits, render
 from .options import BASICS, Basics, check_range
 from .output import table, write_json, write_line
-
-if TYPE_CHECKING:
-    from .herd_measurement import Result
 
 LARGEST = 1000
 BAR = 40
@@ -22,7 +35,6 @@ BAR = 40
 def herd(
     *,
     sizes: tuple[int, ...] = (2, 10, 50, 200),
-    picture: Path | None = None,
     basics: Basics = BASICS,
 ) -> int:
     """Show the herd effect: how many clients wake when a leader leaves.
@@ -36,17 +48,10 @@ def herd(
 
     Args:
         sizes: How many contend; several times for several measurements.
-        picture: Draw the result to this file as well (SVG or PNG); needs matplotlib.
         basics: How to run.
     """
     for size in sizes:
         check_range(2, LARGEST, sizes=size)
-    from .herd_measurement import (  # a server, which other commands do not need
-        WAYS,
-        on_embedded,
-        plot,
-    )
-
     results: list[Result] = []
 
     async def work() -> None:
@@ -57,21 +62,10 @@ def herd(
                     write_json(_as_json(results[-1]))
 
     code = basics.run_until_signal(work)
-    if code != exits.OK:
-        return code
-    if not basics.as_json:
+    if code == exits.OK and not basics.as_json:
         for line in _as_text(results):
             write_line(line)
-    if picture is not None:
-        try:
-            plot(results, picture)
-        except ImportError:
-            raise ConfigurationError(
-                "--picture: needs matplotlib: pip install matplotlib"
-            ) from None
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(f"--picture: cannot write {picture}: {error}") from None
-    return exits.OK
+    return code
 
 
 _HEADINGS = (
@@ -109,3 +103,249 @@ def _as_json(each: Result) -> dict[str, Any]:
         "bytes_out": each.traffic.bytes_out,
         "next_leader_after": render.rounded(each.seconds),
     }
+
+
+# --- the measurement ----------------------------------------------------------------------------
+
+PATH = "/herd/election"
+QUIET = 0.15
+"""Seconds without a frame after which a hand-over is over."""
+
+EVENT, PING = -1, -2
+"""Numbers of frames that answer no request."""
+
+
+# --- two ways to elect ---------------------------------------------------------------------------
+
+Held = Callable[[], Awaitable[None]]
+Elect = Callable[[Client, anyio.Event, Held], Awaitable[None]]
+
+
+async def by_predecessor(client: Client, begin: anyio.Event, held: Held) -> None:
+    """Elect as the library does."""
+    async with Election(client, PATH, identity="host-1").leadership():
+        await begin.wait()
+        await held()
+
+
+async def by_parent(client: Client, begin: anyio.Event, held: Held) -> None:
+    """Elect by watching the parent: every arrival and departure makes everybody look again.
+
+    Nobody looks before all are there: their arrival alone would take hours.
+    """
+    # Named as by the library, so that listings are of the same length.
+    prefix = f"{PATH}/{client.session_id & (1 << 64) - 1:016x}-1-latch-"
+    mode = CreateMode.EPHEMERAL_SEQUENTIAL
+    created = await client.create(prefix, b"host-1", mode=mode)
+    own = created.path.rpartition("/")[2]
+    await begin.wait()
+    while True:
+        watch = client.backend.make_watch()
+        line = await client.get_children(PATH, watch=watch)
+        if min(line, key=lambda name: name[-10:]) == own:
+            break
+        await watch.wait()
+    watch.close()
+    await held()
+    await client.delete(created.path)
+
+
+WAYS: dict[str, Elect] = {"parent": by_parent, "predecessor": by_predecessor}
+
+
+# --- counting ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The traffic between a server and its clients, without pings.
+
+    Attributes:
+        events: notifications of watches.
+        requests: how many.
+        bytes_in: to the server.
+        bytes_out: from the server, events included.
+    """
+
+    events: int = 0
+    requests: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+    def __sub__(self, other: Traffic) -> Traffic:
+        return Traffic(
+            self.events - other.events,
+            self.requests - other.requests,
+            self.bytes_in - other.bytes_in,
+            self.bytes_out - other.bytes_out,
+        )
+
+
+class Meter:
+    """Counts the frames of any number of connections."""
+
+    def __init__(self) -> None:
+        self._events = self._requests = self._bytes_in = self._bytes_out = 0
+        self._unanswered = 0
+        self.woken: set[int] = set()
+        """The clients that were notified of something, by their numbers."""
+        self.last_frame: float = time.monotonic()
+
+    @property
+    def traffic(self) -> Traffic:
+        return Traffic(self._events, self._requests, self._bytes_in, self._bytes_out)
+
+    def request(self, xid: int, size: int) -> None:
+        if xid != PING:
+            self.last_frame = time.monotonic()
+            self._requests += 1
+            self._unanswered += 1
+            self._bytes_in += size
+
+    def answer(self, client: int, xid: int, size: int) -> None:
+        if xid != PING:
+            if xid == EVENT:
+                self.woken.add(client)
+            self.last_frame = time.monotonic()
+            self._events += xid == EVENT
+            self._unanswered -= xid != EVENT
+            self._bytes_out += size
+
+    async def quiet(self) -> None:
+        """Wait until all is answered, and nothing was sent for a while."""
+        left = QUIET
+        while left > 0 or self._unanswered:
+            await anyio.sleep(max(left, QUIET / 10))
+            left = self.last_frame + QUIET - time.monotonic()
+
+
+class Frames:
+    """Cuts a stream of bytes into frames: the number in each, and its size with its length."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, int]]:
+        self._rest += data
+        while len(self._rest) >= 8:
+            length, xid = struct.unpack_from(">ii", self._rest)
+            if len(self._rest) < 4 + length:
+                return
+            self._rest = self._rest[4 + length :]
+            yield xid, 4 + length
+
+
+class MeteredStream(ByteStream):
+    """A connection whose frames a meter counts."""
+
+    def __init__(self, inner: ByteStream, meter: Meter, client: int) -> None:
+        self._inner = inner
+        self._client = client
+        self._meter = meter
+        self._there, self._back = Frames(), Frames()
+
+    async def send(self, item: bytes) -> None:
+        for xid, size in self._there.feed(bytes(item)):
+            self._meter.request(xid, size)
+        await self._inner.send(item)
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        data = await self._inner.receive(max_bytes)
+        for xid, size in self._back.feed(data):
+            self._meter.answer(self._client, xid, size)
+        return data
+
+    async def send_eof(self) -> None:
+        await self._inner.send_eof()
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+# --- one measurement -----------------------------------------------------------------------------
+
+Dial = Callable[[str, int], Awaitable[ByteStream]]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The cost of one hand-over.
+
+    Attributes:
+        way: how it is elected.
+        contenders: how many contend, with the leader.
+        woken: how many other clients are notified.
+        traffic: until nothing more is sent.
+        seconds: from the departure to the next leader's first moment, the median of several.
+    """
+
+    way: str
+    contenders: int
+    woken: int
+    traffic: Traffic
+    seconds: float
+
+
+async def measure(way: str, contenders: int, hosts: str, dial: Dial) -> Result:
+    """Let leaders leave, one after the other. The first departure is counted, three are timed."""
+    meter = Meter()
+    numbers = itertools.count()
+
+    async def metered(host: str, port: int) -> ByteStream:
+        # Clients connect one after the other.
+        return MeteredStream(await dial(host, port), meter, next(numbers))
+
+    begin = anyio.Event()
+    leaving = [anyio.Event() for _ in range(contenders)]
+    led = [anyio.Event() for _ in range(contenders)]
+    led_at: list[float] = []
+
+    async def contend(client: Client, number: int) -> None:
+        async def held() -> None:
+            led_at.append(time.perf_counter())
+            led[number].set()
+            await leaving[number].wait()
+
+        await WAYS[way](client, begin, held)
+
+    async with AsyncExitStack() as stack:
+        connections = [
+            connect(hosts, hooks=Hooks(dial=metered), session_timeout=40.0)
+            for _ in range(contenders)
+        ]
+        traffic: list[Traffic] = []
+        woken: list[int] = []
+        seconds: list[float] = []
+        clients = [await stack.enter_async_context(each) for each in connections]
+        await clients[0].ensure_path(PATH)
+        async with anyio.create_task_group() as tasks:
+            for number, client in enumerate(clients):
+                tasks.start_soon(contend, client, number)
+                # One behind the other, so that we know who is next.
+                there = 0
+                while there <= number:
+                    await anyio.lowlevel.checkpoint()
+                    stat = await clients[0].exists(PATH)
+                    there = 0 if stat is None else stat.num_children
+            begin.set()
+            await meter.quiet()
+            for number in range(min(3, contenders - 1)):
+                before, start = meter.traffic, time.perf_counter()
+                meter.woken.clear()
+                leaving[number].set()
+                await led[number + 1].wait()
+                await meter.quiet()
+                traffic.append(meter.traffic - before)
+                woken.append(len(meter.woken - {number}))
+                seconds.append(led_at[-1] - start)
+            tasks.cancel_scope.cancel()
+    return Result(way, contenders, woken[0], traffic[0], statistics.median(seconds))
+
+
+async def on_embedded(way: str, contenders: int) -> Result:
+    async with EmbeddedServer(tick_time=3) as server:
+
+        async def dial(_host: str, _port: int) -> ByteStream:
+            return await server.connect_stream()
+
+        return await measure(way, contenders, "127.0.0.1:1", dial)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-from pathlib import Path
-
 import pytest
 from kit.cli import Run, objects, shown
 
@@ -29,12 +26,3 @@ def test_text_output_has_a_table_and_bars(run: Run) -> None:
     (parent, predecessor) = out[-2:]
     assert parent.split()[:2] == ["8", "parent"]
     assert parent.count("#") > predecessor.count("#") > 0
-
-
-def test_picture_is_written(run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "herd.svg"
-    code, _, err = run("demo herd --sizes 2 --sizes 4 --picture", str(file))
-    if find_spec("matplotlib") is None:
-        assert (code, err) == (2, ["aiolead: --picture: needs matplotlib: pip install matplotlib"])
-    else:
-        assert file.read_text().startswith("<?xml")

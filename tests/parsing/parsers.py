@@ -478,7 +478,7 @@ NO_PARSERS: dict[str, str] = {
     "cli.rehearse:_seconds": "an option, whose error is ConfigurationError",
     "cli.rehearse:_zxid": "an option, whose error is ConfigurationError",
     "cli.rehearse:_server": "an option, whose error is ConfigurationError",
-    "cli.herd_measurement:Frames.feed": "the conversation of our own client with our own server",
+    "cli.herd:Frames.feed": "the conversation of our own client with our own server",
     "cli.top_keys:keys_in": "bytes that a person has typed; any of them are text",
     "cli.dashboard.connections:_group": "the address of a connection, from the system",
     "_client.api.operations:checked_duration": "an argument, within bounds by then",
