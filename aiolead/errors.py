@@ -32,6 +32,7 @@
     │   └─ UnknownServerError             a code that this version does not know
     └─ CoordinationError
         ├─ AcquireTimeout(TimeoutError)   nothing was acquired within `timeout`
+        ├─ HandOverTimeout(TimeoutError)  no successor was ready within `timeout`
         ├─ TenureLost                     a hold ended before its holder released it: see `reason`
         │   ├─ LeadershipLost
         │   ├─ LockLost
@@ -64,7 +65,7 @@ __all__ = [
     "AuthFailedError", "BadArgumentsError", "BadVersionError", "BarrierLost", "Blame", "ClaimLost",
     "ClientClosedError", "ConfigurationError", "ConnectFailed", "ConnectionLossError",
     "CoordinationError", "CounterOverflowError", "DataInconsistencyError",
-    "EphemeralOnLocalSessionError", "Fenced", "InternalError", "InvalidACLError",
+    "EphemeralOnLocalSessionError", "Fenced", "HandOverTimeout", "InternalError", "InvalidACLError",
     "InvalidConnectStringError", "InvalidDataError", "InvalidPathError", "LeadershipLost",
     "LocalWireError", "LockLost", "LossReason", "MarshallingError", "MixedLayoutError",
     "NewConfigNoQuorumError", "NoAuthError", "NoChildrenForEphemeralsError", "NoNodeError",
@@ -206,9 +207,8 @@ class TooManyHoldsError(AioleadError, blame=Blame.CALLER):
     """The session has as many holds or ephemeral znodes as it may have; nothing was sent.
 
     Use more clients. A session has 1,250 holds for each second of its timeout, so that it can lose
-    them in time. The paths of its ephemeral znodes have 768 KiB together
-    (`Limits.max_ephemeral_paths`), so that the servers survive the end of the session
-    (ZOOKEEPER-4306).
+    them in time. The paths of its ephemeral znodes have 768 KiB (`Limits.max_ephemeral_paths`), so
+    that servers survive its end (ZOOKEEPER-4306).
     """
 
 
@@ -613,6 +613,10 @@ class AcquireTimeout(CoordinationError, TimeoutError):
     holder: str | None = None
     since: float | None = None
     position: int | None = None
+
+
+class HandOverTimeout(CoordinationError, TimeoutError):
+    """No successor was ready within `timeout` seconds. The leader was not asked, and leads on."""
 
 
 class TenureLost(CoordinationError, outcome=Outcome.UNKNOWN):

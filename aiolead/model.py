@@ -482,6 +482,8 @@ class Participant:
         session_id: the session that owns the znode.
         is_holder: whether it leads, or holds the lock.
         is_revocation_requested: whether it was asked to release.
+        is_ready: whether it can lead at once; False while it warms up
+            (`election.campaign(ready=False)`).
     """
 
     identity: str
@@ -490,3 +492,4 @@ class Participant:
     session_id: int
     is_holder: bool
     is_revocation_requested: bool = False
+    is_ready: bool = True

@@ -29,6 +29,7 @@ from ..errors import (
 from ..model import ACL, Created, EventType, Participant, SessionState, Stat, WatchEvent
 from ..paths import basename, join
 from .errors import TRIES, in_background
+from .hand_over import leave_queue
 from .hold import Tenure
 from .holding import Contest, Kind
 from .kernel import ALONE, QueuePosition, holding, sharing, standing
@@ -38,7 +39,16 @@ from .names import Names
 from .naming import Sequential, delete_until_gone
 from .neighbours import queue_order, refuse_other_rules
 from .pending_delete import Departure
-from .reading import MAX_DATA, asking, is_request, listed, over_sessions, participant, read_children
+from .reading import (
+    MAX_DATA,
+    UNREADY,
+    asking,
+    is_request,
+    listed,
+    over_sessions,
+    participant,
+    read_children,
+)
 from .recipe import OnDisconnect, checked_client, checked_path
 from .reporting import OWNERLESS, PathWarnings
 from .rivals import HolderQuery, front_of_queue
@@ -266,7 +276,8 @@ class AheadEvent:
 class Contender:
     """A place in a queue: a `Place`. It joins, waits until it is in front, and leaves.
 
-    When the session is over, or others delete its znode, it joins again.
+    When the session is over, or others delete its znode, it joins again. So does a waiter in an
+    election that others ask to release: it steps behind the others (see `hand_over`).
 
     Args:
         data: the data of its znode, the identity.
@@ -340,6 +351,8 @@ class Contender:
     def data_seen(self, data: bytes) -> None:
         if not self.znode.is_asked_for and is_request(data):
             self.znode.ask_holder()
+            if self._ahead is not None:
+                self._ahead.wake()
 
     # --- getting to the front ------------------------------------------------------------------
 
@@ -365,9 +378,12 @@ class Contender:
                 rank = position.rank - self._places + 1 + position.extra
                 self._on_rank(rank if position.is_exact else None)
             self.is_new = False
-            if not (ahead.gone or self.znode.is_gone or ahead.is_stale):
+            if not (ahead.gone or self.znode.is_gone or ahead.is_stale or self._must_step_behind):
                 await ahead.wait()
             self.znode.check()
+            if self._must_step_behind:
+                position = await self._step_behind()
+                continue
             if position.watch[0] in ahead.gone and (
                 position.is_next or self._was_first(position.watch[0], ahead)
             ):
@@ -422,6 +438,19 @@ class Contender:
             raise NodeGone from None
         self._local.was_contended = bool(position.watch)
         return position
+
+    # --- stepping behind -----------------------------------------------------------------------
+
+    @property
+    def _must_step_behind(self) -> bool:
+        """Whether others ask a waiter for its place. Those of other recipes keep theirs."""
+        return self.znode.is_asked_for and self._role is Role.ELECTION
+
+    async def _step_behind(self) -> QueuePosition:
+        """Leave the queue, and join it again at its end. Raises `ReleaseError`."""
+        self.unwatch()
+        await leave_queue(self.znode)
+        return await self._join() or await self._list_queue()
 
     # --- waiting -------------------------------------------------------------------------------
 
@@ -608,10 +637,15 @@ class ContenderQueue:
         )
 
     def contend(
-        self, contest: Contest[Any], on_rank: Callable[[int | None], object] | None = None
+        self,
+        contest: Contest[Any],
+        on_rank: Callable[[int | None], object] | None = None,
+        *,
+        is_ready: bool = True,
     ) -> Contender:
         """Make a contender, with nothing sent yet: the place of a contest."""
-        return Contender(self, contest.data, contest.acl, on_rank=on_rank)
+        data = contest.data if is_ready else UNREADY + contest.data
+        return Contender(self, data, contest.acl, on_rank=on_rank)
 
     # --- before a contender joins --------------------------------------------------------------
 
@@ -663,7 +697,7 @@ class ContenderQueue:
 
     async def contenders(self) -> list[Participant]:
         """Return the contenders in order, without any that leaves between the two round trips."""
-        return [who for who, _, _ in await self._entries()]
+        return [who for who, _, _ in await self.entries()]
 
     async def holders(self) -> list[Participant]:
         """Return the contenders that hold, in order."""
@@ -671,28 +705,44 @@ class ContenderQueue:
 
     async def revoke(self) -> list[Participant]:
         """Ask the holders to release, except those asked before; return those asked now."""
+        return await self.ask([entry for entry in await self.entries() if entry[0].is_holder])
+
+    async def ask(self, entries: Sequence[Entry]) -> list[Participant]:
+        """Ask contenders for their places, except those asked before; return those asked now."""
         asked: list[tuple[Participant, Reply[Stat]]] = []
-        for who, data, stat in await self._entries():
-            if not who.is_holder or is_request(data):
+        for who, data, stat in entries:
+            if is_request(data):
                 continue
-            name = basename(who.path)
-            request = asking(data, is_ours=self._is_like_ours(name))
-            # By version: if others have asked meanwhile, that is enough.
+            request = asking(data, is_ours=self.is_like_ours(basename(who.path)))
+            # By version: it may have changed meanwhile.
             asked.append((who, self.client.set(who.path, request, version=stat.version)))
-        for _, answer in asked:
-            with suppress(NoNodeError, BadVersionError):
+        for who, answer in asked:
+            try:
                 await answer
+            except NoNodeError:
+                continue
+            except BadVersionError:
+                await self._ask_again(who)
         return [who for who, _ in asked]
+
+    async def _ask_again(self, who: Participant) -> None:
+        """Ask a contender whose data has changed; if others have asked it, that is enough."""
+        with suppress(NoNodeError):
+            data, stat = await self.client.get(who.path)
+            if stat.czxid == who.token:
+                await self.ask([(who, data, stat)])
 
     def _role_of(self, name: str) -> Role:
         if not self.role.shares:
             return self.role
         return Role.READ if self.names.is_reader(name) else Role.WRITE
 
-    def _is_like_ours(self, name: str) -> bool:
+    def is_like_ours(self, name: str) -> bool:
+        """Whether a name is one that clients of ours give in this layout."""
         return names_of(self.layout, self._role_of(name)).ours(name) is not None
 
-    async def _entries(self) -> list[Entry]:
+    async def entries(self) -> list[Entry]:
+        """The contenders in order, with the data and `Stat` of their znodes."""
         return await over_sessions(self.client, self._read)
 
     async def _read(self) -> list[Entry]:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, cast, final
 
 import anyio
+import anyio.lowlevel
 
 from .._util.contender_names import MOST_LEADERS, ElectionRules, leaders_of, leading
 from .._util.misuse import check_worker
@@ -21,8 +22,9 @@ from ..events import EventName
 from ..model import ACL, Participant, SessionState
 from ..paths import join
 from .beside import beside_body
-from .contender_queue import ContenderQueue
+from .contender_queue import Contender, ContenderQueue
 from .errors import log_refusal
+from .hand_over import PATIENCE, HandOver, report_ready
 from .hold import Term
 from .holding import HoldingRecipe, TenureContext
 from .layouts import Layout, Role, check_leaders, names_of
@@ -32,6 +34,7 @@ from .recipe import (
     OnDisconnect,
     OnRevocation,
     checked_count,
+    checked_flag,
     checked_pause,
     checked_revocation,
 )
@@ -235,7 +238,8 @@ class Campaign(LatestValue[CampaignState]):
 
     A standby may warm up when its `rank` is 1; a leader's is 0. The first two waiters watch all
     before them, so their rank is exact. Those further back watch their nearest neighbours only, to
-    avoid the herd effect: their rank is that of their last listing, and may be less by now.
+    avoid the herd effect: their rank is that of their last listing, and may be less by now. A named
+    successor (`term.hand_over`, `election.revoke`) gets rank 1.
 
     Leaving the context manager resigns, or leaves the queue.
 
@@ -249,12 +253,45 @@ class Campaign(LatestValue[CampaignState]):
         ReleaseError: the servers refuse to delete the znode, and the body ended normally.
     """
 
-    def __init__(self, queue: ContenderQueue, contest: Contest[Term]) -> None:
+    def __init__(self, queue: ContenderQueue, contest: Contest[Term], *, is_ready: bool) -> None:
         super().__init__(contest.client, contest.path)
-        self._contest = contest.derived(partial(queue.contend, on_rank=self._on_rank))
+        self._queue = queue
+        self._contest = contest.derived(self._contend)
+        self._is_ready = is_ready
+        self._place: Contender | None = None
+        self._is_reported = True
+        """Whether the znode shows what `_is_ready` says."""
         self._changed = anyio.Event()
         self._refusal: ReleaseError | None = None
         self._has_left = False
+
+    async def set_ready(self) -> None:
+        """Report that this contender can lead, after `campaign(ready=False)`.
+
+        A leader that hands over to it, or is asked to, waits for that. It stays so for the whole
+        campaign. Returns once the servers have it, or at once while there is no znode.
+
+        Raises `ServerError` if they refuse it, such as `NoAuthError`.
+
+        Cancellation: it may not be reported; call it again. On connection loss: goes on.
+        """
+        self._client.backend.check_home()
+        self._is_ready = True
+        if self._place is None:
+            await anyio.lowlevel.checkpoint()
+        else:
+            self._is_reported = False
+            await self._report_ready()
+
+    async def _report_ready(self) -> None:
+        place = self._place
+        if place is not None and await report_ready(self._client, place.znode, self._contest.data):
+            self._is_reported = True
+
+    def _contend(self, contest: Contest[Term]) -> Contender:
+        self._is_reported = True
+        self._place = self._queue.contend(contest, on_rank=self._on_rank, is_ready=self._is_ready)
+        return self._place
 
     async def __aexit__(
         self,
@@ -318,6 +355,8 @@ class Campaign(LatestValue[CampaignState]):
 
     def _on_rank(self, rank: int | None) -> None:
         self._move(CampaignState(Phase.FOLLOWING, self._client.session_id, rank=rank))
+        if not self._is_reported:  # its znode was on its way when it became ready
+            self._client.backend.spawn(self._report_ready)
 
     def _on_change(self) -> None:
         self._changed.set()
@@ -408,7 +447,7 @@ class Election(HoldingRecipe[Term]):
             type(self).__name__, client, path, layout, Role.ELECTION, rules=rules
         )
         contest = self._queue.contest(
-            partial(Term, revocation_grace=grace),
+            partial(Term, queue=self._queue, revocation_grace=grace),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
@@ -424,9 +463,9 @@ class Election(HoldingRecipe[Term]):
         """Lead for the body of an `async with`. Leaving resigns.
 
         It gives a `Term`: `token`, `path`, `identity`, `session_id`, `is_held`, `remaining()`,
-        `check()`, `verify()`, `fenced()`, `resign()` (`release()`, `is_released`), `loss`,
-        `add_lost_callback()`, `revocation_requested()` (`is_revocation_requested`) and
-        `statistics()`.
+        `check()`, `verify()`, `fenced()`, `resign()` (`release()`, `is_released`), `hand_over()`
+        (`prepare_hand_over()`), `loss`, `add_lost_callback()`, `revocation_requested()`
+        (`is_revocation_requested`) and `statistics()`.
 
         Args:
             timeout: how long to wait, in seconds. None, the default, waits forever; 0 tries once.
@@ -487,30 +526,50 @@ class Election(HoldingRecipe[Term]):
         # It swallows nothing, which type checkers cannot know.
         return cast("AbstractAsyncContextManager[None, None]", beside_body(run, self))
 
-    def campaign(self) -> Campaign:
+    def campaign(self, *, ready: bool = True) -> Campaign:
         """Contend in the background, and observe the states.
 
         Losing leadership cancels nothing: code that acts as the leader must call `term.check()`.
+
+        Args:
+            ready: False for a contender that has to warm up. A planned hand-over to it waits for
+                its `Campaign.set_ready()`. If the leader dies, it may lead before.
         """
-        return Campaign(self._queue, replace(self._contest, kind=Term))
+        contest = replace(self._contest, kind=partial(Term, queue=self._queue))
+        return Campaign(self._queue, contest, is_ready=checked_flag("ready", ready))
 
     def observe(self) -> ElectionObserver:
         """Observe who leads, without contending."""
         queue = self._queue
         return ElectionObserver(queue.client, queue.path, queue.layout, queue.role, queue.places)
 
-    async def revoke(self) -> list[Participant]:
+    async def revoke(
+        self, *, successor: str | None = None, timeout: float | None = PATIENCE
+    ) -> list[Participant]:
         """Ask the present leaders, from any process, to resign.
 
         A leader does so by itself (`on_revocation="resign"`), or its code sees
         `term.is_revocation_requested` or awaits `term.revocation_requested()`. Nobody is forced.
         Returns the leaders that were asked, without those asked before.
 
+        Args:
+            successor: the identity of a contender that has to be the next one, and ready, before
+                they are asked; see `Term.prepare_hand_over`. None, the default, asks at once. If it
+                leads already, nobody is asked.
+            timeout: how long to wait for the successor, in seconds, 20 by default. None waits
+                forever.
+
         Raises:
+            HandOverTimeout: the successor was not ready in time. No leader was asked.
             ConnectionLossError: the connection was lost before all answers came; ask again.
             ServerError: the server's answer to the write, such as `NoAuthError`.
         """
-        return await self._queue.revoke()
+        queue = self._queue
+        if successor is None:
+            return await queue.revoke()
+        hand_over = HandOver.to(queue, successor, may_lead=True)
+        # Those that were before it: it may lead by now.
+        return await queue.ask((await hand_over.prepared(timeout)).holders)
 
     async def leader(self) -> Participant | None:
         """The leader, the first one if there are several; None if there is none.

@@ -29,12 +29,15 @@ from ..errors import (
     TenureLost,
     UsageError,
 )
+from ..model import Participant
 from .errors import log_refusal
+from .hand_over import PATIENCE, HandOver
 from .pending_delete import Departure
 from .place import Place, hold_all
 from .znode import HoldOptions
 
 if TYPE_CHECKING:
+    from .contender_queue import ContenderQueue
     from .holding import Contest
 
 
@@ -470,7 +473,7 @@ class Term(Tenure):
     lease renewed, until the body has ended.
     """
 
-    __slots__ = ("_grace", "_grace_period", "_is_revoked")
+    __slots__ = ("_grace", "_grace_period", "_is_revoked", "_queue")
 
     _lost_error = LeadershipLost
 
@@ -481,8 +484,10 @@ class Term(Tenure):
         on_lost: Callable[[], object],
         on_released: Callable[[], object] | None = None,
         *,
+        queue: ContenderQueue,
         revocation_grace: float | None = None,
     ) -> None:
+        self._queue = queue
         self._grace = revocation_grace
         """Seconds from a request until the body must end; None if the body decides."""
         self._grace_period: anyio.CancelScope | None = None
@@ -550,6 +555,50 @@ class Term(Tenure):
     async def resign(self) -> None:
         """Resign: `release`, by its name for leadership."""
         await self.release()
+
+    async def prepare_hand_over(
+        self, to: str | None = None, *, timeout: float | None = PATIENCE
+    ) -> Participant:
+        """Wait until a successor is the next in the queue, and ready; return it. Leads on.
+
+        Stop the work then, and resign. If the successor dies before it leads, the next contender
+        of the queue leads.
+
+        Args:
+            to: the successor's identity. The waiters before it are asked to step behind, and join
+                the queue again at its end; those of other libraries stay. It need not wait yet.
+                If it goes, the first one that waits is the successor. So it is for None, the
+                default.
+            timeout: how long to wait, in seconds, 20 by default. None waits forever.
+
+        Raises:
+            HandOverTimeout: no successor was ready in time; says what it waited for.
+            LeadershipLost: the term was lost, or is being revoked, meanwhile.
+            UsageError: it was resigned.
+            ServerError: the servers' answer to a read or a request, such as `NoAuthError`.
+
+        Cancellation: the term goes on. On connection loss: goes on as long as the lease lasts.
+        """
+        self._client.backend.check_home()
+        hand_over = HandOver.to(self._queue, to, self.check)
+        self.add_lost_callback(hand_over.look_again)
+        return (await hand_over.prepared(timeout)).successor
+
+    async def hand_over(
+        self, to: str | None = None, *, timeout: float | None = PATIENCE
+    ) -> Participant:
+        """Resign once a successor is the next in the queue, and ready; return it.
+
+        As `prepare_hand_over`, and `resign`: the body goes on, but holds nothing any more. So stop
+        the work first, or use the two, and stop it in between.
+
+        Raises what these two raise. If it raises `HandOverTimeout`, the term goes on.
+
+        Cancellation: the term goes on, unless it was resigned by then.
+        """
+        successor = await self.prepare_hand_over(to, timeout=timeout)
+        await self.release()
+        return successor
 
 
 class Held(Tenure):

@@ -14,7 +14,7 @@ another server (`SessionMovedException`). Nothing that was sent before it is app
 
 Curator's `Revoker` asks for a release: it replaces the data of a holder's znode by `__REVOKE__`,
 and Curator's holders look for exactly that. aiolead keeps the identity behind the mark, since it is
-still read.
+still read. A contender that is not ready to lead has a mark of its own (`UNREADY`).
 """
 
 from __future__ import annotations
@@ -140,12 +140,25 @@ MAX_IDENTITY = 4096
 Another program may write more, which is cut where it is read.
 """
 
-MAX_DATA = len(MARK) + MAX_IDENTITY
+UNREADY = b"__UNREADY__"
+"""Precedes the identity of a contender that has to warm up before it can lead; behind `MARK`."""
+
+MAX_DATA = len(MARK) + len(UNREADY) + MAX_IDENTITY
 """The bytes of a contender's data that are kept."""
 
 
 def is_request(data: bytes) -> bool:
     return data.startswith(MARK)
+
+
+def is_ready(data: bytes) -> bool:
+    return not data.removeprefix(MARK).startswith(UNREADY)
+
+
+def ready(data: bytes) -> bytes:
+    """The same data, of a contender that is ready; a request to release stays in it."""
+    mark = MARK if is_request(data) else b""
+    return mark + data.removeprefix(MARK).removeprefix(UNREADY)
 
 
 def asking(data: bytes, *, is_ours: bool) -> bytes:
@@ -155,12 +168,13 @@ def asking(data: bytes, *, is_ours: bool) -> bytes:
 
 def participant(path: str, data: bytes, stat: Stat, *, is_holder: bool) -> Participant:
     return Participant(
-        identity=data.removeprefix(MARK)[:MAX_IDENTITY].decode(errors="replace"),
+        identity=ready(data).removeprefix(MARK)[:MAX_IDENTITY].decode(errors="replace"),
         path=path,
         token=stat.czxid,
         session_id=stat.ephemeral_owner,
         is_holder=is_holder,
         is_revocation_requested=is_request(data),
+        is_ready=is_ready(data),
     )
 
 

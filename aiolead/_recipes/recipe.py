@@ -19,7 +19,7 @@ from ..abc import CoordinationClient
 from ..errors import ConfigurationError, InvalidDataError
 from ..model import ACL
 from ..paths import validate
-from .reading import MAX_IDENTITY, is_request
+from .reading import MAX_IDENTITY, is_ready, is_request
 
 OnDisconnect = Literal["keep", "resign"]
 OnRevocation = Literal["ignore", "resign"]
@@ -60,6 +60,11 @@ def checked_identity(identity: str | None) -> str:
     if is_request(identity.encode()):
         raise ConfigurationError(
             f"identity: must not begin with '__REVOKE__', which asks a holder to release: "
+            f"{identity!r}"
+        )
+    if not is_ready(identity.encode()):
+        raise ConfigurationError(
+            f"identity: must not begin with '__UNREADY__', which marks a contender that warms up: "
             f"{identity!r}"
         )
     return identity

@@ -457,6 +457,8 @@ class Znode:
             self._unwatched(internal_error(error, self._on_event))
 
     def _on_event(self, event: WatchEvent) -> None:
+        if self._watch is None:
+            return  # it was withdrawn: what follows it is another znode
         self._watch = None
         if event.type is EventType.DELETED:
             self.lost()

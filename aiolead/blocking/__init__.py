@@ -413,7 +413,8 @@ class Campaign(Proxy):
 
     A standby may warm up when its `rank` is 1; a leader's is 0. The first two waiters watch all
     before them, so their rank is exact. Those further back watch their nearest neighbours only, to
-    avoid the herd effect: their rank is that of their last listing, and may be less by now.
+    avoid the herd effect: their rank is that of their last listing, and may be less by now. A named
+    successor (`term.hand_over`, `election.revoke`) gets rank 1.
 
     Leaving the context manager resigns, or leaves the queue.
 
@@ -452,6 +453,18 @@ class Campaign(Proxy):
         traceback: TracebackType | None,
     ) -> None:
         self._leave(exc)
+
+    def set_ready(self) -> None:
+        """Report that this contender can lead, after `campaign(ready=False)`.
+
+        A leader that hands over to it, or is asked to, waits for that. It stays so for the whole
+        campaign. Returns once the servers have it, or at once while there is no znode.
+
+        Raises `ServerError` if they refuse it, such as `NoAuthError`.
+
+        Cancellation: it may not be reported; call it again. On connection loss: goes on.
+        """
+        return self._loop.call(lambda: self._target.set_ready())
 
 
 class CampaignState(Proxy):
@@ -1605,9 +1618,9 @@ class Election(ElectionBase):
         """Lead for the body of a `with`. Leaving resigns.
 
         It gives a `Term`: `token`, `path`, `identity`, `session_id`, `is_held`, `remaining()`,
-        `check()`, `verify()`, `fenced()`, `resign()` (`release()`, `is_released`), `loss`,
-        `add_lost_callback()`, `revocation_requested()` (`is_revocation_requested`) and
-        `statistics()`.
+        `check()`, `verify()`, `fenced()`, `resign()` (`release()`, `is_released`), `hand_over()`
+        (`prepare_hand_over()`), `loss`, `add_lost_callback()`, `revocation_requested()`
+        (`is_revocation_requested`) and `statistics()`.
 
         Args:
             timeout: how long to wait, in seconds. None, the default, waits forever; 0 tries once.
@@ -1618,29 +1631,43 @@ class Election(ElectionBase):
         """
         return self._hold(self._target.leadership(timeout=timeout), on_lost)
 
-    def campaign(self) -> Campaign:
+    def campaign(self, *, ready: bool = True) -> Campaign:
         """Contend in the background, and observe the states.
 
         Losing leadership cancels nothing: code that acts as the leader must call `term.check()`.
+
+        Args:
+            ready: False for a contender that has to warm up. A planned hand-over to it waits for
+                its `Campaign.set_ready()`. If the leader dies, it may lead before.
         """
-        return self._loop.ask(lambda: self._wrap(self._target.campaign()))
+        return self._loop.ask(lambda: self._wrap(self._target.campaign(ready=ready)))
 
     def observe(self) -> ElectionObserver:
         """Observe who leads, without contending."""
         return self._loop.ask(lambda: self._wrap(self._target.observe()))
 
-    def revoke(self) -> list[Participant]:
+    def revoke(
+        self, *, successor: str | None = None, timeout: float | None = 20.0
+    ) -> list[Participant]:
         """Ask the present leaders, from any process, to resign.
 
         A leader does so by itself (`on_revocation="resign"`), or its code sees
         `term.is_revocation_requested` or awaits `term.revocation_requested()`. Nobody is forced.
         Returns the leaders that were asked, without those asked before.
 
+        Args:
+            successor: the identity of a contender that has to be the next one, and ready, before
+                they are asked; see `Term.prepare_hand_over`. None, the default, asks at once. If it
+                leads already, nobody is asked.
+            timeout: how long to wait for the successor, in seconds, 20 by default. None waits
+                forever.
+
         Raises:
+            HandOverTimeout: the successor was not ready in time. No leader was asked.
             ConnectionLossError: the connection was lost before all answers came; ask again.
             ServerError: the server's answer to the write, such as `NoAuthError`.
         """
-        return self._loop.call(lambda: self._target.revoke())
+        return self._loop.call(lambda: self._target.revoke(successor=successor, timeout=timeout))
 
     def leader(self) -> Participant | None:
         """The leader, the first one if there are several; None if there is none.
@@ -3771,6 +3798,43 @@ class Term(Tenure):
     def resign(self) -> None:
         """Resign: `release`, by its name for leadership."""
         return self._loop.call(lambda: self._target.resign())
+
+    def prepare_hand_over(
+        self, to: str | None = None, *, timeout: float | None = 20.0
+    ) -> Participant:
+        """Wait until a successor is the next in the queue, and ready; return it. Leads on.
+
+        Stop the work then, and resign. If the successor dies before it leads, the next contender
+        of the queue leads.
+
+        Args:
+            to: the successor's identity. The waiters before it are asked to step behind, and join
+                the queue again at its end; those of other libraries stay. It need not wait yet.
+                If it goes, the first one that waits is the successor. So it is for None, the
+                default.
+            timeout: how long to wait, in seconds, 20 by default. None waits forever.
+
+        Raises:
+            HandOverTimeout: no successor was ready in time; says what it waited for.
+            LeadershipLost: the term was lost, or is being revoked, meanwhile.
+            UsageError: it was resigned.
+            ServerError: the servers' answer to a read or a request, such as `NoAuthError`.
+
+        Cancellation: the term goes on. On connection loss: goes on as long as the lease lasts.
+        """
+        return self._loop.call(lambda: self._target.prepare_hand_over(to, timeout=timeout))
+
+    def hand_over(self, to: str | None = None, *, timeout: float | None = 20.0) -> Participant:
+        """Resign once a successor is the next in the queue, and ready; return it.
+
+        As `prepare_hand_over`, and `resign`: the body goes on, but holds nothing any more. So stop
+        the work first, or use the two, and stop it in between.
+
+        Raises what these two raise. If it raises `HandOverTimeout`, the term goes on.
+
+        Cancellation: the term goes on, unless it was resigned by then.
+        """
+        return self._loop.call(lambda: self._target.hand_over(to, timeout=timeout))
 
 
 @final

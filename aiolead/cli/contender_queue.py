@@ -25,6 +25,8 @@ PERMITS, WAITING, LIMIT = "leases", "locks", "limit"
 """The children of a semaphore with its permits, its queue, and their published number."""
 REVOKED = b"__REVOKE__"
 """The beginning of a znode's data when its owner is asked to release."""
+UNREADY = b"__UNREADY__"
+"""Precedes the identity of a contender that warms up and cannot lead yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class QueuedContender:
         """None if it may not be read."""
         if self.data is None:
             return None
-        return parsing.lossy_text(self.data.removeprefix(REVOKED))
+        return parsing.lossy_text(self.data.removeprefix(REVOKED).removeprefix(UNREADY))
 
     @property
     def is_asked_to_go(self) -> bool:

@@ -144,7 +144,7 @@ ANSWERS = {
         (CALLER, NO, True): "AuthFailedError",
         (RIVAL, NO, False): (
             "BadVersionError NodeExistsError CoordinationError AcquireTimeout Fenced "
-            "InvalidDataError QueueFullError"
+            "HandOverTimeout InvalidDataError QueueFullError"
         ),
         (RIVAL, UNKNOWN, False): "TenureLost LeadershipLost LockLost BarrierLost ClaimLost",
         (CALLER, UNKNOWN, False): "InternalError",

@@ -1,0 +1,468 @@
+"""Planned hand-over: a named successor becomes the next one, gets ready, and leads."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+
+import anyio
+import pytest
+from conftest import ServerUnderTest
+from kit.clients import PATIENCE, connect, eventually, in_memory, joined, names, raw
+from kit.selection import on_embedded
+from kit.virtual_time import Link, passes, settled, with_virtual_server
+from recipes.crowd import Crowd, crowd
+
+from aiolead import Client, Election, Phase
+from aiolead._recipes.contender_queue import Entry
+from aiolead.errors import (
+    ConfigurationError,
+    HandOverTimeout,
+    LeadershipLost,
+    LossReason,
+    NoAuthError,
+    ReleaseError,
+    UsageError,
+)
+from aiolead.model import ACL, Permission
+from aiolead.testing import EmbeddedServer
+from aiolead.types import Campaign
+
+pytestmark = [pytest.mark.timeout(60), pytest.mark.both_loops]
+
+PATH = "/election"
+SEQUENTIAL = 2
+
+
+@asynccontextmanager
+async def queue_of(server: ServerUnderTest, *who: str) -> AsyncIterator[tuple[Crowd, Client]]:
+    """Contenders with a session each, who come in this order; the first one leads."""
+    async with AsyncExitStack() as stack:
+        watcher = await stack.enter_async_context(connect(server))
+        clients = [await stack.enter_async_context(connect(server)) for _ in who]
+        them = await stack.enter_async_context(crowd())
+        for number, (name, client) in enumerate(zip(who, clients, strict=True), 1):
+            them.come(name, to=Election(client, PATH, identity=name).leadership())
+            await joined(watcher, PATH, number)
+        await them.are_inside(who[0])
+        yield them, watcher
+
+
+async def order(client: Client) -> list[str]:
+    return [who.identity for who in await Election(client, PATH).contenders()]
+
+
+async def until_queue_is(client: Client, *who: str) -> None:
+    async def is_so() -> bool:
+        return await order(client) == list(who)
+
+    await eventually(is_so, f"the queue is {who}")
+
+
+async def until_next(view: Campaign) -> None:
+    with anyio.fail_after(PATIENCE):
+        async for state in view:
+            if state.is_next:
+                return
+
+
+# --- who is the next one -------------------------------------------------------------------------
+
+
+async def test_named_successor_leads_next_and_others_step_behind(server: ServerUnderTest) -> None:
+    async with queue_of(server, "a", "b", "c", "d", "e") as (them, watcher):
+        term = them.inside["a"]
+        with anyio.fail_after(PATIENCE):
+            successor = await term.hand_over("d")
+        assert successor.identity == "d"
+        assert (term.is_held, term.is_released) == (False, True)
+        await eventually(lambda: "d" in them.inside, "d leads")
+        assert them.log == ["a", "d"]
+        assert them.inside["d"].path == successor.path
+        first, second, *rest = await order(watcher)
+        assert (first, second, set(rest)) == ("d", "e", {"b", "c"})
+
+
+@on_embedded
+async def test_first_waiter_is_the_successor_by_default(server: ServerUnderTest) -> None:
+    async with queue_of(server, "a", "b", "c") as (them, watcher):
+        before = await names(watcher, PATH)
+        successor = await them.inside["a"].hand_over()
+        assert successor.identity == "b"
+        await eventually(lambda: "b" in them.inside, "b leads")
+        assert await names(watcher, PATH) == before[1:], "nobody stepped behind"
+
+
+@on_embedded
+async def test_successor_may_come_later(server: ServerUnderTest, a: Client) -> None:
+    async with queue_of(server, "a") as (them, watcher), anyio.create_task_group() as tasks:
+        tasks.start_soon(them.inside["a"].hand_over, "new")
+        await anyio.wait_all_tasks_blocked()
+        assert them.inside["a"].is_held
+        them.come("new", to=Election(a, PATH, identity="new").leadership())
+        await eventually(lambda: "new" in them.inside, "it leads")
+        assert await order(watcher) == ["new"]
+
+
+@on_embedded
+async def test_preparing_leads_on(server: ServerUnderTest) -> None:
+    async with queue_of(server, "a", "b", "c") as (them, watcher):
+        term = them.inside["a"]
+        successor = await term.prepare_hand_over("c")
+        assert successor.identity == "c"
+        term.check()
+        await until_queue_is(watcher, "a", "c", "b")
+        assert them.log == ["a"]
+        await term.resign()
+        await eventually(lambda: "c" in them.inside, "c leads")
+
+
+@on_embedded
+async def test_contenders_of_one_client_step_behind_each_other(a: Client, b: Client) -> None:
+    async with crowd() as them:
+        for number, name in enumerate("abcdefgh", 1):
+            them.come(name, to=Election(a, PATH, identity=name).leadership())
+            await joined(b, PATH, number)
+        await them.are_inside("a")
+        await them.inside["a"].hand_over("h")
+        them.leave("a")
+        await them.are_inside("h")
+        them.leave()
+    assert them.log[:2] == ["a", "h"]
+    assert sorted(them.log) == sorted("abcdefgh")
+    assert [them.most[name] for name in "bcdefg"] == [1] * 6
+
+
+@on_embedded
+async def test_several_leaders_hand_over_one_place(a: Client, b: Client) -> None:
+    async with crowd() as them:
+        for number, name in enumerate("abcde", 1):
+            election = Election(a, PATH, identity=name, leaders=2)
+            them.come(name, to=election.leadership())
+            await joined(b, PATH, number)
+        await them.are_inside("a", "b")
+        successor = await them.inside["b"].hand_over("e")
+        assert successor.identity == "e"
+        await eventually(lambda: "e" in them.inside, "e leads")
+        assert them.log == ["a", "b", "e"]
+
+
+# --- asked from outside --------------------------------------------------------------------------
+
+
+async def test_revoked_leader_is_followed_by_the_successor(server: ServerUnderTest) -> None:
+    async with queue_of(server, "a", "b", "c") as (them, watcher):
+        term = them.inside["a"]
+        with anyio.fail_after(PATIENCE):
+            (asked,) = await Election(watcher, PATH).revoke(successor="c")
+        assert asked.path == term.path
+        await eventually(lambda: "c" in them.inside, "c leads")
+        assert them.log == ["a", "c"]
+        assert them.losses["a"].reason is LossReason.REVOKED
+        await eventually(lambda: "a" not in them.inside, "a has ended")
+        assert await order(watcher) == ["c", "b"]
+
+
+@on_embedded
+async def test_successor_that_leads_already_is_not_asked(server: ServerUnderTest) -> None:
+    async with queue_of(server, "a", "b") as (them, watcher):
+        assert await Election(watcher, PATH).revoke(successor="a") == []
+        assert not them.inside["a"].is_revocation_requested
+
+
+@on_embedded
+async def test_unknown_successor_is_reported_and_no_leader_is_asked(
+    server: ServerUnderTest,
+) -> None:
+    async with queue_of(server, "a", "b") as (them, watcher):
+        with pytest.raises(HandOverTimeout, match="no contender 'typo' waits"):
+            await Election(watcher, PATH).revoke(successor="typo", timeout=0.1)
+        term = them.inside["a"]
+        assert not term.is_revocation_requested
+        with pytest.raises(HandOverTimeout, match="no contender 'typo' waits"):
+            await term.hand_over("typo", timeout=0)
+        term.check()
+        assert await order(watcher) == ["a", "b"]
+
+
+@on_embedded
+@pytest.mark.parametrize("look", [1, 2])
+async def test_successor_of_a_leader_that_died_is_not_asked(
+    server: ServerUnderTest, look: int
+) -> None:
+    """It leads by then, whether the last look has shown that, or not yet."""
+    async with queue_of(server, "a", "b") as (them, watcher):
+        election = Election(watcher, PATH)
+        entries = election._queue.entries
+
+        async def entries_and_then_the_leader_dies() -> list[Entry]:
+            found = await entries()
+            election._queue.entries = entries  # type: ignore[method-assign]
+            with raw(server) as operator:
+                operator.delete(found[0][0].path)
+            await eventually(lambda: "b" in them.inside, "b leads")
+            return found if look == 1 else await entries()
+
+        election._queue.entries = entries_and_then_the_leader_dies  # type: ignore[method-assign]
+        with anyio.fail_after(PATIENCE):
+            await election.revoke(successor="b")
+        assert not them.inside["b"].is_revocation_requested
+
+
+# --- readiness -----------------------------------------------------------------------------------
+
+
+async def test_successor_warms_up_before_it_leads(
+    server: ServerUnderTest, a: Client, b: Client
+) -> None:
+    async with queue_of(server, "old", "other") as (them, watcher):
+        cold = Election(b, PATH, identity="new").campaign(ready=False)
+        async with cold as view, anyio.create_task_group() as tasks:
+            await joined(watcher, PATH, 3)
+            tasks.start_soon(them.inside["old"].hand_over, "new")
+            await until_next(view)
+            await until_queue_is(watcher, "old", "new", "other")
+            _, new, _ = await Election(watcher, PATH).contenders()
+            assert (new.identity, new.is_ready) == ("new", False)
+            assert them.inside["old"].is_held
+            await view.set_ready()
+            with anyio.fail_after(PATIENCE):
+                async for state in view:
+                    if state.phase is Phase.LEADING:
+                        break
+            leader = await Election(watcher, PATH).leader()
+            assert leader is not None
+            assert (leader.identity, leader.is_ready) == ("new", True)
+        assert them.log == ["old", "other"][: len(them.log)]
+
+
+@with_virtual_server
+async def test_successor_that_never_gets_ready_does_not_lead(a: Client, b: Client) -> None:
+    async with (
+        Election(a, PATH, identity="old").leadership() as term,
+        Election(b, PATH, identity="new").campaign(ready=False),
+    ):
+        await joined(a, PATH, 2)
+        began = anyio.current_time()
+        with pytest.raises(HandOverTimeout, match="within 20 seconds: 'new' has not reported"):
+            await term.hand_over()
+        assert anyio.current_time() - began == pytest.approx(20.0, abs=0.01)
+        term.check()
+
+
+@on_embedded
+async def test_ready_contender_stays_ready_in_its_next_znode(
+    server: ServerUnderTest, a: Client, b: Client
+) -> None:
+    async with Election(a, PATH).leadership(), Election(b, PATH).campaign(ready=False) as view:
+        await until_next(view)
+        await view.set_ready()
+        await view.set_ready()
+        _, waiter = await Election(a, PATH).contenders()
+        assert waiter.is_ready
+        with raw(server) as operator:
+            operator.delete(waiter.path)
+
+        async def has_joined_again() -> bool:
+            who = await Election(a, PATH).contenders()
+            return len(who) == 2 and who[1].path != waiter.path and who[1].is_ready
+
+        await eventually(has_joined_again, "it waits again")
+
+
+@on_embedded
+async def test_contender_that_is_ready_before_it_has_joined_says_so(
+    server: ServerUnderTest, a: Client, b: Client
+) -> None:
+    async with Election(a, PATH).leadership(), Election(b, PATH).campaign(ready=False) as view:
+        await view.set_ready()  # nothing was sent yet, or its create is on its way
+
+        async def is_ready() -> bool:
+            who = await Election(a, PATH).contenders()
+            return len(who) == 2 and who[1].is_ready
+
+        await eventually(is_ready, "it is ready")
+
+
+@on_embedded
+async def test_request_and_readiness_do_not_undo_each_other(
+    server: ServerUnderTest, a: Client, b: Client
+) -> None:
+    """Both change the data of a znode that leads by now, at the same time."""
+    async with Election(b, PATH, identity="me").campaign(ready=False) as view:
+        async for state in view:
+            if state.phase is Phase.LEADING:
+                break
+        assert state.term is not None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(view.set_ready)
+            tasks.start_soon(Election(a, PATH).revoke)
+        with anyio.fail_after(PATIENCE):
+            await state.term.revocation_requested()
+        with raw(server) as operator:
+            assert operator.get(state.term.path) == b"__REVOKE__me"
+
+
+# --- failures ------------------------------------------------------------------------------------
+
+
+@on_embedded
+async def test_successor_that_goes_is_replaced_by_the_queue(server: ServerUnderTest) -> None:
+    async with queue_of(server, "a", "b") as (them, watcher), connect(server) as client:
+        async with Election(client, PATH, identity="cold").campaign(ready=False):
+            await joined(watcher, PATH, 3)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(them.inside["a"].hand_over, "cold")
+                await until_queue_is(watcher, "a", "cold", "b")
+                tasks.start_soon(client.aclose)
+                await eventually(lambda: "b" in them.inside, "b leads")
+    assert them.log == ["a", "b"]
+
+
+@on_embedded
+async def test_cancelled_hand_over_leads_on(server: ServerUnderTest) -> None:
+    async with queue_of(server, "a", "b") as (them, _):
+        with anyio.move_on_after(0.05):
+            await them.inside["a"].hand_over("nobody", timeout=None)
+        them.inside["a"].check()
+        assert them.log == ["a"]
+
+
+@on_embedded
+async def test_lost_term_ends_the_hand_over(server: ServerUnderTest, a: Client) -> None:
+    """Also that of a campaign, which cancels nothing."""
+    async with Election(a, PATH).campaign() as view:
+        async for state in view:
+            if state.phase is Phase.LEADING:
+                break
+        term = state.term
+        assert term is not None
+        async with anyio.create_task_group() as tasks:
+
+            async def lose() -> None:
+                await anyio.wait_all_tasks_blocked()
+                with raw(server) as operator:
+                    operator.delete(term.path)
+
+            tasks.start_soon(lose)
+            with anyio.fail_after(PATIENCE), pytest.raises(LeadershipLost):
+                await term.hand_over("nobody", timeout=None)
+
+
+@on_embedded
+async def test_resigned_term_cannot_be_handed_over(a: Client) -> None:
+    async with Election(a, PATH).leadership() as term:
+        await term.resign()
+        with pytest.raises(UsageError, match="was resigned"):
+            await term.hand_over()
+
+
+@with_virtual_server
+async def test_hand_over_goes_on_after_a_lost_connection(link: Link, a: Client, b: Client) -> None:
+    async with crowd() as them:
+        them.come("old", to=Election(a, PATH, identity="old").leadership())
+        await joined(b, PATH, 1)
+        await them.are_inside("old")
+        await passes(1.0)
+        term = them.inside["old"]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(term.hand_over, "new")
+            await passes(1.0)
+            link.down()
+            await settled()
+            them.come("new", to=Election(b, PATH, identity="new").leadership())
+            await passes(1.0)
+            link.heal()
+        assert term.is_released
+        await eventually(lambda: "new" in them.inside, "it leads")
+
+
+@on_embedded
+async def test_contender_of_another_library_stays(server: ServerUnderTest, a: Client) -> None:
+    foreign = f"{PATH}/_c_00000000-0000-4000-8000-000000000000-latch-"
+    async with queue_of(server, "a") as (them, watcher):
+        with raw(server) as operator:
+            path = operator.create(foreign, b"curator's", flags=SEQUENTIAL)
+            them.come("b", to=Election(a, PATH, identity="b").leadership())
+            await joined(watcher, PATH, 3)
+            with pytest.raises(HandOverTimeout, match="behind a contender of another library"):
+                await them.inside["a"].hand_over("b", timeout=0.1)
+            assert operator.get(path) == b"curator's"
+            operator.delete(path)
+            await them.inside["a"].hand_over("b", timeout=PATIENCE)
+        await eventually(lambda: "b" in them.inside, "b leads")
+
+
+@on_embedded
+async def test_hand_over_without_permission_is_refused(
+    server: ServerUnderTest, a: Client, b: Client
+) -> None:
+    closed = [ACL.world(Permission.READ | Permission.DELETE)]
+    async with crowd() as them:
+        them.come("a", to=Election(a, PATH, identity="a").leadership())
+        await joined(a, PATH, 1)
+        them.come("b", to=Election(b, PATH, identity="b", acl=closed).leadership())
+        await joined(a, PATH, 2)
+        them.come("c", to=Election(b, PATH, identity="c").leadership())
+        await joined(a, PATH, 3)
+        await them.are_inside("a")
+        with pytest.raises(NoAuthError):
+            await them.inside["a"].hand_over("c")
+        them.inside["a"].check()
+
+
+@on_embedded
+async def test_waiter_that_may_not_leave_the_queue_says_so(
+    server: ServerUnderTest, b: Client
+) -> None:
+    """Otherwise it would wait for its own znode."""
+    refused = anyio.Event()
+
+    async def wait(client: Client) -> None:
+        with pytest.raises(ReleaseError):
+            async with Election(client, PATH, identity="b").leadership():
+                pytest.fail("it leads")
+        refused.set()
+
+    async with queue_of(server, "a") as (them, watcher), anyio.create_task_group() as tasks:
+        async with connect(server) as client:
+            tasks.start_soon(wait, client)
+            await joined(watcher, PATH, 2)
+            them.come("c", to=Election(b, PATH, identity="c").leadership())
+            await joined(watcher, PATH, 3)
+            await watcher.set_acl(PATH, [ACL.world(Permission.ALL & ~Permission.DELETE)])
+            with anyio.fail_after(PATIENCE):
+                async with anyio.create_task_group() as inner:
+                    inner.start_soon(partial(them.inside["a"].prepare_hand_over, "c", timeout=5))
+                    await refused.wait()
+                    inner.cancel_scope.cancel()
+            await watcher.set_acl(PATH, [ACL.world()])
+
+
+@pytest.mark.parametrize("successor", ["", 7, "x" * 5000])
+@on_embedded
+async def test_malformed_successor_is_refused(a: Client, successor: object) -> None:
+    with pytest.raises(ConfigurationError, match="successor: "):
+        await Election(a, PATH).revoke(successor=successor)  # type: ignore[arg-type]
+
+
+# --- costs ---------------------------------------------------------------------------------------
+
+
+async def test_hand_over_takes_as_many_requests_as_contenders_step_behind() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        async with crowd() as them:
+            for number, name in enumerate(["old", *map(str, range(20)), "new"], 1):
+                them.come(name, to=Election(b, PATH, identity=name).leadership())
+                await joined(a, PATH, number)
+            await them.are_inside("old")
+            before = server.requests.copy()
+            await Election(a, PATH).revoke(successor="new")
+            await eventually(lambda: "new" in them.inside, "it leads")
+            sent = server.requests - before
+            assert sent["SET_DATA"] == 21
+            assert sent["DELETE"] == 21
+            # Each lists the queue once as it has joined again, and one more as its watches end.
+            assert sent["GET_CHILDREN"] < 3 * 22
+            assert sent["GET_DATA"] < 12 * 22
