@@ -41,7 +41,9 @@ aiolead top                                     # leaders and waiters""",
 aiolead members
 aiolead members --add 'server.4=zk4:2888:3888;2181' --remove 1""",
     "quota": "aiolead quota /app --count 10000 --bytes 100000000",
-    "revoke": "aiolead revoke /jobs/scheduler",
+    "revoke": """\
+aiolead revoke /jobs/scheduler
+aiolead revoke /jobs/scheduler --successor host-2:4711""",
     "create": "aiolead create -p /app/settings '{}'",
     "dashboard": "aiolead dashboard --listen 127.0.0.1:8080",
     "doctor": "aiolead doctor /jobs/scheduler",

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cyclopts import App, Group, Parameter
 
 from .. import Client, Config, Election, Lock, ReadWriteLock, admin
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, HandOverTimeout
 from ..model import Quota
 from ..paths import validate
 from ..types import Layout
@@ -15,26 +15,38 @@ from . import exits, render
 from .batches import MOST, sync_before, walk
 from .contenders import read_contenders
 from .exits import CommandError
-from .options import COMMON, Common, Flag, ZnodePath
+from .options import COMMON, Common, Flag, Seconds, ZnodePath, check_range
 from .output import is_terminal, write_bytes
 
 _RECIPES = {"election": Election, "lock": Lock, "reader": ReadWriteLock, "writer": ReadWriteLock}
 _LAYOUTS = {"curator": Layout.CURATOR, "kazoo": Layout.KAZOO}
 
 
-def revoke(path: ZnodePath, /, *, common: Common = COMMON) -> int:
+def revoke(
+    path: ZnodePath,
+    /,
+    *,
+    successor: str | None = None,
+    wait: Seconds = 20.0,
+    common: Common = COMMON,
+) -> int:
     """Ask the holders at a path to release, or the leaders to resign. Nobody is forced.
 
-    `aiolead run` and `lock` send SIGTERM to their command then; other programs await
-    `revocation_requested()`. Exits with 1 if nobody holds there, or the holders are not known.
+    `aiolead run` and `lock` send SIGTERM to their command then. Other leaders resign by default;
+    other programs await `revocation_requested()`. Exits with 1 if nobody holds there, the holders
+    are not known, or no successor was ready in time; then nobody was asked.
 
     With --json, one object per holder that was asked now: identity, path, token, session.
 
     Args:
         path: The path of the election or lock.
+        successor: The name of a contender that has to lead next. The contenders before it step
+            behind it, and it gets ready, before the leaders are asked. Of elections only.
+        wait: How long to wait for the successor, in seconds.
         common: Where to connect.
     """
     validate(path)
+    check_range(0, unit=" seconds", wait=wait)
 
     async def work(client: Client) -> None:
         sync_before(client, path)
@@ -46,13 +58,24 @@ def revoke(path: ZnodePath, /, *, common: Common = COMMON) -> int:
         if recipe is None or layout is None:
             kind = f"its holder ({holder.what}, {holder.layout or 'unknown layout'})"
             raise CommandError(f"{path}: {kind} cannot be asked to release", exits.FAILED)
-        asked = await recipe(client, path, layout=layout).revoke()
+        if successor is None:
+            asked = await recipe(client, path, layout=layout).revoke()
+        elif recipe is not Election:
+            raise CommandError(f"--successor: {path} is no election", exits.USAGE)
+        else:
+            leaders = holder.leaders or 1
+            election = Election(client, path, layout=layout, leaders=leaders)
+            try:
+                asked = await election.revoke(successor=successor, timeout=wait)
+            except HandOverTimeout as error:
+                raise CommandError(str(error), exits.FAILED) from None
         for one in asked:
             session = render.hexadecimal(one.session_id)
             about = {"identity": one.identity, "path": one.path, "token": one.token}
             common.show({**about, "session": session}, f"asked {render.escaped(one.identity)}")
         if not asked and not common.as_json:
-            common.reporter.state("the holders were asked before")
+            leads = "" if successor is None else f", or {render.escaped(successor)} leads already"
+            common.reporter.state(f"the holders were asked before{leads}")
 
     return common.with_client(work)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from kit.checks import until
 from kit.cli import Command, Run, fails, kazoo_client, objects, outcome, prints, report, shown
 
 WORKS = ("sh", "-c", "trap 'echo asked; exit 5' TERM; echo works; while :; do sleep 0.05; done")
@@ -21,6 +22,30 @@ def test_command_ends_when_it_is_asked_to_release(
         assert holder.finish() == 5
         assert any("asked to release /app" in line for line in holder.err.rest())
     assert run("revoke /app") == fails("nobody holds /app")
+
+
+def test_named_successor_leads_after_a_request(run: Run, somewhere: str) -> None:
+    def waiting() -> list[str]:
+        return [one["identity"] for one in report(run, "contenders /app")]
+
+    def command(name: str) -> Command:
+        return Command("run", "--forever", "--id", name, "/app", "--", *WORKS, hosts=somewhere)
+
+    with command("old") as old:
+        old.out.expect("works")
+        with command("other"):
+            until(lambda: len(waiting()) == 2, "the other one waits")
+            with command("new") as new:
+                until(lambda: len(waiting()) == 3, "the new one waits")
+                assert run("revoke /app --successor new") == prints("asked old")
+                old.out.expect("asked")
+                new.out.expect("works")
+                assert run("revoke /app --successor new")[0] == 0
+                late = "/app: no successor was ready within 0 seconds: no contender 'typo' waits"
+                assert run("revoke /app --successor typo --wait 0") == fails(late)
+    with Command("lock", "/l", "--", *WORKS, hosts=somewhere) as holder:
+        holder.out.expect("works")
+        assert run("revoke /l --successor new") == fails("--successor: /l is no election", code=2)
 
 
 def test_forever_contends_again_after_a_request(run: Run, somewhere: str) -> None:
