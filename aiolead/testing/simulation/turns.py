@@ -9,7 +9,7 @@ import anyio
 
 from ..._recipes.hold import Tenure
 from ..._recipes.holding import TenureContext
-from ...errors import AcquireTimeout
+from ...errors import AcquireTimeout, LossReason
 from ..history import History
 
 T = TypeVar("T", bound=Tenure)
@@ -98,10 +98,13 @@ class Turn(Generic[T]):
     ) -> None:
         tenure = self._tenure
         if tenure is not None:
-            self._history.left(
-                self._line, self._contender, tenure.token, was_lost=tenure.loss is not None
-            )
+            self._history.left(self._line, self._contender, tenure.token, was_lost=is_lost(tenure))
         await self._context.__aexit__(exc_type, exc, traceback)
+
+
+def is_lost(tenure: Tenure) -> bool:
+    """Whether it is lost. A revoked one is held until its body has ended."""
+    return tenure.loss not in (None, LossReason.REVOKED)
 
 
 def told(
@@ -130,7 +133,9 @@ def told(
 
     def on_lost() -> None:
         reason = tenure.loss
-        history.stepped_down(line, contender, tenure.token, "" if reason is None else reason.value)
+        if reason is not LossReason.REVOKED:
+            why = "" if reason is None else reason.value
+            history.stepped_down(line, contender, tenure.token, why)
         signal()
 
     tenure._on_lost = on_lost

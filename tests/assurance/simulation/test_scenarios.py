@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import pytest
 from assurance.simulation.schedules import scenario
 
-from aiolead.testing.simulation import Backend, Outcome, explore
+from aiolead.testing.simulation import Backend, Outcome, explore, simulate
 
 # A few schedules take some seconds; on a machine that is busy with other things, a minute or two.
 pytestmark = pytest.mark.timeout(600)
@@ -81,6 +82,16 @@ ROWS = [
     ),
     Row("recipes/rates.py:spend", range(8), range(8)),
     Row(
+        "recipes/hand_over.py:succeed",
+        range(1000, 1008),
+        range(8),
+        (
+            "stepped behind another contender",
+            "handed over to a successor",
+            "asked a leader to resign",
+        ),
+    ),
+    Row(
         "recipes/reentrant.py:reenter",
         range(1000, 1012),
         range(12),
@@ -133,3 +144,16 @@ def test_no_schedule_violates_an_invariant(row: Row, backend: Backend) -> None:
     assert sum(tally.faults.values()) > row.faults * len(seeds), "faults were done"
     assert [situation for situation in row.reached if not tally.seen[situation]] == []
     assert all(margin > 0.0 for margin in tally.margins)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_named_successor_leads_next_if_nothing_disturbs_it(backend: Backend) -> None:
+    tally: Counter[str] = Counter()
+    for seed in range(12):
+        outcome = simulate(
+            scenario("recipes/hand_over.py:undisturbed"), seed=seed, backend=backend, faults=()
+        )
+        outcome.check()
+        tally.update(outcome.seen)
+    assert tally["handed over to a successor"] > 12
+    assert tally["stepped behind another contender"]
