@@ -55,6 +55,7 @@ class EventName(enum.StrEnum):
     TENURE_BEGUN = "tenure.begun"
     TENURE_ENDED = "tenure.ended"
     ITEM_RETRIED = "item.retried"
+    ITEM_GIVEN_UP = "item.given_up"
     ELECTION_CHANGED = "election.changed"
 
 
@@ -208,6 +209,7 @@ _LINES: dict[EventName, str | Callable[[Event], str]] = {
     EventName.TENURE_ENDED: _ended,
     EventName.ITEM_RETRIED: "{recipe} {self.path}: {identity} released {item} after attempt "
     "{attempt}, the next one follows in {delay:.3f} s",
+    EventName.ITEM_GIVEN_UP: "{recipe} {self.path}: {identity} gave up {item} after attempt {attempt}",
     EventName.ELECTION_CHANGED: "Election {self.path}: {leaders} lead, first of all {identity!r}",
 }
 

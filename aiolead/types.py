@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from ._client.watchdog import Overrun as Overrun
     from ._recipes.barriers import BarrierMember as BarrierMember
     from ._recipes.claims import Claimed as Claimed
-    from ._recipes.claims import QueueItem as QueueItem
     from ._recipes.codec import Codec as Codec
     from ._recipes.condition import ConditionHeld as ConditionHeld
     from ._recipes.config import ConfigVersion as ConfigVersion
     from ._recipes.config import ConfigView as ConfigView
     from ._recipes.config import Published as Published
     from ._recipes.contender_queue import SequenceWarning as SequenceWarning
+    from ._recipes.dead_letters import DeadLetter as DeadLetter
     from ._recipes.election import Campaign as Campaign
     from ._recipes.election import CampaignState as CampaignState
     from ._recipes.election import ElectionObserver as ElectionObserver
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ._recipes.neighbours import unrecognized_children as unrecognized_children
     from ._recipes.persistent_node import NodeState as NodeState
     from ._recipes.queues import Consumption as Consumption
+    from ._recipes.queues import QueueItem as QueueItem
     from ._recipes.read_write import ReadLock as ReadLock
     from ._recipes.read_write import WriteHeld as WriteHeld
     from ._recipes.read_write import WriteLock as WriteLock
@@ -113,8 +114,9 @@ else:
             "_recipes.exclusive": "HeldName",
             "_recipes.group": "ChangeKind Member MemberChange MembersView Membership",
             "_recipes.persistent_node": "NodeState",
-            "_recipes.claims": "Claimed QueueItem",
-            "_recipes.queues": "Consumption",
+            "_recipes.claims": "Claimed",
+            "_recipes.dead_letters": "DeadLetter",
+            "_recipes.queues": "Consumption QueueItem",
             "_recipes.task_board": "BoardView Task TaskPhase TaskResult TaskState",
             "_recipes.tree_reader": "TreeEvent TreeEventType TreeEvents TreeNode",
             "_recipes.codec": "Codec",

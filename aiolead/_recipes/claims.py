@@ -23,7 +23,6 @@ item again, of this library or of Curator, also after this session has ended.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -34,6 +33,7 @@ from ..abc import CoordinationClient, Reply, Transaction, Watch
 from ..errors import (
     AioleadError,
     ClaimLost,
+    ConfigurationError,
     Fenced,
     LossReason,
     NoAuthError,
@@ -42,47 +42,37 @@ from ..errors import (
     NotEmptyError,
     QuotaExceededError,
     SessionError,
+    TenureLost,
     TransactionError,
     UsageError,
 )
 from ..model import ACL, Created, CreateMode, Stat
 from ..paths import join
-from .errors import Action, Step, action_for, before_next_try, may_be_applied, with_parent
+from .dead_letters import DIED, AttemptLimit, Retries, reason_of
+from .errors import (
+    Action,
+    Step,
+    action_for,
+    before_next_try,
+    may_be_applied,
+    until_answered,
+    with_parent,
+)
 from .hold import Tenure
 from .holding import Contest
 from .item_pause import PausedDelete, pause_after
 from .naming import Fixed, Found, find_at
 from .pending_delete import Departure
 from .place import Alarm
-from .queue_items import AvailableItems
+from .queue_items import AvailableItems, Content
 from .reading import caught_up, read_data
 from .recipe import checked_number
 from .reporting import PathWarnings
 from .znode import NodeGone, Znode, ZnodeState
 from .znode_registry import RegisteredNode
 
-
-@dataclass(frozen=True, slots=True)
-class Retries:
-    """The consequences of an attempt that did not finish its item.
-
-    Attributes:
-        pause: see `pause_after`.
-    """
-
-    pause: float
-
-
-RETRY_PAUSE = 0.1
-"""The default of `retry_pause`, in seconds."""
-
-
-def checked_retries(retry_pause: float) -> Retries:
-    return Retries(checked_number("retry_pause", retry_pause))
-
-
-Decode = Callable[[bytes], tuple[bytes, ...]]
-"""Splits the data of an item into parts; raises ValueError if they are invalid."""
+Decode = Callable[[bytes], Content]
+"""Decodes the data of an item; raises ValueError if they are invalid."""
 
 
 MARK = "attempt"
@@ -251,7 +241,12 @@ def claim_item(
     available: AvailableItems, decode: Decode, retries: Retries, contest: Contest[Any]
 ) -> ItemClaim:
     """Make a claim, with nothing sent yet: the place of a contest."""
-    return ItemClaim(contest.client, available, contest.data, decode, retries)
+    client, reporting = contest.client, contest.reporting
+
+    def given_up(item: str, attempts: int) -> None:
+        reporting.given_up(client.session_id, item, attempts)
+
+    return ItemClaim(client, available, contest.data, decode, retries, given_up)
 
 
 class ItemClaim:
@@ -264,18 +259,20 @@ class ItemClaim:
         data: bytes,
         decode: Decode,
         retries: Retries,
+        on_given_up: Callable[[str, int], object],
     ) -> None:
         self._client = client
         self._data = data
         self._alarm = Alarm(client)
         self.is_new = False
         self.available = available
-        self.parts: tuple[bytes, ...] = ()
+        self.content = Content(())
         """Known once the item is claimed."""
         self.attempts = 0
         """How often the item was claimed, this time included; known once it is."""
         self._decode = decode
-        self.retries = retries
+        self._retries = retries
+        self._on_given_up = on_given_up
         self._own: _Claim | None = None
         self._discarded = False
         self._looks = available.looks
@@ -372,13 +369,60 @@ class ItemClaim:
             self._end(available.free)
             return False
         self.attempts = max(1, attempts_of(of_item))
+        limit = self._retries.limit
         try:
-            self.parts = self._decode(body)
+            self.content = self._decode(body)
         except ValueError as error:
-            available.invalid(own.name, of_item.version, error)
-            self._end(available.free)
+            self.content = Content((body,))
+            if limit is None or self.attempts < limit.most:
+                available.invalid(own.name, of_item.version, error, is_final=limit is None)
+                self.rest()
+                self._end(available.free)
+            else:
+                await self._give_up(limit, f"invalid: {error}")
+            return False
+        if limit is not None and self.attempts > limit.most:
+            await self._give_up(limit, DIED)
             return False
         return True
+
+    async def _give_up(self, limit: AttemptLimit, reason: str) -> None:
+        """Give up the item that was just claimed, in one transaction with its claim.
+
+        If the answer is lost, the next try finds out: either our claim is gone, or all is there.
+        """
+        own, attempts = self.own, self.attempts
+        claim = own.naming.path
+        try:
+            await limit.prepare()
+            transaction = self._client.transaction().check(claim)
+            limit.add(transaction, own.item, self.content.parts, attempts, reason)
+            await transaction.delete(own.item).delete(claim)
+        except AioleadError as error:
+            self._could_not_give_up(limit, error)
+        else:
+            self._on_given_up(own.name, attempts)
+            self.done()
+
+    def _could_not_give_up(self, limit: AttemptLimit, error: AioleadError) -> None:
+        """Leave the item to a later attempt; raise what concerns the connection or the session."""
+        if isinstance(error, TransactionError):
+            if error.index == 0 and isinstance(error.cause, NoNodeError):
+                self.own.znode.seen_gone()
+                raise NodeGone from None
+            if isinstance(error.cause, NotEmptyError):
+                self.available.set_aside(self.own.name)
+                self._end(self.available.free)
+                return
+            if isinstance(error.cause, NoNodeError) and error.index == len(error.results) - _LAST:
+                self._end(self.available.free)  # somebody has deleted the item by hand
+                return
+            error = error.cause
+        if isinstance(error, SessionError) or action_for(error, Step.ACQUIRE) in _PASSING:
+            raise error
+        limit.warn(self.own.item, error)
+        self.rest()
+        self._end(self.available.free)
 
     def _is_only_count_refused(self, own: _Claim, error: TransactionError) -> bool:
         """Whether the item may be claimed without counting the attempt.
@@ -401,6 +445,10 @@ class ItemClaim:
     def restart(self) -> None:
         self._end(self.available.free)
 
+    @property
+    def limit(self) -> AttemptLimit | None:
+        return self._retries.limit
+
     def unwatch(self) -> None:
         """Nothing to close: the watches of `AvailableItems` are shared."""
 
@@ -418,10 +466,17 @@ class ItemClaim:
             self._own.znode.seen_gone()
             self._end(self.available.gone)
 
-    def pause(self, delay: float, data: bytes | None = None) -> None:
-        """Let the claim stay for so many seconds after `discard`; `data` is its data meanwhile."""
+    def rest(self, delay: float | None = None, data: bytes | None = None) -> float:
+        """Let the claim stay for a while once it is given up; return the pause, in seconds.
+
+        `delay` is the pause, by default that after so many attempts; `data` is the data of the
+        claim meanwhile.
+        """
+        if delay is None:
+            delay = pause_after(self.attempts, self._retries.pause)
         if self._own is not None and delay > 0:
             self._own.naming.pause = delay, self._data if data is None else data
+        return delay
 
     def discard(self) -> Departure | None:
         """Release the item, if any. Synchronous: the client deletes the claim in the background."""
@@ -434,6 +489,9 @@ class ItemClaim:
         own, self._own = self._own, None
         return None if own is None else own.end(give_back)
 
+
+_PASSING = (Action.RECONNECT, Action.PAUSE, Action.START_AGAIN)
+"""The actions after errors that pass, which `acquire` takes."""
 
 _LAST = 2
 """How many operations end the transaction, behind the results."""
@@ -451,6 +509,8 @@ class Claimed(Tenure):
     _has_children = False
     """Whether others have put znodes below the item."""
     _in_flight: Reply[object] | None = None
+    _is_given_up = False
+    """Whether the item is being given up rather than finished."""
     _delay: float | None = None
     """The pause after the release, in seconds, if it was asked for."""
 
@@ -582,6 +642,9 @@ class Claimed(Tenure):
     def _done(self) -> None:
         if not self._is_done:
             self._is_done = self._released = True
+            if self._is_given_up:
+                reporting = self._contest.reporting
+                reporting.given_up(self.session_id, self.name, self.attempts)
             if self._has_children:
                 self._warn_of_children()
             self._claim.done()
@@ -597,8 +660,10 @@ class Claimed(Tenure):
 
     # --- another attempt -------------------------------------------------------------------------
 
-    async def retry(self, *, delay: float | None = None) -> None:
+    async def retry(self, *, delay: float | None = None, reason: str = "") -> None:
         """Release the item before the body has ended, for another attempt after a pause.
+
+        After the last attempt (`max_attempts`) the item is given up instead, with `reason`.
 
         `delay` is the pause in seconds, 0 for none. By default it is that of an item whose body
         ends without finishing it (see `retry_pause`). The pause ends early if the client is closed,
@@ -613,16 +678,58 @@ class Claimed(Tenure):
         self._client.backend.check_home()
         if delay is not None:
             delay = checked_number("delay", delay)
+        if not isinstance(reason, str):
+            raise ConfigurationError(f"reason: must be a str, not {reason!r}")
         self.check()
         self._delay = delay
-        await self.release()
+        try:
+            await self._give_up_if_last(reason or "retry() was called")
+        finally:
+            await super().release()
+
+    async def release(self) -> None:
+        try:
+            if not self._released:
+                await self._give_up_if_last("it was released")
+        finally:
+            await super().release()
+
+    async def _end(
+        self, scope: anyio.CancelScope | None = None, failure: BaseException | None = None
+    ) -> None:
+        try:
+            if not self._released:
+                await self._give_up_if_last(reason_of(failure))
+        finally:
+            await super()._end(scope)
+
+    async def _give_up_if_last(self, reason: str) -> None:
+        """Give up the item if this was its last attempt, for a third of the session timeout.
+
+        If that takes longer, or the hold is lost meanwhile, the next consumer moves the item. The
+        same holds after a cancelled `ack`, whose outcome is not known yet.
+        """
+        limit = self._claim.limit
+        if limit is None or self.attempts < limit.most or self.loss is not None:
+            return
+        if self._is_finishing or self._in_flight is not None:
+            return
+        claim, item, attempts = self._claim, self._claim.item, self.attempts
+        self._is_given_up = True
+        with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
+            try:
+                await until_answered(self._client, limit.prepare)
+                parts = claim.content.parts
+                await self._finish(lambda t: limit.add(t, item, parts, attempts, reason))
+            except (TenureLost, SessionError):
+                pass
+            except AioleadError as error:
+                limit.warn(item, error)
+        self._is_given_up = self._is_done or self._in_flight is not None
 
     def _release(self, scope: anyio.CancelScope | None = None) -> Awaitable[None]:
         if not self._is_done and self.loss is None:
-            delay = self._delay
-            if delay is None:
-                delay = pause_after(self.attempts, self._claim.retries.pause)
-            self._claim.pause(delay, self._data_of_pause)
+            delay = self._claim.rest(self._delay, self._data_of_pause)
             self._contest.reporting.retried(self.session_id, self.name, self.attempts, delay)
         return super()._release(scope)
 
@@ -633,7 +740,9 @@ class Claimed(Tenure):
 
     @property
     def _given_up_as(self) -> str:
-        return "done" if self._is_done else super()._given_up_as
+        if self._is_done:
+            return "given up" if self._is_given_up else "done"
+        return super()._given_up_as
 
     # --- losing it -------------------------------------------------------------------------------
 
@@ -655,45 +764,3 @@ class Claimed(Tenure):
         await super()._confirmed(scope)
         if self._is_done and self._loss is LossReason.DELETED:
             self._loss = None  # we deleted it: the answer came after the body had ended
-
-
-class QueueItem(Claimed):
-    """An item of a queue, held for the body of an `async with`.
-
-    It is released when the body ends or the claim is lost, unless it was acknowledged. `Tenure`
-    describes `token`, `check()`, `fenced()` and the other members.
-    """
-
-    @property
-    def parts(self) -> tuple[bytes, ...]:
-        """The parts of the item: one, unless Curator's `putMulti` wrote it."""
-        return self._claim.parts
-
-    @property
-    def data(self) -> bytes:
-        """The data of the item; raises `UsageError` unless it has exactly one part (`parts`)."""
-        parts = self.parts
-        if len(parts) != 1:
-            raise UsageError(f"{self.name} of {self._what} has {len(parts)} parts: use item.parts")
-        return parts[0]
-
-    async def ack(self) -> None:
-        """Acknowledge the item: delete it from the queue.
-
-        Returns once the servers have confirmed: no consumer gets the item any more. The body goes
-        on, but holds nothing. Further calls have no effect.
-
-        If others have put znodes below the item, the servers cannot delete it. Then it stays,
-        behind a persistent claim by which no consumer gets it again. A line at WARNING names both
-        znodes.
-
-        Raises:
-            ClaimLost: the claim was lost, or others deleted the item.
-            UsageError: the item was released, or another task is acknowledging it.
-
-        Cancellation: the item may or may not be acknowledged; if not, leaving the body releases it.
-
-        On connection loss: checks whether the item was acknowledged, and retries if not. If the
-        session ends first, the claim is lost, and another consumer may get the item.
-        """
-        await self._finish(lambda _: None)

@@ -342,8 +342,13 @@ class Tenure:
 
     # --- for the recipes -----------------------------------------------------------------------
 
-    async def _end(self, scope: anyio.CancelScope | None = None) -> None:
-        """Release it, unless that has happened; wait for the answer, and report the end."""
+    async def _end(
+        self, scope: anyio.CancelScope | None = None, _failure: BaseException | None = None
+    ) -> None:
+        """Release it, unless that has happened; wait for the answer, and report the end.
+
+        `_failure` has ended the body, if anything has.
+        """
         try:
             if self._released:
                 await self._confirmed(scope)  # another task may have released it just now

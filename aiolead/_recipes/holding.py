@@ -371,7 +371,7 @@ class TenureScope(ABC, Generic[T]):
             await self._give_up(tenure, task)
         self._tenure = self._scope = None
         try:
-            await tenure._end(None if scope.cancel_called else scope)
+            await tenure._end(None if scope.cancel_called else scope, exc)
         except BaseException as error:
             scope.__exit__(type(error), error, error.__traceback__)
             if exc is not None and self._contest.client.backend.is_forked:

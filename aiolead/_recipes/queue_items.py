@@ -24,6 +24,7 @@ import heapq
 import re
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -43,6 +44,9 @@ from .recipe import OnInvalid, checked_count
 from .reporting import PathWarnings
 
 LAST_SEQUENCE = 0x7FFF_FFFF
+
+MOST_ITEMS = 25_000
+"""Greatest limit. One listing of that many items stays below the packet limit of 1 MiB."""
 
 Key = tuple[int, int]
 """Sort key: priority or due time, then the number."""
@@ -118,8 +122,21 @@ def encode(parts: Sequence[bytes]) -> bytes:
     return bytes(body)
 
 
-def decode(body: bytes) -> tuple[bytes, ...]:
-    """Decode an item; raises ValueError. Bytes behind the end are ignored, as by Curator."""
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The decoded data of an item.
+
+    Attributes:
+        parts: its parts.
+        rest: the bytes behind its end, which Curator ignores.
+    """
+
+    parts: tuple[bytes, ...]
+    rest: bytes = b""
+
+
+def decode(body: bytes) -> Content:
+    """Decode an item; raises ValueError."""
     if len(body) < _VERSION.size:
         raise MalformedError(f"{len(body)} bytes are too few for an item")
     (version,) = _VERSION.unpack_from(body)
@@ -131,7 +148,7 @@ def decode(body: bytes) -> tuple[bytes, ...]:
         if at >= len(body):
             raise MalformedError("the end is missing")
         if body[at] == END:
-            return tuple(parts)
+            return Content(tuple(parts), body[at + 1 :])
         if body[at] != PART:
             raise MalformedError(f"there is no part of the kind {body[at]}, at byte {at}")
         if at + _PART.size > len(body):
@@ -336,9 +353,10 @@ class AvailableItems:
         """Sort key of an item; None for a foreign child."""
         return None if isinstance(name, ListedPath) else self.names.key(name)
 
-    def invalid(self, name: str, version: int, why: ValueError) -> None:
-        """Report an invalid item, and skip it from now on."""
-        self._invalid.add(name)
+    def invalid(self, name: str, version: int, why: ValueError, *, is_final: bool = True) -> None:
+        """Report an invalid item; skip it from now on if that `is_final`."""
+        if is_final:
+            self._invalid.add(name)
         error = InvalidDataError(join(self.items_path, name), why, version=version)
         error.__cause__ = why
         if self._on_invalid is None:

@@ -31,12 +31,21 @@ from ..errors import (
 )
 from ..model import ACL, CreateMode, Stat
 from ..paths import basename, join, sequence_of
-from .claims import RETRY_PAUSE, Claimed, QueueItem, checked_retries, claim_item
+from .claims import Claimed, claim_item
+from .dead_letters import (
+    RETRY_PAUSE,
+    AttemptLimit,
+    DeadLetter,
+    checked_limit,
+    checked_retries,
+    decode_letter,
+)
 from .errors import with_parent
 from .holding import Contest, HoldingRecipe, TenureContext, TenureScope, left_by_another
 from .neighbours import ITEM, refuse_holders
 from .queue_items import (
     LAST_SEQUENCE,
+    MOST_ITEMS,
     AvailableItems,
     DelayNames,
     ItemNames,
@@ -55,9 +64,6 @@ from .recipe import (
     checked_on_invalid,
     checked_path,
 )
-
-MOST_ITEMS = 25_000
-"""Greatest limit. One listing of that many items stays below the packet limit of 1 MiB."""
 
 
 _FEW = 1000
@@ -258,6 +264,53 @@ class Consumption(TenureScope[C]):
             raise self._failure
 
 
+class QueueItem(Claimed):
+    """An item of a queue, held for the body of an `async with`.
+
+    It is released when the body ends or the claim is lost, unless it was acknowledged. `Tenure`
+    describes `token`, `check()`, `fenced()` and the other members.
+    """
+
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        """The parts of the item: one, unless Curator's `putMulti` wrote it."""
+        return self._claim.content.parts
+
+    @property
+    def data(self) -> bytes:
+        """The data of the item; raises `UsageError` unless it has exactly one part (`parts`)."""
+        parts = self.parts
+        if len(parts) != 1:
+            raise UsageError(f"{self.name} of {self._what} has {len(parts)} parts: use item.parts")
+        return parts[0]
+
+    @property
+    def dead_letter(self) -> DeadLetter | None:
+        """Where a dead letter comes from, and why; None for other items."""
+        return decode_letter(self._claim.content.rest)
+
+    async def ack(self) -> None:
+        """Acknowledge the item: delete it from the queue.
+
+        Returns once the servers have confirmed: no consumer gets the item any more. The body goes
+        on, but holds nothing. Further calls have no effect.
+
+        If others have put znodes below the item, the servers cannot delete it. Then it stays,
+        behind a persistent claim by which no consumer gets it again. A line at WARNING names both
+        znodes.
+
+        Raises:
+            ClaimLost: the claim was lost, or others deleted the item.
+            UsageError: the item was released, or another task is acknowledging it.
+
+        Cancellation: the item may or may not be acknowledged; if not, leaving the body releases it.
+
+        On connection loss: checks whether the item was acknowledged, and retries if not. If the
+        session ends first, the claim is lost, and another consumer may get the item.
+        """
+        await self._finish(lambda _: None)
+
+
 _BY_PRIORITY = PriorityNames()
 _BY_TIME = DelayNames()
 
@@ -276,6 +329,8 @@ class _Queue(HoldingRecipe[QueueItem]):
         claims: str | None = None,
         max_items: int = 10_000,
         retry_pause: float = RETRY_PAUSE,
+        max_attempts: int | None = None,
+        dead_letters: str | None = None,
         identity: str | None = None,
         on_invalid: OnInvalid | None = None,
         on_disconnect: OnDisconnect = "keep",
@@ -286,6 +341,9 @@ class _Queue(HoldingRecipe[QueueItem]):
             raise ConfigurationError(f"claims: must not be the path of the items: {claims!r}")
         most = checked_count("max_items", max_items, most=MOST_ITEMS)
         client = checked_client(client)
+        limit = None
+        if checked_limit(max_attempts, dead_letters, (path, claims)):
+            limit = AttemptLimit(client, max_attempts or 0, dead_letters, checked_acl(acl))
         self._available = AvailableItems(
             client,
             path,
@@ -300,7 +358,7 @@ class _Queue(HoldingRecipe[QueueItem]):
             client,
             path,
             QueueItem,
-            partial(claim_item, self._available, decode, checked_retries(retry_pause)),
+            partial(claim_item, self._available, decode, checked_retries(retry_pause, limit)),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
@@ -388,9 +446,15 @@ class Queue(_Queue):
         retry_pause: for how long an item rests when its second attempt ends without `ack`, in
             seconds. The pause doubles with each attempt, up to a minute. After the first attempt
             there is none. 0: never.
+        max_attempts: how many consumers may get an item, one after the other, before it moves to
+            `dead_letters`; by default any number. All consumers should have the same.
+        dead_letters: the path of the queue that such items move to, with the reason
+            (`QueueItem.dead_letter`). The move is one transaction. It is made as the last attempt
+            ends, or by the next consumer if the last one died.
         identity: the holder's name in claims; defaults to host name and process id.
         on_invalid: called synchronously with the `InvalidDataError` of an invalid item; logs a
-            warning by default. The item stays, and this object skips it.
+            warning by default. The item stays, and this object skips it. With `max_attempts` this
+            counts as an attempt, and the item moves to `dead_letters` after the last one.
         on_disconnect: the fate of claims on connection loss: `"keep"` keeps them while the
             lease lasts, `"resign"` releases them at once.
         acl: of items, claims, and created paths; defaults to the client's `default_acl`.
@@ -468,6 +532,8 @@ class DelayQueue(_Queue):
         claims: str | None = None,
         max_items: int = 10_000,
         retry_pause: float = RETRY_PAUSE,
+        max_attempts: int | None = None,
+        dead_letters: str | None = None,
         clock: Callable[[], float] = time.time,
         identity: str | None = None,
         on_invalid: OnInvalid | None = None,
@@ -481,6 +547,8 @@ class DelayQueue(_Queue):
             claims=claims,
             max_items=max_items,
             retry_pause=retry_pause,
+            max_attempts=max_attempts,
+            dead_letters=dead_letters,
             identity=identity,
             on_invalid=on_invalid,
             on_disconnect=on_disconnect,

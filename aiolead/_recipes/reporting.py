@@ -187,6 +187,13 @@ class RecipeReporting:
                 delay=delay,
             )
 
+    def given_up(self, session_id: int, item: str, attempt: int) -> None:
+        """Report that an item was given up after its last attempt."""
+        if self._hook.wants(logging.WARNING):
+            self.emit(
+                EventName.ITEM_GIVEN_UP, logging.WARNING, session_id, item=item, attempt=attempt
+            )
+
     def lost(self, token: int, session_id: int, loss: LossReason, lasted: float) -> None:
         """Report a loss soon: see `LossReports`."""
         level = self._rare if loss is LossReason.CLOSED else logging.WARNING

@@ -21,7 +21,7 @@ import anyio
 import anyio.lowlevel
 
 from .._util.parsing import MalformedError, json_object, real
-from ..abc import CoordinationClient, FencedClient
+from ..abc import CoordinationClient, FencedClient, Transaction
 from ..errors import (
     AioleadError,
     ConfigurationError,
@@ -32,11 +32,12 @@ from ..errors import (
 )
 from ..model import ACL, Stat
 from ..paths import join, validate
-from .claims import RETRY_PAUSE, Claimed, checked_retries, claim_item
+from .claims import Claimed, claim_item
+from .dead_letters import RETRY_PAUSE, AttemptLimit, checked_limit, checked_retries
 from .errors import Step, before_next_try, until_answered, with_parent
 from .holding import Contest, HoldingRecipe, TenureContext
-from .queue_items import AvailableItems, ItemNames
-from .queues import MOST_ITEMS, Consumption, ItemProducer
+from .queue_items import MOST_ITEMS, AvailableItems, Content, ItemNames
+from .queues import Consumption, ItemProducer
 from .reading import catch_up
 from .recipe import (
     OnDisconnect,
@@ -44,6 +45,7 @@ from .recipe import (
     checked_bytes,
     checked_client,
     checked_count,
+    checked_identity,
     checked_number,
     checked_path,
     checked_text,
@@ -260,7 +262,7 @@ class Task(Claimed):
     @property
     def data(self) -> bytes:
         """The data of the task."""
-        return self._claim.parts[0]
+        return self._claim.content.parts[0]
 
     async def report(self, progress: float | None = None, note: str = "") -> None:
         """Report progress to observers of the board.
@@ -354,6 +356,19 @@ class Task(Claimed):
         await super()._release(scope)
 
 
+def _add_failure(
+    results: Results, identity: str, transaction: Transaction, task: str, note: str
+) -> None:
+    """Add the result of a task that was given up to a transaction."""
+    body = encode_result(TaskResult(task, b"", identity, True, note))
+    transaction.create(join(results.path, task), body, acl=results.acl)
+    results.count()
+
+
+def _content(body: bytes) -> Content:
+    return Content((body,))
+
+
 _PREFIX = "task-"
 _NAMES = ItemNames(_PREFIX)
 
@@ -439,6 +454,9 @@ class TaskBoard(HoldingRecipe[Task]):
             `Queue.put`.
         retry_pause: for how long a task rests when its second attempt ends without a result; see
             `Queue`.
+        max_attempts: how many workers may get a task, one after the other, before it counts as
+            failed; by default any number.
+        dead_letters: the path of a queue that such tasks move to, if any; see `Queue`.
         keep_results: how many results are kept, at most 20,000: the latest, and up to a quarter
             more.
         report_every: least time between two writes of a worker's progress, in seconds.
@@ -457,6 +475,8 @@ class TaskBoard(HoldingRecipe[Task]):
         *,
         max_tasks: int = 10_000,
         retry_pause: float = RETRY_PAUSE,
+        max_attempts: int | None = None,
+        dead_letters: str | None = None,
         keep_results: int = 1_000,
         report_every: float = 0.5,
         identity: str | None = None,
@@ -470,15 +490,21 @@ class TaskBoard(HoldingRecipe[Task]):
         client, acl = checked_client(client), checked_acl(acl)
         tasks, claims = join(path, "tasks"), join(path, "claims")
         self._available = AvailableItems(client, tasks, claims, _NAMES, clock=time.time, acl=acl)
-        self._results = Results(client, join(path, "results"), keep, acl)
+        results = self._results = Results(client, join(path, "results"), keep, acl)
+        identity, limit = checked_identity(identity), None
+        if checked_limit(max_attempts, dead_letters, (tasks, claims, path), needs_letters=False):
+            add_result = partial(_add_failure, results, identity)
+            limit = AttemptLimit(
+                *(client, max_attempts or 0, dead_letters, acl),
+                results=results.path,
+                add_result=add_result,
+            )
         contest = Contest.of(
             type(self).__name__,
             client,
             path,
             partial(Task, results=self._results, report_every=report_every),
-            partial(
-                claim_item, self._available, lambda body: (body,), checked_retries(retry_pause)
-            ),
+            partial(claim_item, self._available, _content, checked_retries(retry_pause, limit)),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,

@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         ClientStatistics,
         Codec,
         ConfigVersion,
+        DeadLetter,
         DownPolicy,
         ElectionState,
         Layout,
@@ -538,8 +539,10 @@ class Claimed(Tenure):
         """
         return self._target.attempts
 
-    def retry(self, *, delay: float | None = None) -> None:
+    def retry(self, *, delay: float | None = None, reason: str = "") -> None:
         """Release the item before the body has ended, for another attempt after a pause.
+
+        After the last attempt (`max_attempts`) the item is given up instead, with `reason`.
 
         `delay` is the pause in seconds, 0 for none. By default it is that of an item whose body
         ends without finishing it (see `retry_pause`). The pause ends early if the client is closed,
@@ -551,7 +554,7 @@ class Claimed(Tenure):
 
         Cancellation, on connection loss: the item is released all the same.
         """
-        return self._loop.call(lambda: self._target.retry(delay=delay))
+        return self._loop.call(lambda: self._target.retry(delay=delay, reason=reason))
 
 
 @final
@@ -1330,6 +1333,8 @@ class DelayQueue(Proxy):
         claims: str | None = None,
         max_items: int = 10000,
         retry_pause: float = 0.1,
+        max_attempts: int | None = None,
+        dead_letters: str | None = None,
         clock: Callable[[], float] = time.time,
         identity: str | None = None,
         on_invalid: Callable[[InvalidDataError], object] | None = None,
@@ -1343,6 +1348,8 @@ class DelayQueue(Proxy):
             claims=claims,
             max_items=max_items,
             retry_pause=retry_pause,
+            max_attempts=max_attempts,
+            dead_letters=dead_letters,
             clock=clock,
             identity=identity,
             on_invalid=on_invalid,
@@ -2389,6 +2396,8 @@ class PriorityQueue(Proxy):
         claims: str | None = None,
         max_items: int = 10000,
         retry_pause: float = 0.1,
+        max_attempts: int | None = None,
+        dead_letters: str | None = None,
         identity: str | None = None,
         on_invalid: Callable[[InvalidDataError], object] | None = None,
         on_disconnect: Literal["keep", "resign"] = "keep",
@@ -2401,6 +2410,8 @@ class PriorityQueue(Proxy):
             claims=claims,
             max_items=max_items,
             retry_pause=retry_pause,
+            max_attempts=max_attempts,
+            dead_letters=dead_letters,
             identity=identity,
             on_invalid=on_invalid,
             on_disconnect=on_disconnect,
@@ -2503,9 +2514,15 @@ class Queue(Proxy):
         retry_pause: for how long an item rests when its second attempt ends without `ack`, in
             seconds. The pause doubles with each attempt, up to a minute. After the first attempt
             there is none. 0: never.
+        max_attempts: how many consumers may get an item, one after the other, before it moves to
+            `dead_letters`; by default any number. All consumers should have the same.
+        dead_letters: the path of the queue that such items move to, with the reason
+            (`QueueItem.dead_letter`). The move is one transaction. It is made as the last attempt
+            ends, or by the next consumer if the last one died.
         identity: the holder's name in claims; defaults to host name and process id.
         on_invalid: called synchronously with the `InvalidDataError` of an invalid item; logs a
-            warning by default. The item stays, and this object skips it.
+            warning by default. The item stays, and this object skips it. With `max_attempts` this
+            counts as an attempt, and the item moves to `dead_letters` after the last one.
         on_disconnect: the fate of claims on connection loss: `"keep"` keeps them while the
             lease lasts, `"resign"` releases them at once.
         acl: of items, claims, and created paths; defaults to the client's `default_acl`.
@@ -2524,6 +2541,8 @@ class Queue(Proxy):
         claims: str | None = None,
         max_items: int = 10000,
         retry_pause: float = 0.1,
+        max_attempts: int | None = None,
+        dead_letters: str | None = None,
         identity: str | None = None,
         on_invalid: Callable[[InvalidDataError], object] | None = None,
         on_disconnect: Literal["keep", "resign"] = "keep",
@@ -2536,6 +2555,8 @@ class Queue(Proxy):
             claims=claims,
             max_items=max_items,
             retry_pause=retry_pause,
+            max_attempts=max_attempts,
+            dead_letters=dead_letters,
             identity=identity,
             on_invalid=on_invalid,
             on_disconnect=on_disconnect,
@@ -2644,6 +2665,11 @@ class QueueItem(Claimed):
     def data(self) -> bytes:
         """The data of the item; raises `UsageError` unless it has exactly one part (`parts`)."""
         return self._target.data
+
+    @property
+    def dead_letter(self) -> DeadLetter | None:
+        """Where a dead letter comes from, and why; None for other items."""
+        return self._target.dead_letter
 
     def ack(self) -> None:
         """Acknowledge the item: delete it from the queue.
@@ -3658,6 +3684,9 @@ class TaskBoard(Proxy):
             `Queue.put`.
         retry_pause: for how long a task rests when its second attempt ends without a result; see
             `Queue`.
+        max_attempts: how many workers may get a task, one after the other, before it counts as
+            failed; by default any number.
+        dead_letters: the path of a queue that such tasks move to, if any; see `Queue`.
         keep_results: how many results are kept, at most 20,000: the latest, and up to a quarter
             more.
         report_every: least time between two writes of a worker's progress, in seconds.
@@ -3678,6 +3707,8 @@ class TaskBoard(Proxy):
         *,
         max_tasks: int = 10000,
         retry_pause: float = 0.1,
+        max_attempts: int | None = None,
+        dead_letters: str | None = None,
         keep_results: int = 1000,
         report_every: float = 0.5,
         identity: str | None = None,
@@ -3690,6 +3721,8 @@ class TaskBoard(Proxy):
             path,
             max_tasks=max_tasks,
             retry_pause=retry_pause,
+            max_attempts=max_attempts,
+            dead_letters=dead_letters,
             keep_results=keep_results,
             report_every=report_every,
             identity=identity,

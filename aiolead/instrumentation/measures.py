@@ -88,6 +88,9 @@ HANDOVERS = Measure(
 RETRIES = Measure(
     "aiolead.items.retried", MetricKind.COUNT, "items released for another attempt", _RECIPE
 )
+GIVEN_UP = Measure(
+    "aiolead.items.given_up", MetricKind.COUNT, "items given up after their last attempt", _RECIPE
+)
 
 MEASURES: tuple[Measure, ...] = (
     STANDSTILL,
@@ -107,6 +110,7 @@ MEASURES: tuple[Measure, ...] = (
     ENDS,
     HANDOVERS,
     RETRIES,
+    GIVEN_UP,
 )
 
 _IS_CONNECTED = ("connected", "read-only")
@@ -156,6 +160,8 @@ class Measures:
                 yield ENDS, 1, self._recipe(event) | {"reason": str(fields["reason"])}
             case EventName.ITEM_RETRIED:
                 yield RETRIES, 1, self._recipe(event)
+            case EventName.ITEM_GIVEN_UP:
+                yield GIVEN_UP, 1, self._recipe(event)
             case EventName.ELECTION_CHANGED:
                 yield HANDOVERS, 1, {"path": self._path_label(event)}
             case _:

@@ -20,7 +20,7 @@ from typing import Any
 from aiolead import ACL, ServiceInstance, admin
 from aiolead._client.net import host_sources as discovery
 from aiolead._recipes import barriers as barrier_membership
-from aiolead._recipes import codec, condition_signals, rate_limit
+from aiolead._recipes import codec, condition_signals, dead_letters, rate_limit
 from aiolead._recipes import config as snapshot
 from aiolead._recipes import kernel as contention
 from aiolead._recipes import neighbours as unrecognized
@@ -288,6 +288,9 @@ PARSERS: tuple[Parser, ...] = (
         "_recipes.config: decode_entry _decode_value", raises=_INVALID,
     ),
     *_codecs(),
+    of_znode(
+        "a dead letter", dead_letters.decode_letter, "_recipes.dead_letters: decode_letter",
+    ),
     of_znode(
         "an item of a queue", item_format.decode, "_recipes.queue_items: decode",
         raises=_MALFORMED,

@@ -206,7 +206,9 @@ async def test_results_with_znodes_below_are_kept_and_others_are_deleted(
     await put_below(other, client, *(f"{PATH}/results/{name}" for name in stuck))
     for count in (4, 3):
         await finish_tasks(board, count)
-        await eventually(lambda: not board._results._is_trimming, "the old results are deleted")
+        await eventually(
+            lambda: not board._results.trimmer._is_trimming, "the old results are deleted"
+        )
         await catch_up(client)
         there = await names(client, f"{PATH}/results")
         assert set(stuck) < set(there)
