@@ -71,6 +71,15 @@ ROWS = [
         for name in ("queues.py:consume", "queues.py:below", "queues.py:turns", "board.py:work")
     ),
     Row(
+        "recipes/queues.py:letters",
+        range(1000, 1012),
+        range(3000, 3012),
+        (
+            "moved to the dead letters as its last attempt ended",
+            "moved to the dead letters by the consumer after the last one",
+        ),
+    ),
+    Row(
         "recipes/queues.py:delay",
         range(1000, 1012),
         range(12),

@@ -6,6 +6,8 @@
   of its own; those of some runs do not agree.
 * `below`: the same as `consume`, and another client puts znodes below items, held or not, so that
   no server deletes them. When all has healed, it deletes what it has made.
+* `letters`: the same as `consume`, with few acknowledgements, and items move to a queue of dead
+  letters after their last attempt.
 * `turns`: consumers hold one item in turn, which nobody acknowledges. No other item comes and wakes
   a consumer that waits for it.
 
@@ -14,6 +16,8 @@ These must hold, besides the invariants of everything that is held (a line for e
     queue-lost    what was put is there until somebody has acknowledged it
     queue-again   what was acknowledged is not handed out again, unless an operator has deleted the
                   claim that stays of a finished item
+    queue-attempts  the attempts of an item rise with each claim, and it is handed out at most
+                  `max_attempts` times, and not after it has moved
     queue-order   items are claimed for the first time in the order of their numbers
     queue-early   no item is handed out before it is due, by the clock of who gets it
     queue-stuck   in the end everything is consumed, by consumers that only wait; or in `turns`,
@@ -32,6 +36,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 import aiolead
+from aiolead._recipes.dead_letters import DIED, decode_letter
+from aiolead._recipes.queue_items import decode
 from aiolead.errors import (
     AcquireTimeout,
     ConnectFailed,
@@ -46,6 +52,7 @@ from aiolead.model import CreateMode
 from aiolead.paths import sequence_of
 from aiolead.testing.history.events import NodeCreated, NodeDeleted, Session
 from aiolead.testing.simulation import Process, World
+from aiolead.types import DeadLetter
 from tests.assurance.simulation.programs import (
     base_name,
     claimed,
@@ -54,7 +61,7 @@ from tests.assurance.simulation.programs import (
     over_clients,
 )
 
-QUEUE, CLAIMS = "/jobs", "/jobs-claims"
+QUEUE, CLAIMS, DEAD = "/jobs", "/jobs-claims", "/jobs-dead"
 
 EPOCH = 1e6
 """The time of day when a run begins, in seconds."""
@@ -64,6 +71,8 @@ OVERTAKEN = "an item was due before one that was put earlier"
 BELOW = "an item could not be deleted"
 AGAIN = "given back, and handed out again"
 RESTS = "given back for an attempt after a pause"
+MOVED = "moved to the dead letters as its last attempt ended"
+MOVED_LATER = "moved to the dead letters by the consumer after the last one"
 
 ITEM = b"\x00\x01\x00\x01" + b"\x01\x00\x00\x00\x01x" + b"\x02"
 """An item with one part, as queues encode it."""
@@ -80,6 +89,9 @@ class Plan:
     tasks: int  # of each consumer
     skew: float = 0.0  # how wrong clocks may be, in session timeouts
     pause: float = 0.1  # `retry_pause`
+    acks: float = 0.8  # the share of items that are acknowledged before all has healed
+    most: int | None = None  # attempts
+    attempts: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # with the tokens
     producing: set[str] = field(default_factory=set)
     attempted: set[str] = field(default_factory=set)
     confirmed: set[str] = field(default_factory=set)
@@ -96,7 +108,14 @@ class Plan:
             return aiolead.DelayQueue(
                 client, QUEUE, identity=who, clock=time_of_day, retry_pause=self.pause
             )
-        return self.kind(client, QUEUE, identity=who, retry_pause=self.pause)
+        return self.kind(
+            client,
+            QUEUE,
+            identity=who,
+            retry_pause=self.pause,
+            max_attempts=self.most,
+            dead_letters=None if self.most is None else DEAD,
+        )
 
     def time_of_day(self, process: Process) -> Callable[[], float]:
         """As a process believes it to be: set to the right time, or a wrong one, and going on."""
@@ -119,6 +138,13 @@ async def below(world: World) -> None:
     begin(plan, world.rng("below"))
     if world.start("spoiler", partial(spoiler, plan)):
         plan.spoiling.add("spoiler")
+
+
+async def letters(world: World) -> None:
+    """The same as `consume`, with one or two attempts at an item, few of which end well."""
+    rng = world.rng("letters")
+    most = rng.choice((1, 2, 2))
+    begin(Plan(world, aiolead.Queue, tasks=1, pause=0.02, acks=0.3, most=most), rng)
 
 
 async def delay(world: World) -> None:
@@ -389,9 +415,10 @@ class _Consumer:
         if data in plan.acknowledged and not self._is_freed(item.path):
             self._world.violation("queue-again", f"{data} is handed out after its ack")
         self._look_at_the_clock(data)
+        plan.attempts.setdefault(data, []).append((item.token, item.attempts))
         with claimed(self._world, self._who, item):
             await self._body(item)
-        if self._rng.random() < 0.8 or self._world.is_healed:
+        if self._rng.random() < plan.acks or self._world.is_healed:
             plan.tried.add(data)
             await item.ack()
             plan.acknowledged.add(data)
@@ -439,13 +466,57 @@ async def auditor(plan: Plan, process: Process) -> None:
         return True
 
     await insist(plan.world, process, work, pause=0.01)
-    if lost := plan.confirmed - plan.tried:
+    moved = await dead_letters(plan, process)
+    check_attempts(plan, moved)
+    if lost := plan.confirmed - plan.tried - moved.keys():
         plan.world.violation("queue-lost", f"nobody has acknowledged {sorted(lost)}")
     if made_up := plan.tried - plan.attempted:
         plan.world.violation("queue-lost", f"nobody has put {sorted(made_up)}")
     is_spoilt = "spoiler" in plan.world.names
     if plan.kind is aiolead.Queue and plan.tasks == 1 and not is_spoilt:
         check_order(plan.world)
+
+
+async def dead_letters(plan: Plan, process: Process) -> dict[str, tuple[int, DeadLetter]]:
+    """By their data: the transaction that has created each dead letter, and what it says."""
+    found: dict[str, tuple[int, DeadLetter]] = {}
+
+    async def work(client: aiolead.Client) -> bool:
+        found.clear()
+        with suppress(NoNodeError):
+            await client.sync()
+            for name in await client.get_children(DEAD):
+                body, stat = await client.get(f"{DEAD}/{name}")
+                content = decode(body)
+                letter, data = decode_letter(content.rest), content.parts[0].decode()
+                assert letter is not None
+                if data in found:
+                    plan.world.violation("queue-again", f"{data} is a dead letter twice")
+                found[data] = stat.czxid, letter
+        return True
+
+    if plan.most is not None:
+        await insist(plan.world, process, work, pause=0.01)
+    return found
+
+
+def check_attempts(plan: Plan, moved: dict[str, tuple[int, DeadLetter]]) -> None:
+    world = plan.world
+    for data, claims in plan.attempts.items():
+        claims.sort()
+        counts = [count for _, count in claims]
+        if counts != sorted(set(counts)):
+            world.violation("queue-attempts", f"the attempts of {data} do not rise: {claims}")
+        if plan.most is not None and counts[-1] > plan.most:
+            world.violation("queue-attempts", f"{data} is handed out for the {counts[-1]}th time")
+    for data, (zxid, letter) in moved.items():
+        world.history.reached(MOVED_LATER if letter.reason == DIED else MOVED)
+        if data in plan.acknowledged:
+            world.violation("queue-again", f"{data} is a dead letter after its ack")
+        if any(token > zxid for token, _ in plan.attempts.get(data, [])):
+            world.violation("queue-attempts", f"{data} is handed out after it has moved")
+        if plan.most is not None and letter.attempts < plan.most:
+            world.violation("queue-attempts", f"{data} has moved too early: {letter}")
 
 
 async def is_empty(client: aiolead.Client, queue: AnyQueue) -> bool:
