@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from ._recipes.lock import Lock as Lock
     from ._recipes.lock import ReentrantLock as ReentrantLock
     from ._recipes.multi import MultiLock as MultiLock
+    from ._recipes.once import Once as Once
     from ._recipes.partitioner import Partitioner as Partitioner
     from ._recipes.persistent_node import PersistentNode as PersistentNode
     from ._recipes.queues import DelayQueue as DelayQueue
@@ -99,6 +100,7 @@ else:
             "_recipes.exclusive": "ExclusiveLock UniqueNames",
             "_recipes.lock": "Lock ReentrantLock",
             "_recipes.multi": "MultiLock",
+            "_recipes.once": "Once",
             "_recipes.rate_limit": "RateLimit",
             "_recipes.read_write": "ReadWriteLock",
             "_recipes.semaphore": "Semaphore",

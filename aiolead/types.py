@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ._recipes.multi import MultiHeld as MultiHeld
     from ._recipes.neighbours import UnrecognizedChild as UnrecognizedChild
     from ._recipes.neighbours import unrecognized_children as unrecognized_children
+    from ._recipes.once import Run as Run
     from ._recipes.persistent_node import NodeState as NodeState
     from ._recipes.queues import Consumption as Consumption
     from ._recipes.queues import QueueItem as QueueItem
@@ -112,6 +113,7 @@ else:
             "_recipes.multi": "Holdable MultiHeld",
             "_recipes.read_write": "ReadLock WriteHeld WriteLock",
             "_recipes.exclusive": "HeldName",
+            "_recipes.once": "Run",
             "_recipes.group": "ChangeKind Member MemberChange MembersView Membership",
             "_recipes.persistent_node": "NodeState",
             "_recipes.claims": "Claimed",

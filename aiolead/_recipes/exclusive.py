@@ -1,4 +1,7 @@
-"""Locks that are one znode: `ExclusiveLock`, and the names of `UniqueNames`."""
+"""Locks that are one znode: `ExclusiveLock`, and the names of `UniqueNames`.
+
+`OneZnode` is the place of such a lock, and of a key of `Once`.
+"""
 
 from __future__ import annotations
 
@@ -72,25 +75,33 @@ class ExclusiveLock(HeldRecipe[Held]):
         return await over_sessions(client, read)
 
 
-def _one_znode(contest: Contest[Any]) -> _OneZnode:
-    return _OneZnode(contest.client, contest.path, contest.data, contest.acl)
+def _one_znode(contest: Contest[Any]) -> OneZnode:
+    return OneZnode(contest, Fixed(contest.client, contest.path, is_contended=True))
 
 
-class _OneZnode:
-    """The znode of an `ExclusiveLock`, as a `Place`."""
+class OneZnode:
+    """One ephemeral znode, as a `Place`: the client that creates it has the place.
 
-    def __init__(
-        self, client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
-    ) -> None:
-        self._client = client
-        self._path = path
-        self._acl = acl
-        self._alarm = Alarm(client)
-        self._naming = Fixed(client, path, is_contended=True)
-        self._own = Znode(client, self._naming, data, acl, self._alarm)
+    Contenders wait for a persistent znode at the path, with a warning. If such a znode `closes` the
+    place, `get` returns False instead, and `is_closed` is true.
+    """
+
+    def __init__(self, contest: Contest[Any], naming: Fixed, *, closes: bool = False) -> None:
+        self._client = contest.client
+        self._path = naming.path
+        self._acl = contest.acl
+        self._alarm = Alarm(self._client)
+        self._naming = naming
+        self._own = Znode(self._client, naming, contest.data, contest.acl, self._alarm)
+        self._closes = closes
         self.is_new = False
         self._may_be_free = True
         self._is_ownerless = False
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a persistent znode was there at the last look, which closes the place."""
+        return self._closes and self._is_ownerless
 
     @property
     def znodes(self) -> Sequence[Znode]:
@@ -101,13 +112,13 @@ class _OneZnode:
             return True
         while not await self._create():
             # A look deletes an orphan: the znode of another process that had our session.
-            if not (wait or self._client.backend.is_session_passed_on):
+            if not (wait or self._closes or self._client.backend.is_session_passed_on):
                 return False
             self._may_be_free = False
             while not self._may_be_free:
                 if await self._is_ours_after_all():
                     return True
-                if not wait:
+                if not wait or self.is_closed:
                     return False
                 self.is_new = False
                 await self._alarm.wait()
@@ -141,6 +152,8 @@ class _OneZnode:
             return False
         if stat is not None and not stat.ephemeral_owner:
             self._is_ownerless = True
+            if self._closes:
+                return False
             self._client.backend.shared(self._path, PathWarnings).warn_of_ownerless(self._path)
         return stat is None
 

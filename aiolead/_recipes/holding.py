@@ -493,9 +493,13 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
             self._scope.__enter__()
             if tenure._why_ended() is not None:
                 self._scope.cancel()
-        elif not self._is_try:
+        elif not self._gives_none:
             raise await self._timed_out()
         return cast(R_co, tenure)
+
+    @property
+    def _gives_none(self) -> bool:
+        return self._is_try
 
     def _get(self, place: Place) -> Coroutine[Any, Any, bool]:
         return self._get_in_time(place) if self._timeout else self._get_at_once(place)

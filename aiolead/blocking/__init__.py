@@ -129,6 +129,7 @@ __all__ = [
     "Membership",
     "MultiHeld",
     "MultiLock",
+    "Once",
     "PersistentNode",
     "Picker",
     "PriorityQueue",
@@ -140,6 +141,7 @@ __all__ = [
     "Reads",
     "ReentrantLock",
     "Registration",
+    "Run",
     "Semaphore",
     "SequenceAllocator",
     "ServiceRegistry",
@@ -2338,6 +2340,118 @@ class MultiLock(Proxy):
 
 
 @final
+class Once(Proxy):
+    """A job that runs once per key, on one of many machines: a date, or the number of an order.
+
+        once = Once(client, "/jobs/nightly")
+        with once.claim("2026-11-21") as run:
+            if run is not None:     # None: the key is done already
+                send_the_invoices()
+
+    The key is done when the body has ended without an exception. It is recorded as done in the same
+    transaction that ends the run. If the body raises, is cancelled, or calls `run.release()`, the
+    key is not done, and may be claimed again. A run is held, and lost, as a `Lock` is: if the
+    client cannot prove its lease in time, the body is cancelled before another client may begin.
+
+    A job may run again if its client dies, or loses its session, between the work and the record:
+    at least once, and exactly once if nothing fails. Let the system that the job writes to refuse a
+    `run.token` that is smaller than the last one, or make the job idempotent.
+
+    Clocks of machines do not matter, as long as all of them name the same key. A key is remembered
+    for `ttl` seconds after it was done, by the servers' clock, and as one of the last `keep` keys.
+    Later it may run again, so `ttl` must exceed the time within which any machine may still claim
+    an old key. Each client that begins a run deletes older records in the background: at a quarter
+    more than `keep`, and once an hour those that are older than `ttl`.
+
+    Any number of tasks may use one object. Nothing else may create znodes below the path: a
+    persistent one is a done key. To have a key run again, delete its znode.
+
+    Args: as for `Lock`, without `layout`, and
+        keep: how many done keys are remembered, 1 to 20,000.
+        ttl: how long they are remembered, in seconds; 30 days by default. None: while there are not
+            too many.
+
+    Raises:
+        ConfigurationError: an argument is malformed; nothing was sent.
+    """
+
+    _target: aiolead.Once
+
+    def __init__(
+        self,
+        client: Client,
+        path: str,
+        *,
+        keep: int = 1000,
+        ttl: float | None = 2592000.0,
+        identity: str | None = None,
+        on_disconnect: Literal["keep", "resign"] = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        self._make(
+            aiolead.Once,
+            client,
+            path,
+            keep=keep,
+            ttl=ttl,
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+        )
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
+    @property
+    def identity(self) -> str:
+        """The holder's or contender's name, as others see it."""
+        return self._target.identity
+
+    def claim(
+        self,
+        key: str,
+        *,
+        timeout: float | None = None,
+        on_lost: Callable[[TenureLost], object] | None = None,
+    ) -> TenureContext[Run | None]:
+        """Claim a key for the body of a `with`: gives a `Run`, or None if the key is done.
+
+        Waits while another client runs the key: its run ends with a done key, or, if it fails, with
+        the key for one of those that wait.
+
+        Args:
+            key: any text of at most 256 bytes of UTF-8, such as a date.
+            timeout: how long to wait for other clients, in seconds. None waits forever, 0 tries
+                once. When it is up, entering raises `AcquireTimeout`.
+            on_lost: called with the loss, in a thread of its own, as soon as it is known.
+
+        Leaving waits until the servers have confirmed that the key is done, for a third of the
+        session timeout at most, also when cancelled. Further errors on leaving:
+            ClaimLost: the run was lost, also if that came out only as the key was to be marked. The
+                key may run again.
+            ConnectionLossError: no server has confirmed in that time. The client goes on; the key
+                runs again if the session ends first.
+            ReleaseError: the servers refuse to mark the key, so it stays claimed until the session
+                ends.
+
+        For other errors, cancellation and connection loss see `TenureContext`.
+        """
+        return self._hold(self._target.claim(key, timeout=timeout), on_lost)
+
+    def try_claim(
+        self, key: str, *, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> TenureContext[Run | None]:
+        """As `claim`, but does not wait: gives None, too, if another client runs the key."""
+        return self._hold(self._target.try_claim(key), on_lost)
+
+    def is_done(self, key: str) -> bool:
+        """Return whether a key is done, and remembered. May lag, as `Lock.holders`."""
+        return self._loop.call(lambda: self._target.is_done(key))
+
+
+@final
 class Picker(Proxy):
     """Picks one of the currently registered instances for each request.
 
@@ -3123,6 +3237,24 @@ class Registration(PersistentNode):
         instances share.
         """
         return self._loop.call(lambda: self._target.report_load(load))
+
+
+@final
+class Run(Tenure):
+    """One run of a key, held for the body of a `with`. `Tenure` describes its members.
+
+    `release()` ends the run without marking the key as done: another client may run it.
+
+    `fenced()` checks only that there is a znode of the key. So it does not notice that an operator
+    has deleted that of this run, until this client is notified; `token` is exact.
+    """
+
+    _target: aiolead.types.Run
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the servers have confirmed that the key is done; False in the body."""
+        return self._target.is_done
 
 
 @final

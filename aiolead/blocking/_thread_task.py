@@ -97,6 +97,9 @@ class BlockJob(ThreadJob[T]):
             self.done.set(value)
             await task.serve(self)
             error = self.error
+            if error is None and self.is_abandoned:
+                # Its body has not run: some holds end otherwise if their body has ended well.
+                error = UsageError("the thread was interrupted while it entered the block")
             await self._context.__aexit__(
                 type(error) if error else None, error, error.__traceback__ if error else None
             )

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
+import anyio
 import pytest
 from blocking.threads import Backend, connect
 from kit.checks import until
-from kit.clients import PATIENCE, Served
+from kit.clients import PATIENCE, Served, eventually
 from kit.raw_client import RawClient
 
 import aiolead
 from aiolead import blocking
-from aiolead.testing import ThreadedServer
+from aiolead.blocking._thread_task import BlockJob, ThreadProxyTask
+from aiolead.testing import EmbeddedServer, ThreadedServer
 from aiolead.types import TaskPhase
 
 
@@ -215,6 +217,51 @@ def test_unique_names(user: blocking.Client, threads: ThreadPoolExecutor) -> Non
         assert held.number == 0
         assert names.holders()[held.name].identity == names.identity
         assert threads.submit(claim).result(PATIENCE) != held.name
+
+
+def test_once(user: blocking.Client, threads: ThreadPoolExecutor) -> None:
+    once = blocking.Once(user, "/jobs", ttl=None)
+
+    def claim() -> blocking.Run | None:
+        with once.claim("today", timeout=PATIENCE) as run:
+            return run
+
+    with pytest.raises(KeyError), once.claim("today"):
+        raise KeyError("no invoices")
+    with once.claim("today") as run:
+        assert run is not None
+        assert not run.is_done
+        run.check()
+        waiting = threads.submit(claim)
+        with once.try_claim("tomorrow") as other:
+            assert other is not None
+            other.release()
+    assert run.is_done
+    assert waiting.result(PATIENCE) is None
+    assert once.is_done("today")
+    assert not once.is_done("tomorrow")
+    with once.try_claim("today") as again:
+        assert again is None
+
+
+def test_run_that_its_thread_has_not_entered_is_not_marked_as_done() -> None:
+    """The thread is interrupted while it waits to enter, after the event loop has entered."""
+
+    async def main() -> None:
+        async with EmbeddedServer() as server, aiolead.connect(server.connect_string) as client:
+            once = aiolead.Once(client, "/jobs")
+            block = BlockJob(object(), once.claim("today"), lambda run: run)
+            task = ThreadProxyTask()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(task.run, block)
+                await eventually(block.done.is_set, "the block is entered")
+                block.is_abandoned = True
+                task.abandon(block)
+            assert not await once.is_done("today")
+            async with once.try_claim("today") as run:
+                assert run is not None
+
+    anyio.run(main)
 
 
 def test_campaign(user: blocking.Client) -> None:

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import uuid4
 
 import anyio
 
@@ -64,6 +65,15 @@ async def downgraded(client: Client, path: str) -> AsyncIterator[aiolead.types.W
         yield mine
 
 
+@asynccontextmanager
+async def running(client: Client, path: str) -> AsyncIterator[aiolead.types.Run]:
+    """Runs a key that is not done by the end: `DONE` has one that is."""
+    async with aiolead.Once(client, path).claim("key") as run:
+        assert run is not None
+        yield run
+        await run.release()
+
+
 HELD: dict[str, Held] = {
     "Election": held(lambda c, p: aiolead.Election(c, p).leadership()),
     "Lock": held(lambda c, p: aiolead.Lock(c, p)),
@@ -105,6 +115,7 @@ HELD: dict[str, Held] = {
         prepare=lambda c, p: aiolead.TaskBoard(c, p).submit(b"x"),
     ),
     "UniqueNames": held(lambda c, p: aiolead.UniqueNames(c, p).claim("name", most=1)),
+    "Once": held(running),
 }
 """All that is lost with the session, and says so."""
 
@@ -371,6 +382,16 @@ async def calls_taken(client: Client, path: str) -> int:
     return round(Write.parse(path, data, stat).debt_after(stat))
 
 
+async def run_new_key(client: Client, path: str) -> None:
+    async with aiolead.Once(client, path, ttl=None).claim(uuid4().hex) as run:
+        assert run is not None
+
+
+async def done_keys(client: Client, path: str) -> int:
+    stats = [await client.exists(f"{path}/{name}") for name in await client.get_children(path)]
+    return len([stat for stat in stats if stat is not None and not stat.ephemeral_owner])
+
+
 DONE: dict[str, Done] = {
     "Counter": Done(
         lambda c, p: aiolead.Counter(c, p).add(1), lambda c, p: aiolead.Counter(c, p).get()
@@ -381,6 +402,7 @@ DONE: dict[str, Done] = {
         lambda c, p: aiolead.SequenceAllocator(c, p).next(), numbers, may_lose=True
     ),
     "RateLimit": Done(lambda c, p: rate_limit(c, p).acquire(), calls_taken, may_lose=True),
+    "Once": Done(run_new_key, done_keys),
     "Queue": Done(
         lambda c, p: aiolead.Queue(c, p).put(b"x"), lambda c, p: aiolead.Queue(c, p).size()
     ),

@@ -61,6 +61,7 @@ _TABLE = {
     "Membership": {ANY: "identity"},
     "MultiHeld": {ANY: "holds is_held remaining", HOLDER: "check"},
     "MultiLock": {ANY: "acquire recipes try_acquire"},
+    "Once": {ANY: "claim try_claim"},
     "Partitioner": {ANY: "items members owned", HOME: "update_items"},
     "PendingReply": {ANY: "cr_suspended error result", UNCHECKED: "close fail send throw"},
     "PersistentNode": {ANY: "is_present path state"},
@@ -71,6 +72,7 @@ _TABLE = {
     "Recipe": {ANY: "path"},
     "ReentrantLock": {ANY: "hold_count"},
     "Registration": {ANY: "instance"},
+    "Run": {ANY: "is_done"},
     "RoundRobin": {ANY: "choose"},
     "Semaphore": {ANY: "acquire try_acquire"},
     "SequenceAllocator": {ANY: "at_hand"},
@@ -136,7 +138,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "ServiceRegistry.observe": ("web",),
     "Client.add_auth": (aiolead.Auth.digest("ann", "secret"),),
     "Client.update_hosts": ("localhost",),
-    "UniqueNames.claim UniqueNames.try_claim": ("name",),
+    "Once.claim Once.try_claim UniqueNames.claim UniqueNames.try_claim": ("name",),
 }
 
 CALLS: dict[str, Callable[[Any], object]] = {

@@ -24,6 +24,7 @@ from aiolead import (
     ExclusiveLock,
     Lock,
     MultiLock,
+    Once,
     PriorityQueue,
     Queue,
     ReadWriteLock,
@@ -58,6 +59,7 @@ TRY: dict[str, Callable[[Client], Context]] = {
     "DelayQueue": lambda c: DelayQueue(c, PATH).try_get(),
     "TaskBoard": lambda c: TaskBoard(c, PATH).try_claim(),
     "UniqueNames": lambda c: UniqueNames(c, PATH).try_claim("name"),
+    "Once": lambda c: Once(c, PATH).try_claim("key"),
 }
 WAIT: dict[str, Callable[[Client], Callable[..., Context]]] = {
     "Lock": lambda c: Lock(c, PATH).acquire,
@@ -70,6 +72,7 @@ WAIT: dict[str, Callable[[Client], Callable[..., Context]]] = {
     "Queue": lambda c: Queue(c, PATH).get,
     "TaskBoard": lambda c: TaskBoard(c, PATH).claim,
     "UniqueNames": lambda c: partial(UniqueNames(c, PATH).claim, "name"),
+    "Once": lambda c: partial(Once(c, PATH).claim, "key"),
 }
 AT_ONCE: dict[str, Callable[[Client], Context]] = {
     f"{name}, try": enter for name, enter in TRY.items()

@@ -137,13 +137,25 @@ async def one_of_each(client: Client, held: dict[str, Any]) -> AsyncIterator[dic
         election = aiolead.Election(client, "/election")
         condition = aiolead.Condition(client, "/condition")
         names = aiolead.UniqueNames(client, "/names")
+        once = aiolead.Once(client, "/once")
         double = aiolead.DoubleBarrier(client, "/double", 1)
         several = aiolead.MultiLock(aiolead.Lock(client, "/a"), aiolead.Lock(client, "/b"))
         for thing in (
             *(cache.events(), reply, client.transaction(), client.reads()),
             *(client.fenced("/"), client.fenced("/").transaction(), client.backend.make_watch()),
             *(*strategies, aiolead.types.Picker(service, strategies[-1])),
-            *(lock, other, other.read, other.write, election, condition, names, double, several),
+            *(
+                lock,
+                other,
+                other.read,
+                other.write,
+                election,
+                condition,
+                names,
+                once,
+                double,
+                several,
+            ),
             aiolead.ExclusiveLock(client, "/exclusive"),
             aiolead.ReentrantLock(client, "/reentrant"),
             aiolead.Semaphore(client, "/semaphore", 1),
@@ -156,6 +168,7 @@ async def one_of_each(client: Client, held: dict[str, Any]) -> AsyncIterator[dic
             "BarrierMember": double,
             "ConditionHeld": condition,
             "HeldName": names.claim("name"),
+            "Run": once.claim("key"),
             "WriteHeld": other.write,
             "QueueItem": queue.get(),
             "Task": board.claim(),
@@ -283,7 +296,7 @@ async def test_event_loop_ends_the_holds_that_others_have_seen_the_end_of(
         may_end.set()
     assert cancelled
     assert sorted(lost) == sorted(name for name, _ in parts(held))
-    assert len(lost) == 10
+    assert len(lost) == 11
 
 
 @on_embedded
@@ -298,7 +311,7 @@ async def test_lost_hold_stays_lost_whatever_others_call(server: ServerUnderTest
                     part.add_lost_callback(lambda name=name: lost.append(name))
                 clock.jump(2 * SESSION)
                 with anyio.CancelScope(shield=True):
-                    await eventually(lambda: len(lost) == 10, f"all are lost: {lost}")
+                    await eventually(lambda: len(lost) == 11, f"all are lost: {lost}")
                 calls_are_as_the_table_says(things, held)
         assert not any(each.is_held for each in held.values())
 

@@ -64,6 +64,7 @@ from aiolead import (
     ExclusiveLock,
     Group,
     Lock,
+    Once,
     Partitioner,
     PersistentNode,
     Phase,
@@ -301,6 +302,10 @@ MORE: dict[str, Use] = {
     "Lock.try_acquire": Use(lambda c, p: Lock(c, p).try_acquire, entered(), "Lock"),
     "ExclusiveLock.try_acquire": Use(
         lambda c, p: ExclusiveLock(c, p).try_acquire, entered(), "ExclusiveLock"
+    ),
+    "Once.try_claim": Use(
+        lambda c, p: partial(Once(c, p, ttl=None).try_claim, "again"),
+        entered(lambda run: run.release()),
     ),
     "Semaphore.try_acquire": Use(
         lambda c, p: partial(Semaphore(c, p, 3).try_acquire, permits=2), entered(), "Semaphore"

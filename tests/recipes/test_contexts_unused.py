@@ -16,6 +16,7 @@ from aiolead import (
     Election,
     Lock,
     MultiLock,
+    Once,
     Queue,
     ReentrantLock,
     Semaphore,
@@ -50,6 +51,7 @@ CONTEXTS: dict[str, tuple[Callable[[Client], Any], str]] = {
         lambda c: UniqueNames(c, "/n").try_claim("id"),
         "async with names.try_claim(kind) as held:",
     ),
+    "Once": (lambda c: Once(c, "/o").try_claim("id"), "async with once.try_claim(key) as run:"),
 }
 
 contexts = pytest.mark.parametrize(("make", "line"), CONTEXTS.values(), ids=CONTEXTS)

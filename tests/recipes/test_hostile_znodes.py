@@ -30,6 +30,7 @@ from aiolead import (
     Election,
     Group,
     Lock,
+    Once,
     PriorityQueue,
     Queue,
     RateLimit,
@@ -325,6 +326,10 @@ USES: dict[str, Use] = {
     "DoubleBarrier": doing(
         lambda c: DoubleBarrier(c, PATH, 2).members(),
         lambda c: enter(DoubleBarrier(c, PATH, 2)),
+    ),
+    "Once": doing(
+        lambda c: Once(c, PATH).is_done("key"),
+        lambda c: enter(Once(c, PATH, keep=1).claim("key", timeout=0)),
     ),
     "UniqueNames": doing(
         lambda c: UniqueNames(c, PATH).holders(),

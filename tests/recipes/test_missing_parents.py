@@ -128,6 +128,7 @@ WITH_PARENTS = (
     "DelayQueue",
     "TaskBoard",
     "UniqueNames",
+    "Once",
     *KEPT,
 )
 """Recipes that create the parents of what they hold in a request of its own."""

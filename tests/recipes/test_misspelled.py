@@ -21,6 +21,7 @@ LEAD = "async with election.leadership() as term:"
 GET = "async with queue.get() as item:"
 WORK = "async with board.claim() as task:"
 CLAIM = "async with names.claim(kind) as held:"
+RUN = "async with once.claim(key) as run:"
 ENTER = "async with barrier.enter() as member:"
 
 Make = Callable[[Client], Any]
@@ -46,6 +47,7 @@ BLOCKS: dict[str, tuple[Make, str]] = {
     "get": (lambda c: aiolead.Queue(c, "/l").get(), GET),
     "work": (lambda c: aiolead.TaskBoard(c, "/l").claim(), WORK),
     "claim": (lambda c: aiolead.UniqueNames(c, "/l").claim("name"), CLAIM),
+    "run": (lambda c: aiolead.Once(c, "/l").claim("key"), RUN),
 }
 
 

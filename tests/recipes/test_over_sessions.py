@@ -29,6 +29,7 @@ from aiolead import (
     ExclusiveLock,
     Group,
     Lock,
+    Once,
     Queue,
     ReadWriteLock,
     Semaphore,
@@ -288,6 +289,7 @@ READS: dict[str, Callable[[Client], Awaitable[Any]]] = {
     "Group.members": lambda c: Group(c, "/group").members(),
     "Lock.contenders": lambda c: Lock(c, "/lock").contenders(),
     "Lock.holders": lambda c: Lock(c, "/lock").holders(),
+    "Once.is_done": lambda c: Once(c, "/once").is_done("key"),
     "Queue.size": lambda c: Queue(c, "/queue").size(),
     "ReadWriteLock.contenders": lambda c: ReadWriteLock(c, "/shared").contenders(),
     "ReadWriteLock.holders": lambda c: ReadWriteLock(c, "/shared").holders(),
@@ -308,6 +310,7 @@ async def _fill(client: Client) -> None:
     await Barrier(client, "/barrier").set()
     await Config(client, "/config").publish({"n": b"1"})
     await Counter(client, "/counter").add(3)
+    await client.ensure_path("/once/key")
     await Queue(client, "/queue").put(b"item")
     await Semaphore(client, "/permits", 3).set_limit(2)
     await SharedValue(client, "/value").set(b"1")

@@ -13,6 +13,7 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from kit.clients import EVERY_REPLY, PATIENCE, connect, eventually, proxy_before
+from kit.every_recipe import running
 from kit.virtual_time import Link, passes, settled, with_virtual_server
 from kit.virtual_time import connect as connect_virtually
 from recipes.blocks import Block, Holder, enter, happens
@@ -60,6 +61,7 @@ ON_SERVERS = ["Lock", "Election", "ReadWriteLock.write"]
 CANCELLED: dict[str, Enter] = {
     **ONE_HOLDER,
     "UniqueNames": lambda client: UniqueNames(client, PATH).claim("name", most=1),
+    "Once": lambda client: running(client, PATH),
     "ReadWriteLock.read": lambda client: ReadWriteLock(client, PATH).read,
 }
 
@@ -388,7 +390,7 @@ async def partitioned_holder(
         tasks.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("recipe", [*ONE_HOLDER, "UniqueNames"])
+@pytest.mark.parametrize("recipe", [*ONE_HOLDER, "UniqueNames", "Once"])
 @with_virtual_server
 async def test_resumed_session_waits_for_the_lease_of_its_first_process(
     server: EmbeddedServer, recipe: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import count
 from typing import Any
 
 import anyio
@@ -21,6 +22,7 @@ from aiolead import (
     ExclusiveLock,
     Lock,
     MultiLock,
+    Once,
     ReadWriteLock,
     ReentrantLock,
     Semaphore,
@@ -28,6 +30,7 @@ from aiolead import (
     UniqueNames,
 )
 from aiolead.errors import AlreadyHeldError, Blame, ClientClosedError, LossReason, UsageError
+from aiolead.types import Run
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.both_loops]
 
@@ -43,10 +46,22 @@ RECIPES: dict[str, Callable[[Client], Any]] = {
     "ReentrantLock": lambda c: ReentrantLock(c, PATH),
     "Semaphore": lambda c: Semaphore(c, PATH, 1),
     "UniqueNames": lambda c: UniqueNames(c, PATH),
+    "Once": lambda c: Once(c, PATH),
 }
 
 recipes = pytest.mark.parametrize("make", RECIPES.values(), ids=RECIPES)
 Make = Callable[[Client], Any]
+
+
+@asynccontextmanager
+async def running(once: Once, timeout: float | None, *, is_try: bool) -> AsyncIterator[Run | None]:
+    """A run of the first key that is not done."""
+    for key in map(str, count()):
+        if not await once.is_done(key):
+            async with once.try_claim(key) if is_try else once.claim(key, timeout=timeout) as run:
+                if run is not None or is_try:
+                    yield run
+                    return
 
 
 def acquire(recipe: Any, timeout: float | None = None) -> AbstractAsyncContextManager[Any]:
@@ -55,6 +70,8 @@ def acquire(recipe: Any, timeout: float | None = None) -> AbstractAsyncContextMa
             return recipe.leadership(timeout=timeout)
         case UniqueNames():
             return recipe.claim("name", most=1, timeout=timeout)
+        case Once():
+            return running(recipe, timeout, is_try=False)
         case _:
             return recipe.acquire(timeout=timeout)
 
@@ -120,6 +137,8 @@ async def test_try_acquire_gives_none_while_another_client_holds(
         return
 
     def attempt() -> AbstractAsyncContextManager[Any]:
+        if isinstance(recipe, Once):
+            return running(recipe, 0, is_try=True)
         if isinstance(recipe, UniqueNames):
             return recipe.try_claim("name", most=1)
         return recipe.try_acquire()
