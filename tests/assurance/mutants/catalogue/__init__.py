@@ -13,7 +13,10 @@ from typing import Any
 
 from ..model import Aim, Change, Mutant
 
-FILES = ("lease", "losses", "queue", "ownership", "left_behind", "requests", "hangs", "secrets")
+FILES = (
+    *("lease", "losses", "queue", "ownership", "left_behind", "requests", "hangs", "rates"),
+    "secrets",
+)
 FOLDER = Path(__file__).parent
 
 

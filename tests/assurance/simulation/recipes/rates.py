@@ -1,7 +1,7 @@
 """Calls under one rate limit, in a world of faults.
 
-`spend`: processes make calls under one limit, one at a time or several together; each may be
-cancelled, killed, stopped, or lose the answers to its writes. The servers' clocks differ.
+`spend`: processes make calls under one limit, one at a time or in crowds; each may be cancelled,
+killed, stopped, or lose the answers to its writes. The servers' clocks differ by hours.
 
 These must hold, besides the invariants of every program (a line for each name):
 
@@ -12,6 +12,7 @@ These must hold, besides the invariants of every program (a line for each name):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -68,10 +69,10 @@ class Plan:
 async def spend(world: World) -> None:
     """Three or four processes under one limit, whose servers have clocks of their own."""
     rng = world.rng("rates")
-    rate, burst = rng.choice(((5.0, 1), (5.0, 5), (50.0, 10), (50.0, 100)))
-    plan = Plan(world, rate, rng.choice((1.0, 0.5)), burst, rng.choice((0.2, 1.0)))
+    rate, burst = rng.choice(((5.0, 1), (5.0, 20), (50.0, 20), (50.0, 100)))
+    plan = Plan(world, rate, rng.choice((1.0, 0.5)), burst, rng.choice((0.2, 0.2, 1.0)))
     for server in world.ensemble.servers:
-        skew = rng.choice((0, 0, -3_600_000, 3_600_000))
+        skew = rng.randrange(-5, 6) * 3_600_000
         server.time_ms = partial(_skewed, server.time_ms, skew)  # type: ignore[method-assign]
     for number in range(rng.choice((3, 4))):
         world.start(f"p{number}", partial(spender, plan))
@@ -82,7 +83,7 @@ def _skewed(time_ms: Callable[[], int], skew: int) -> int:
 
 
 async def spender(plan: Plan, process: Process) -> None:
-    """Makes calls, again and again; once more after the healing."""
+    """Makes calls, alone and in crowds of tasks, again and again; once more after the healing."""
     world, rng = plan.world, process.rng
 
     async def work(client: aiolead.Client) -> bool:
@@ -97,29 +98,32 @@ async def spender(plan: Plan, process: Process) -> None:
         )
         while True:
             was_healed = world.is_healed
-            with world.may_be_cancelled(process, LIMIT, process.name):
-                await call(plan, limit, rng.choice((1, 1, min(2, plan.burst))), was_healed, process)
-                if was_healed:
+            # A crowd that is cancelled leaves its tokens to the next one.
+            crowd = 1 if was_healed else rng.choice((1, 1, 5, plan.burst))
+            timeout = rng.choice((None, None, 0.05)) if not was_healed else None
+            with (
+                world.may_be_cancelled(process, LIMIT, process.name),
+                anyio.move_on_after(timeout) as in_time,
+            ):
+                async with anyio.create_task_group() as tasks:
+                    for _ in range(crowd):
+                        tasks.start_soon(call, plan, limit, process, was_healed)
+                if was_healed and not in_time.cancelled_caught:
                     return True
             await end_of_session(client)
-            await anyio.sleep(rng.choice((0.0, 0.0, rng.uniform(0.0, 0.5))))
+            await anyio.sleep(rng.choice((0.0, 0.0, 0.5, 3.0)) * rng.random())
 
     await insist(world, process, work)
 
 
-async def call(
-    plan: Plan, limit: RateLimit, n: int, must_be_allowed: bool, process: Process
-) -> None:
-    way = "acquire" if must_be_allowed else process.rng.choice(("acquire", "timeout", "try"))
-    if way == "try":
-        is_allowed = await limit.try_acquire(n)
-    else:
-        timeout = process.rng.uniform(0.0, 2.0) if way == "timeout" else None
-        try:
-            await limit.acquire(n, timeout=timeout)
-        except AcquireTimeout:
-            is_allowed = False
+async def call(plan: Plan, limit: RateLimit, process: Process, is_last: bool) -> None:
+    rng = process.rng
+    n = rng.choice((1, 1, min(2, plan.burst)))
+    way = "acquire" if is_last else rng.choice(("acquire", "timeout", "try"))
+    with suppress(AcquireTimeout):
+        if way == "try":
+            if not await limit.try_acquire(n):
+                return
         else:
-            is_allowed = True
-    if is_allowed:
+            await limit.acquire(n, timeout=rng.uniform(0.0, 2.0) if way == "timeout" else None)
         plan.made(n)
