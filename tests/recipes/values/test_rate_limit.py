@@ -8,9 +8,11 @@ import random
 import anyio
 import pytest
 from assurance.simulation.recipes.rates import most_beyond
+from conftest import ServerUnderTest
 from kit.clients import JumpingClock, in_memory
 from kit.every_recipe import calls_taken, rate_limit
-from kit.virtual_time import Drop, VirtualClock, embedded, lost_message, passes, virtually
+from kit.faults import end_session
+from kit.virtual_time import Drop, Link, VirtualClock, embedded, lost_message, passes, virtually
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import with_virtual_server as on_virtual_server
 
@@ -39,7 +41,7 @@ async def allowed(limit: RateLimit, tries: int, n: int = 1) -> int:
 
 
 def about(seconds: float) -> object:
-    """Equal to that many seconds, but for a few milliseconds of messages and clocks."""
+    """Equal to that many seconds, within the few milliseconds of messages and clocks."""
     return pytest.approx(seconds, abs=0.01)
 
 
@@ -297,8 +299,6 @@ async def test_expired_session_changes_nothing() -> None:
 @virtually
 async def test_lost_connection_leaves_the_calls_at_hand() -> None:
     async with embedded() as server:
-        from kit.virtual_time import Link
-
         link = Link(server)
         async with link.connect() as client:
             limit = RateLimit(client, PATH, rate=100, burst=100)
@@ -494,7 +494,9 @@ async def test_data_that_are_no_limit_are_refused(client: Client) -> None:
 
 
 @pytest.mark.prefers_real_servers
-async def test_limit_holds_in_real_time(a: Client, b: Client) -> None:
+async def test_limit_holds_in_real_time_while_sessions_end(
+    server: ServerUnderTest, a: Client, b: Client
+) -> None:
     calls: list[tuple[float, int]] = []
 
     async def call(limit: RateLimit) -> None:
@@ -507,5 +509,7 @@ async def test_limit_holds_in_real_time(a: Client, b: Client) -> None:
             limit = RateLimit(client, PATH, rate=50, burst=5)
             for _ in range(2):
                 tasks.start_soon(call, limit)
+        for client in (a, b):
+            await end_session(server.hosts, client)
     assert len(calls) == 60
     assert most_beyond(calls, 50) <= 5 + 50
